@@ -1,4 +1,4 @@
-//! The accounts that may log on, as the server sees them: a trait that the daemon's back ends fill.
+//! The user accounts that may log on: a trait that the daemon's back ends implement.
 
 mod plain;
 mod policy;
@@ -15,98 +15,102 @@ use crate::principals::{Principal, UnixId};
 use crate::tickets::ClientName;
 use crate::vfs::{Identity, Time};
 
-/// What the server asks of a back end. No method has a body of its own: who wraps another's accounts must not be able to
-/// forget one. Those in tests take what they have no answer to from [`plain_accounts`](crate::plain_accounts).
+/// The account database that the server uses. No method has a default body, so that an implementation that wraps
+/// another one cannot forget a method. Implementations in tests take default answers from
+/// [`plain_accounts`](crate::plain_accounts).
 pub trait Accounts: Send + Sync {
-    /// The account of `name`, compared without regard to case; `None` where there is none.
-    /// An error means that the back end could not be asked: it must never be taken for "no such user".
+    /// Returns the account called `name`, compared case-insensitively, or `None` if there is none. An error means that
+    /// the back end was not available; it must never be treated as "no such user".
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
 
-    /// The account of whoever came with a good Kerberos ticket to a server that is no member of a domain; `logon` is what
-    /// a domain controller says of that user. `None` where it is nobody here. Never root: a name in a realm is no reason
-    /// to be that.
+    /// Returns the account for a client with a valid Kerberos ticket, on a server that is not a domain member; `logon`
+    /// is the user information signed by a domain controller. Returns `None` if no account matches. Never root, because
+    /// a name in a realm is not sufficient for that.
     fn of_client(&self, client: &ClientName, logon: Option<&LogonInfo>)
     -> Answer<Result<Option<Account>, Unavailable>>;
 
-    /// The account of `name` as the back end has it at this moment, for a proof that does not fit what [`Accounts::find`]
-    /// answered; `None` where that was no older, or there is no such account any more.
+    /// Returns the account called `name`, bypassing the back end's cache, for a proof that does not match the answer of
+    /// [`Accounts::find`]. Returns `None` if that answer was not older, or if the account no longer exists.
     fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
 
-    /// A logon with the password of the account `name` ended so. Must not block; for back ends that count.
+    /// Records the outcome of a password logon to the account `name`, for back ends that count them. Must not block.
     fn logged_on(&self, name: &str, outcome: LogonOutcome);
 
-    /// The UNIX user of the account that has or had the SID `sid`; `None` where there is none. For many SIDs in a row: it
-    /// must not take long where the SID is none of an account.
+    /// Returns the uid of the account that has or had the SID `sid`, or `None` if there is none. Called for many SIDs
+    /// in a row, so it must be fast for a SID that does not belong to an account.
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>>;
 
-    /// The user or group of Linux that has or had the SID `sid`. For many SIDs in a row, as [`Accounts::uid_of`].
+    /// Returns the UNIX user or group that has or had the SID `sid`. Called for many SIDs in a row, as
+    /// [`Accounts::uid_of`].
     fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>>;
 
-    /// The SID that a user or group of Linux is shown as: an account's, a mapped group's, else the one with the id in it.
+    /// Returns the SID under which a UNIX user or group is shown: an account's, a mapped group's, or the one that
+    /// contains the id.
     fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>>;
 
-    /// The SIDs of accounts and mapped groups that a user of Linux and his groups have, besides those with the ids in them.
+    /// Returns the SIDs of accounts and mapped groups for a UNIX user and its groups, besides those that contain the
+    /// ids.
     fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>>;
 
-    /// Whose SID `sid` is, where it is an account's, a mapped group's or a user's or group's of Linux.
+    /// Returns the principal of `sid`, if it belongs to an account, a mapped group, or a UNIX user or group.
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>>;
 
-    /// The SIDs for which [`Accounts::principal`] will be asked next: a back end that finds many with one question does so
-    /// now. Answered or not, the questions for each are what counts.
+    /// Announces the SIDs that [`Accounts::principal`] will be called for next, so that a back end can look up many at
+    /// once. The results of the later calls are authoritative.
     fn expect_sids(&self, sids: &[Sid]) -> Answer<()>;
 
-    /// Who is called `name`: an account or group of this server's where `realm` is `None`, else one of the realm so
-    /// called (`Unix User`, `Unix Group`, a domain).
+    /// Returns the principal called `name`: an account or group of this server if `realm` is `None`, otherwise one of
+    /// that realm (`Unix User`, `Unix Group`, a domain).
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>>;
 
-    /// Whether the user of Linux called `user` is in the netgroup `group`.
+    /// Returns whether the UNIX user called `user` is in the netgroup `group`.
     fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>>;
 
-    /// Up to `most` accounts whose folded names come after `after`, in the order of those; no more than that where there
-    /// are none. For lists: it may take its time.
+    /// Returns up to `most` accounts whose folded names sort after `after`, in that order. Fewer than `most` means that
+    /// there are no more. For enumeration; may be slow.
     fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>>;
 
-    /// How many accounts have SIDs of [`Accounts::domain`]; the answer may be of a short while ago.
+    /// Returns the number of accounts with SIDs of [`Accounts::domain`]; may be slightly out of date.
     fn count_users(&self) -> Answer<Result<u32, Unavailable>>;
 
-    /// Up to `most` groups with SIDs of their own that come after `after`, in the order of those.
+    /// Returns up to `most` groups with SIDs of their own that sort after `after`, in that order.
     fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>>;
 
-    /// The group that has this SID of its own.
+    /// Returns the group that has `sid` as its own SID.
     fn group(&self, sid: &Sid) -> Answer<Result<Option<ListedGroup>, Unavailable>>;
 
-    /// The SIDs of up to `most` accounts that are in the group of this SID; nobody where there is no such group.
+    /// Returns the SIDs of up to `most` members of `group`; empty if there is no such group.
     fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>>;
 
-    /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
+    /// Returns the machine SID: the domain SID of the accounts to which this machine assigns SIDs.
     fn domain(&self) -> DomainSid;
 
-    /// Whether `sid` is of the domain that this machine is, or was while it had another SID: what no other domain says of
-    /// anybody. See [`crate::principals::of_server`].
+    /// Returns whether `sid` is in this machine's domain, under its present or a former machine SID. No other domain
+    /// may assign such SIDs. See [`crate::principals::of_server`].
     fn is_of_machine(&self, sid: &Sid) -> bool;
 
-    /// The account policies in force. Asked at each logon.
+    /// Returns the account policies in force. Called at each logon.
     fn policy(&self) -> AccountPolicy;
 
-    /// The account was locked after wrong passwords and stays so until an administrator enables it. Must not block.
+    /// Records that the account is locked after wrong passwords, until an administrator enables it. Must not block.
     fn lock(&self, name: &str);
 
-    /// Gives the account another password, of which `old` and `new` are the hashes, where `old` is still the present one.
+    /// Changes the account's password hash from `old` to `new`, if `old` is still the current one.
     fn change_password(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>>;
 }
 
-/// The SID of a machine or domain, S-1-5-21-x-y-z ([MS-DTYP] 2.4.2.4): the three numbers that tell it from others.
+/// The SID of a machine or domain, S-1-5-21-x-y-z ([MS-DTYP] 2.4.2.4), as its three distinguishing numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainSid(pub [u32; 3]);
 
 impl DomainSid {
-    /// The SID of the domain itself.
+    /// Returns the SID of the domain itself.
     pub const fn sid(self) -> Sid {
         let [x, y, z] = self.0;
         Sid::of(5, [21, x, y, z])
     }
 
-    /// The SID of an account in it.
+    /// Returns the SID of an account in the domain.
     pub const fn with_rid(self, rid: u32) -> Sid {
         let [x, y, z] = self.0;
         Sid::of(5, [21, x, y, z, rid])
@@ -120,57 +124,57 @@ impl fmt::Display for DomainSid {
     }
 }
 
-/// One account, with all that a session needs to know of its owner.
+/// A user account, with all that a session needs.
 #[derive(Clone)]
 pub struct Account {
-    /// The name as it is stored, for display and for `valid users`.
+    /// The name as stored, for display and for `valid users`.
     pub name: String,
-    /// MD4 of the UTF-16LE password, the key of NTLMv2 ([MS-NLMP] 3.3.1); `None` where the account has no password
-    /// and so cannot log on by NTLM.
+    /// MD4 of the UTF-16LE password, the key of NTLMv2 ([MS-NLMP] 3.3.1); `None` if the account has no password and
+    /// therefore cannot log on by NTLM.
     pub nt_hash: Option<NtHash>,
     /// Whether logons are refused with STATUS_ACCOUNT_DISABLED.
     pub disabled: bool,
     /// Whether logons are refused with STATUS_ACCOUNT_LOCKED_OUT.
     pub locked: bool,
-    /// Whether logons are refused with STATUS_PASSWORD_MUST_CHANGE until somebody has set a new password.
+    /// Whether logons are refused with STATUS_PASSWORD_MUST_CHANGE until a new password is set.
     pub must_change: bool,
-    /// Whether the password is good for ever, whatever [`AccountPolicy::max_password_age`] says.
+    /// Whether the password never expires, regardless of [`AccountPolicy::max_password_age`].
     pub never_expires: bool,
-    /// Logons from then on are refused with STATUS_ACCOUNT_EXPIRED; `None` is never.
+    /// From this time, logons are refused with STATUS_ACCOUNT_EXPIRED; `None` for never.
     pub expires: Option<Time>,
-    /// The account's SID, never given to another account. It need not be of [`Accounts::domain`]: a directory may be of
-    /// several servers.
+    /// The account's SID, never reused for another account. It need not be of [`Accounts::domain`], because several
+    /// servers may share a directory.
     pub sid: Sid,
-    /// The NetBIOS name of the domain that the account belongs to; `None` where it is this server's own.
+    /// The NetBIOS name of the account's domain; `None` for an account of this server.
     pub domain: Option<Arc<str>>,
-    /// SIDs that the account had elsewhere: stored ACLs that name them count for it. Of a domain's account, those of its
+    /// Former SIDs of the account; stored ACLs that contain them apply to it. For a domain account, the SIDs of its
     /// groups.
     pub former_sids: Arc<[Sid]>,
-    /// The owner's name in full, for display; often empty.
+    /// The owner's full name, for display; often empty.
     pub full_name: String,
-    /// When the password was set; `None` where nobody knows.
+    /// When the password was set; `None` if unknown.
     pub password_last_set: Option<Time>,
-    /// The user that the kernel knows.
+    /// The UNIX user.
     pub identity: Arc<Identity>,
     /// The names of the UNIX groups of `identity`, for `@group` in `valid users` and the like.
     pub groups: Arc<[String]>,
 }
 
 impl Account {
-    /// Whether the password has expired by `policy`.
+    /// Returns whether the password has expired under `policy`.
     pub fn has_expired_password(&self, policy: &AccountPolicy, now: Time) -> bool {
         !self.never_expires && policy.has_expired(self.password_last_set, now)
     }
 }
 
-/// What lists tell of an account.
+/// An account as enumerated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedAccount {
-    /// The name as it is stored.
+    /// The name as stored.
     pub name: String,
     /// The account's SID.
     pub sid: Sid,
-    /// The owner's name in full; often empty.
+    /// The owner's full name; often empty.
     pub full_name: String,
     /// [`Account::disabled`].
     pub disabled: bool,
@@ -180,20 +184,20 @@ pub struct ListedAccount {
     pub never_expires: bool,
 }
 
-/// What lists tell of a group.
+/// A group as enumerated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedGroup {
     /// Name, SID and kind.
     pub principal: Principal,
-    /// What the administrator wrote of it; may be empty.
+    /// The administrator's comment; may be empty.
     pub comment: String,
 }
 
-/// An NT password hash. It is a password equivalent: it has no `Debug` text and is wiped when dropped.
+/// An NT password hash. It is a password equivalent, so it does not implement `Debug` and is wiped when dropped.
 #[derive(Clone, zeroize::Zeroize, zeroize::ZeroizeOnDrop)]
 pub struct NtHash(pub [u8; 16]);
 
-/// How a logon to an account ended that is there.
+/// The outcome of a logon to an existing account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogonOutcome {
     /// The password was right, and the account may log on.
@@ -205,15 +209,15 @@ pub enum LogonOutcome {
 /// Why a password was not changed.
 #[derive(Debug)]
 pub enum NotChanged {
-    /// The account is gone, or has another password by now.
+    /// The account no longer exists, or its password is no longer the old one.
     Wrong,
-    /// The account had the new password before, and `password history` remembers it.
+    /// The new password is in the password history that `password history` keeps.
     InHistory,
-    /// The back end could not do it; the text says which and why, for the log.
+    /// The back end failed; the text names it and the reason, for the log.
     Unavailable(String),
 }
 
-/// The back end could not be asked; the text says which and why, for the log.
+/// The back end is not available; the text names it and the reason, for the log.
 #[derive(Clone, Debug)]
 pub struct Unavailable(pub String);
 

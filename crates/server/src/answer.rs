@@ -1,33 +1,33 @@
-//! [`Answer`]: a result that is mostly there at once, and sometimes only later.
+//! [`Answer`]: a result that is usually available at once, and sometimes only later.
 //!
 //! A file system answers from its caches most of the time. An `async fn` behind a trait object would allocate a future
-//! for each of those answers; an [`Answer`] allocates only when the work really goes to another thread.
+//! for each of those answers; an [`Answer`] allocates only if the work is passed to another thread.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A value that is ready now, or a future of it.
+/// A value that is ready, or a future of it.
 #[must_use = "an answer does nothing until it is awaited"]
 pub enum Answer<T> {
     /// The value; `None` once it has been taken by `poll`.
     Now(Option<T>),
-    /// Work that is under way elsewhere.
+    /// Work in progress elsewhere.
     Later(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
 impl<T> Answer<T> {
-    /// A value that is there already.
+    /// Returns an answer that is ready.
     pub fn now(value: T) -> Self {
         Answer::Now(Some(value))
     }
 
-    /// A value that a future will bring.
+    /// Returns an answer that a future will provide.
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Answer::Later(Box::pin(future))
     }
 
-    /// What `map` makes of the value, at once where that is there.
+    /// Applies `map` to the value, immediately if the value is ready.
     pub fn map<U>(self, map: impl FnOnce(T) -> U + Send + 'static) -> Answer<U>
     where
         T: 'static,
@@ -36,7 +36,7 @@ impl<T> Answer<T> {
         self.then(|value| Answer::now(map(value)))
     }
 
-    /// What `next` answers to the value.
+    /// Passes the value to `next` and returns the answer of that.
     pub fn then<U>(self, next: impl FnOnce(T) -> Answer<U> + Send + 'static) -> Answer<U>
     where
         T: 'static,
@@ -49,7 +49,7 @@ impl<T> Answer<T> {
     }
 }
 
-// A value is moved out of `Now` whole and never pinned in place.
+// A value is moved out of `Now` whole and never pinned.
 impl<T> Unpin for Answer<T> {}
 
 impl<T> Future for Answer<T> {
@@ -63,7 +63,7 @@ impl<T> Future for Answer<T> {
     }
 }
 
-/// Lets everything else that is ready run before the caller goes on: for loops of a length that a client chooses.
+/// Lets all other ready tasks run before the caller continues, for loops whose length a client chooses.
 pub(crate) async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
@@ -76,10 +76,10 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-/// Waits for `future` on this thread, for tests: polls it whenever it wakes the thread.
+/// Waits for `future` on this thread, for tests. Polls it whenever it wakes the thread.
 ///
 /// # Panics
-/// Where it is not ready after ten thousand polls, or is not woken for a minute: it never will be.
+/// If it is not ready after ten thousand polls, or is not woken for a minute.
 #[cfg(any(test, feature = "contract"))]
 #[track_caller]
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -1,12 +1,13 @@
-//! How often passwords of an account are tried: past a few failures in two seconds a proof is refused without a look.
+//! Limits password attempts: after a few failures within two seconds, further proofs are refused without being checked.
 //!
-//! [`crate::guesses`] makes a failed logon wait for its answer. A client that does not wait could still have any number of
-//! proofs computed. Here they are counted before they are computed: for an account from one address, and for an account
-//! from all addresses together. An address from which the account was used before counts nowhere and is never refused, so
-//! that guessing by others does not keep a user out of the usual place. A refusal looks like a wrong password.
+//! [`crate::guesses`] delays the response to a failed logon. A client that does not wait for it could still make the
+//! server compute any number of proofs. Attempts are therefore counted before the computation: for an account from one
+//! address, and for an account from all addresses together. An address from which the account has logged on before is
+//! neither counted nor refused, so that guessing by others does not lock a user out of the usual machine. A refusal
+//! looks like a wrong password.
 //!
-//! Counts are by keyed hashes of names and addresses. The tables are bounded; where one is full, a name or an address that
-//! is not in it is not counted.
+//! Counters are indexed by keyed hashes of names and addresses. The tables are bounded; if one is full, a name or an
+//! address that is not in it is not counted.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,33 +18,33 @@ use parking_lot::Mutex;
 use crate::neighbourhood::Neighbourhood;
 use crate::server::Server;
 
-/// How long a failure counts.
+/// How long a failure is counted.
 const WINDOW: Duration = Duration::from_secs(2);
-/// Failures of an account from one address in that time.
+/// Maximum failures of an account from one address in that time.
 const PER_ADDRESS: u32 = 4;
-/// Failures of an account from all addresses together.
+/// Maximum failures of an account from all addresses together in that time.
 const PER_ACCOUNT: u32 = 64;
-/// Counts that are kept.
+/// Maximum number of counters.
 const COUNTS: usize = 16_384;
-/// Accounts whose addresses are kept.
+/// Maximum number of accounts whose addresses are stored.
 const ACCOUNTS: usize = 16_384;
-/// Addresses that are kept of one account, the latest.
+/// Maximum number of addresses stored for one account, the latest ones.
 const ADDRESSES: usize = 16;
-/// How much of a name is looked at.
+/// The number of characters of a name that are compared.
 const NAME: usize = 64;
 
-/// The attempts of the last two seconds, and where accounts are used.
+/// The attempts of the last two seconds, and the addresses that accounts are used from.
 pub(crate) struct Attempts {
     key: [u8; 16],
     open: Mutex<Counts>,
-    /// The addresses of each account, the latest last.
+    /// The addresses of each account, most recent last.
     usual: Mutex<HashMap<u64, Vec<u64>>>,
 }
 
 #[derive(Default)]
 struct Counts {
     by_key: HashMap<u64, Count>,
-    /// When room was made last: looking at all of them costs too much for each attempt.
+    /// When expired counters were last removed. Scanning them all for each attempt would cost too much.
     swept: Duration,
 }
 
@@ -79,7 +80,7 @@ impl Counts {
 }
 
 impl Attempts {
-    /// Nothing was tried yet. `key` is random.
+    /// Creates empty tables. `key` is random.
     pub(crate) fn new(key: [u8; 16]) -> Attempts {
         Attempts { key, open: Mutex::default(), usual: Mutex::default() }
     }
@@ -91,14 +92,14 @@ impl Attempts {
         hasher.finish()
     }
 
-    /// The keys of the account, of the address, and of the account at that address.
+    /// Returns the keys of the account, of the address, and of the account at that address.
     fn keys(&self, name: &str, from: Neighbourhood) -> (u64, u64, u64) {
         let name: String = name.chars().take(NAME).flat_map(char::to_lowercase).collect();
         (self.hash(&name), self.hash(from), self.hash((&name, from)))
     }
 
-    /// Whether a password of `name` may be tried. With `count` it counts as a failure until [`Attempts::succeeded`] says
-    /// otherwise: many may come before one of them is known to be wrong.
+    /// Returns whether a password of `name` may be tried. If `count`, the attempt is counted as a failure until
+    /// [`Attempts::succeeded`] is called, because many attempts may arrive before the first result is known.
     pub(crate) fn begin(&self, name: &str, from: Neighbourhood, now: Duration, count: bool) -> bool {
         let (account, address, both) = self.keys(name, from);
         if self.usual.lock().get(&account).is_some_and(|usual| usual.contains(&address)) {
@@ -115,7 +116,7 @@ impl Attempts {
         true
     }
 
-    /// A proof for the account `name` was right.
+    /// Records a successful proof for the account `name`.
     pub(crate) fn succeeded(&self, name: &str, from: Neighbourhood) {
         let (account, address, both) = self.keys(name, from);
         self.open.lock().by_key.remove(&both);
@@ -137,23 +138,23 @@ impl Attempts {
 }
 
 impl Server {
-    /// Whether a password of `name` may be tried from there now, which counts as a failure until it was right.
+    /// Returns whether a password of `name` may be tried from this address now, and counts a failure until it succeeds.
     pub(crate) fn may_try(&self, name: &str, from: Neighbourhood) -> bool {
         self.attempts.begin(name, from, self.world.uptime(), true)
     }
 
-    /// Whether a domain may be asked about a password of `name`. Its answer may take long, so that only
+    /// Returns whether a domain may be asked about a password of `name`. Its answer may take long, so only
     /// [`Server::tried_in_vain`] counts a failure.
     pub(crate) fn may_ask(&self, name: &str, from: Neighbourhood) -> bool {
         self.attempts.begin(name, from, self.world.uptime(), false)
     }
 
-    /// The domain says that the password was wrong.
+    /// Records that the domain rejected the password.
     pub(crate) fn tried_in_vain(&self, name: &str, from: Neighbourhood) {
         self.attempts.begin(name, from, self.world.uptime(), true);
     }
 
-    /// The user of the account `name` was authenticated from there.
+    /// Records that the user of the account `name` was authenticated from this address.
     pub(crate) fn authenticated(&self, name: &str, from: Neighbourhood) {
         self.attempts.succeeded(name, from);
     }
@@ -169,7 +170,7 @@ mod tests {
         IpAddr::from(number.to_be_bytes()).into()
     }
 
-    /// How many of `attempts` at one time are let through.
+    /// Returns how many of `count` simultaneous attempts are admitted.
     fn tried(attempts: &Attempts, name: &str, from: Neighbourhood, count: usize, secs: u64) -> usize {
         (0..count).filter(|_| attempts.begin(name, from, Duration::from_secs(secs), true)).count()
     }

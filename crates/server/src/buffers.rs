@@ -1,20 +1,21 @@
-//! Buffers for responses, shared by all connections: an idle connection owns none.
+//! Buffers for responses, shared by all connections. An idle connection owns none.
 //!
-//! As many are kept as were in use at once: one that comes back serves the next frame whatever became of it meanwhile,
-//! so a server that has seen its busiest moment grows no further. Those that nobody needs for a while are given up.
+//! The number of buffers is bounded by how many were in use at once: a returned buffer serves the next frame of any
+//! kind, so memory stops growing after the peak load. Buffers that stay unused for a while are freed.
 
 use parking_lot::Mutex;
 
-/// How many buffers are kept of each kind, and how large one may be to be worth keeping: a READ of 1 MiB.
+/// How many buffers of each kind are kept, and the size up to which one is kept: a READ of 1 MiB.
 const KEPT: usize = 32;
 const KEPT_BYTES: usize = 1024 * 1024 + HEADERS;
-/// A frame of this length held data: its bytes are kept as they are, for data to be read over them.
+/// Buffers of at least this length held data. They keep their length, so that data can be read over the old bytes.
 const LARGE: usize = 32 * 1024;
-/// Room for data comes in so many bytes, with some for headers, so that a buffer serves READs of other lengths, too.
+/// Space for data is allocated in steps of this size, plus some for headers, so that a buffer also serves READs of
+/// other lengths.
 const STEP: usize = 64 * 1024;
 const HEADERS: usize = 4096;
 
-/// Buffers that nobody uses at the moment.
+/// Buffers that are not in use.
 #[derive(Default)]
 pub(crate) struct Buffers {
     small: Mutex<Kept>,
@@ -25,7 +26,7 @@ pub(crate) struct Buffers {
 #[derive(Default)]
 struct Kept {
     buffers: Vec<Vec<u8>>,
-    /// The fewest that there were since unused ones were given up last.
+    /// The lowest number of buffers since unused ones were last freed.
     least: usize,
 }
 
@@ -36,7 +37,7 @@ impl Kept {
         buffer
     }
 
-    /// Gives up those that were not needed since the last time; answers their bytes.
+    /// Frees the buffers that were not needed since the last call; returns the number of bytes.
     fn release(&mut self) -> usize {
         let unused = self.least.min(self.buffers.len());
         let bytes = self.buffers.drain(..unused).map(|buffer| buffer.capacity()).sum();
@@ -46,23 +47,24 @@ impl Kept {
 }
 
 impl Buffers {
-    /// An empty buffer, its room perhaps from an earlier frame.
+    /// Returns an empty buffer, possibly with the capacity of an earlier frame.
     pub(crate) fn take(&self) -> Vec<u8> {
         let mut small = self.small.lock();
         let Some(last) = small.buffers.len().checked_sub(1) else { return Vec::new() };
         small.take(last)
     }
 
-    /// Gives up buffers that were not needed since it was called last; answers how many bytes they had.
+    /// Frees the buffers that were not needed since the last call; returns the number of bytes.
     pub(crate) fn release_unused(&self) -> usize {
         self.small.lock().release() + self.large.lock().release()
     }
 
-    /// A buffer of `length` bytes that begins with those of `head`; what the others are, nobody knows: whoever asks for
-    /// them overwrites or cuts them off. To set a MiB to zero takes as long as to read it from the kernel's cache.
+    /// Returns a buffer of `length` bytes that starts with those of `head`. The other bytes are unspecified, and the
+    /// caller must overwrite them or cut them off. They are not zeroed, because zeroing a MiB takes as long as reading
+    /// it from the page cache.
     pub(crate) fn stretch(&self, mut head: Vec<u8>, length: usize) -> Vec<u8> {
         if head.len() >= LARGE {
-            // Responses before it in its frame are long: they are not copied each time that one more comes.
+            // The frame already holds long responses, which are not copied for each further one.
             head.resize(length.max(head.len()), 0);
             return head;
         }
@@ -79,8 +81,9 @@ impl Buffers {
         buffer
     }
 
-    /// A stretched buffer of which only the first `length` bytes are needed. One that is mostly in vain is kept for the
-    /// next frame, and what is needed of it copied: it would go out as a small one, and all of them be large in the end.
+    /// Cuts a stretched buffer to its first `length` bytes. If most of it is unused, the bytes needed are copied and
+    /// the large buffer is kept for the next frame. Otherwise it would be sent with a small frame, and eventually all
+    /// buffers would be large.
     pub(crate) fn cut(&self, mut buffer: Vec<u8>, length: usize) -> Vec<u8> {
         if buffer.len() < LARGE || length > buffer.len() / 2 {
             buffer.truncate(length);
@@ -92,15 +95,15 @@ impl Buffers {
         shorter
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the pool.
     pub(crate) fn put(&self, mut buffer: Vec<u8>) {
         let room = buffer.capacity();
         if buffer.len() >= LARGE && room <= KEPT_BYTES {
-            // What was cut off; little, as long as buffers are no larger than they need to be.
+            // Zeroes the part that was cut off; that is short as long as buffers are no larger than needed.
             buffer.resize(room, 0);
             return keep(&mut self.large.lock().buffers, buffer);
         }
-        // Large, but for little: there would be as many of these as of small ones.
+        // A medium-sized buffer that held little. Without this limit on size, small buffers would become large.
         if room > 0 && room <= 2 * LARGE {
             buffer.clear();
             let small = &mut self.small.lock().buffers;
@@ -111,12 +114,12 @@ impl Buffers {
     }
 }
 
-/// How large a buffer for `length` bytes is made.
+/// Returns the size of a new buffer for `length` bytes.
 fn room_for(length: usize) -> usize {
     if length > KEPT_BYTES { length } else { length.saturating_sub(HEADERS).next_multiple_of(STEP) + HEADERS }
 }
 
-/// The smallest buffer that has `length` bytes, and not many more: those would be set to zero when it comes back.
+/// Takes the smallest buffer that has `length` bytes and is not much larger, because `put` zeroes the rest of it.
 fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
     let fits = |buffer: &Vec<u8>| (length..=room_for(length).max(2 * length)).contains(&buffer.len());
     let all = large.buffers.iter().enumerate().filter(|(_, buffer)| fits(buffer));
@@ -124,7 +127,7 @@ fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
     Some(large.take(index))
 }
 
-/// Keeps a large buffer; where there are enough, instead of the smallest.
+/// Keeps a large buffer; if there are enough, it replaces the smallest one.
 fn keep(large: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
     if large.len() < KEPT {
         return large.push(buffer);
@@ -140,7 +143,7 @@ fn keep(large: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// How many buffers are kept, and the room of all of them.
+    /// The number of kept buffers, and their total capacity.
     fn kept(buffers: &Buffers) -> (usize, usize) {
         let (small, large) = (buffers.small.lock(), buffers.large.lock());
         let all = || small.buffers.iter().chain(large.buffers.iter());
@@ -193,7 +196,7 @@ mod tests {
         assert_eq!(buffers.large.lock().buffers.len(), KEPT);
     }
 
-    /// Sends answers one after the other, of which each was to be as long as `asked` says and is as long as `got` says.
+    /// Sends responses one after the other, given their requested and actual lengths.
     fn serve(buffers: &Buffers, reads: impl IntoIterator<Item = (usize, usize)>) {
         for (asked, got) in reads {
             let mut head = buffers.take();
@@ -217,7 +220,7 @@ mod tests {
         ];
         for (what, reads) in cases {
             let buffers = Buffers::default();
-            // One answer at a time: while it is cut short there are two buffers, and at each size class one is left.
+            // One response at a time. While it is cut there are two buffers, and one remains in each size class.
             serve(&buffers, reads.iter().copied());
             let before = kept(&buffers);
             assert!(before.0 <= 2 + MIB / STEP, "{what}: {} buffers", before.0);
@@ -231,7 +234,7 @@ mod tests {
     #[test]
     fn small_buffers_stay_small() {
         let buffers = Buffers::default();
-        // All small buffers in turn, as while many connections are answered at a time.
+        // All small buffers in turn, as when many connections are answered at the same time.
         for _ in 0..10 {
             let heads: Vec<_> = (0..KEPT).map(|_| buffers.take()).collect();
             for mut head in heads {

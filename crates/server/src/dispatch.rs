@@ -1,4 +1,4 @@
-//! From a request to its command: signature, session and tree connect are checked here, once for all
+//! Passes requests to their commands, after the checks of signature, session and tree connect that are common to all
 //! ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11).
 
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
 use crate::session::{Channel, Phase, Session};
 
-/// Executes one request; the status is that of the response whose body stands in `reply`.
+/// Executes one request and returns the status of the response, whose body is in `reply`.
 pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     #[cfg(feature = "torture")]
     if let Some(answer) = crate::torture::dispatch(request, reply).await {
@@ -49,12 +49,12 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
         Command::QUERY_INFO => command::query_info::query_info(request, reply).await,
         Command::SET_INFO => command::set_info::set_info(request, reply).await,
         Command::OPLOCK_BREAK => command::oplock_break::acknowledge(request, reply),
-        // CANCEL has no response and never comes here; other codes ended the connection in `receive`.
+        // CANCEL has no response and is not dispatched; other codes ended the connection in `receive`.
         _ => Err(Error::new(Status::INVALID_PARAMETER)),
     }
 }
 
-/// 3.3.5.2.4. The signature field of `message` is taken out for the check and put back.
+/// Checks the signature (3.3.5.2.4). The signature field of `message` is zeroed for the check and then restored.
 pub(crate) fn check_signature(
     channel: Option<&Channel>,
     header: &Header,
@@ -71,7 +71,7 @@ pub(crate) fn check_signature(
     if header.command == Command::NEGOTIATE {
         return if signed { Err(Error::new(Status::INVALID_PARAMETER)) } else { Ok(()) };
     }
-    // What binds a session to this connection is signed with the session's key; `session_setup` sees to it.
+    // A request that binds a session to this connection is signed with the session's key; `session_setup` checks it.
     if channel.is_none() && header.command == Command::SESSION_SETUP && header.session_id != 0 {
         return Ok(());
     }
@@ -88,14 +88,14 @@ pub(crate) fn check_signature(
     } else if channel.session.signing_required.load(Ordering::Relaxed) {
         return Err(Error::because(Status::ACCESS_DENIED, "unsigned, but signing is required"));
     } else if header.command == Command::SESSION_SETUP && channel.session.protects_data() {
-        // An attacker on the path must not choose the user of what the client seals.
+        // An attacker on the network path must not choose the user of a session in which the client encrypts data.
         return Err(Error::because(Status::ACCESS_DENIED, "unsigned SESSION_SETUP in a session that seals"));
     }
     Ok(())
 }
 
-/// 3.3.5.2.9, for the commands as well that need no session: in a session whose data is sealed, a plain request comes
-/// from somebody else. A session that has ended answers with its own status.
+/// Checks encryption (3.3.5.2.9), also for commands that need no session: in an encrypted session, a plaintext request
+/// was sent by someone else. A session that has ended is answered with its own status.
 fn check_sealed(session: &Session, command: Command, sealed: bool) -> Result<()> {
     let required = session.encrypt_data.load(Ordering::Relaxed) && session.phase() != Phase::Closed;
     if required && !sealed && command != Command::NEGOTIATE {
@@ -104,7 +104,7 @@ fn check_sealed(session: &Session, command: Command, sealed: bool) -> Result<()>
     Ok(())
 }
 
-/// 3.3.5.2.9.
+/// Checks the session (3.3.5.2.9).
 fn check_session(request: &Request<'_>) -> Result<()> {
     let session = request.session()?;
     let always = matches!(request.header.command, Command::LOGOFF | Command::CLOSE | Command::LOCK);
@@ -112,12 +112,12 @@ fn check_session(request: &Request<'_>) -> Result<()> {
     match session.phase() {
         Phase::Closed => return Err(Error::new(Status::USER_SESSION_DELETED)),
         Phase::Expired if !always => return Err(Error::new(Status::NETWORK_SESSION_EXPIRED)),
-        // The status of Windows servers, <272>.
+        // As Windows servers, <272>.
         Phase::InProgress if !always => return Err(Error::new(Status(0x8009_0302))),
         _ => {}
     }
     check_sealed(session, request.header.command, request.sealed)?;
-    // [MS-SMB2] 3.3.5.7: on 3.1.1 a tree connect proves that nobody tampered with the negotiation.
+    // [MS-SMB2] 3.3.5.7: on 3.1.1 a signed or encrypted tree connect proves that the negotiation was not tampered with.
     let plain = !request.sealed && !request.header.flags.contains(Flags::SIGNED);
     let proven = request.connection.dialect() == Dialect::SMB_3_1_1 && session.phase() == Phase::Valid;
     if request.header.command == Command::TREE_CONNECT
@@ -131,7 +131,7 @@ fn check_session(request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
-/// 3.3.5.2.11.
+/// Checks the tree connect (3.3.5.2.11).
 fn check_tree(request: &Request<'_>) -> Result<()> {
     let tree = request.tree()?;
     if tree.disk().is_some_and(|disk| disk.encrypt_data) && !request.sealed {

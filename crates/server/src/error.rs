@@ -1,4 +1,4 @@
-//! How a command ends when it does not succeed: refused with a status, or the connection ends.
+//! How a command fails: it is refused with a status, or the connection ends.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,27 +9,27 @@ use proto::status::Status;
 use crate::accounting::Full;
 use crate::vfs::Errno;
 
-/// A request is refused: the client gets `status`, the log gets `why` as well. Equal by status.
+/// A refused request: the client gets `status`, the log also gets `why`. Two errors are equal if their statuses are.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// What the client is told.
+    /// The status for the client.
     pub status: Status,
-    /// What an administrator reading the log wants to know besides; empty where the status says it all.
+    /// Details for the administrator, in the log; empty if the status says enough.
     pub why: Cow<'static, str>,
     /// The `ErrorData` of the response ([MS-SMB2] 2.2.2); empty for most errors.
     pub data: Vec<u8>,
 }
 
-/// What a command answers.
+/// The result of a command.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A refusal whose status needs no explanation.
+    /// Returns an error whose status needs no explanation.
     pub fn new(status: Status) -> Self {
         Error { status, why: Cow::Borrowed(""), data: Vec::new() }
     }
 
-    /// A refusal with a word for the log.
+    /// Returns an error with an explanation for the log.
     pub fn because(status: Status, why: impl Into<Cow<'static, str>>) -> Self {
         Error { status, why: why.into(), data: Vec::new() }
     }
@@ -55,14 +55,14 @@ impl From<Status> for Error {
     }
 }
 
-/// [MS-SMB2] 3.3.5.2.6: what does not decode is an invalid parameter.
+/// [MS-SMB2] 3.3.5.2.6: a request that cannot be decoded has an invalid parameter.
 impl From<Malformed> for Error {
     fn from(_: Malformed) -> Self {
         Error::because(Status::INVALID_PARAMETER, "request does not decode")
     }
 }
 
-/// An account that pays for a client holds as much as it may.
+/// An account of the client is at its bound.
 impl From<Full> for Error {
     fn from(full: Full) -> Self {
         Error::because(Status::INSUFFICIENT_RESOURCES, full.to_string())
@@ -75,7 +75,7 @@ impl From<Errno> for Error {
     }
 }
 
-/// The peer broke the protocol where the specification ends the connection without a word.
+/// A protocol violation by the peer, for which the specification requires the connection to end without a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disconnect(pub &'static str);
 

@@ -1,14 +1,15 @@
-//! Guessing passwords takes time, and costs the server nothing but a little memory while the guesser waits.
+//! Delays responses to failed logons, at the cost of a little memory per waiting client.
 //!
-//! A failed logon is answered two seconds after its request arrived at the earliest, as Windows Server 2025 does it, or at
-//! a further whole interval where asking the accounts took longer: unknown names, wrong passwords and slow back ends look
+//! A failed logon is answered two seconds after its request arrived, as by Windows Server 2025, or at a later multiple
+//! of that interval if the account lookup took longer. Unknown names, wrong passwords and slow back ends therefore look
 //! the same. The failures of one account, and of one address, are answered one after the other.
 //!
-//! A right password never waits and is always looked at, whoever else guesses: what is slowed down or cut off is only what
-//! has failed already. That leaves guessers who do not wait for the answer; lockout (an account policy) is for them.
+//! A successful logon is never delayed, whoever else guesses, because only logons that have failed are delayed or cut
+//! off. Clients that do not wait for the response are limited by [`crate::attempts`] and by lockout (an account
+//! policy).
 //!
-//! The tables have a fixed size: names and addresses are hashed into them with a secret key. Two that meet in one place
-//! slow each other's failures down, and nothing else, so nobody gains by filling the tables.
+//! The tables have a fixed size and are indexed by keyed hashes of names and addresses. Two entries that collide delay
+//! each other's failures and have no other effect, so filling the tables gives an attacker nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,52 +23,52 @@ use crate::conn::Connection;
 use crate::neighbourhood::Neighbourhood;
 use crate::server::Server;
 
-/// Between a failed logon and its answer, and between the answers to two of one account.
+/// Delay between a failed logon and its response, and between responses to two failures of one account.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// The answers to an account's failures fall behind no further: its owner may be the one who waits.
+/// Longest delay for an account's failures, because the waiting client may be the account's owner.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Between the answers to two failures of one address.
+/// Delay between responses to two failures of one address.
 const ADDRESS_INTERVAL: Duration = Duration::from_millis(125);
-/// Failures of one address that do not yet delay one another: a terminal server's users come from one.
+/// Failures of one address that do not delay each other, because all users of a terminal server have the same address.
 const ADDRESS_BURST: u32 = 16;
-/// How far an address's failures may fall behind, 64 of them; what comes beyond waits no more and is cut off.
+/// Longest delay for an address, which is 64 failures; further ones do not wait and are cut off.
 const ADDRESS_LONGEST: Duration = Duration::from_secs(8);
-/// How much of a name is looked at.
+/// The number of characters of a name that are compared.
 const NAME: usize = 64;
-/// Places in each table.
+/// Slots in each table.
 const PLACES: usize = 4096;
-/// What a waiting failure costs besides its request, bytes.
+/// Memory for a waiting failure besides its request, in bytes.
 const OVERHEAD: usize = 4096;
 
-/// How far behind the failures of accounts and addresses are, in `World::uptime`.
+/// When the last response to each account and address is due, in `World::uptime`.
 pub(crate) struct Guesses {
     key: [u8; 16],
     accounts: Mutex<Box<[Duration]>>,
     addresses: Mutex<Box<[Duration]>>,
 }
 
-/// A logon that failed.
+/// A failed logon.
 #[derive(Clone, Copy)]
 pub(crate) struct Guess<'a> {
-    /// Whose password was guessed. Names that no account has count too, so that nobody learns which exist.
+    /// The name that was tried. Names without an account are treated alike, so that they cannot be distinguished.
     pub(crate) name: &'a str,
-    /// From where.
+    /// The client's address.
     pub(crate) from: Neighbourhood,
     /// When the request arrived.
     pub(crate) asked: Duration,
 }
 
-/// When a failure is answered.
+/// When to answer a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// At this time. `first`: nothing of the account or the address waits, so the log can be told.
+    /// At this time. `first`: no earlier failure of the account waits, so this one is logged.
     At { answer: Duration, first: bool },
-    /// Its address has too many that wait.
+    /// Too many failures of the address wait.
     TooMany,
 }
 
 impl Guesses {
-    /// Nobody has guessed yet. `key` is random.
+    /// Creates empty tables. `key` is random.
     pub(crate) fn new(key: [u8; 16]) -> Guesses {
         let places = || Mutex::new(vec![Duration::ZERO; PLACES].into());
         Guesses { key, accounts: places(), addresses: places() }
@@ -80,7 +81,7 @@ impl Guesses {
         (hasher.finish() % PLACES as u64) as usize
     }
 
-    /// A logon failed, which is known at `now`: when to say so.
+    /// Records a failed logon that was detected at `now`; returns when to answer it.
     pub(crate) fn failed(&self, guess: Guess<'_>, now: Duration) -> Verdict {
         let address = {
             let mut addresses = self.addresses.lock();
@@ -97,7 +98,7 @@ impl Guesses {
         let last = &mut accounts[self.place(name)];
         let first = *last <= now;
         *last = (*last).max(now).saturating_add(INTERVAL).min(now + LONGEST);
-        // At a whole interval after the request: how long the accounts took does not show.
+        // A multiple of the interval after the request, so that the time for the account lookup does not show.
         let passed = now.saturating_sub(guess.asked).as_millis() / INTERVAL.as_millis() + 1;
         let whole = guess.asked + INTERVAL.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX));
         let answer = if first { whole } else { whole.max(*last) };
@@ -105,7 +106,7 @@ impl Guesses {
     }
 }
 
-/// The failures of one connection that wait for their answers.
+/// The failures of one connection that wait for their responses.
 #[derive(Default)]
 pub(crate) struct Failures {
     waiting: AtomicUsize,
@@ -113,7 +114,7 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// The connection has ended: nobody waits any more.
+    /// Ends all waits, because the connection has ended.
     pub(crate) fn leave(&self) {
         self.left.notify_waiters();
     }
@@ -124,7 +125,7 @@ impl Failures {
     }
 }
 
-/// One of them.
+/// The slot of one waiting failure.
 struct Place<'a>(&'a Failures);
 
 impl Drop for Place<'_> {
@@ -133,20 +134,20 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A failed logon as the one who may have to wait for it.
+/// A failed logon and the connection that may have to wait.
 pub(crate) struct Failed<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) guess: Guess<'a>,
-    /// Bytes of the request, which is held while the answer waits.
+    /// The length in bytes of the request, which is kept while the response waits.
     pub(crate) length: usize,
 }
 
-/// A failed logon has to wait, and there is no room for that.
+/// A failed logon has to wait, and a limit does not allow it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoRoom;
 
 impl Failed<'_> {
-    /// Returns when the failure is to be answered, or when its connection has ended.
+    /// Waits until the failure is to be answered, or its connection has ended.
     pub(crate) async fn wait(&self, server: &Server) -> Result<(), NoRoom> {
         let limits = server.policy().limits.clone();
         let now = server.world.uptime();
@@ -187,8 +188,8 @@ mod tests {
         START + Duration::from_millis(millis)
     }
 
-    /// A failure of `name` from the address that ends in `host`, asked and known so many ms after the start: how long
-    /// after the start it is answered, ms.
+    /// A failure of `name` from the address that ends in `host`. The request arrives `asked` ms after the start, and
+    /// the failure is detected after `known` ms. `expected` is the time of the response in ms after the start.
     #[track_caller]
     fn check(guesses: &Guesses, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
         let from = IpAddr::from([192, 0, 2, host]).into();

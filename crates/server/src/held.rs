@@ -1,13 +1,13 @@
-//! What the allocator takes for what a cache keeps, so that a bound in bytes bounds the memory of the process: each
-//! allocation has a header and comes in steps, and tables have room for more than is in them.
+//! Estimates the memory that the allocator uses for a cache's contents, so that a bound in bytes limits the memory of
+//! the process. Each allocation has a header and is rounded up, and tables have spare capacity.
 //!
-//! The figures are glibc's on 64 bits: 8 bytes for each allocation, steps of 16 bytes, 32 at least. Others need about as
-//! much. What lies idle between allocations is not counted.
+//! The figures are those of glibc on 64 bits: 8 bytes per allocation, rounded up to 16 bytes, at least 32. Other
+//! allocators need about as much. Free memory between allocations is not included.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-/// What an allocation of `bytes` takes.
+/// Returns the memory for an allocation of `bytes`.
 pub const fn allocation(bytes: usize) -> usize {
     match bytes {
         0 => 0,
@@ -16,18 +16,18 @@ pub const fn allocation(bytes: usize) -> usize {
     }
 }
 
-/// What an `Arc<T>` takes.
+/// Returns the memory for an `Arc<T>`.
 pub const fn shared<T>() -> usize {
     allocation(size_of::<T>() + 2 * size_of::<usize>())
 }
 
-/// What a vector with room for `room` elements takes.
+/// Returns the memory for a vector with capacity for `room` elements.
 pub const fn vector<T>(room: usize) -> usize {
     allocation(room * size_of::<T>())
 }
 
-/// What a hash table of pairs with room for `room` of them takes: places by a power of two, an eighth of them empty, and
-/// a byte for each besides.
+/// Returns the memory for a hash table with capacity for `room` pairs: a power of two of slots, of which an eighth is
+/// empty, and a control byte for each.
 pub const fn table<K, V>(room: usize) -> usize {
     let places = match room {
         0 => return 0,
@@ -39,8 +39,8 @@ pub const fn table<K, V>(room: usize) -> usize {
     allocation((places * size_of::<(K, V)>()).next_multiple_of(16) + places + 16)
 }
 
-/// Hashes of numbers that the kernel gives, as those of files: a few multiplications where the usual hash takes a hundred
-/// steps. It has a key, so that nobody knows which files collide.
+/// A hash function for numbers from the kernel, such as file ids. It takes a few multiplications, whereas the default
+/// hash takes a hundred steps. It is keyed, so that clients cannot predict which files collide.
 #[derive(Clone, Debug)]
 pub struct Numbers(u64);
 
@@ -58,7 +58,7 @@ impl BuildHasher for Numbers {
     }
 }
 
-/// A hash of [`Numbers`] that is being made.
+/// The hasher of [`Numbers`].
 #[derive(Debug)]
 pub struct NumberHasher(u64);
 
@@ -85,7 +85,8 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// A hash table that knows what it takes: the map alone says how much room is left, which is less after removals.
+/// A hash table that tracks its memory. `HashMap::capacity` is not sufficient, because it can be too low after
+/// removals.
 #[derive(Debug)]
 pub struct Table<K, V, S = RandomState> {
     map: HashMap<K, V, S>,
@@ -99,24 +100,24 @@ impl<K, V, S: Default> Default for Table<K, V, S> {
 }
 
 impl<K: Eq + Hash, V, S: BuildHasher + Default> Table<K, V, S> {
-    /// The map, to look at.
+    /// Returns the map for reading.
     pub fn map(&self) -> &HashMap<K, V, S> {
         &self.map
     }
 
-    /// What belongs to `key`, to be changed.
+    /// Returns the value of `key`, mutably.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.map.get_mut(key)
     }
 
-    /// Puts something in; what was there before comes back.
+    /// Inserts a value; returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let former = self.map.insert(key, value);
         self.room = self.room.max(self.map.capacity());
         former
     }
 
-    /// Takes something out. A table that has become far too large becomes smaller.
+    /// Removes a value. Shrinks a table that has become far too large.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let gone = self.map.remove(key);
         if self.room > FEW && self.map.len() < self.room / 4 {
@@ -126,23 +127,23 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Table<K, V, S> {
         gone
     }
 
-    /// Empties it, and lets its room go.
+    /// Removes everything and frees the capacity.
     pub fn clear(&mut self) {
         *self = Table::default();
     }
 
-    /// Keeps what `stays`.
+    /// Keeps the entries for which `stays` returns true.
     pub fn retain(&mut self, stays: impl FnMut(&K, &mut V) -> bool) {
         self.map.retain(stays);
     }
 
-    /// What it takes.
+    /// Returns the memory that the table takes, in bytes.
     pub fn bytes(&self) -> usize {
         table::<K, V>(self.room)
     }
 }
 
-/// Room that is not worth giving back.
+/// Capacity up to which a table is not shrunk.
 pub const FEW: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Who is meant by the lists of a share: `valid users`, `invalid users`, `read list`, `write list`, `admin users`.
+//! Matches a user against a share's `valid users`, `invalid users`, `read list`, `write list` and `admin users`.
 //!
-//! Names are compared without regard to case, as Samba does. A back end or name service that does not answer leaves open
-//! who is meant: nobody gets in on such a list, as nobody is kept out by one.
+//! Names are compared case-insensitively, as in Samba. If a back end or name service does not answer, a match cannot be
+//! decided: such an entry neither admits nor excludes a user.
 
 use proto::dtyp::Sid;
 use proto::status::Status;
@@ -13,22 +13,22 @@ use crate::policy::{Policy, UserPattern, fold};
 use crate::principals::{self, SidNameUse};
 use crate::session::User;
 
-/// A user whom lists are asked for.
+/// A user to match.
 pub(crate) struct Who<'a> {
     user: &'a User,
     accounts: &'a dyn Accounts,
     policy: &'a Policy,
-    /// The SIDs of the user and his groups.
+    /// The SIDs of the user and the user's groups.
     sids: &'a [Sid],
 }
 
 impl<'a> Who<'a> {
-    /// `user` with all SIDs that he has.
+    /// Creates the matcher for `user` with all its SIDs.
     pub(crate) fn new(user: &'a User, sids: &'a [Sid], accounts: &'a dyn Accounts, policy: &'a Policy) -> Self {
         Who { user, accounts, policy, sids }
     }
 
-    /// Whether he is on `list`.
+    /// Returns whether the user is on `list`.
     pub(crate) async fn is_on(&self, list: &[UserPattern]) -> Result<bool> {
         for pattern in list {
             let is_meant = match pattern {
@@ -63,11 +63,11 @@ impl<'a> Who<'a> {
             UserPattern::Group(name) => self.is_in_group(name).await,
             UserPattern::Netgroup(name) => self.accounts.is_in_netgroup(&self.user.name, name).await,
             UserPattern::NetgroupOrGroup(name) => {
-                // Most are groups, and those cost nothing.
+                // Most names are groups, which need no lookup.
                 Ok(self.is_in_group(name).await? || self.accounts.is_in_netgroup(&self.user.name, name).await?)
             }
             UserPattern::Sid(sid) => Ok(self.sids.contains(sid)),
-            // What a session fills has no variables any more.
+            // Variables are already expanded at logon.
             UserPattern::Variable(_) => Ok(false),
         }
     }

@@ -1,5 +1,5 @@
-//! Tokens that stand for a range of an open file ([MS-FSCC] 2.1.11), as this server gives them out: each is good in the
-//! session that asked for it, while the open lives, until the file changes or the time is up.
+//! Tokens that represent a range of an open file ([MS-FSCC] 2.1.11). A token is valid in the session that requested it,
+//! as long as the open exists, until the file changes or the token expires.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,31 +13,31 @@ use crate::open::Open;
 use crate::policy::Limits;
 use crate::vfs::{FileId, Metadata, Time};
 
-/// Bytes that nobody guesses.
+/// Unpredictable bytes.
 pub(crate) type Secret = [u8; 16];
 
-/// What a token stands for, and how long it is good.
+/// What a token represents and until when it is valid.
 #[derive(Clone)]
 pub(crate) struct Token {
-    /// The source.
+    /// The source open.
     pub(crate) source: Weak<Open>,
-    /// Where the range begins.
+    /// The offset of the range.
     pub(crate) offset: u64,
-    /// How many bytes it has; what lies behind the end of the file is zeros.
+    /// The length of the range in bytes; bytes beyond the end of the file are zeros.
     pub(crate) length: u64,
-    /// The state of the file that the token stands for.
+    /// The state of the file when the token was issued.
     pub(crate) state: FileState,
-    /// What the client has to show.
+    /// The secret that the client must present.
     pub(crate) secret: Secret,
-    /// The session that it was given to.
+    /// The session that it was issued to.
     pub(crate) session: u64,
-    /// What pays for it.
+    /// The accounting charge for the token.
     pub(crate) _charge: Arc<Charge>,
-    /// Until when it is good, in time since the server's clock began.
+    /// When the token expires, in `World::uptime`.
     pub(crate) expires: Duration,
 }
 
-/// What differs once a file has changed.
+/// Metadata that differs once a file has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileState {
     size: u64,
@@ -51,16 +51,16 @@ impl From<&Metadata> for FileState {
     }
 }
 
-/// The tokens that were given out.
+/// The tokens that were issued.
 #[derive(Default)]
 pub(crate) struct Tokens {
     by_file: Mutex<HashMap<FileId, Vec<Token>>>,
-    /// How many there are, for those who only want to know whether there is any.
+    /// The number of tokens, to check without the lock whether there are any.
     count: AtomicUsize,
 }
 
 impl Tokens {
-    /// Gives out a token for a range of `file`. An open that has many gives up its oldest.
+    /// Issues a token for a range of `file`. If the open has too many, its oldest token is removed.
     pub(crate) fn issue(&self, file: FileId, token: Token, limits: &Limits) {
         let mut by_file = self.by_file.lock();
         let tokens = by_file.entry(file).or_default();
@@ -75,7 +75,7 @@ impl Tokens {
         self.count.fetch_add(1, Ordering::Release);
     }
 
-    /// Removes the tokens that are good no longer.
+    /// Removes tokens that are no longer valid.
     pub(crate) fn remove_ended(&self, now: Duration) {
         let mut count = 0;
         let mut by_file = self.by_file.lock();
@@ -87,14 +87,14 @@ impl Tokens {
         self.count.store(count, Ordering::Release);
     }
 
-    /// The token with this secret, where it is still good.
+    /// Returns the token with this secret, if it is still valid.
     pub(crate) fn find(&self, file: FileId, secret: &Secret, session: u64, now: Duration) -> Option<Token> {
         let by_file = self.by_file.lock();
         let good = |token: &&Token| token.secret == *secret && token.session == session && token.is_alive(now);
         by_file.get(&file)?.iter().find(good).cloned()
     }
 
-    /// The content of the file is about to change.
+    /// Invalidates the tokens of a file whose content is about to change.
     pub(crate) fn forget(&self, file: FileId) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;

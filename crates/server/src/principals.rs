@@ -1,8 +1,7 @@
-//! Users and groups by name and by SID: what the lsarpc pipe tells clients, and what the lists of a share are compared with.
+//! Users and groups by name and by SID, for the lsarpc pipe and for a share's user lists.
 //!
-//! Who has an account, and which groups have SIDs of their own, only [`crate::accounts::Accounts`] knows. Here are those
-//! whom every server knows alike: the well-known SIDs ([MS-DTYP] 2.4.2.4) and the ids of Linux, S-1-22-1-uid and
-//! S-1-22-2-gid.
+//! Accounts, and groups with SIDs of their own, are in [`crate::accounts::Accounts`]. This module has the principals
+//! that every server has: the well-known SIDs ([MS-DTYP] 2.4.2.4) and the UNIX ids, S-1-22-1-uid and S-1-22-2-gid.
 
 mod known;
 mod of_server;
@@ -13,28 +12,28 @@ pub use proto::rpc::lsarpc::SidNameUse;
 pub use self::of_server::of_server;
 use crate::accounts::{Accounts, DomainSid, Unavailable};
 
-/// The name that S-1-22-1 goes by.
+/// The realm name of S-1-22-1.
 pub const UNIX_USERS: &str = "Unix User";
-/// The name that S-1-22-2 goes by.
+/// The realm name of S-1-22-2.
 pub const UNIX_GROUPS: &str = "Unix Group";
-/// The RID of a machine's group of all its users ([MS-DTYP] 2.4.2.4, DOMAIN_USERS).
+/// The RID of a machine's group of all users ([MS-DTYP] 2.4.2.4, DOMAIN_USERS).
 pub const ALL_USERS_RID: u32 = 513;
-/// The name of that group on a server that is no domain controller, as Windows has it.
+/// The name of that group on a server that is not a domain controller, as on Windows.
 pub const ALL_USERS: &str = "None";
 
-/// A user or group of Linux.
+/// A UNIX user or group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnixId {
     /// A user.
     User(u32),
     /// A group.
     Group(u32),
-    /// A user and a group of the same number, as some mappings of domains make them.
+    /// A user and a group of the same number, as some id mappings of domains define them.
     Both(u32),
 }
 
 impl UnixId {
-    /// The id as a user's.
+    /// Returns the id if it is that of a user.
     pub fn uid(self) -> Option<u32> {
         match self {
             UnixId::User(id) | UnixId::Both(id) => Some(id),
@@ -42,7 +41,7 @@ impl UnixId {
         }
     }
 
-    /// The id as a group's.
+    /// Returns the id if it is that of a group.
     pub fn gid(self) -> Option<u32> {
         match self {
             UnixId::Group(id) | UnixId::Both(id) => Some(id),
@@ -50,12 +49,12 @@ impl UnixId {
         }
     }
 
-    /// The id in a SID of the form S-1-22-1-uid or S-1-22-2-gid.
+    /// Returns the id in a SID of the form S-1-22-1-uid or S-1-22-2-gid.
     pub fn in_sid(sid: &Sid) -> Option<UnixId> {
         sid.as_unix_user().map(UnixId::User).or_else(|| sid.as_unix_group().map(UnixId::Group))
     }
 
-    /// The SID that holds the id itself.
+    /// Returns the SID that contains the id itself.
     pub fn plain_sid(self) -> Sid {
         match self {
             UnixId::User(id) | UnixId::Both(id) => Sid::unix_user(id),
@@ -64,22 +63,22 @@ impl UnixId {
     }
 }
 
-/// Whose name and SID something is.
+/// A user, group or domain with its name and SID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal {
     /// The SID.
     pub sid: Sid,
-    /// What it is the SID of.
+    /// The type of the SID.
     pub kind: SidNameUse,
-    /// Where the name belongs.
+    /// The realm of the name.
     pub realm: Realm,
-    /// The name in that place; empty for a domain itself.
+    /// The name within the realm; empty for a domain itself.
     pub name: String,
 }
 
-/// Whether a domain may say of its user that he has `sid`: those of accounts and groups of domains, S-1-5-21-..., and how
-/// the user was authenticated, S-1-18-n. Who is root, an administrator or the owner of a file here is no domain's to say,
-/// be it that one of those which it trusts has said so ([MS-PAC] 4.1.2.2).
+/// Returns whether a domain may assign `sid` to its users: SIDs of accounts and groups of domains, S-1-5-21-..., and
+/// S-1-18-n, how the user was authenticated. A domain, or one that it trusts, must not make a user root, an
+/// administrator or a file's owner on this server ([MS-PAC] 4.1.2.2).
 pub fn may_come_from_domain(sid: &Sid) -> bool {
     match sid.authority() {
         5 => sid.sub_authorities().first() == Some(&21),
@@ -87,19 +86,19 @@ pub fn may_come_from_domain(sid: &Sid) -> bool {
     }
 }
 
-/// Where a name belongs.
+/// The realm of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Realm {
-    /// The server itself, whose accounts are [`Accounts::domain`]'s.
+    /// The server itself; its accounts are in [`Accounts::domain`].
     Server,
-    /// Anywhere else, by its name: `BUILTIN`, `NT Authority`, `Unix Group`, a domain.
+    /// Any other realm, by name: `BUILTIN`, `NT Authority`, `Unix Group`, a domain.
     Named(String),
-    /// Nowhere: `Everyone` and a few more.
+    /// No realm: `Everyone` and a few more.
     Nowhere,
 }
 
 impl Realm {
-    /// The realm's name, of a server called `server`.
+    /// Returns the realm's name on a server called `server`.
     pub fn name<'a>(&'a self, server: &'a str) -> &'a str {
         match self {
             Realm::Server => server,
@@ -109,10 +108,10 @@ impl Realm {
     }
 }
 
-/// A name with what may stand before it: `DOMAIN\name`, `name@domain` or `name` alone.
+/// A name with an optional realm: `DOMAIN\name` or `name` alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FullName<'a> {
-    /// What stands before the backslash.
+    /// The part before the backslash.
     pub realm: Option<&'a str>,
     /// The name.
     pub name: &'a str,
@@ -132,12 +131,12 @@ impl<'a> FullName<'a> {
     }
 }
 
-/// The principal of a SID that every server has, without a look at the accounts.
+/// Returns the principal of a SID that every server has, without an account lookup.
 pub(crate) fn well_known_sid(domain: DomainSid, sid: &Sid) -> Option<Principal> {
     known::by_sid(sid).or_else(|| own(domain).into_iter().find(|principal| principal.sid == *sid))
 }
 
-/// The principal called `name` that every server has, here one called `server`, without a look at the accounts.
+/// Returns the principal called `name` that every server has, on a server called `server`, without an account lookup.
 pub(crate) fn well_known_name(domain: DomainSid, server: &str, name: &str) -> Option<Principal> {
     let full = FullName::of(name);
     known::by_name(&full).or_else(|| own_by_name(domain, server, &full))
@@ -152,7 +151,7 @@ fn own_by_name(domain: DomainSid, server: &str, full: &FullName<'_>) -> Option<P
     own(domain).into_iter().find(is_it)
 }
 
-/// The principal of a SID; `None` where nobody here knows it.
+/// Returns the principal of a SID; `None` if it is unknown on this server.
 pub async fn by_sid(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<Principal>, Unavailable> {
     if let Some(known) = known::by_sid(sid) {
         return Ok(Some(known));
@@ -163,7 +162,7 @@ pub async fn by_sid(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<Princip
     Ok(own(accounts.domain()).into_iter().find(|principal| principal.sid == *sid))
 }
 
-/// The principal called `name` on a server called `server`.
+/// Returns the principal called `name` on a server called `server`.
 pub async fn by_name(accounts: &dyn Accounts, server: &str, name: &str) -> Result<Option<Principal>, Unavailable> {
     if let Some(known) = well_known_name(accounts.domain(), server, name) {
         return Ok(Some(known));
@@ -173,12 +172,12 @@ pub async fn by_name(accounts: &dyn Accounts, server: &str, name: &str) -> Resul
     accounts.named(realm, full.name).await
 }
 
-/// The groups that every server has, S-1-5-32-544 and so on.
+/// Returns the built-in groups, S-1-5-32-544 and so on.
 pub(crate) fn builtin_aliases() -> impl Iterator<Item = Principal> {
     known::builtin_aliases()
 }
 
-/// What every server has in the domain of its accounts.
+/// Returns the principals that every server has in its own domain.
 fn own(domain: DomainSid) -> [Principal; 2] {
     let principal = |sid, kind, name: &str| Principal { sid, kind, realm: Realm::Server, name: name.to_owned() };
     [

@@ -1,7 +1,7 @@
-//! A server and its clients in one thread: no sockets, no clock, no runtime. For tests, simulation and fuzzing.
+//! A server and its clients in one thread, without sockets, clock or runtime, for tests, simulation and fuzzing.
 //!
-//! Clients speak SMB 2.1 through [`Connection`] itself, so every byte goes the way it goes in the daemon. Time moves when
-//! it is read, the dice are a counter: a run with the same requests is the same run.
+//! Clients speak SMB 2.1 through [`Connection`] itself, so every byte takes the same path as in the daemon. The clock
+//! advances when it is read, and random numbers come from a counter, so that runs with the same requests are identical.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -35,10 +35,10 @@ use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};
 use crate::world::World;
 
-/// The password of every account of the rig.
+/// The password of all test accounts.
 pub const PASSWORD: &str = "secret";
 
-/// A clock that moves when it is read, and dice that are a counter.
+/// A clock that advances when it is read, and a counter as the source of random numbers.
 #[derive(Default)]
 pub struct Still(AtomicU64);
 
@@ -63,7 +63,7 @@ impl World for Still {
     }
 }
 
-/// Accounts `alice` and `bob`, and `carol`, who is disabled.
+/// Accounts `alice` and `bob`, and the disabled account `carol`.
 pub struct People;
 
 impl Accounts for People {
@@ -144,7 +144,7 @@ impl Volumes for OneVolume {
     }
 }
 
-/// A configuration with one writable share, `share`.
+/// Returns a configuration with one writable share, `share`.
 pub fn policy() -> Policy {
     let mut policy = Policy::default();
     let share = Share { read_only: false, create_mask: 0o666, ..Share::new("share", "/share") };
@@ -152,7 +152,7 @@ pub fn policy() -> Policy {
     policy
 }
 
-/// How a share stores security descriptors as Samba does by default.
+/// Returns the settings with which Samba stores security descriptors by default.
 pub fn stored_acls() -> StoredAcls {
     StoredAcls {
         attribute: "security.NTACL".into(),
@@ -162,7 +162,7 @@ pub fn stored_acls() -> StoredAcls {
     }
 }
 
-/// A file of this kind, mode, owner and group that never changed.
+/// Returns the metadata of a file with this kind, mode, owner and group that never changed.
 pub fn metadata(kind: Kind, mode: u32, (uid, gid): (u32, u32)) -> Metadata {
     let time = Time::default();
     let (accessed, modified, changed, stamped, created) = (time, time, time, time, time);
@@ -187,63 +187,62 @@ pub fn metadata(kind: Kind, mode: u32, (uid, gid): (u32, u32)) -> Metadata {
     }
 }
 
-/// Who may do everything.
+/// Returns the identity of root.
 pub fn root() -> Arc<Identity> {
     Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
 }
 
-/// A file system in memory that everybody may write to.
+/// Returns an in-memory file system that all users may write to.
 pub fn memory(world: Arc<dyn World>) -> Arc<dyn Vfs> {
     Arc::new(Memory::with_options(world, Options { mode: 0o777, capacity: 16 << 20, ..Options::default() }))
 }
 
-/// A server with `policy`, whose share is `volume`.
+/// Returns a server with `policy`, whose share is `volume`.
 pub fn server(policy: Policy, world: Arc<dyn World>, volume: Arc<dyn Vfs>) -> Arc<Server> {
     Server::new(policy, Guid([9; 16]), world, Arc::new(People), Arc::new(OneVolume(volume)))
 }
 
-/// A server with [`policy`] and [`memory`].
+/// Returns a server with [`policy`] and [`memory`].
 pub fn plain_server() -> Arc<Server> {
     let world: Arc<dyn World> = Arc::new(Still::default());
     server(policy(), world.clone(), memory(world))
 }
 
-/// Makes a server forget to tell clients when what they have cached changes: a simulation that finds nothing wrong with
-/// that is none.
+/// Makes a server omit lease and oplock breaks. A simulation that does not detect this is useless.
 pub fn forget_to_break(server: &Server) {
     server.files.silent.store(true, Ordering::Relaxed);
 }
 
-/// How many files the table of open files knows: none once everything is closed.
+/// Returns the number of files in the table of open files; 0 once everything is closed.
 pub fn open_files(server: &Server) -> usize {
     server.files.files()
 }
 
-/// How many leases clients have.
+/// Returns the number of leases.
 pub fn lease_count(server: &Server) -> usize {
     server.files.lease_count()
 }
 
-/// One client on a connection of its own.
+/// A client with its own connection.
 pub struct Client {
     /// The server's end.
     pub connection: Arc<Connection>,
     /// The next MessageId.
     pub next_message: u64,
-    /// Put into every header.
+    /// The SessionId of every request.
     pub session_id: u64,
-    /// Put into every header.
+    /// The TreeId of every request.
     pub tree_id: u32,
     /// The dialect that it offers.
     pub dialect: Dialect,
     /// `ClientGuid`.
     pub guid: [u8; 16],
-    /// Chains that wait for something.
+    /// Chains that are waiting.
     waiting: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Client {
-    /// A client that has said nothing yet.
+    /// Creates a client that has not sent anything yet.
     pub fn new(server: &Arc<Server>) -> Client {
         let address = ([127, 0, 0, 1], 445).into();
         let connection = Connection::new(server, Peer { remote: address, local: address });
@@ -251,18 +250,18 @@ impl Client {
         Client { connection, next_message: 0, session_id: 0, tree_id: 0, dialect, guid, waiting: Vec::new() }
     }
 
-    /// A client that is logged on as `user` and connected to the share.
+    /// Creates a client that is logged on as `user` and connected to the share.
     ///
     /// # Panics
-    /// If the server does not let it in.
+    /// If the server refuses the logon or the tree connect.
     pub fn logged_on(server: &Arc<Server>, user: &str) -> Client {
         Client::new(server).ready(user)
     }
 
-    /// This client, logged on as `user` and connected to the share.
+    /// Logs this client on as `user` and connects it to the share.
     ///
     /// # Panics
-    /// If the server does not let it in.
+    /// If the server refuses the logon or the tree connect.
     #[must_use]
     pub fn ready(mut self, user: &str) -> Client {
         let client = &mut self;
@@ -272,7 +271,7 @@ impl Client {
         self
     }
 
-    /// A header for the next request, with its MessageId used up.
+    /// Returns a header for the next request and uses up its MessageId.
     pub fn header(&mut self, command: Command) -> Header {
         let mut header = Header::request(command, self.next_message).with_tree_id(self.tree_id);
         header.session_id = self.session_id;
@@ -282,7 +281,7 @@ impl Client {
         header
     }
 
-    /// A whole request.
+    /// Encodes a complete request.
     pub fn compose(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let header = self.header(command);
         let mut message = Vec::new();
@@ -292,14 +291,14 @@ impl Client {
         message
     }
 
-    /// Gives a message to the server, runs it as far as it goes, and takes what the server has to say: messages without
-    /// the transport's header.
+    /// Passes a message to the server, runs it as far as possible, and returns the server's messages without the
+    /// transport header.
     pub fn send(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
         self.post(message);
         self.proceed()
     }
 
-    /// Gives a message to the server, which does nothing about it before [`Client::proceed`].
+    /// Passes a message to the server, which does not execute it before [`Client::proceed`].
     pub fn post(&mut self, message: &[u8]) {
         match self.connection.receive(BytesMut::from(message)) {
             Ok(Some(chain)) => self.waiting.push(Box::pin(chain.run())),
@@ -309,20 +308,20 @@ impl Client {
         }
     }
 
-    /// Runs what waits as far as it goes now, and takes what the server has to say.
+    /// Runs waiting chains as far as possible and returns the server's messages.
     pub fn proceed(&mut self) -> Vec<Vec<u8>> {
         let mut context = Context::from_waker(Waker::noop());
-        // Twice: one may have woken another that was asked before it.
+        // Twice, because a chain may wake one that was polled before it.
         for _ in 0..2 {
             self.waiting.retain_mut(|running| running.as_mut().poll(&mut context).is_pending());
         }
         std::iter::from_fn(|| self.connection.next_frame()).map(|frame| frame.as_bytes()[4..].to_vec()).collect()
     }
 
-    /// Sends one request and answers its final response, driving what waits for a bounded while.
+    /// Sends one request and returns its final response. Drives waiting chains for a bounded time.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no final response.
     pub fn request(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let message = self.compose(command, encode);
         let mut frames = self.send(&message);
@@ -336,7 +335,7 @@ impl Client {
         panic!("{command:?} was not answered; the connection: {:?}", self.connection.ended());
     }
 
-    /// Negotiates its dialect.
+    /// Sends NEGOTIATE with the client's dialect.
     pub fn negotiate(&mut self, security_mode: SecurityMode) -> Vec<u8> {
         let negotiate = NegotiateRequest {
             security_mode,
@@ -354,7 +353,7 @@ impl Client {
         self.log_on_with(Some(credentials), previous)
     }
 
-    /// Logs on as nobody.
+    /// Logs on anonymously.
     pub fn log_on_anonymously(&mut self) -> Status {
         self.log_on_with(None, 0)
     }
@@ -381,7 +380,7 @@ impl Client {
         self.request(Command::SESSION_SETUP, |out| setup.encode(out))
     }
 
-    /// Connects to a share and uses it from now on.
+    /// Connects to a share and uses it for the following requests.
     pub fn tree_connect(&mut self, share: &str) -> Status {
         let path = utf16_bytes(&format!(r"\\server\{share}"));
         let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
@@ -390,7 +389,7 @@ impl Client {
         status(&response)
     }
 
-    /// Opens what is there, a file, a directory or a pipe.
+    /// Opens an existing file, directory or pipe.
     ///
     /// # Panics
     /// If the server refuses.
@@ -413,17 +412,17 @@ impl Client {
     /// Closes an open.
     ///
     /// # Panics
-    /// If the server knows none.
+    /// If the server has no such open.
     #[track_caller]
     pub fn close(&mut self, file_id: FileId) {
         let close = CloseRequest { flags: CloseFlags::NONE, file_id };
         assert_eq!(status(&self.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
     }
 
-    /// The security descriptor of an open file, without the parts that are not asked for.
+    /// Returns the requested parts of an open file's security descriptor.
     ///
     /// # Panics
-    /// If the server does not tell it.
+    /// If the server refuses.
     pub fn security(&mut self, file_id: FileId, parts: SecurityInformation) -> SecurityDescriptor {
         let query = QueryInfoRequest {
             info_type: InfoType::SECURITY,
@@ -450,10 +449,10 @@ impl Client {
         status(&self.request(Command::SET_INFO, |out| request.encode(out)))
     }
 
-    /// The transport goes away: the server ends what lived on it.
+    /// Disconnects the transport; the server ends the sessions that used only this connection.
     ///
     /// # Panics
-    /// If that waits for anything that is not in memory.
+    /// If that waits for anything outside memory.
     pub fn disconnect(mut self) {
         let connection = self.connection.clone();
         let mut closing = pin!(connection.close());
@@ -467,7 +466,7 @@ impl Client {
     }
 }
 
-/// SET_INFO for parts of a security descriptor.
+/// Returns a SET_INFO request for parts of a security descriptor.
 pub fn set_security(file_id: FileId, parts: SecurityInformation, buffer: &[u8]) -> SetInfoRequest<'_> {
     SetInfoRequest {
         info_type: InfoType::SECURITY,
@@ -478,7 +477,7 @@ pub fn set_security(file_id: FileId, parts: SecurityInformation, buffer: &[u8]) 
     }
 }
 
-/// Joins requests to one chain; with `related`, all but the first are marked so.
+/// Joins requests to a compound chain; with `related`, all but the first have the related flag.
 pub fn chain(requests: &[Vec<u8>], related: bool) -> Vec<u8> {
     let mut chain: Vec<u8> = Vec::new();
     for (index, request) in requests.iter().enumerate() {
@@ -496,7 +495,7 @@ pub fn chain(requests: &[Vec<u8>], related: bool) -> Vec<u8> {
     chain
 }
 
-/// The status of a response.
+/// Returns the status of a response.
 ///
 /// # Panics
 /// If it has no header.

@@ -1,7 +1,7 @@
-//! [`Snapshot`]: who is connected, to what, and what they hold open, at one moment, for `frevo status`.
+//! [`Snapshot`]: sessions, tree connects, opens and locks at one moment, for `frevo status`.
 //!
-//! Plain data, copied out of the live tables piece by piece: the parts need not be of exactly the same moment, so an
-//! open may name a session that has ended meanwhile. How it is shown and sent is the daemon's business.
+//! The data is copied out of the live tables one after the other, so parts may be of slightly different moments: an
+//! open may name a session that has ended meanwhile. Presentation and transport are left to the daemon.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub taken: Time,
     /// When the server started.
     pub started: Time,
-    /// Connections, those without a session included.
+    /// The number of connections, including those without a session.
     pub connections: usize,
     /// Authenticated sessions.
     pub sessions: Vec<Session>,
@@ -33,24 +33,24 @@ pub struct Snapshot {
     pub trees: Vec<Tree>,
     /// Opens of files and directories.
     pub opens: Vec<Open>,
-    /// Byte-range locks that are held.
+    /// Granted byte-range locks.
     pub locks: Vec<Lock>,
-    /// The cache of what protects files.
+    /// The security descriptor cache.
     pub acl_cache: AclCache,
-    /// What clients make the server hold, and how much that may be.
+    /// What the server holds on behalf of clients, and the bounds.
     pub held: Report,
-    /// `frevo:acl store` of the shares that store descriptors: name and what is in force.
+    /// `frevo:acl store` in force for the shares that store descriptors, by share name.
     pub acl_store: Vec<(String, AclStore)>,
 }
 
-/// How the cache of what protects files fares.
+/// Statistics of the security descriptor cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AclCache {
-    /// Files that it knows.
+    /// Cached files.
     pub entries: usize,
-    /// Bytes that it takes, about.
+    /// Approximate size in bytes.
     pub bytes: usize,
-    /// Access checks that found their descriptor, since the server started.
+    /// Access checks that found the descriptor in the cache, since the server started.
     pub hits: u64,
     /// Access checks that had to read the file's attributes.
     pub misses: u64,
@@ -61,27 +61,27 @@ pub struct AclCache {
 pub struct Session {
     /// `SessionId`.
     pub session_id: u64,
-    /// Who it is, as the account is stored; empty for an anonymous session.
+    /// The user's name as stored in the user account; empty for an anonymous session.
     pub user: String,
-    /// The domain part that the user is shown with.
+    /// The domain that is displayed with the user.
     pub domain: String,
-    /// Whether the user was let in as the guest.
+    /// Whether the user is logged on as the guest.
     pub guest: bool,
     /// Whether the user gave no name and no password.
     pub anonymous: bool,
-    /// The UNIX user that requests are made as.
+    /// The uid under which requests are executed.
     pub uid: u32,
     /// That user's primary group.
     pub gid: u32,
-    /// The name that the client's machine called itself by when it logged on; often empty, never to be trusted.
+    /// The name of the client machine as sent by the client; often empty, not trustworthy.
     pub workstation: String,
-    /// Where the client is.
+    /// The client's address.
     pub peer: SocketAddr,
     /// The dialect ([MS-SMB2] 2.2.4 DialectRevision), 0x0311 for 3.1.1.
     pub dialect: u16,
-    /// The name of the signing algorithm where requests are signed.
+    /// The name of the signing algorithm if requests are signed.
     pub signing: Option<&'static str>,
-    /// The name of the cipher where the session is encrypted.
+    /// The name of the cipher if the session is encrypted.
     pub encryption: Option<&'static str>,
     /// When it was authenticated.
     pub since: Time,
@@ -96,9 +96,9 @@ pub struct Tree {
     pub session_id: u64,
     /// The share's name.
     pub share: String,
-    /// Whether this share is reached by encrypted requests only.
+    /// Whether this share requires encrypted requests.
     pub encrypted: bool,
-    /// Opens below it.
+    /// The number of opens made through it.
     pub opens: usize,
     /// When it was connected.
     pub since: Time,
@@ -117,23 +117,23 @@ pub struct Open {
     pub share: String,
     /// The path below the share's root, with `/`; empty for the root.
     pub path: String,
-    /// Which file it is.
+    /// Identifies the file.
     pub file: FileId,
     /// Whether it is a directory.
     pub directory: bool,
     /// Granted access ([MS-SMB2] 2.2.13.1).
     pub access: u32,
-    /// What others may do meanwhile: FILE_SHARE_READ 1, FILE_SHARE_WRITE 2, FILE_SHARE_DELETE 4.
+    /// Share mode: FILE_SHARE_READ 1, FILE_SHARE_WRITE 2, FILE_SHARE_DELETE 4.
     pub share_access: u32,
-    /// What the client may cache.
+    /// The oplock or lease of the open.
     pub caching: Caching,
-    /// Whether the file goes away when its last handle is closed.
+    /// Whether the file is deleted when its last handle is closed.
     pub delete_on_close: bool,
     /// When it was opened.
     pub since: Time,
-    /// How long it is still kept for a client that has lost its connection; `None` while the client is there.
+    /// How long the open is still kept for its disconnected client; `None` while the client is connected.
     pub kept: Option<Duration>,
-    /// Whether changes in the directory are told to the client, and if so whether those in the whole tree are.
+    /// The depth of a CHANGE_NOTIFY watch on the directory, if there is one.
     pub watch: Option<Depth>,
 }
 
@@ -142,7 +142,7 @@ pub struct Open {
 pub enum Depth {
     /// The directory alone.
     Directory,
-    /// And all below it.
+    /// The directory and everything below it.
     Tree,
 }
 
@@ -172,7 +172,7 @@ pub struct Lock {
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Whether it excludes readers.
+    /// Whether the lock is exclusive.
     pub exclusive: bool,
 }
 
@@ -181,7 +181,7 @@ fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
     shares.map(|share| (share.name.clone(), share.acl_store.clone())).collect()
 }
 
-/// Copies what is worth telling out of the live tables.
+/// Copies the status out of the live tables.
 pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
     let connections = server.connections();
     let mut snapshot = Snapshot {
@@ -196,7 +196,7 @@ pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
     let mut told = HashSet::new();
     for connection in &connections {
         for channel in connection.channels() {
-            // Over which of its connections a session with several is shown is of no weight.
+            // A session with several connections is listed once, with an arbitrary one of them.
             if channel.session.phase() == Phase::Closed || !told.insert(channel.session.id) {
                 continue;
             }

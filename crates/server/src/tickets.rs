@@ -1,6 +1,6 @@
-//! Kerberos as the server sees it: a trait that the daemon fills with the host's library and a keytab.
+//! Kerberos as seen by the server: a trait that the daemon implements with the host's library and a keytab.
 //!
-//! Without one, or while it has no keys, Kerberos is neither offered nor taken.
+//! Without an implementation, or while it has no keys, Kerberos is neither offered nor accepted.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use zeroize::Zeroizing;
 
 use crate::answer::Answer;
 
-/// Who takes tickets.
+/// Validates Kerberos tickets.
 pub trait Tickets: Send + Sync {
-    /// Whether there are keys that tickets could be for. Asked at each NEGOTIATE and logon: it must not wait for anything.
+    /// Returns whether there are keys for tickets. Called at each NEGOTIATE and logon, so it must not block.
     fn ready(&self) -> bool;
 
-    /// Takes the first token of the mechanism (RFC 4121 4.1, an AP-REQ), which is also the client's last.
+    /// Accepts the mechanism's first token (RFC 4121 4.1, an AP-REQ), which is also the client's last one.
     fn accept(&self, token: Vec<u8>) -> Answer<Result<Ticket, Refusal>>;
 }
 
-/// A ticket that is good, and who has come with it.
+/// A valid ticket and its user.
 pub struct Ticket {
-    /// Who it was given to.
+    /// The user that the ticket was issued to.
     pub client: ClientName,
-    /// What the realm's domain controller says of that user, signed with the server's key; `None` where the realm is no
+    /// The user information from the domain controller, signed with the server's key; `None` if the realm is not a
     /// domain.
     pub logon: Option<LogonInfo>,
-    /// The answer that proves to the client who the server is (AP-REP); empty where the client does not ask for it.
+    /// The response that authenticates the server to the client (AP-REP); empty if the client does not request it.
     pub reply: Vec<u8>,
-    /// The key that both have agreed on, whole: 16 bytes with AES-128, 32 with AES-256.
+    /// The negotiated key in full length: 16 bytes with AES-128, 32 with AES-256.
     pub key: Zeroizing<Vec<u8>>,
-    /// How long the ticket is still good; `None` for ever.
+    /// The remaining lifetime of the ticket; `None` if it is unlimited.
     pub lifetime: Option<Duration>,
-    /// Signatures with that key.
+    /// Signs and verifies messages with that key.
     pub signatures: Box<dyn Signatures>,
 }
 
 /// The name of a user in a realm (`cname` and `crealm`, RFC 4120 5.3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientName {
-    /// The components of the name: mostly one.
+    /// The components of the name, usually one.
     pub components: Vec<String>,
-    /// The realm, in the case that it is written in.
+    /// The realm, case preserved.
     pub realm: String,
-    /// Whether it is the realm that the server belongs to. Users of others come by trust between realms.
+    /// Whether it is the server's own realm. Users of other realms are admitted through trust between realms.
     pub own_realm: bool,
 }
 
@@ -52,35 +52,36 @@ impl std::fmt::Display for ClientName {
     }
 }
 
-/// A ticket that is not taken.
+/// A rejected ticket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What is wrong with it.
+    /// The category of the error.
     pub cause: Cause,
-    /// In words, with the remedy: for the log.
+    /// The reason and the remedy, for the log.
     pub why: String,
-    /// What to tell the client (KRB-ERROR); empty where there is nothing.
+    /// The response for the client (KRB-ERROR); empty if there is none.
     pub reply: Vec<u8>,
 }
 
-/// What can be wrong with a ticket, as far as the client is told.
+/// Why a ticket was rejected, as far as the client is informed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// The clocks of client and server differ by more than the realm allows.
     Clock,
-    /// It is no longer good, or not yet.
+    /// The ticket has expired or is not valid yet.
     Time,
-    /// It cannot be asked now: the library or the keytab has gone.
+    /// Tickets cannot be validated now: the library or the keytab is missing.
     Unavailable,
-    /// It is for a key that the server does not have, it was used before, its encryption is too weak, or it is no ticket.
+    /// The server does not have the ticket's key, the ticket was replayed, its encryption is too weak, or it is
+    /// malformed.
     Other,
 }
 
-/// Signatures by what an authentication gave, for the list of mechanisms (RFC 4178 5).
+/// Signatures with the key of an authentication, for the mechanism list (RFC 4178 5).
 pub trait Signatures: Send {
-    /// The server's signature of `message`; `None` where the mechanism agreed on none.
+    /// Returns the server's signature of `message`; `None` if no integrity protection was negotiated.
     fn sign(&mut self, message: &[u8]) -> Option<Vec<u8>>;
 
-    /// Whether `signature` is the client's of `message`.
+    /// Returns whether `signature` is the client's signature of `message`.
     fn verify(&mut self, message: &[u8], signature: &[u8]) -> bool;
 }

@@ -1,8 +1,8 @@
-//! What smbtorture asks of a server under test through FSCTLs of Samba's own, so that it can see what no client can
-//! bring about: a peer that no longer answers, padding that servers may send, a request that is slow.
+//! Samba's private FSCTLs for smbtorture, which create conditions that no client can: a peer that no longer
+//! acknowledges, padding that servers may send, a slow request.
 //!
-//! Only in builds with the feature `torture`, which no release has: whoever can send these requests can end any
-//! connection of his own and keep requests waiting.
+//! Only in builds with the feature `torture`, which releases do not have, because a client that can send these requests
+//! can end any of its own connections and keep requests waiting.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,20 +15,20 @@ use proto::status::Status;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 
-/// From now on this connection's client counts as one that acknowledges nothing that it did not ask for, and never will:
-/// what is sent to it unasked ends the connection after a while, also where it is the only one.
+/// From now on the client of this connection is treated as if it never acknowledged notifications. A notification then
+/// ends the connection after a while, even if it is the only one.
 const FORCE_UNACKED_TIMEOUT: FsctlCode = FsctlCode(0x8384_8003);
-/// The response to this very request has padding before its output.
+/// The response to this request has padding before its output.
 const IOCTL_RESPONSE_BODY_PADDING8: FsctlCode = FsctlCode(0x8384_8013);
 /// From now on responses to READ on this connection have padding before their data.
 const GLOBAL_READ_RESPONSE_BODY_PADDING8: FsctlCode = FsctlCode(0x8384_8023);
-/// Takes as many milliseconds as its one byte of input says, and needs the file to the end.
+/// Takes as many milliseconds as its one-byte input specifies, and uses the file until the end.
 const FSP_ASYNC_SLEEP: FsctlCode = FsctlCode(0x8384_8043);
 
 /// Bytes of padding.
 const PADDING: usize = 8;
 
-/// What was asked of one connection.
+/// The options set on one connection.
 #[derive(Default)]
 pub(crate) struct Hooks {
     unacknowledged: AtomicBool,
@@ -36,14 +36,14 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Whether what TCP says of acknowledgments counts.
+    /// Returns whether TCP acknowledgments are evaluated.
     pub(crate) fn acknowledges(&self) -> bool {
         !self.unacknowledged.load(Ordering::Relaxed)
     }
 }
 
-/// Answers a request that is one of these controls; `None` for any other. Comes before the session is looked at: a
-/// connection is not a session's.
+/// Executes one of these controls; returns `None` for any other request. Called before the session check, because the
+/// options belong to the connection.
 pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Option<Result<Status>> {
     if request.header.command != Command::IOCTL {
         return None;
@@ -75,7 +75,7 @@ fn respond(asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     Ok(Status::SUCCESS)
 }
 
-/// As many bytes 8 as the client takes, with padding before them.
+/// Returns bytes of value 8, as many as the client accepts, with padding before them.
 fn padded(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let longest = request.connection.negotiated().map_or(0, |negotiated| negotiated.max_transact);
     if !asked.input.is_empty() || asked.max_output_response > longest {
@@ -87,13 +87,13 @@ fn padded(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) ->
     fixed.encode(&mut body);
     if !output.is_empty() {
         body.patch_u32(IoctlResponse::OUTPUT_OFFSET_POSITION, (IoctlResponse::OUTPUT_OFFSET + PADDING) as u32);
-        // It is of the same bytes, so that it does not matter where it is put.
+        // The padding consists of the same bytes, so its position does not matter.
         body.bytes(&[8; PADDING]);
     }
     Ok(Status::SUCCESS)
 }
 
-/// The request keeps its open: a CLOSE meanwhile takes the name of the handle away, not the file.
+/// The request keeps its open, so a CLOSE meanwhile invalidates the handle but does not close the file.
 async fn sleep(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let [milliseconds] = *asked.input else { return Err(Error::new(Status::INVALID_PARAMETER)) };
     let open = request.open(asked.file_id, reply)?;
@@ -107,7 +107,7 @@ async fn sleep(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Repl
     Ok(Status::SUCCESS)
 }
 
-/// Puts padding into the response of a READ, where that was asked for.
+/// Puts padding into the response to a READ, if it was requested.
 pub(crate) fn pad_read(request: &Request<'_>, reply: &mut Reply) {
     if !request.connection.torture.pads_reads.load(Ordering::Relaxed) {
         return;

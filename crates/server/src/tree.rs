@@ -17,7 +17,7 @@ use crate::vfs::{Identity, RelPath, Time, Vfs};
 pub struct Tree {
     /// `TreeId`.
     pub id: u32,
-    /// What it is a tree of.
+    /// The kind of share.
     pub kind: TreeKind,
     /// When it was connected.
     pub created: Time,
@@ -25,7 +25,7 @@ pub struct Tree {
     pub maximal_access: AccessMask,
 }
 
-/// What a tree connect leads to.
+/// The kind of share that a tree connect is for.
 pub enum TreeKind {
     /// IPC$: named pipes.
     Pipes,
@@ -33,30 +33,30 @@ pub enum TreeKind {
     Disk(Disk),
 }
 
-/// A directory share with the user's place in it.
+/// A directory share as used by one user.
 #[derive(Clone)]
 pub struct Disk {
     /// The configuration at the time of the connect: a reload affects new tree connects only.
     pub share: Arc<Share>,
     /// The file system.
     pub vfs: Arc<dyn Vfs>,
-    /// Tells volumes apart in the table of open files.
+    /// The volume number, which identifies the volume in the table of open files.
     pub volume: u64,
-    /// On whose behalf the kernel is asked: the user, `force user`, or root for `admin users`.
+    /// The identity for system calls: the user, `force user`, or root for `admin users`.
     pub identity: Arc<Identity>,
-    /// Who asks, for the access check: `identity` as SIDs.
+    /// `identity` as SIDs, for access checks.
     pub token: Arc<Token>,
-    /// The token's number in `descriptors`.
+    /// The token's id in `descriptors`.
     pub(crate) token_id: u64,
-    /// What is known of the protection of files.
+    /// The cache of security descriptors.
     pub(crate) descriptors: Arc<Cache>,
-    /// Which files those are there.
+    /// The location of the share's files in that cache.
     pub(crate) place: Place,
-    /// Whose SIDs are whose.
+    /// The database that maps between SIDs and ids.
     pub accounts: Arc<dyn Accounts>,
-    /// Whether changes are refused.
+    /// Whether write access is refused.
     pub read_only: bool,
-    /// The snapshot that this is a view of: where in the file system its copy of the share is.
+    /// If this is a view of a snapshot: the path of the snapshot's copy of the share in the file system.
     pub snapshot: Option<RelPath>,
     /// `hide files`, compiled.
     pub hide: Globs,
@@ -64,12 +64,12 @@ pub struct Disk {
     pub veto: Globs,
     /// `veto oplock files`, compiled.
     pub veto_oplocks: Globs,
-    /// Whether requests must be sealed.
+    /// Whether requests must be encrypted.
     pub encrypt_data: bool,
 }
 
 impl Tree {
-    /// The directory share, where it is one.
+    /// Returns the directory share, unless this is IPC$.
     pub fn disk(&self) -> Option<&Disk> {
         match &self.kind {
             TreeKind::Disk(disk) => Some(disk),
@@ -77,7 +77,7 @@ impl Tree {
         }
     }
 
-    /// The share's name.
+    /// Returns the share's name.
     pub fn share_name(&self) -> &str {
         match &self.kind {
             TreeKind::Disk(disk) => &disk.share.name,
@@ -87,7 +87,7 @@ impl Tree {
 }
 
 impl Disk {
-    /// What is answered to a change where `read_only` is set.
+    /// Returns the error for write access if `read_only` is set.
     pub fn refusal(&self) -> Error {
         match self.snapshot {
             Some(_) => Error::because(Status::MEDIA_WRITE_PROTECTED, "a previous version"),
@@ -95,11 +95,11 @@ impl Disk {
         }
     }
 
-    /// A path in the file system as clients see it, whom a snapshot is shown as if it were the share.
+    /// Returns a path in the file system as clients see it: a snapshot is presented as if it were the share.
     pub fn shown(&self, path: &RelPath) -> RelPath {
         let Some(root) = &self.snapshot else { return path.clone() };
         let mut shown = RelPath::root();
-        // What was a component of one path may be one of another, so none is refused.
+        // Cannot fail, because a component of one path is valid in another.
         let _ = path.components().skip(root.components().count()).all(|component| shown.push(component));
         shown
     }

@@ -1,4 +1,4 @@
-//! What the server needs of the world besides files and accounts: time, timers and randomness.
+//! What the server needs from its environment besides files and user accounts: time, timers and random numbers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::vfs::Time;
 
-/// The clock and the dice. The daemon gives the real ones, a simulation gives its own.
+/// Clock, timers and random numbers. The daemon supplies the real ones, a simulation its own.
 pub trait World: Send + Sync {
-    /// The wall clock, for time stamps and for the clock of NTLM.
+    /// Returns the wall-clock time, for time stamps and NTLM.
     fn now(&self) -> Time;
 
-    /// Time since some fixed moment, never going back; for deadlines.
+    /// Returns the time since a fixed moment; monotonic. For deadlines.
     fn uptime(&self) -> Duration;
 
-    /// Ends after `duration`.
+    /// Completes after `duration`.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Fills `bytes` from a cryptographic source.
+    /// Fills `bytes` from a cryptographically secure source.
     fn random(&self, bytes: &mut [u8]);
 }

@@ -1,7 +1,7 @@
-//! Loops whose length a client chooses: each lets other requests have the thread now and then.
+//! Cooperative yielding for loops whose length a client chooses.
 //!
-//! A request is executed on its connection's task as far as it goes without waiting. What yields here goes on beside the
-//! requests that come next, and other connections are served in between.
+//! A request is executed on its connection's task until it has to wait. A loop that yields here runs concurrently with
+//! the following requests, and other connections are served in between.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,10 +19,10 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-/// What a loop may do before it yields: about 100 microseconds of it.
+/// Work units before a loop yields: about 100 microseconds.
 const BUDGET: u32 = 256;
 
-/// The work of one loop.
+/// The work budget of one loop.
 pub(crate) struct Work {
     left: u32,
 }
@@ -32,7 +32,7 @@ impl Work {
         Work { left: BUDGET }
     }
 
-    /// Does so much, a microsecond's worth being 2 or 3; yields where that is too much at a time.
+    /// Spends `cost` units, 2 or 3 of which take a microsecond; yields if the budget is used up.
     pub(crate) async fn spend(&mut self, cost: u32) {
         match self.left.checked_sub(cost) {
             Some(left) => self.left = left,

@@ -1,15 +1,15 @@
-//! One accounting of everything that clients make the server hold: memory in bytes as allocated, and things of which
-//! there is a limited number, such as open files.
+//! Accounting of everything that clients make the server hold: memory in bytes as allocated, and limited resources such
+//! as open files.
 //!
-//! Every charge is paid by several [`Account`]s at once: the server's, that of the client's address and that of its user.
-//! The server's account has fixed bounds. An address and a user may hold a fraction of what is *free* there, not of the
-//! whole: a single user gets a quarter of the memory, two get a fifth each, and however many users hold as much as they
-//! may, a part stays free for the next one. Clients that nobody has logged on from share an account with a small bound
-//! of its own.
+//! Every charge is made to several [`Account`]s at once: the server's, that of the client's address and that of its
+//! user. The server's account has fixed bounds. An address and a user may hold a fraction of what is *free* in the
+//! server's account, not of the whole: a single user gets a quarter of the memory, two get a fifth each. However many
+//! users are at their bound, some memory stays free for the next one. Clients without a logged-on user share an account
+//! with a small bound of its own.
 //!
-//! A [`Charge`] is released when it is dropped. Charges are made in two ways: what can be refused is charged before it is
-//! made ([`Payer::charge`]); what has arrived already is recorded ([`Charge::record`]), and the connection that it came
-//! over is not read from while an account is overdrawn ([`Payer::is_overdrawn`]).
+//! A [`Charge`] is released when it is dropped. A request that can be refused is charged before it is executed
+//! ([`Payer::charge`]). Data that has already arrived is recorded ([`Charge::record`]), and its connection is not read
+//! from while an account is over its bound ([`Payer::is_overdrawn`]).
 
 mod payer;
 mod report;
@@ -30,7 +30,7 @@ use crate::neighbourhood::Neighbourhood;
 use crate::session::User;
 use resource::{Amounts, MEMORY};
 
-/// The part of what is free in another account that one account may hold.
+/// The fraction of the free part of another account that one account may hold.
 #[derive(Clone, Copy, Debug)]
 struct Fraction {
     numerator: usize,
@@ -43,21 +43,22 @@ impl Fraction {
     }
 
     fn of(self, amount: usize) -> usize {
-        // Divided first: the bounds may be near the largest number.
+        // Divided first, because the bounds may be near `usize::MAX`.
         (amount / self.denominator).saturating_mul(self.numerator)
     }
 }
 
-/// A user: alone, a quarter of the memory, and half of anything else.
+/// A user; a single one gets a quarter of the memory and half of other resources.
 const USER: Shares = Shares { memory: Fraction::new(1, 3), others: Fraction::new(1, 1) };
-/// An address (of a /64), of which many users may come: alone, half of the memory and three quarters of anything else.
+/// An address (a /64 for IPv6), which may have many users; a single one gets half of the memory and three quarters of
+/// other resources.
 const ADDRESS: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(3, 1) };
-/// An address that nobody has logged on from: alone, half of what all such addresses may hold.
+/// An address without a logged-on user; a single one gets half of what all such addresses may hold.
 const NEWCOMER: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(1, 1) };
-/// Clients that nobody has logged on from: together, this part of each bound of the server.
+/// All clients without a logged-on user together get the server's bounds divided by this.
 const NEWCOMERS: usize = 16;
 
-/// Which part of what is free an account may hold.
+/// The fractions of the free amounts that an account may hold.
 #[derive(Clone, Copy, Debug)]
 struct Shares {
     memory: Fraction,
@@ -70,7 +71,7 @@ impl Shares {
     }
 }
 
-/// What one party holds, and how much that may be.
+/// What an address, a user or the server holds, and its bound.
 struct Account {
     held: Amounts,
     bound: Bound,
@@ -80,7 +81,7 @@ struct Account {
 
 enum Bound {
     Fixed(Amounts),
-    /// A part of what is free in another account.
+    /// A fraction of what is free in another account.
     Share(Arc<Account>, Shares),
 }
 
@@ -89,12 +90,12 @@ impl Account {
         self.held.get(index)
     }
 
-    /// How much it may hold at this moment.
+    /// Returns how much the account may hold now.
     fn bound(&self, index: usize) -> usize {
         self.bound_after(index, 0)
     }
 
-    /// How much it may hold once `more` is held in all.
+    /// Returns how much the account may hold once `more` is charged.
     fn bound_after(&self, index: usize, more: usize) -> usize {
         match &self.bound {
             Bound::Fixed(bounds) => bounds.get(index),
@@ -109,10 +110,10 @@ impl Account {
     }
 }
 
-/// Accounts that exist while somebody pays from them.
+/// Accounts that exist while a payer refers to them.
 struct Accounts<K> {
     by_key: HashMap<K, Weak<Account>>,
-    /// Entries of accounts that have gone are removed when there are more entries than this.
+    /// If there are more entries than this, those of dropped accounts are removed.
     purge_at: usize,
 }
 
@@ -144,12 +145,12 @@ impl<K: Eq + Hash> Accounts<K> {
     }
 }
 
-/// What a user's account is found by.
+/// The key of a user's account.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum UserKey {
-    /// A user with an account: the name, and the domain or server that it belongs to.
+    /// A user with a user account: its name, and the domain or server that it belongs to.
     Named { domain: String, name: String },
-    /// Guests of one address: different people.
+    /// Guest users of one address, who may be different people.
     Guests(Neighbourhood),
 }
 
@@ -163,7 +164,7 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// Nothing is held yet.
+    /// Creates the accounts; nothing is held yet.
     pub fn new(bounds: &Bounds) -> Accounting {
         let account = |name: &str| {
             let bound = Bound::Fixed(Amounts::default());
@@ -180,7 +181,7 @@ impl Accounting {
         accounting
     }
 
-    /// Puts other bounds in force. What is held stays held.
+    /// Replaces the bounds. Existing charges stay.
     pub fn set_bounds(&self, bounds: &Bounds) {
         for (account, divisor) in [(&self.server, 1), (&self.newcomers, NEWCOMERS)] {
             if let Bound::Fixed(fixed) = &account.bound {
@@ -189,7 +190,7 @@ impl Accounting {
         }
     }
 
-    /// Who pays for a connection from `address` on which no user has logged on yet, and for anonymous users.
+    /// Returns the payer for a connection from `address` without a logged-on user, and for anonymous users.
     pub fn newcomer(&self, address: Neighbourhood) -> Arc<Payer> {
         let of_address = self.newcomers_by_address.lock().get(address, || Account {
             held: Amounts::default(),
@@ -199,7 +200,7 @@ impl Accounting {
         Arc::new(Payer::new([self.server.clone(), self.newcomers.clone(), self.address(address), of_address]))
     }
 
-    /// Who pays for what `user` does over connections from `address`.
+    /// Returns the payer for what `user` does over connections from `address`.
     pub fn user(&self, user: &User, address: Neighbourhood) -> Arc<Payer> {
         if user.anonymous {
             return self.newcomer(address);
@@ -230,19 +231,19 @@ impl Accounting {
         })
     }
 
-    /// Who pays for what a user still holds who is not connected.
+    /// Returns the payer for what a user holds without being connected.
     pub fn absent_user(&self, domain: &str, name: &str) -> Arc<Payer> {
         let key = UserKey::Named { domain: domain.to_lowercase(), name: name.to_lowercase() };
         let account = self.user_account(key, || format!("{domain}\\{name}"));
         Arc::new(Payer::new([self.server.clone(), account]))
     }
 
-    /// How much of a resource is held in all.
+    /// Returns the total amount of a resource that is held.
     pub fn held(&self, resource: Resource) -> usize {
         self.server.held(resource.index())
     }
 
-    /// What all clients together make the server hold, in bytes.
+    /// Returns the bytes of memory held on behalf of all clients.
     pub fn memory(&self) -> usize {
         self.server.held(MEMORY)
     }

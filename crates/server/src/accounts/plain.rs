@@ -1,9 +1,10 @@
-//! What [`Accounts`](super::Accounts) that know little answer, for tests and programs that ask for little. The trait has no bodies of its own: an
-//! implementation that passes questions on and forgets one would answer it instead of who is asked.
+//! Default answers for minimal implementations of [`Accounts`](super::Accounts), for tests and small programs. They are
+//! not in the trait itself, because a wrapper that forgets to forward a method would then silently answer in place of
+//! the wrapped implementation.
 
-/// All methods of [`Accounts`](crate::accounts::Accounts) but those that an implementation has itself, which are named,
-/// as they are where there is nothing to say: nobody is known but users and groups of Linux by their plain SIDs, and
-/// nothing can be changed. `find` and `domain` are everybody's own.
+/// Implements all methods of [`Accounts`](crate::accounts::Accounts) except the named ones, for an implementation with
+/// nothing to report: it has only UNIX users and groups under their plain SIDs, and nothing can be changed. `find` and
+/// `domain` must always be implemented.
 ///
 /// ```text
 /// plain_accounts!(all but find, domain, uid_of);
@@ -15,7 +16,12 @@ macro_rules! plain_accounts {
             &self,
             _: &$crate::tickets::ClientName,
             _: ::core::option::Option<&::proto::auth::pac::LogonInfo>,
-        ) -> $crate::answer::Answer<::core::result::Result<::core::option::Option<$crate::accounts::Account>, $crate::accounts::Unavailable>> {
+        ) -> $crate::answer::Answer<
+            ::core::result::Result<
+                ::core::option::Option<$crate::accounts::Account>,
+                $crate::accounts::Unavailable
+            >
+        > {
             $crate::answer::Answer::now(Ok(None))
         }
     };
@@ -23,7 +29,12 @@ macro_rules! plain_accounts {
         fn find_anew(
             &self,
             _: &str,
-        ) -> $crate::answer::Answer<::core::result::Result<::core::option::Option<$crate::accounts::Account>, $crate::accounts::Unavailable>> {
+        ) -> $crate::answer::Answer<
+            ::core::result::Result<
+                ::core::option::Option<$crate::accounts::Account>,
+                $crate::accounts::Unavailable
+            >
+        > {
             $crate::answer::Answer::now(Ok(None))
         }
     };
@@ -34,7 +45,12 @@ macro_rules! plain_accounts {
         fn uid_of(
             &self,
             _: &::proto::dtyp::Sid,
-        ) -> $crate::answer::Answer<::core::result::Result<::core::option::Option<u32>, $crate::accounts::Unavailable>> {
+        ) -> $crate::answer::Answer<
+            ::core::result::Result<
+                ::core::option::Option<u32>,
+                $crate::accounts::Unavailable
+            >
+        > {
             $crate::answer::Answer::now(Ok(None))
         }
     };
@@ -42,7 +58,12 @@ macro_rules! plain_accounts {
         fn id_of(
             &self,
             sid: &::proto::dtyp::Sid,
-        ) -> $crate::answer::Answer<::core::result::Result<::core::option::Option<$crate::principals::UnixId>, $crate::accounts::Unavailable>> {
+        ) -> $crate::answer::Answer<
+            ::core::result::Result<
+                ::core::option::Option<$crate::principals::UnixId>,
+                $crate::accounts::Unavailable
+            >
+        > {
             if let Some(id) = $crate::principals::UnixId::in_sid(sid) {
                 return $crate::answer::Answer::now(Ok(Some(id)));
             }
@@ -69,7 +90,12 @@ macro_rules! plain_accounts {
         fn principal(
             &self,
             _: &::proto::dtyp::Sid,
-        ) -> $crate::answer::Answer<::core::result::Result<::core::option::Option<$crate::principals::Principal>, $crate::accounts::Unavailable>> {
+        ) -> $crate::answer::Answer<
+            ::core::result::Result<
+                ::core::option::Option<$crate::principals::Principal>,
+                $crate::accounts::Unavailable
+            >
+        > {
             $crate::answer::Answer::now(Ok(None))
         }
     };
@@ -83,7 +109,12 @@ macro_rules! plain_accounts {
             &self,
             _: ::core::option::Option<&str>,
             _: &str,
-        ) -> $crate::answer::Answer<::core::result::Result<::core::option::Option<$crate::principals::Principal>, $crate::accounts::Unavailable>> {
+        ) -> $crate::answer::Answer<
+            ::core::result::Result<
+                ::core::option::Option<$crate::principals::Principal>,
+                $crate::accounts::Unavailable
+            >
+        > {
             $crate::answer::Answer::now(Ok(None))
         }
     };
@@ -117,7 +148,10 @@ macro_rules! plain_accounts {
     };
     (@ group) => {
         fn group(&self, _: &::proto::dtyp::Sid) -> $crate::answer::Answer<
-            ::core::result::Result<::core::option::Option<$crate::accounts::ListedGroup>, $crate::accounts::Unavailable>,
+            ::core::result::Result<
+                ::core::option::Option<$crate::accounts::ListedGroup>,
+                $crate::accounts::Unavailable
+            >,
         > {
             $crate::answer::Answer::now(Ok(None))
         }
@@ -184,7 +218,8 @@ macro_rules! plain_accounts {
     };
     (all but $($own:ident),+ $(,)?) => {
         $crate::plain_accounts!(@ each [$($own)+] [
-            of_client find_anew logged_on uid_of id_of sid_of sids_of principal expect_sids named is_in_netgroup users count_users groups group members is_of_machine policy lock change_password
+            of_client find_anew logged_on uid_of id_of sid_of sids_of principal expect_sids named is_in_netgroup
+            users count_users groups group members is_of_machine policy lock change_password
         ]);
     };
 }

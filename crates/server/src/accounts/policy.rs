@@ -1,31 +1,31 @@
-//! Account policies: what passwords must be like, how long they are good, and when an account is locked ([MS-SAMR]
-//! 3.1.1.5, the attributes of the domain object). Names, units and defaults are those of Samba's `pdbedit -P`.
+//! Account policies: password requirements, password lifetime and lockout ([MS-SAMR] 3.1.1.5, the attributes of the
+//! domain object). Names, units and defaults are those of Samba's `pdbedit -P`.
 //!
-//! Leaves out `disconnect time`, because there are no logon hours, and `refuse machine password change`, because there
-//! are no machine accounts.
+//! Not implemented: `disconnect time`, because there are no logon hours, and `refuse machine password change`, because
+//! there are no machine accounts.
 
 use std::time::Duration;
 
 use crate::vfs::Time;
 
-/// The policies that hold for all accounts of this server's own.
+/// The policies for all accounts of this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccountPolicy {
-    /// Characters that a new password has at least, where its owner sets it.
+    /// The minimum length in characters of a password that its owner sets.
     pub min_password_length: u32,
-    /// How many of the latest passwords a new one must differ from; 0 none.
+    /// How many of the latest passwords a new one must differ from; 0 for none.
     pub password_history: u32,
-    /// Whoever changes a password must be logged on: one that has expired only an administrator changes then.
+    /// Whether a user must be logged on to change the password. If so, only an administrator can change an expired one.
     pub log_on_to_change: bool,
-    /// How long a password is good; `None` for ever.
+    /// The maximum age of a password; `None` for unlimited.
     pub max_password_age: Option<Duration>,
-    /// How long its owner keeps a password before he may set another.
+    /// The minimum age of a password before its owner may change it.
     pub min_password_age: Duration,
-    /// After so many wrong passwords the account is locked; 0 never.
+    /// The number of wrong passwords after which the account is locked; 0 for never.
     pub lockout_attempts: u32,
-    /// For how long; `None` until an administrator enables it.
+    /// How long it stays locked; `None` for until an administrator enables it.
     pub lockout_duration: Option<Duration>,
-    /// Wrong passwords are forgotten when there was none for so long.
+    /// Wrong passwords are forgotten after this long without another one.
     pub lockout_reset: Duration,
 }
 
@@ -45,7 +45,8 @@ impl Default for AccountPolicy {
 }
 
 impl AccountPolicy {
-    /// Whether a password that was set then has expired, unless its account is exempt. One of which nobody knows when has not.
+    /// Returns whether a password set at `set` has expired, unless its account is exempt. A password of unknown age has
+    /// not.
     pub fn has_expired(&self, set: Option<Time>, now: Time) -> bool {
         match (self.max_password_age, set) {
             (Some(age), Some(set)) => now.secs.saturating_sub(set.secs) >= seconds(age),
@@ -53,7 +54,7 @@ impl AccountPolicy {
         }
     }
 
-    /// Whether a password that was set then is too young to be changed by its owner.
+    /// Returns whether a password set at `set` is too young to be changed by its owner.
     pub fn is_too_young(&self, set: Option<Time>, now: Time) -> bool {
         set.is_some_and(|set| now.secs.saturating_sub(set.secs) < seconds(self.min_password_age))
     }

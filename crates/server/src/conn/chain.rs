@@ -1,4 +1,4 @@
-//! Running the requests of one frame, one after the other, and collecting their responses ([MS-SMB2] 3.3.5.2.7).
+//! Executes the requests of one frame in order and collects their responses ([MS-SMB2] 3.3.5.2.7).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,46 +28,46 @@ use crate::yielding::yield_now;
 pub struct Chain {
     connection: Arc<Connection>,
     elements: Vec<Element>,
-    /// The session that the frame was sealed for.
+    /// The session that the frame was encrypted for.
     sealed: Option<u64>,
 }
 
-/// What a chain may hold while it waits, in bytes.
+/// The memory that a chain may hold while it waits, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cost {
-    /// Its requests.
+    /// The size of its requests.
     pub requests: usize,
-    /// The longest of its responses.
+    /// The size of the longest response.
     pub response: usize,
 }
 
 impl Cost {
-    /// Both together.
+    /// Returns the sum.
     pub fn total(&self) -> usize {
         self.requests + self.response
     }
 }
 
-/// How much a chain has done since others could run.
+/// The work of a chain since it last yielded.
 #[derive(Default)]
 struct Pace {
     requests: usize,
     bytes: usize,
 }
 
-/// A chain does so many requests, or answers so many bytes, and then lets others run.
+/// Requests and response bytes after which a chain yields.
 const TURN_REQUESTS: usize = 16;
 const TURN_BYTES: usize = 1024 * 1024;
-/// How long a chain waits before it looks again whether the accounts have room for its next response, and how often it
-/// looks before the request is refused.
+/// The interval at which a chain checks again whether the accounts have capacity for its next response, and the number
+/// of checks before the request is refused.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 const TRIES: u32 = 500;
 
-/// What pays for a long response; `None` for a short one.
+/// The charge for a long response; `None` for a short one.
 type Room = std::result::Result<Option<Charge>, Full>;
 
 impl Pace {
-    /// One more request; whether it is time to let others run.
+    /// Adds one request; returns whether it is time to yield.
     fn is_up(&mut self, length: usize) -> bool {
         let up = self.requests >= TURN_REQUESTS || (self.requests > 0 && self.bytes + length > TURN_BYTES);
         if up {
@@ -79,74 +79,74 @@ impl Pace {
     }
 }
 
-/// One request of a chain: its header, and its bytes from the header on.
+/// One request of a chain: its header, and its bytes including the header.
 pub(super) struct Element {
     pub(super) header: Header,
     pub(super) message: BytesMut,
 }
 
-/// What a related request takes from the one before it.
+/// The context that a related request inherits from the preceding one.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Related {
     session_id: u64,
     tree_id: u32,
     file_id: Option<FileId>,
-    /// The request before worked on a session, or made one.
+    /// The preceding request used or created a session.
     has_session: bool,
-    /// The request before worked on a tree connect, or made one.
+    /// The preceding request used or created a tree connect.
     has_tree: bool,
-    /// The error of the CREATE whose file the rest of the chain would work on.
+    /// The error of the CREATE whose file the rest of the chain would use.
     failure: Option<Status>,
 }
 
-/// One request on its way through the server.
+/// A request that is being executed.
 pub(crate) struct Request<'a> {
     pub(crate) connection: &'a Arc<Connection>,
     pub(crate) header: &'a Header,
-    /// The request from its header on.
+    /// The bytes of the request, including its header.
     pub(crate) message: &'a Bytes,
     pub(crate) channel: Option<Arc<Channel>>,
     pub(crate) tree: Option<Arc<Tree>>,
-    /// It came sealed.
+    /// The request was encrypted.
     pub(crate) sealed: bool,
     related: Option<Related>,
-    /// Nothing follows in its chain.
+    /// This is the last request of its chain.
     last: bool,
 }
 
-/// Where a command puts its response.
+/// The response under construction.
 pub(crate) struct Reply {
     pub(crate) outgoing: Outgoing,
-    /// `SessionId` of the response, where it differs from the request's.
+    /// `SessionId` of the response, if it differs from the request's.
     pub(crate) session_id: Option<u64>,
-    /// `TreeId` of the response, where it differs from the request's.
+    /// `TreeId` of the response, if it differs from the request's.
     pub(crate) tree_id: Option<u32>,
-    /// The file that the request worked on, for related requests.
+    /// The file that the request used, for related requests.
     pub(crate) file_id: Option<FileId>,
-    /// The key to sign with, where it is not that of the request's channel: of a new session, of a channel being bound.
+    /// The signing key, if it is not that of the request's channel: that of a new session, or of a channel being bound.
     pub(crate) sign_with: Option<Arc<SigningKey>>,
-    /// What is to be done with the response's bytes.
+    /// The use of the response's bytes for the preauthentication hash.
     pub(crate) hash: Hash,
-    /// The AsyncId, once an interim response was sent.
+    /// The AsyncId, if an interim response was sent.
     pub(crate) async_id: Option<u64>,
-    /// The request as its open counts it.
+    /// The request as counted by its open.
     outstanding: Option<Outstanding>,
-    /// Why the connection ends once the response is sent.
+    /// The reason to end the connection after the response is sent.
     ends: Option<Disconnect>,
-    /// The request's outcome will be asked for over another channel if its own is lost.
+    /// The request continues if its channel is lost, because the client will ask for its result over another channel.
     pub(crate) survives: bool,
-    /// The request as CANCEL finds it, once an interim response was sent.
+    /// The entry that CANCEL finds, if an interim response was sent.
     pending: Option<Arc<Pending>>,
 }
 
-/// Who wants the response's bytes for the preauthentication integrity hash of 3.1.1.
+/// The preauthentication integrity hash of 3.1.1 that the response is part of.
 #[derive(Default)]
 pub(crate) enum Hash {
     #[default]
     Nobody,
-    /// NEGOTIATE: the connection settles on this once the response is composed.
+    /// NEGOTIATE: the connection stores this result once the response is composed.
     Connection(Box<Negotiated>),
-    /// SESSION_SETUP that is not the last.
+    /// SESSION_SETUP except for the final response.
     Session(Arc<Channel>),
 }
 
@@ -155,23 +155,23 @@ impl Chain {
         Chain { connection, elements, sealed }
     }
 
-    /// What the chain may hold while it waits.
+    /// Returns the memory that the chain may hold while it waits.
     pub fn cost(&self) -> Cost {
         let requests = self.elements.iter().map(|element| element.message.len() + size_of::<Element>()).sum();
-        // Its responses are made one after the other.
+        // Only the longest one, because responses are created one after the other.
         let longest = |element| output::longest(&self.connection, element);
         let response = self.elements.iter().map(longest).max().unwrap_or(0);
         Cost { requests, response }
     }
 
-    /// Whether it has a CANCEL: what waits for that is to be run before the next chain, so that it is answered first, as
-    /// from Windows servers.
+    /// Returns whether the chain contains a CANCEL. Requests that it cancels must be run before the next chain, so that
+    /// they are answered first, as by Windows servers.
     pub fn cancels(&self) -> bool {
         self.elements.iter().any(|element| element.header.command == Command::CANCEL)
     }
 
-    /// Executes the requests in their order and puts the responses into the connection's outbox; then does what may wait
-    /// until they are sent.
+    /// Executes the requests in order and puts the responses into the connection's outbox. Then does the work that can
+    /// wait until they are sent.
     pub async fn run(self) {
         let server = self.connection.server.clone();
         self.answer().await;
@@ -209,7 +209,8 @@ impl Chain {
         }
     }
 
-    /// Sends the responses made so far. The connection pays for them from now on, not what was charged for each.
+    /// Sends the finished responses. Their individual charges are replaced by the connection's charge for queued
+    /// responses.
     fn send(&self, reply: &mut Reply, charged: &mut Vec<Charge>) {
         reply.outgoing.send();
         self.hand_over(charged);
@@ -222,9 +223,9 @@ impl Chain {
         }
     }
 
-    /// Waits until there is room for the response to `element`, which may be long, and now and then lets others run.
-    /// Answers what pays for a long response until it is queued. Where an account stays full, the request is refused.
-    /// `unsent` pays for those of the frame under way.
+    /// Waits until there is capacity for the response to `element`, which may be long, and yields now and then. Returns
+    /// the charge for a long response, held until it is queued. If an account stays full, the request is refused.
+    /// `unsent` has the charges for the finished responses of the current frame.
     async fn make_room(&self, element: &Element, reply: &mut Reply, pace: &mut Pace, unsent: &mut Vec<Charge>) -> Room {
         let connection = &*self.connection;
         let length = output::longest(connection, element);
@@ -243,7 +244,7 @@ impl Chain {
         for _ in 0..TRIES {
             match payer.charge(Resource::Responses, length) {
                 Err(_) if connection.ended().is_none() => {
-                    // Who waits holds nothing that another waits for.
+                    // While waiting, the chain must not hold charges that another chain may wait for.
                     self.send(reply, unsent);
                     connection.server.world.sleep(TRY_AGAIN).await;
                 }
@@ -253,7 +254,7 @@ impl Chain {
         payer.charge(Resource::Responses, length).map(Some)
     }
 
-    /// CANCEL has no response, not even to say that its signature is missing or wrong.
+    /// Executes CANCEL, which has no response, even if its signature is missing or wrong.
     fn cancel(&self, element: &mut Element) {
         let header = element.header;
         let channel = self.connection.channel(header.session_id);
@@ -285,14 +286,16 @@ impl Chain {
         let request =
             Request { connection: &self.connection, header, message: &message, channel, tree, sealed, related, last };
         reply.begin();
-        // 3.3.5.2.7.2: the first operation of a chain has nothing to be related to, and with it fails what follows.
+        // 3.3.5.2.7.2: the first request of a chain cannot be related; if it is marked so, the requests that inherit
+        // from it fail too.
         let orphan = wants_related && previous.is_none();
         let result = if orphan {
             Err(Error::because(Status::INVALID_PARAMETER, "first request of a chain is marked as related"))
         } else if let Err(error) = signature {
             reply.sign_with = request.foreign_key();
             if !sealed && !header.flags.contains(Flags::SIGNED) && header.command != Command::SESSION_SETUP {
-                // 3.3.5.2.4 lets us: whoever strips signatures gets no second try. A logon is one.
+                // 3.3.5.2.4 permits this: an attacker that strips signatures gets no second attempt. An unsigned logon
+                // may be repeated.
                 reply.ends = Some(Disconnect("unsigned where signing is required"));
             }
             Err(error)
@@ -307,7 +310,7 @@ impl Chain {
             _ => related.and_then(|related| related.failure),
         };
         let connects = header.command == Command::TREE_CONNECT;
-        // What was missing once stays missing, unless it is made.
+        // A session or tree connect that was missing once stays missing, unless the request creates it.
         let inherits = |has: fn(&Related) -> bool| !orphan && related.as_ref().is_none_or(has);
         let next = Related {
             session_id: reply.session_id.unwrap_or(session_id),
@@ -325,15 +328,15 @@ impl Chain {
 }
 
 impl Request<'_> {
-    /// The key of a session that this connection is no channel of, where the request is signed with it: the refusal is
-    /// signed with it too, so that the client believes it.
+    /// Returns the signing key of a session that has no channel on this connection, if the request is signed. The error
+    /// response is then signed with it, so that the client can verify it.
     pub(crate) fn foreign_key(&self) -> Option<Arc<SigningKey>> {
         if !self.header.flags.contains(Flags::SIGNED) || self.connection.channel(self.header.session_id).is_some() {
             return None;
         }
         let session = self.connection.server.session(self.header.session_id)?;
-        // AES-GMAC gives its key away to who sees two messages signed under one MessageId. A stranger must not get the
-        // second of them by sending once more what it has seen on the session's own connection.
+        // AES-GMAC reveals its key to an observer of two messages signed under one MessageId. An attacker must not
+        // obtain the second one by replaying a request captured on the session's own connection.
         if session.terms.signing == SigningAlgorithm::AES_GMAC
             && self.header.command != Command::SESSION_SETUP
             && !self.connection.is_authenticated_as(&session)
@@ -344,19 +347,19 @@ impl Request<'_> {
         key.verify(&mut self.message.to_vec()).then_some(key)
     }
 
-    /// The session, which `dispatch` has checked.
+    /// Returns the session, which `dispatch` has checked.
     pub(crate) fn session(&self) -> Result<&Arc<Session>> {
         self.check_related(|related| related.has_session)?;
         self.channel.as_ref().map(|channel| &channel.session).ok_or(Error::new(Status::USER_SESSION_DELETED))
     }
 
-    /// The tree connect, which `dispatch` has checked.
+    /// Returns the tree connect, which `dispatch` has checked.
     pub(crate) fn tree(&self) -> Result<&Arc<Tree>> {
         self.check_related(|related| related.has_tree)?;
         self.tree.as_ref().ok_or(Error::new(Status::NETWORK_NAME_DELETED))
     }
 
-    /// 3.3.5.2.7.2: what the request before it did not have, a related request cannot take from it.
+    /// 3.3.5.2.7.2: a related request cannot inherit what the preceding request did not have.
     fn check_related(&self, has: impl Fn(&Related) -> bool) -> Result<()> {
         match &self.related {
             Some(related) if !has(related) => {
@@ -366,8 +369,8 @@ impl Request<'_> {
         }
     }
 
-    /// Refuses a request that waits for as long as its client likes while others wait behind it in its chain
-    /// (3.3.5.2.7 lets a server do so, and <266> with this status).
+    /// Refuses a request that may wait indefinitely while others wait behind it in its chain (allowed by 3.3.5.2.7;
+    /// <266> with this status).
     pub(crate) fn check_last(&self) -> Result<()> {
         if self.last {
             return Ok(());
@@ -375,17 +378,18 @@ impl Request<'_> {
         Err(Error::because(Status::INTERNAL_ERROR, "not the last of its chain, and may wait for ever"))
     }
 
-    /// The directory share behind the tree connect.
+    /// Returns the directory share of the tree connect.
     pub(crate) fn disk(&self) -> Result<&Disk> {
         self.tree()?.disk().ok_or(Error::new(Status::INVALID_DEVICE_REQUEST))
     }
 
-    /// The error that a related request inherits from the CREATE before it.
+    /// Returns the error that a related request inherits from the preceding CREATE.
     pub(crate) fn inherited_failure(&self) -> Option<Status> {
         self.related.and_then(|related| related.failure)
     }
 
-    /// The open that the request names, if it is this request's turn to use it, or for a related request the one of the request before it.
+    /// Returns the open for `named`, or for a related request the open of the preceding request. Fails if the channel
+    /// sequence of the request is stale.
     pub(crate) fn open(&self, named: FileId, reply: &mut Reply) -> Result<Arc<Open>> {
         let file_id = match self.related {
             Some(related) => related.file_id.ok_or(Error::new(Status::INVALID_HANDLE))?,
@@ -396,7 +400,7 @@ impl Request<'_> {
         if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
             return Err(Error::because(Status::FILE_CLOSED, "the open belongs to another tree connect"));
         }
-        // 3.3.5.2.10, once for each request.
+        // 3.3.5.2.10, once per request.
         let counted = reply.outstanding.as_ref().is_some_and(|outstanding| outstanding.is_on(&open));
         if !counted && self.connection.dialect().0 >= Dialect::SMB_3_0.0 {
             reply.outstanding = Outstanding::begin(&open, self.header)?;
@@ -407,8 +411,7 @@ impl Request<'_> {
         Ok(open)
     }
 
-    /// Checks `CreditCharge` against the larger of what was sent and what is asked for (3.3.5.2.5). `payload` counts
-    /// bytes.
+    /// Checks `CreditCharge` against `payload`, the larger of the sizes sent and requested in bytes (3.3.5.2.5).
     pub(crate) fn check_charge(&self, payload: usize) -> Result<()> {
         let multi_credit = self.connection.negotiated().is_some_and(|negotiated| negotiated.multi_credit);
         let needed = payload.saturating_sub(1) / 65536 + 1;
@@ -436,7 +439,7 @@ impl Reply {
         }
     }
 
-    /// Sends a response that no SMB2 request asked for: the answer to SMB1's NEGOTIATE.
+    /// Sends a response to SMB1's NEGOTIATE, which is not an SMB2 request.
     pub(crate) fn unasked(connection: &Arc<Connection>, header: &Header, compose: impl FnOnce(&mut Reply)) {
         let mut reply = Reply::new(connection);
         reply.begin();
@@ -468,13 +471,13 @@ impl Reply {
         self.pending = None;
     }
 
-    /// Where the body goes: position 64, behind the header.
+    /// Returns a writer for the body, at offset 64 after the header.
     pub(crate) fn body(&mut self) -> Writer<'_> {
         self.outgoing.body()
     }
 
-    /// Sends what the chain has answered so far and an interim response for this request, which from now on can be
-    /// cancelled. To be called before each wait of unknown length (3.3.4.2); only the first sends anything.
+    /// Sends the finished responses of the chain and an interim response for this request, which can be cancelled from
+    /// now on. Call it before each wait of unknown length (3.3.4.2). Only the first call sends anything.
     pub(crate) fn go_async(&mut self, request: &Request<'_>) -> Result<Arc<Pending>> {
         if let Some(pending) = &self.pending {
             return Ok(pending.clone());

@@ -1,7 +1,7 @@
-//! Messages that the client did not ask for, until TCP says that they have arrived ([MS-SMB2] 3.3.4.6, 3.3.4.7): what a
-//! connection has not delivered when it ends is sent over another one.
+//! Notifications that TCP has not yet acknowledged ([MS-SMB2] 3.3.4.6, 3.3.4.7). If a connection ends before their
+//! delivery, they are sent over another one.
 //!
-//! How many bytes the client has acknowledged is the daemon's to know. Responses are not kept: whoever loses one sends
+//! The daemon supplies the number of acknowledged bytes. Responses are not kept, because a client that loses one sends
 //! the request again.
 
 use std::collections::VecDeque;
@@ -13,10 +13,10 @@ use super::outbox::Outbox;
 use super::{Connection, Frame};
 use crate::session::Phase;
 
-/// Sends a message again, over whatever connection is left.
+/// Sends a message again over another connection.
 pub(crate) type Again = Box<dyn FnOnce() + Send>;
 
-/// What a connection has yet to deliver.
+/// The undelivered notifications of a connection.
 #[derive(Default)]
 pub(crate) struct Deliveries {
     state: Mutex<State>,
@@ -25,16 +25,16 @@ pub(crate) struct Deliveries {
 
 #[derive(Default)]
 struct State {
-    /// Where in the connection's stream each message ends, and how it is sent again.
+    /// The offset of each message's end in the connection's stream, and the callback that sends it again.
     awaited: VecDeque<(u64, Again)>,
-    /// How much of the stream is acknowledged.
+    /// How many bytes of the stream are acknowledged.
     acknowledged: u64,
-    /// The connection is gone: nothing is delivered any more.
+    /// The connection is closed; nothing further is delivered.
     closed: bool,
 }
 
 impl Deliveries {
-    /// Queues a message; `false`, and nothing done, where the connection is gone.
+    /// Queues a message; returns `false` without effect if the connection is closed.
     pub(super) fn send(&self, outbox: &Outbox, frame: Frame, again: Again) -> bool {
         let mut state = self.state.lock();
         if state.closed {
@@ -46,7 +46,7 @@ impl Deliveries {
         true
     }
 
-    /// The connection is gone. Answers how to send what has not arrived.
+    /// Marks the connection as closed. Returns the callbacks for the undelivered messages.
     pub(super) fn close(&self) -> Vec<Again> {
         let mut state = self.state.lock();
         state.closed = true;
@@ -64,23 +64,23 @@ impl Deliveries {
 }
 
 impl Connection {
-    /// Waits until something is sent of which it matters that it arrives. From then on [`Connection::acknowledge`] is to
-    /// be called now and then until it answers `None`.
+    /// Waits until a notification is sent whose delivery must be confirmed. From then on [`Connection::acknowledge`]
+    /// must be called periodically until it returns `None`.
     pub async fn awaits_acknowledgment(&self) {
         while self.deliveries.state.lock().awaited.is_empty() {
             self.deliveries.queued.notified().await;
         }
     }
 
-    /// TCP has it that the client has acknowledged so many bytes of the frames given by [`Connection::next_frame`]. Answers
-    /// how many those are, where they are not enough yet.
+    /// Records that TCP has acknowledged `bytes` bytes of the frames from [`Connection::next_frame`]. Returns the
+    /// highest such number if notifications are still unacknowledged.
     pub fn acknowledge(&self, bytes: u64) -> Option<u64> {
         #[cfg(feature = "torture")]
         let bytes = if self.torture.acknowledges() { bytes } else { 0 };
         self.deliveries.acknowledge(bytes)
     }
 
-    /// Whether nothing is lost with this connection: each session has another channel.
+    /// Returns whether the connection can be closed without loss, because each session has another channel.
     pub fn is_dispensable(&self) -> bool {
         #[cfg(feature = "torture")]
         if !self.torture.acknowledges() {

@@ -1,4 +1,4 @@
-//! Logons of one connection that are under way: how many there may be, and for how long.
+//! Limits on the number and duration of logons in progress on one connection.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,8 +8,8 @@ use crate::accounting::{Full, Payer, Resource};
 use crate::session::{Channel, Phase, User};
 
 impl Connection {
-    /// A user has logged on here, a guest perhaps, but not an anonymous one: `payer` pays for the connection from now on,
-    /// and the client may have `credits`.
+    /// Records a logon, possibly as guest, but not anonymous. `payer` pays for the connection from now on, and the
+    /// client may have `credits` credits.
     pub(crate) fn logged_on(&self, payer: &Arc<Payer>, credits: u16) {
         self.server.no_newcomer(self);
         self.state.lock().window.set_max(credits);
@@ -18,7 +18,7 @@ impl Connection {
         }
     }
 
-    /// Refuses a user with as many connections as they may have, where this one is not theirs already.
+    /// Refuses a user who has the maximum number of connections, unless this one already belongs to a user.
     pub(crate) fn check_share(&self, payer: &Payer) -> Result<(), Full> {
         if self.is_logged_on() {
             return Ok(());
@@ -26,12 +26,13 @@ impl Connection {
         payer.may_take_over(&self.payer(), Resource::Connections, 1)
     }
 
-    /// The accounts that pay for what `user` does over this connection.
+    /// Returns the payer for what `user` does over this connection.
     pub(crate) fn payer_for(&self, user: &User) -> Arc<Payer> {
         self.server.accounting.user(user, self.peer.remote.ip().into())
     }
 
-    /// Another logon begins: those that were begun too long ago end, and so does the oldest of too many.
+    /// Called when another logon begins: removes logons that have taken too long, and the oldest one if there are too
+    /// many.
     pub(crate) fn bound_logons(&self) {
         let limits = &self.server.policy().limits;
         let is_under_way =
@@ -44,7 +45,7 @@ impl Connection {
         let too_old = begun.iter().take_while(|channel| channel.session.created.secs < latest).count();
         for channel in &begun[..too_many.max(too_old)] {
             let session = &channel.session;
-            // Nothing can be open in it, and nobody waits for more than the answer to a token.
+            // Such a session has no opens, and nothing waits in it except for the response to a token.
             session.close();
             session.take_channels();
             self.server.drop_session(session);

@@ -1,4 +1,4 @@
-//! Frames that wait to be sent: responses, interim responses and what the server sends unasked.
+//! Frames that wait to be sent: responses, interim responses and notifications.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -7,29 +7,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// One frame for the transport: a buffer and where the frame begins in it (sealed frames need room in front).
+/// A frame for the transport: a buffer and the offset of the frame in it (encrypted frames need space for a header).
 pub struct Frame {
     buffer: Vec<u8>,
     start: usize,
 }
 
 impl Frame {
-    /// The frame is `buffer[start..]`, transport header included.
+    /// Creates the frame `buffer[start..]`, which includes the transport header.
     pub(crate) fn new(buffer: Vec<u8>, start: usize) -> Self {
         Frame { buffer, start }
     }
 
-    /// Bytes of memory that the frame takes.
+    /// Returns the bytes of memory that the frame takes.
     pub fn allocated(&self) -> usize {
         self.buffer.capacity() + size_of::<Frame>()
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     pub fn as_bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// The buffer, to be used again.
+    /// Returns the buffer for reuse.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
@@ -38,22 +38,22 @@ impl Frame {
 #[derive(Default)]
 struct Frames {
     waiting: VecDeque<Frame>,
-    /// Bytes of all frames there ever were.
+    /// Total bytes of all frames ever queued.
     total: u64,
 }
 
 #[derive(Default)]
 pub(crate) struct Outbox {
     frames: Mutex<Frames>,
-    /// Bytes of memory that the waiting frames take.
+    /// Memory of the queued frames in bytes.
     bytes: AtomicUsize,
     ready: Notify,
-    /// Frames were taken out.
+    /// Notified when frames are taken out.
     drained: Notify,
 }
 
 impl Outbox {
-    /// Queues a frame and answers where in the stream of all frames it ends.
+    /// Queues a frame; returns the offset of its end in the stream of all frames.
     pub(crate) fn push(&self, frame: Frame) -> u64 {
         let length = frame.as_bytes().len();
         self.bytes.fetch_add(frame.allocated(), Ordering::Relaxed);
@@ -78,13 +78,13 @@ impl Outbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Wakes all who wait, because the connection has ended.
+    /// Wakes all waiting tasks, because the connection has ended.
     pub(crate) fn wake(&self) {
         self.ready.notify_one();
         self.drained.notify_waiters();
     }
 
-    /// Waits until the waiting frames take fewer than `limit` bytes, or the connection has `ended`.
+    /// Waits until the queued frames take fewer than `limit` bytes, or the connection has `ended`.
     pub(crate) async fn drained(&self, limit: usize, ended: impl Fn() -> bool) {
         while self.bytes() >= limit && !ended() {
             let mut drained = pin!(self.drained.notified());

@@ -1,4 +1,4 @@
-//! How long the response to a request may become, before it is executed.
+//! The maximum length of the response to a request, determined before execution.
 
 use proto::smb2::header::Command;
 use proto::smb2::ioctl::IoctlRequest;
@@ -9,11 +9,11 @@ use proto::smb2::read::ReadRequest;
 use super::Connection;
 use super::chain::Element;
 
-/// A response of this length is charged before it is made.
+/// A response of at least this length is charged before it is created.
 pub(super) const LONG: usize = 128 * 1024;
 
-/// The most data that the request lets the response have, in bytes. CHANGE_NOTIFY has a limit of its own, and is answered
-/// much later.
+/// Returns the most data that the request permits in its response, in bytes. CHANGE_NOTIFY is not included, because it
+/// has a limit of its own and is answered much later.
 pub(super) fn longest(connection: &Connection, element: &Element) -> usize {
     let message = &element.message;
     let asked = match element.header.command {
@@ -23,7 +23,7 @@ pub(super) fn longest(connection: &Connection, element: &Element) -> usize {
         Command::QUERY_INFO => QueryInfoRequest::decode(message).map(|it| it.output_buffer_length),
         _ => return 0,
     };
-    // The command refuses what is above what was negotiated.
+    // The command refuses lengths above the negotiated maximum.
     let most = connection.negotiated().map_or(0, |negotiated| negotiated.max_read.max(negotiated.max_transact));
     asked.map_or(0, |asked| asked.min(most) as usize)
 }

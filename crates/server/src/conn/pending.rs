@@ -9,28 +9,28 @@ use tokio::sync::Notify;
 
 use crate::session::Session;
 
-/// A waiting request, as the one who may cancel it sees it.
+/// A waiting request that can be cancelled.
 #[derive(Default)]
 pub(crate) struct Pending {
     cancelled: AtomicBool,
     wake: Notify,
-    /// The session whose other channels let it go on when its own connection is lost.
+    /// The session whose other channels let the request continue when its connection is lost.
     survives_in: OnceLock<Arc<Session>>,
 }
 
-/// The client, or the end of its open, session or connection, cancelled the request.
+/// The request was cancelled by the client, or because its open, session or connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cancelled;
 
 impl Pending {
-    /// The client will ask for the outcome over another channel of `session`, if this one is lost.
+    /// Marks a request whose result the client will request over another channel of `session` if this one is lost.
     pub(crate) fn survive_in(&self, session: &Arc<Session>) {
-        // Once is enough: it is the request's own session.
+        // A second call has no effect; it has the same session.
         let _ = self.survives_in.set(session.clone());
     }
 
-    /// Its connection is lost: goes on in a session with other channels, or is cancelled. At most `limit` of a session
-    /// go on.
+    /// Handles the loss of the connection: the request continues if its session has other channels, and is cancelled
+    /// otherwise. At most `limit` requests of a session continue.
     pub(crate) fn lose_connection(self: &Arc<Self>, limit: usize) {
         if !self.survives_in.get().is_some_and(|session| session.admit_survivor(self, limit)) {
             self.cancel();
@@ -43,7 +43,7 @@ impl Pending {
         self.wake.notify_one();
     }
 
-    /// Waits for `event` or the cancellation, whichever comes first.
+    /// Waits for `event` or the cancellation, whichever is first.
     pub(crate) async fn wait<T>(&self, event: impl Future<Output = T>) -> Result<T, Cancelled> {
         let mut event = std::pin::pin!(event);
         let mut cancelled = std::pin::pin!(async {
@@ -75,7 +75,7 @@ struct Waiting {
 }
 
 impl Table {
-    /// Adds a waiting request and answers its AsyncId; `None` when `limit` wait already.
+    /// Adds a waiting request and returns its AsyncId; `None` if `limit` requests wait already.
     pub(crate) fn add(&mut self, message_id: u64, session_id: u64, limit: usize) -> Option<(u64, Arc<Pending>)> {
         if self.by_id.len() >= limit {
             return None;
@@ -86,12 +86,12 @@ impl Table {
         Some((self.last_id, pending))
     }
 
-    /// The request is answered.
+    /// Removes a request that was answered.
     pub(crate) fn remove(&mut self, async_id: u64) {
         self.by_id.remove(&async_id);
     }
 
-    /// Finds the target of a CANCEL: by AsyncId, or by MessageId when the client does not know that yet.
+    /// Finds the target of a CANCEL, by AsyncId, or by MessageId if the client has not received the AsyncId yet.
     pub(crate) fn find(&self, async_id: Option<u64>, message_id: u64) -> Option<Arc<Pending>> {
         match async_id {
             Some(id) => self.by_id.get(&id).map(|waiting| waiting.pending.clone()),
@@ -102,18 +102,18 @@ impl Table {
         }
     }
 
-    /// Those of a session.
+    /// Returns the waiting requests of a session.
     pub(crate) fn of_session(&self, session_id: u64) -> Vec<Arc<Pending>> {
         let of_it = self.by_id.values().filter(|waiting| waiting.session_id == session_id);
         of_it.map(|waiting| waiting.pending.clone()).collect()
     }
 
-    /// All of them.
+    /// Returns all waiting requests.
     pub(crate) fn all(&self) -> Vec<Arc<Pending>> {
         self.by_id.values().map(|waiting| waiting.pending.clone()).collect()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no request waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

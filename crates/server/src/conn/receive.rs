@@ -1,4 +1,4 @@
-//! From a frame to a chain of requests: unsealing, splitting, sequence numbers ([MS-SMB2] 3.3.5.2).
+//! Turns a frame into a chain of requests: decryption, splitting, sequence numbers ([MS-SMB2] 3.3.5.2).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::command::negotiate;
 use crate::error::Disconnect;
 
 impl Connection {
-    /// Takes one frame, without its transport header. `None`: it was answered already (a multi-protocol negotiate).
-    /// Frames must be given in the order of their arrival.
+    /// Processes one frame, without its transport header. Returns `None` if it was answered already (a multi-protocol
+    /// negotiate). Frames must be passed in the order of their arrival.
     pub fn receive(self: &Arc<Self>, mut frame: BytesMut) -> Result<Option<Chain>, Disconnect> {
         if self.ended().is_some() {
             return Err(Disconnect("the connection has ended"));
@@ -34,12 +34,12 @@ impl Connection {
                 negotiate::multi_protocol(self, &dialects)?;
                 Ok(None)
             }
-            // Compression is not offered, so 0xFC 'S' 'M' 'B' is as foreign as anything else.
+            // Compression is not offered, so 0xFC 'S' 'M' 'B' is invalid too.
             _ => Err(Disconnect("not an SMB message")),
         }
     }
 
-    /// [MS-SMB2] 3.3.5.2.1.1. Answers the session and where the plain message lies.
+    /// Decrypts a frame ([MS-SMB2] 3.3.5.2.1.1). Returns the session and the range of the plaintext message.
     fn open_transform(&self, frame: &mut [u8]) -> Result<(u64, Range<usize>), Disconnect> {
         let header = TransformHeader::decode(frame).map_err(|_| Disconnect("transform header does not decode"))?;
         let channel = self.channel(header.session_id).ok_or(Disconnect("sealed for an unknown session"))?;
@@ -51,7 +51,7 @@ impl Connection {
         Ok((header.session_id, length - plain..length))
     }
 
-    /// Splits a message into its requests and charges their MessageIds.
+    /// Splits a message into its requests and consumes their MessageIds.
     fn split(self: &Arc<Self>, mut message: BytesMut, sealed: Option<u64>) -> Result<Chain, Disconnect> {
         let mut elements: Vec<Element> = Vec::with_capacity(1);
         let limit = self.server.policy().limits.chain;
@@ -76,9 +76,10 @@ impl Connection {
         }
     }
 
-    /// What ends the connection before a request is even looked at (3.3.5.2.1.1, 3.3.5.2.2, 3.3.5.2.6).
+    /// Checks for errors that end the connection before a request is processed (3.3.5.2.1.1, 3.3.5.2.2, 3.3.5.2.6).
     fn check_header(&self, header: &Header, first: Option<&Header>, sealed: Option<u64>) -> Result<(), Disconnect> {
-        // Deviates from [MS-SMB2] 3.3.5.2.6: within a chain it is refused, so that the requests before it are answered.
+        // Deviates from [MS-SMB2] 3.3.5.2.6: within a chain the request is refused, so that the preceding ones are
+        // answered.
         if header.command.0 > Command::OPLOCK_BREAK.0 && first.is_none() {
             return Err(Disconnect("unknown command"));
         }

@@ -1,4 +1,4 @@
-//! From responses to a frame: headers, credits, signatures, sealing ([MS-SMB2] 3.3.4.1 to 3.3.4.4).
+//! Assembles responses into frames: headers, credits, signatures, encryption ([MS-SMB2] 3.3.4.1 to 3.3.4.4).
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::command::oplock_break::Notifier;
 use crate::error::{Disconnect, Error};
 use crate::session::Session;
 
-/// The four bytes before each message on TCP ([MS-SMB2] 2.1).
+/// Size of the header before each message on TCP ([MS-SMB2] 2.1).
 const TRANSPORT: usize = 4;
-/// The longest message that the transport carries ([MS-SMB2] 2.1).
+/// Maximum length of a message on the transport ([MS-SMB2] 2.1).
 const LONGEST: usize = 0xff_ffff;
-/// Where the first response begins: behind the transport header and room for a transform header.
+/// Offset of the first response, after the transport header and space for a transform header.
 const FIRST: usize = TRANSPORT + TransformHeader::SIZE;
 
 /// The frame being composed.
@@ -30,11 +30,11 @@ pub(crate) struct Outgoing {
     buffer: Vec<u8>,
     /// Finished responses of this frame.
     finished: Vec<Finished>,
-    /// Where the response under way begins.
+    /// The offset of the current response.
     start: usize,
-    /// The session whose key seals the frame.
+    /// The session whose key encrypts the frame.
     seal_for: Option<Arc<Session>>,
-    /// Oplocks granted by responses of this frame: their breaks may be told once it is sent.
+    /// Oplocks granted by responses of this frame. Their breaks may be sent once the frame is sent.
     granted: Vec<Arc<Notifier>>,
 }
 
@@ -49,7 +49,7 @@ impl Outgoing {
         Outgoing { connection, buffer, finished: Vec::new(), start: FIRST, seal_for: None, granted: Vec::new() }
     }
 
-    /// Begins a response behind those already in the frame, leaving room for its header.
+    /// Begins a response after those already in the frame, with space for its header.
     pub(super) fn begin(&mut self) {
         if self.buffer.len() < FIRST {
             self.buffer.resize(FIRST, 0);
@@ -64,15 +64,15 @@ impl Outgoing {
         self.buffer.resize(self.start + Header::SIZE, 0);
     }
 
-    /// To be called between two responses: sends the finished ones in a frame of their own where a response of `length`
-    /// bytes would make theirs longer than `limit` (3.3.4.1.3 leaves the choice to the server).
+    /// Sends the finished responses in a frame of their own if a response of `length` bytes would make the frame longer
+    /// than `limit` (3.3.4.1.3 leaves the choice to the server). Call it between two responses.
     pub(super) fn limit_frame(&mut self, length: usize, limit: usize) {
         if !self.finished.is_empty() && self.buffer.len() + length > limit {
             self.send();
         }
     }
 
-    /// Whether the frame has no response yet.
+    /// Returns whether the frame has no response yet.
     pub(super) fn is_empty(&self) -> bool {
         self.finished.is_empty()
     }
@@ -81,22 +81,22 @@ impl Outgoing {
         Writer::from(&mut self.buffer, self.start)
     }
 
-    /// The whole buffer, for a command that lets the file system write into it behind the present end.
+    /// Takes the whole buffer, for a command that lets the file system append to it.
     pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Gives the buffer of [`Outgoing::take_buffer`] back.
+    /// Returns the buffer from [`Outgoing::take_buffer`].
     pub(crate) fn put_buffer(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
 
-    /// How many bytes the response under way has, its header included.
+    /// Returns the length in bytes of the current response, including its header.
     pub(crate) fn position(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Cuts the response under way back to `position` bytes.
+    /// Truncates the current response to `position` bytes.
     pub(crate) fn truncate(&mut self, position: usize) {
         self.buffer.truncate(self.start + position);
     }
@@ -120,7 +120,7 @@ impl Outgoing {
     ) {
         let sign_with = self.signer(request, sign_with);
         let mut header = response_header(request, async_id, status, session_id, tree_id);
-        // The credits of an asynchronous request were granted by its interim response.
+        // An asynchronous request's credits were granted by its interim response.
         header.credits = if async_id.is_some() { 0 } else { self.grant(request) };
         if sign_with.is_some() {
             header.flags |= Flags::SIGNED;
@@ -129,7 +129,8 @@ impl Outgoing {
         if self.must_seal(request) {
             self.seal_for = request.channel.as_ref().map(|channel| channel.session.clone());
         }
-        // The hash is of what the client sees, a signature included. Signing it once more when it is sent changes nothing.
+        // The hash includes the signature, because it is of the bytes that the client receives. Signing again on
+        // sending gives the same bytes.
         if let (Hash::Session(_), Some(key)) = (&hash, &sign_with) {
             key.sign(&mut self.buffer[self.start..]);
         }
@@ -151,8 +152,8 @@ impl Outgoing {
         self.finished.push(Finished { start: self.start, sign_with });
     }
 
-    /// 3.3.4.1.1: what came signed is answered signed. What is sealed needs no signature, which [`Outgoing::send`] sees
-    /// to.
+    /// 3.3.4.1.1: signed requests get signed responses. Encrypted responses need no signature; [`Outgoing::send`] omits
+    /// it.
     fn signer(&self, request: &Request<'_>, forced: Option<Arc<SigningKey>>) -> Option<Arc<SigningKey>> {
         if forced.is_some() {
             return forced;
@@ -161,7 +162,7 @@ impl Outgoing {
         if signed { request.channel.as_ref().and_then(|channel| channel.signing()) } else { None }
     }
 
-    /// 3.3.4.1.4.
+    /// Returns whether the response must be encrypted (3.3.4.1.4).
     fn must_seal(&self, request: &Request<'_>) -> bool {
         let Some(channel) = &request.channel else { return false };
         if channel.session.keys().is_none_or(|keys| keys.server_to_client.is_none()) {
@@ -173,7 +174,7 @@ impl Outgoing {
         request.sealed || (!setting_up && (session || share))
     }
 
-    /// Grants what the client asks for, within the window's bound (3.3.4.1.2).
+    /// Grants the requested credits, within the window's bound (3.3.4.1.2).
     fn grant(&self, request: &Request<'_>) -> u16 {
         let charge = request.header.credit_charge.max(1);
         self.connection.state.lock().window.grant(request.header.credits.max(charge))
@@ -185,12 +186,12 @@ impl Outgoing {
         self.buffer[self.start..self.start + Header::SIZE].copy_from_slice(&bytes);
     }
 
-    /// Sends the finished responses, then an interim response for the request under way, which then stands alone at
-    /// the beginning of a new frame (3.3.4.2).
+    /// Sends the finished responses, then an interim response for the current request, whose final response is then
+    /// alone at the beginning of a new frame (3.3.4.2).
     pub(super) fn send_interim(&mut self, request: &Request<'_>, async_id: u64) {
         self.buffer.truncate(self.start);
         if let Some(last) = self.finished.last() {
-            // Nothing follows it any more.
+            // It is now the last response of its frame.
             Writer::from(&mut self.buffer, last.start).patch_u32(Header::NEXT_COMMAND_POSITION, 0);
         }
         let seal_for = self.seal_for.clone();
@@ -210,7 +211,7 @@ impl Outgoing {
         self.begin();
     }
 
-    /// Signs or seals the frame and queues it; nothing where no request of it is to be answered.
+    /// Signs or encrypts the frame and queues it. Does nothing if the frame is empty.
     pub(super) fn send(&mut self) {
         if let Some(frame) = self.complete() {
             self.connection.outbox.push(frame);
@@ -220,7 +221,7 @@ impl Outgoing {
         }
     }
 
-    /// Signs or seals the frame and begins another; `None` where there is nothing to be sent.
+    /// Signs or encrypts the frame and begins another; returns `None` if there is nothing to send.
     fn complete(&mut self) -> Option<Frame> {
         let mut buffer = std::mem::replace(&mut self.buffer, self.connection.server.buffers.take());
         let finished = std::mem::take(&mut self.finished);
@@ -229,7 +230,7 @@ impl Outgoing {
         match &*finished {
             [] => return None,
             [_] => {}
-            // 3.3.4.1.3: the last of several is padded, too.
+            // 3.3.4.1.3: the last of several responses is padded, too.
             [.., last] => Writer::from(&mut buffer, last.start).pad_to(8),
         }
         let begin = match seal_for {
@@ -246,7 +247,7 @@ impl Outgoing {
             }
         };
         let length = buffer.len() - begin - TRANSPORT;
-        // Above the 24 bits of the length is the type of the message.
+        // The bits above the 24-bit length are the message type.
         if length > LONGEST {
             self.connection.end(Disconnect("a response is longer than the transport's limit"));
             return None;
@@ -255,14 +256,14 @@ impl Outgoing {
         Some(Frame::new(buffer, begin))
     }
 
-    /// The response under way grants an oplock.
+    /// Records that the current response grants an oplock.
     pub(crate) fn grants(&mut self, notifier: Arc<Notifier>) {
         self.granted.push(notifier);
     }
 
-    /// Sends a message that answers no request: `header` and what `body` writes, sealed for `seal_for` (3.3.4.6).
-    /// `again` is called when the connection ends before it has arrived. `false`: the connection has ended already, and
-    /// it is not.
+    /// Sends a notification: `header` and the body that `body` writes, encrypted for `seal_for` (3.3.4.6). `again` is
+    /// called if the connection ends before delivery. Returns `false` if the connection has already ended; then `again`
+    /// is not called.
     pub(crate) fn unsolicited(
         connection: &Arc<Connection>,
         header: &Header,

@@ -1,25 +1,26 @@
-//! What a connection holds for requests and responses on their way, and whether it may hold more.
+//! The memory that a connection holds for requests and responses in transit, and its limits.
 
 use std::sync::Arc;
 
 use super::Connection;
 use crate::accounting::{Charge, Payer, Resource};
 
-/// Amounts are recorded in steps of so many bytes: a connection that is busy, but holds little, changes no account.
+/// Amounts are recorded in steps of this size, so that a busy connection that holds little does not update accounts.
 const STEP: usize = 16 * 1024;
-/// What a connection may hold however much its user's others do: without it, a client could not even close files.
+/// Memory that a connection may hold even if its user's bound is reached. Without it, a client could not even close
+/// files.
 const ALWAYS: usize = 128 * 1024;
-/// The same before a user has logged on.
+/// The same limit before a user has logged on.
 const ALWAYS_BEFORE_LOGON: usize = 16 * 1024;
 
-/// Bytes, as allocated, that a connection's transport holds.
+/// Memory held by a connection's transport, in bytes as allocated.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Transit {
-    /// Buffers of what has arrived and is not executed.
+    /// Buffers of received data that is not executed yet.
     pub input: usize,
     /// Requests that are executed or wait.
     pub requests: usize,
-    /// A response of which the socket has taken only a part.
+    /// A response that is partly written to the socket.
     pub unsent: usize,
 }
 
@@ -29,7 +30,7 @@ pub(super) struct Usage {
     input: Charge,
     requests: Charge,
     responses: Charge,
-    /// [`Transit::unsent`] as it was recorded last.
+    /// [`Transit::unsent`] as last recorded.
     unsent: usize,
 }
 
@@ -60,12 +61,12 @@ impl Usage {
 }
 
 impl Connection {
-    /// The accounts that pay for this connection.
+    /// Returns the payer for this connection.
     pub fn payer(&self) -> Arc<Payer> {
         self.usage.lock().payer().clone()
     }
 
-    /// Records what the transport holds now. To be called when that has changed and before the connection waits.
+    /// Records what the transport holds. Call it when that has changed and before the connection waits.
     pub fn record(&self, transit: Transit) {
         let mut usage = self.usage.lock();
         usage.input.record(transit.input.next_multiple_of(STEP));
@@ -79,7 +80,8 @@ impl Connection {
         self.usage.lock().record_responses(self.outbox.bytes());
     }
 
-    /// Whether the next request may be taken, where the transport holds `transit` and would hold `more` bytes more.
+    /// Returns whether the next request may be accepted, if the transport holds `transit` and would hold `more` bytes
+    /// more.
     pub fn may_take(&self, transit: Transit, more: usize) -> bool {
         let backlog = transit.unsent + self.outbox.bytes();
         if backlog >= self.backlog_limit() {
@@ -89,7 +91,7 @@ impl Connection {
         if self.is_always_allowed(transit, more) { !payer.is_server_overdrawn() } else { payer.has_room(more) }
     }
 
-    /// Charges an input buffer of `size` bytes before it is made; `false` where it may not be made now.
+    /// Charges an input buffer of `size` bytes before its allocation; returns `false` if it may not be allocated now.
     pub fn reserve_input(&self, transit: Transit, size: usize) -> bool {
         let (more, size) = (size.saturating_sub(transit.input), size.next_multiple_of(STEP));
         let always = self.is_always_allowed(transit, more);
@@ -101,13 +103,13 @@ impl Connection {
         usage.input.grow(size).is_ok()
     }
 
-    /// Whether the connection would hold no more than it may in any case.
+    /// Returns whether the connection would stay within its guaranteed memory.
     fn is_always_allowed(&self, transit: Transit, more: usize) -> bool {
         let always = if self.is_logged_on() { ALWAYS } else { ALWAYS_BEFORE_LOGON };
         transit.input + transit.requests + transit.unsent + self.outbox.bytes() + more <= always
     }
 
-    /// How many bytes of responses may wait before nothing further is read or executed.
+    /// Returns the bytes of queued responses at which reading and executing stop.
     pub(super) fn backlog_limit(&self) -> usize {
         let limits = &self.server.policy().limits;
         if self.is_logged_on() { limits.backlog } else { limits.backlog_before_logon }

@@ -1,32 +1,33 @@
-//! The command sequence window: which MessageIds the client may use, and how many credits it holds
-//! ([MS-SMB2] 3.3.1.1, 3.3.1.2, 3.3.5.2.3).
+//! The command sequence window: the MessageIds that the client may use, and its credits ([MS-SMB2] 3.3.1.1, 3.3.1.2,
+//! 3.3.5.2.3).
 //!
-//! Each granted credit is one MessageId; each id is used once, in any order. The window's size is bounded by
-//! `smb2 max credits` counted from the lowest unused id, so a client that never uses an id stops being granted new ones
-//! and the table of used ids stays small.
+//! Each granted credit is one MessageId. Each id is used once, in any order. The window's size is bounded by `smb2 max
+//! credits`, relative to the lowest unused id. A client that never uses an id therefore gets no further credits, and
+//! the bitmap of used ids stays small.
 
 use std::collections::VecDeque;
 
-/// The ids from `low` up to `high`, less those already used.
+/// The ids from `low` up to `high`, except those already used.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// The lowest id not yet used.
     low: u64,
     /// The first id not yet granted.
     high: u64,
-    /// One bit for each id from `low` rounded down to 64: set once used.
+    /// One bit for each id from `low` rounded down to a multiple of 64; set if the id is used.
     used: VecDeque<u64>,
-    /// How many ids may lie between `low` and `high`.
+    /// The maximum number of ids between `low` and `high`.
     max: u64,
 }
 
 impl Window {
-    /// [MS-SMB2] 3.3.1.1: a new connection may use MessageId 0.
+    /// A new connection may use MessageId 0 ([MS-SMB2] 3.3.1.1).
     pub(crate) fn new(max: u16) -> Self {
         Window { low: 0, high: 1, used: VecDeque::from([0]), max: u64::from(max.max(1)) }
     }
 
-    /// Uses the `charge` ids from `first`; `false`, and nothing used, unless all are granted and unused.
+    /// Consumes `charge` ids starting at `first`; returns `false`, with none consumed, unless all are granted and
+    /// unused.
     pub(crate) fn charge(&mut self, first: u64, charge: u16) -> bool {
         let Some(end) = first.checked_add(u64::from(charge.max(1))) else { return false };
         if first < self.low || end > self.high || (first..end).any(|id| self.is_used(id)) {
@@ -45,7 +46,8 @@ impl Window {
         true
     }
 
-    /// Grants up to `wanted` further credits and answers how many; at least one where the client would else hold none.
+    /// Grants up to `wanted` further credits and returns the number; at least one if the client would otherwise have
+    /// none.
     pub(crate) fn grant(&mut self, wanted: u16) -> u16 {
         let room = self.max - (self.high - self.low).min(self.max);
         let granted = u64::from(wanted).min(room).max(u64::from(self.high == self.low));
@@ -57,7 +59,7 @@ impl Window {
         granted as u16
     }
 
-    /// Changes the bound, as when a connection gains an authenticated user; what was granted stays granted.
+    /// Changes the bound, such as after a logon. Granted credits stay valid.
     pub(crate) fn set_max(&mut self, max: u16) {
         self.max = u64::from(max.max(1));
     }

@@ -1,5 +1,5 @@
-//! The SIDs that mean the same everywhere ([MS-DTYP] 2.4.2.4), spelled as in [MS-LSAT] 3.1.1.1.1, but for `SYSTEM`, which
-//! Windows and Samba write in capitals.
+//! The well-known SIDs ([MS-DTYP] 2.4.2.4), spelled as in [MS-LSAT] 3.1.1.1.1, except for `SYSTEM`, which Windows and
+//! Samba write in capitals.
 
 use proto::dtyp::Sid;
 
@@ -8,7 +8,7 @@ use super::{FullName, Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS};
 const AUTHORITY: &str = "NT Authority";
 const BUILTIN: &str = "BUILTIN";
 
-/// SID, realm (empty for none), name, kind. A domain's own name is its realm's.
+/// SID, realm (empty for none), name, kind. The name of a domain itself is its realm's.
 const KNOWN: &[(Sid, &str, &str, SidNameUse)] = &[
     (Sid::NULL, "", "Null Sid", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::EVERYONE, "", "Everyone", SidNameUse::WELL_KNOWN_GROUP),
@@ -65,7 +65,7 @@ pub(super) fn by_name(full: &FullName<'_>) -> Option<Principal> {
     KNOWN.iter().find(is_it).map(principal)
 }
 
-/// The groups that every server has.
+/// Returns the built-in groups.
 pub(super) fn builtin_aliases() -> impl Iterator<Item = Principal> {
     KNOWN.iter().filter(|(_, realm, _, kind)| *realm == BUILTIN && *kind == SidNameUse::ALIAS).map(principal)
 }

@@ -1,6 +1,6 @@
-//! Which SIDs are this server's own to give: those of its domain, of the domains that it was before, and every SID that one
-//! of its accounts or groups has or had, wherever that lies. No controller and no realm says of its users that they have
-//! one: whose those are is said here alone.
+//! Determines which SIDs only this server may assign: those of its present and former domains, and every SID that one
+//! of its accounts or groups has or had, in any domain. SIDs of a user that a domain controller or realm supplies must
+//! not include them.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,8 @@ use proto::dtyp::Sid;
 use super::may_come_from_domain;
 use crate::accounts::{Accounts, Unavailable};
 
-/// Those of `sids` that are the server's own. `accounts` are its own alone, without those of a domain behind them.
+/// Returns those of `sids` that are the server's own. `accounts` must contain only local accounts, not those of a
+/// domain.
 pub async fn of_server(accounts: &dyn Accounts, sids: &[Sid]) -> Result<HashSet<Sid>, Unavailable> {
     let (mut own, others): (HashSet<Sid>, Vec<Sid>) = (
         sids.iter().filter(|sid| accounts.is_of_machine(sid)).copied().collect(),
@@ -32,7 +33,7 @@ mod tests {
     const FORMER: Sid = Sid::of(5, [21, 9, 9, 9, 1000]);
     const AWAY: Sid = Sid::of(5, [21, 9, 9, 9, 1001]);
 
-    /// Who had [`FORMER`] elsewhere, and what nobody can say anything of.
+    /// [`FORMER`] is a former SID of an account; for [`AWAY`] the back end is unavailable.
     struct Known;
 
     impl Accounts for Known {
