@@ -1,8 +1,8 @@
-//! The domain that the server is a member of, as the server sees it: a trait that the daemon fills (winbind).
+//! The domain that the server is a member of: a trait that the daemon implements (with winbind).
 //!
-//! Accounts of a domain are proven by its controllers: by the NTLM response that is passed through to them ([MS-NLMP]
-//! 3.2.5.1.2, [MS-APDS] 3.1.5), or by a Kerberos ticket, whose PAC then says which SIDs the user has. Which of its names
-//! mean the domain is decided here ([`Membership::whose`]).
+//! Domain users are authenticated by domain controllers: the NTLM response is passed through to them ([MS-NLMP]
+//! 3.2.5.1.2, [MS-APDS] 3.1.5), or a Kerberos ticket's PAC contains the user's SIDs. [`Membership::whose`] decides
+//! which names refer to the domain.
 
 use proto::auth::ntlm::PassThrough;
 use proto::auth::pac::LogonInfo;
@@ -14,27 +14,27 @@ use crate::answer::Answer;
 use crate::error::Error;
 use crate::tickets::ClientName;
 
-/// What the server asks of its domain. Everything may take its time, and is answered within a limit.
+/// The domain services that the server uses. All calls may be slow and complete within a time limit.
 pub trait Domain: Send + Sync {
-    /// Asks the domain whether an NTLM response is the account's.
+    /// Asks the domain to verify an NTLM response.
     fn log_on(&self, logon: NetworkLogon) -> Answer<Result<Proven, Refused>>;
 
-    /// The account of a client whose good ticket says who he is and which groups he has ([MS-PAC] 2.5).
+    /// Returns the account of a client with a valid ticket that contains its identity and groups ([MS-PAC] 2.5).
     fn account(&self, client: &ClientName, logon: LogonInfo) -> Answer<Result<Account, Refused>>;
 
-    /// The account called `name`, `DOMAIN\user`, with all its groups, nobody having proven anything; `None` where there is
-    /// none.
+    /// Returns the account called `name`, `DOMAIN\user`, with all its groups, without authentication; `None` if there
+    /// is none.
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
 }
 
-/// A logon for a domain controller to decide on.
+/// A logon to be verified by a domain controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetworkLogon {
-    /// The user's name, as the client sent it: the response is made with it.
+    /// The user's name as sent by the client; the response depends on it.
     pub user: String,
-    /// The domain, as the client sent it; ours where it sent none.
+    /// The domain as sent by the client, or this server's domain if it sent none.
     pub domain: String,
-    /// What the client's machine calls itself.
+    /// The name of the client machine as sent by the client.
     pub workstation: String,
     /// Challenge and response.
     pub response: PassThrough,
@@ -42,29 +42,29 @@ pub struct NetworkLogon {
 
 /// A logon that the domain accepts.
 pub struct Proven {
-    /// Whose it is.
+    /// The user's account.
     pub account: Account,
     /// `SessionBaseKey` of [MS-NLMP] 3.3.2.
     pub session_base_key: Zeroizing<[u8; 16]>,
 }
 
-/// Why a logon was not accepted, be it by the domain or by this server itself.
+/// Why a logon was not accepted, by the domain or by this server.
 #[derive(Debug)]
 pub enum Refused {
     /// No such user.
     Unknown,
-    /// The response is not that of the user's password.
+    /// The response does not match the user's password.
     Wrong,
-    /// The password is right, and there is no logon all the same, with this status: disabled, locked, expired.
+    /// The password is right, but the logon is refused with this status: disabled, locked or expired.
     Because(Status),
-    /// Nobody could be asked, or nobody answered in time; the text is for the log.
+    /// No domain controller was reachable or answered in time; the text is for the log.
     Unavailable(String),
-    /// The user is proven, and nobody that the kernel knows: no uid, or one that must not be; the text is for the log.
+    /// The user is authenticated but has no uid, or one that is not allowed; the text is for the log.
     Unmapped(String),
 }
 
 impl Refused {
-    /// What the client is told.
+    /// Returns the error for the client.
     pub fn error(self, user: &str) -> Error {
         match self {
             Refused::Unknown | Refused::Wrong => Error::because(Status::LOGON_FAILURE, format!("user {user:?}")),
@@ -81,42 +81,43 @@ impl Refused {
     }
 }
 
-/// `security = ads`: what the server is to its domain.
+/// The domain membership (`security = ads`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Membership {
     /// `workgroup`: the domain's NetBIOS name, upper case.
     pub workgroup: String,
-    /// `realm`: its Kerberos realm, upper case, which is its DNS name; empty in a domain without.
+    /// `realm`: the Kerberos realm in upper case, which is also the DNS name; empty for a domain without one.
     pub realm: String,
 }
 
-/// Who has the account that a client names.
+/// Where the account that a client names is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// This server.
     Ours,
-    /// The domain, or one that it trusts.
+    /// The domain, or a domain that it trusts.
     Domain,
-    /// This server, where it has an account of that name, else the domain.
+    /// This server, if it has an account of that name; otherwise the domain.
     Either,
 }
 
 impl Membership {
-    /// The DNS name of the domain; empty where it has none.
+    /// Returns the DNS name of the domain; empty if it has none.
     pub fn dns_domain(&self) -> String {
         self.realm.to_lowercase()
     }
 
-    /// Whose account `domain` and `user`, the names of an NTLM logon, mean on the server called `server`.
+    /// Returns where to look for the account named by `domain` and `user` of an NTLM logon to the server called
+    /// `server`.
     ///
-    /// A name of the domain means the domain, the server's own means the server. Clients that were told nothing send no
-    /// domain, or their machine's name; then an account of the server's own comes first, as on Windows.
+    /// A name of the domain refers to the domain, and the server's own name to the server. Clients without
+    /// configuration send no domain or their machine's name; then an account of the server has priority, as on Windows.
     pub fn whose(&self, server: &str, domain: &str, user: &str) -> Whose {
         if domain.eq_ignore_ascii_case(server) || domain == "." {
             return Whose::Ours;
         }
         let is_domain = |name: &str| name.eq_ignore_ascii_case(&self.workgroup) || self.is_realm(name);
-        // `user@REALM` comes without a domain.
+        // `user@REALM` is sent without a domain.
         let suffix = user.rsplit_once('@').map(|(_, suffix)| suffix);
         if is_domain(domain) || (domain.is_empty() && suffix.is_some_and(is_domain)) {
             return Whose::Domain;
@@ -128,14 +129,14 @@ impl Membership {
         !self.realm.is_empty() && name.eq_ignore_ascii_case(&self.realm)
     }
 
-    /// The domain that the controller is told: what the client sent, which the response is made with, and the own one
-    /// where that was nothing, which controllers leave out of the response as well.
+    /// Returns the domain name to send to the controller: that of the client, because the response depends on it, or
+    /// this server's domain if the client sent none. Controllers omit an added name from the verification as well.
     pub fn logon_domain(&self, domain: &str) -> String {
         if domain.is_empty() { self.workgroup.clone() } else { domain.to_owned() }
     }
 }
 
-/// The names of a domain's account, `DOMAIN\user`, apart; `None` where `name` has no domain in front.
+/// Splits the name of a domain account, `DOMAIN\user`; `None` if `name` has no domain.
 pub fn split(name: &str) -> Option<(&str, &str)> {
     name.split_once('\\')
 }

@@ -1,9 +1,9 @@
-//! One client connection: frames in, frames out, and what is known of the client in between ([MS-SMB2] 3.3.1.7).
+//! A client connection: frames in, frames out, and the connection's state ([MS-SMB2] 3.3.1.7).
 //!
-//! [`Connection::receive`] takes frames in the order of their arrival and answers a [`Chain`] for each; running the
-//! chain executes its requests and puts the responses into the outbox. Chains of one connection may run at the same
-//! time: what waits (a lock, a slow disk) holds up nothing else. Leaves out: sockets, buffers, timers; the daemon has
-//! them.
+//! [`Connection::receive`] takes frames in the order of their arrival and returns a [`Chain`] for each. Running the
+//! chain executes its requests and puts the responses into the outbox. Chains of one connection may run concurrently,
+//! so that a request that waits (for a lock or a slow disk) does not delay others. Sockets, receive buffers and timers
+//! are in the daemon.
 
 mod chain;
 mod delivery;
@@ -45,22 +45,22 @@ use crate::server::Server;
 use crate::session::{Channel, Phase, Session, Terms};
 use crate::vfs::Time;
 
-/// The two ends of a connection.
+/// The addresses of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// The client.
+    /// The client's address.
     pub remote: SocketAddr,
-    /// This end.
+    /// The server's address.
     pub local: SocketAddr,
 }
 
 /// One client connection.
 pub struct Connection {
-    /// The server that it leads to.
+    /// The server that accepted it.
     pub server: Arc<Server>,
     /// Unique in the server, for logs.
     pub id: u64,
-    /// Both ends.
+    /// Both addresses.
     pub peer: Peer,
     /// When it was accepted.
     pub created: Time,
@@ -69,9 +69,9 @@ pub struct Connection {
     deliveries: delivery::Deliveries,
     pub(crate) failures: Failures,
     usage: Mutex<Usage>,
-    /// A user has logged on, other than an anonymous one.
+    /// A user other than an anonymous one has logged on.
     logged_on: AtomicBool,
-    /// ECHO requests before that.
+    /// The number of ECHO requests before that.
     echoes: AtomicU32,
     #[cfg(feature = "torture")]
     pub(crate) torture: crate::torture::Hooks,
@@ -79,10 +79,10 @@ pub struct Connection {
     ended: OnceLock<Disconnect>,
 }
 
-/// What changes with each request.
+/// The state that changes with each request.
 pub(crate) struct State {
     pub(crate) window: Window,
-    /// An SMB1 multi-protocol negotiate was answered with 0x02FF: one SMB2 NEGOTIATE is still to come.
+    /// An SMB1 multi-protocol negotiate was answered with 0x02FF; one SMB2 NEGOTIATE must still follow.
     pub(crate) wildcard: bool,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
     /// `Connection.PreauthSessionTable`: sessions of other connections that are being bound to this one.
@@ -90,7 +90,7 @@ pub(crate) struct State {
     pub(crate) pending: pending::Table,
 }
 
-/// What NEGOTIATE settled for good.
+/// The result of NEGOTIATE, which never changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Negotiated {
     pub(crate) dialect: Dialect,
@@ -100,7 +100,7 @@ pub(crate) struct Negotiated {
     pub(crate) client_dialects: Vec<Dialect>,
     pub(crate) server_capabilities: Capabilities,
     pub(crate) server_security_mode: SecurityMode,
-    /// `Connection.CipherId`; `None` where nothing can be sealed.
+    /// `Connection.CipherId`; `None` if encryption is not available.
     pub(crate) cipher: Option<CipherId>,
     pub(crate) signing: SigningAlgorithm,
     /// `Connection.SupportsMultiCredit`.
@@ -113,14 +113,14 @@ pub(crate) struct Negotiated {
 }
 
 impl Negotiated {
-    /// What a further channel of a session established here must have in common with it.
+    /// Returns the terms that must be the same for further channels of a session established here.
     pub(crate) fn terms(&self) -> Terms {
         Terms { dialect: self.dialect, cipher: self.cipher, signing: self.signing }
     }
 }
 
 impl Connection {
-    /// A connection that was just accepted.
+    /// Creates the state of a connection that was just accepted.
     pub fn new(server: &Arc<Server>, peer: Peer) -> Arc<Connection> {
         let connection = Arc::new(Connection {
             server: server.clone(),
@@ -149,12 +149,12 @@ impl Connection {
         connection
     }
 
-    /// What NEGOTIATE settled; `None` before it.
+    /// Returns the result of NEGOTIATE; `None` before it.
     pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
     }
 
-    /// Settles it; `false` if it was settled already.
+    /// Stores the result of NEGOTIATE; returns `false` if there is one already.
     pub(crate) fn settle(self: &Arc<Self>, negotiated: Negotiated) -> bool {
         let client = negotiated.client_guid;
         let settled = self.negotiated.set(negotiated).is_ok();
@@ -164,21 +164,21 @@ impl Connection {
         settled
     }
 
-    /// The dialect spoken; 2.0.2 before NEGOTIATE, when nothing depends on it.
+    /// Returns the negotiated dialect, or 2.0.2 before NEGOTIATE, when nothing depends on it.
     pub(crate) fn dialect(&self) -> Dialect {
         self.negotiated().map_or(Dialect::SMB_2_0_2, |negotiated| negotiated.dialect)
     }
 
-    /// The channel of a session on this connection.
+    /// Returns the channel of a session on this connection.
     pub(crate) fn channel(&self, session_id: u64) -> Option<Arc<Channel>> {
         self.state.lock().channels.get(&session_id).cloned()
     }
 
-    /// Takes a channel in: its session can be used over this connection from now on.
+    /// Adds a channel, so that its session can be used over this connection.
     pub(crate) fn add_channel(self: &Arc<Self>, channel: &Arc<Channel>) -> Result<(), Error> {
         let limits = &self.server.policy().limits;
         let mut state = self.state.lock();
-        // Whoever closes the connection takes its channels after it has ended: nothing is left behind.
+        // `close` takes the channels only after the connection has ended, so none is left behind.
         if self.ended().is_some() {
             return Err(Error::because(Status::CONNECTION_DISCONNECTED, "the connection has ended"));
         }
@@ -199,8 +199,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The session has ended. Where the client can check signatures its channel stays, closed, so that it can be told
-    /// so in a way that nobody else can.
+    /// Removes the channel of a session that has ended. If the client can verify signatures the closed channel is kept,
+    /// so that the end of the session can be reported in a signed response, which an attacker cannot forge.
     pub(crate) fn forget(&self, session: &Arc<Session>) {
         let is_its = |channel: &Arc<Channel>| Arc::ptr_eq(&channel.session, session);
         let mut state = self.state.lock();
@@ -210,18 +210,18 @@ impl Connection {
         }
     }
 
-    /// Ends the waits of a session that has ended.
+    /// Cancels the waiting requests of a session that has ended.
     pub(crate) fn cancel_all_of(&self, session: &Session) {
         let waiting = self.state.lock().pending.of_session(session.id);
         waiting.iter().for_each(|waiting| waiting.cancel());
     }
 
-    /// The sessions of this connection.
+    /// Returns the channels of this connection.
     pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
         self.state.lock().channels.values().cloned().collect()
     }
 
-    /// Ends the connection: nothing further is received, what is queued is not sent.
+    /// Ends the connection: no further input is accepted and queued frames are not sent.
     pub fn end(&self, reason: Disconnect) {
         if self.ended.set(reason).is_ok() {
             tracing::debug!(connection = self.id, peer = %self.peer.remote, %reason, "connection ends");
@@ -230,28 +230,29 @@ impl Connection {
         }
     }
 
-    /// Why it ended, if it has.
+    /// Returns the reason for the end of the connection, if it has ended.
     pub fn ended(&self) -> Option<Disconnect> {
         self.ended.get().copied()
     }
 
-    /// Whether a user has logged on, other than an anonymous one: without that a connection gets little, and not for long.
+    /// Returns whether a user other than an anonymous one has logged on. Until then the connection's resources and
+    /// lifetime are limited.
     pub fn is_logged_on(&self) -> bool {
         self.logged_on.load(Ordering::Acquire)
     }
 
-    /// Whether it has a session, if only an anonymous one.
+    /// Returns whether the connection has a session, including an anonymous one.
     pub fn has_session(&self) -> bool {
         self.state.lock().channels.values().any(|channel| channel.session.phase() == Phase::Valid)
     }
 
-    /// Counts an ECHO request; `false` where the connection has sent too many before a logon.
+    /// Counts an ECHO request; returns `false` if the connection has sent too many before a logon.
     pub(crate) fn admit_echo(&self) -> bool {
         let limit = self.server.policy().limits.echoes_before_logon;
         self.is_logged_on() || self.echoes.fetch_add(1, Ordering::Relaxed) < limit
     }
 
-    /// Whether the user of `session` is logged on here, in whatever session.
+    /// Returns whether the user of `session` is logged on over this connection, in any session.
     pub(crate) fn is_authenticated_as(&self, session: &Session) -> bool {
         let Some(owner) = session.user() else { return false };
         let is_owner = |channel: &Arc<Channel>| {
@@ -261,17 +262,17 @@ impl Connection {
         self.channels().iter().any(is_owner)
     }
 
-    /// Whether any session of this connection has something open.
+    /// Returns whether any session of this connection has an open.
     pub fn has_opens(&self) -> bool {
         self.channels().iter().any(|channel| channel.session.open_count() > 0)
     }
 
-    /// How many bytes wait to be sent.
+    /// Returns the number of bytes that wait to be sent.
     pub fn backlog(&self) -> usize {
         self.outbox.bytes()
     }
 
-    /// The next frame to send, the four bytes of the transport header included.
+    /// Returns the next frame to send, including the four bytes of the transport header.
     pub fn next_frame(&self) -> Option<Frame> {
         self.outbox.pop()
     }
@@ -281,13 +282,14 @@ impl Connection {
         self.outbox.ready(|| self.ended().is_some()).await;
     }
 
-    /// Whether requests go on although the transport is gone: their client asks for the outcome over another channel.
+    /// Returns whether requests continue although the transport is closed, because their client can obtain the result
+    /// over another channel.
     pub fn has_survivors(&self) -> bool {
         !self.state.lock().pending.is_empty()
     }
 
-    /// The transport is gone: sessions that lived on this connection alone end, and their opens are closed. Sessions with
-    /// other channels go on, and what is open in them stays open ([MS-SMB2] 3.3.7.1).
+    /// Cleans up after the transport is closed. Sessions without another channel end, and their opens are closed.
+    /// Sessions with other channels continue and keep their opens ([MS-SMB2] 3.3.7.1).
     pub async fn close(self: &Arc<Self>) {
         self.end(Disconnect("transport closed"));
         let (channels, pending) = {
@@ -303,11 +305,11 @@ impl Connection {
         for channel in ended {
             self.server.end_session(&channel.session).await;
         }
-        // Sessions with other channels are told over them what they were not told here.
+        // Undelivered notifications are sent over the other channels of their sessions.
         self.deliveries.close().into_iter().for_each(|again| again());
         self.server.remove_connection(self);
     }
 }
 
-/// What a client may have in flight before anybody is logged on.
+/// Credits per connection before a user has logged on.
 const UNAUTHENTICATED_CREDITS: u16 = 128;
