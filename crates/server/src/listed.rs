@@ -1,7 +1,7 @@
 //! Matches a user against a share's `valid users`, `invalid users`, `read list`, `write list` and `admin users`.
 //!
-//! Names are compared case-insensitively, as in Samba. If a back end or name service does not answer, a match cannot be
-//! decided: such an entry neither admits nor excludes a user.
+//! Names are compared case-insensitively, as in Samba. If a back end or name service does not answer, matching fails
+//! with an error, so the user is neither admitted nor matched by mistake.
 
 use proto::dtyp::Sid;
 use proto::status::Status;

@@ -1,6 +1,6 @@
 //! CHANGE_NOTIFY ([MS-SMB2] 3.3.5.19, [MS-FSA] 2.1.5.11): waits for changes in a directory.
 //!
-//! What happens is collected in `files::notify`; here requests are checked, wait and are answered.
+//! Changes are collected in `files::notify`. This module checks requests, waits and responds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::vfs::Kind;
 
-/// The bits that mean something; others are ignored (3.3.5.19).
+/// The defined filter bits; others are ignored (3.3.5.19).
 const KNOWN: CompletionFilter = CompletionFilter(0x0fff);
 
 pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -34,7 +34,7 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
         return Err(Error::because(Status::NOT_IMPLEMENTED, "change notify = no"));
     }
     let file = open.file().filter(|file| file.kind == Kind::Directory).ok_or(Error::new(Status::INVALID_PARAMETER))?;
-    // Samba's CVE-2020-14318: who may not list a directory may not watch it.
+    // Samba's CVE-2020-14318: watching a directory requires the right to list it.
     if open.granted.0 & AccessMask::FILE_LIST_DIRECTORY.0 == 0 {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
@@ -51,7 +51,7 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
     }
 }
 
-/// The handle's watch, made by its first request.
+/// Returns the handle's watch, which its first request creates.
 fn watch<'a>(
     server: &Server,
     open: &'a Open,
@@ -75,20 +75,20 @@ fn watch<'a>(
     };
     let path = file.name.path.lock().clone();
     let made = server.watches.add(&disk.share.path, &path, terms);
-    // Two first requests of one handle: one watch is enough.
+    // Two concurrent first requests of one handle; one watch is sufficient.
     match file.watch.set(made.clone()) {
         Ok(()) if server.policy().kernel_change_notify => listen(file, &made),
         Ok(()) => {}
         Err(second) => server.watches.remove(&disk.share.path, &path, &second),
     }
-    // The handle may have been closed before its watch was there to be ended.
+    // The handle may have been closed before its watch was set, so that `end` did not find it.
     if file.closed.load(Ordering::Acquire) {
         end(server, open, file);
     }
     file.watch.get().ok_or(Error::new(Status::FILE_CLOSED))
 }
 
-/// Has the file system tell what local programs do, where it can.
+/// Makes the file system report changes by local programs, if it can.
 fn listen(file: &FileOpen, watch: &Arc<Watch>) {
     match file.node.watch(watch.wanted(), watch.clone()) {
         Ok(local) => watch.hold(local),
@@ -96,7 +96,7 @@ fn listen(file: &FileOpen, watch: &Arc<Watch>) {
     }
 }
 
-/// The handle is closed, and its watch with it.
+/// Removes the watch of a closed handle.
 pub(crate) fn end(server: &Server, open: &Open, file: &FileOpen) {
     if let (Some(watch), Some(disk)) = (file.watch.get(), open.tree.disk()) {
         let path = file.name.path.lock().clone();
@@ -124,7 +124,8 @@ async fn wait(request: &Request<'_>, reply: &mut Reply, file: &FileOpen, watch: 
     late.ok_or(Error::new(if closed { Status::NOTIFY_CLEANUP } else { Status::CANCELLED }))
 }
 
-/// Writes the response. Without events, or where they do not fit, it says that the directory must be read again.
+/// Writes the response. Without events, or if they do not fit, the status requests that the client list the directory
+/// again.
 fn answer(reply: &mut Reply, events: &[Event], room: usize) -> Status {
     let mut buffer = Vec::new();
     let mut out = Writer::new(&mut buffer);

@@ -1,4 +1,4 @@
-//! CLOSE ([MS-SMB2] 3.3.5.10), and what closing means however it comes about.
+//! CLOSE ([MS-SMB2] 3.3.5.10), and the cleanup of opens that are closed for any other reason.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,14 +35,14 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     {
         response = attributes::close_response(disk, file, &metadata);
     }
-    // Two CLOSE requests may race; one of them closes.
+    // Two CLOSE requests may race; only one of them removes the open.
     let open = request.session()?.remove_open(open.volatile_id).ok_or(Error::new(Status::FILE_CLOSED))?;
     close_open(&request.connection.server, &open).await;
     response.encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }
 
-/// Writes that were left out of the write time show now.
+/// Sets the write time for writes that have not updated it yet.
 async fn settle_write_time(server: &Server, file: &FileOpen) {
     if server.files.settle_write_time(file.file) {
         let set = SetMetadata { modified: Some(server.world.now()), ..SetMetadata::default() };
@@ -52,8 +52,8 @@ async fn settle_write_time(server: &Server, file: &FileOpen) {
     }
 }
 
-/// Closes an open that was taken out of its session: locks and share modes end, and the file goes if it was to be
-/// deleted with its last open ([MS-FSA] 2.1.5.5).
+/// Closes an open that was removed from its session: releases locks and the share mode, and deletes the file if
+/// delete-on-close is set and this was its last open ([MS-FSA] 2.1.5.5).
 pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     let file = match &open.target {
         Target::File(file) => file,
@@ -83,7 +83,8 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     }
     let closed = server.files.close(file.file, open.persistent_id, delete);
     if delete && closed == Closed::Stays {
-        // Who keeps it open only to be quick closes it, so that it goes. Nobody waits for that.
+        // Clients with cached handles are asked to close them, so that the file can be deleted. The CLOSE does not wait
+        // for them.
         let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.world.uptime());
     }
     if let Some(disk) = disk.filter(|_| closed == Closed::Delete) {
@@ -108,18 +109,19 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     durable::remove(server, open).await;
 }
 
-/// The name of a file that goes with its last open, and on whose behalf: of who wanted it deleted, not of who closes it
-/// last.
+/// The name of a file to delete, and the identity for the deletion: that of the user who requested it, not of the one
+/// who closes the last handle.
 struct Doomed {
     path: RelPath,
     identity: Arc<Identity>,
 }
 
 impl Doomed {
-    /// What goes of the file `id`, or of the one that a stream belongs to; `own` by the open that was the last.
+    /// Returns what to delete for the file `id`, or for the file that a stream belongs to; `own` is that of the last
+    /// open.
     fn of(server: &Server, id: FileId, own: Doom) -> Doomed {
         let doom = server.files.doom(id).unwrap_or_else(|| own.clone());
-        // Another share has another path for it.
+        // In another share the file has another path.
         let name = if doom.name.volume == own.name.volume { &doom.name } else { &own.name };
         let path = name.path.lock().clone();
         Doomed { path, identity: doom.identity }
@@ -130,7 +132,7 @@ impl Doomed {
     }
 }
 
-/// A file that is to be deleted, and that nobody has open since a CREATE came to nothing.
+/// A file with delete pending whose last open was that of a failed CREATE.
 pub(crate) struct Abandoned {
     pub(crate) tree: Arc<Tree>,
     pub(crate) name: Arc<OpenName>,
@@ -138,14 +140,14 @@ pub(crate) struct Abandoned {
     pub(crate) what: What,
 }
 
-/// What was to be opened.
+/// The object that the CREATE was to open.
 pub(crate) enum What {
     File(Arc<dyn Node>, Kind),
-    /// Of the file that the handle leads to.
+    /// A stream, and the file's node.
     Stream(Arc<Stream>, Arc<dyn Node>),
 }
 
-/// Deletes what CREATE requests were the last to have open.
+/// Deletes the files whose last opens were those of failed CREATE requests.
 pub(crate) async fn delete_abandoned(server: &Server) {
     let abandoned = std::mem::take(&mut *server.abandoned.lock());
     for Abandoned { tree, name, file, what } in abandoned {
@@ -170,7 +172,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
     }
 }
 
-/// Tells of the end of a stream, or of a file or directory of this kind.
+/// Reports the removal of a stream, or of a file or directory of this kind, to watches.
 fn report_deletion(server: &Server, disk: &Disk, path: &RelPath, stream: Option<&str>, kind: Kind) {
     match stream {
         _ if server.watches.is_idle() => {}
@@ -179,7 +181,7 @@ fn report_deletion(server: &Server, disk: &Disk, path: &RelPath, stream: Option<
     }
 }
 
-/// An open stream keeps its file open, too; the file may have been waiting for it to be deleted.
+/// Closes the open of a stream's file, which an open stream holds as well. The file may have had delete pending.
 async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
     let Some(stream) = streams::of(&file.node) else { return };
     let base = stream.stream.file();
@@ -214,7 +216,7 @@ async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doo
     }
 }
 
-/// Removes the name of the file `id`, which `node` leads to.
+/// Removes the name of the file `id`, whose node is `node`.
 async fn unlink(
     server: &Server,
     disk: &Disk,

@@ -1,4 +1,4 @@
-//! FLUSH ([MS-SMB2] 3.3.5.11): what was written through this open is on disk before the answer.
+//! FLUSH ([MS-SMB2] 3.3.5.11): data written through this open is on disk before the response.
 
 use proto::dtyp::AccessMask;
 use proto::smb2::flush::{FlushRequest, FlushResponse};
@@ -8,7 +8,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::vfs::Kind;
 
-/// What a handle needs one of to be flushed: [MS-FSA] 2.1.5.7, and for directories what creates entries in them.
+/// Rights of which a handle needs one for FLUSH ([MS-FSA] 2.1.5.7); for directories, those to create entries.
 const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
 
 pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -20,7 +20,7 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         }
         request.connection.server.files.settle_write_time(file.file);
         let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.strict_sync);
-        // Of a directory, its names: what was made, renamed and deleted in it ([MS-FSA] 2.1.5.7).
+        // For a directory, its entries: names created, renamed and deleted ([MS-FSA] 2.1.5.7).
         if matches!(file.kind, Kind::File | Kind::Directory) && strict_sync {
             file.node.flush().await?;
         }

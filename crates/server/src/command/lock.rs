@@ -31,8 +31,8 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         LockResponse.encode(&mut reply.body());
         return Ok(Status::SUCCESS);
     }
-    // Deviates from [MS-SMB2] 3.3.5.2.9, which lets LOCK pass when the credentials have run out: Windows servers let go
-    // of locks then and take none, and so is it tested.
+    // Deviates from [MS-SMB2] 3.3.5.2.9, which permits LOCK after the credentials have expired: like Windows servers,
+    // only unlocking is permitted. Tests require this.
     let unlocks = first.flags.contains(LockFlags::UNLOCK);
     if !unlocks && request.session()?.phase() == Phase::Expired {
         return Err(Error::new(Status::NETWORK_SESSION_EXPIRED));
@@ -44,7 +44,7 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         file.charge_locks(server, &open, asked.locks.len())?;
         lock_all(request, reply, &asked.locks, &open, file).await
     };
-    // As many as there are now are not refused.
+    // Cannot fail, because it charges only for existing locks.
     let _ = file.charge_locks(server, &open, 0);
     done?;
     if let Some(sequences) = sequences {
@@ -63,14 +63,16 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     Ok(Status::SUCCESS)
 }
 
-/// What a client of a persistent open is not told of as locked must not be.
+/// Releases locks of a persistent open whose response is an error, because the client does not consider the ranges
+/// locked.
 async fn take_back(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) {
     let ranges: Vec<_> = elements.iter().filter_map(|element| range(element).ok()).collect();
-    // They may have ended with their open meanwhile.
+    // The locks may already be gone if the open was closed meanwhile.
     let _ = locks::unlock(&request.connection.server, open, file, owner(open), &ranges).await;
 }
 
-/// 3.3.5.14: whether a LOCK is told from its repetitions. Index 0 says that the client does not want it.
+/// Returns whether lock sequence numbers are checked to detect repeated requests (3.3.5.14). Index 0 means that the
+/// client does not use them.
 fn has_sequence(request: &Request<'_>, file: &FileOpen) -> bool {
     let Some(negotiated) = request.connection.negotiated() else { return false };
     let several = negotiated.server_capabilities.contains(Capabilities::MULTI_CHANNEL);
@@ -82,12 +84,12 @@ fn range(element: &LockElement) -> Result<Range> {
     Range::new(element.offset, element.length).ok_or(Error::new(Status::INVALID_LOCK_RANGE))
 }
 
-/// All locks of SMB 2 have one key.
+/// All locks of an SMB 2 open have the same key.
 fn owner(open: &Open) -> Owner {
     Owner { open: open.persistent_id, key: 0 }
 }
 
-/// 3.3.5.14.1: what was unlocked before an element that fails stays unlocked.
+/// Unlocks ranges in order (3.3.5.14.1). If an element fails, the ranges before it stay unlocked.
 async fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) -> Result<()> {
     let (mut ranges, mut wrong) = (Vec::new(), None);
     for element in elements {
@@ -108,7 +110,7 @@ async fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open
     wrong.map_or(Ok(()), Err)
 }
 
-/// 3.3.5.14.2.
+/// Locks ranges (3.3.5.14.2).
 async fn lock_all(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -127,7 +129,7 @@ async fn lock_all(
         return Ok(());
     }
     let bounds = server.policy().limits.locks();
-    // [MS-FSA] 2.1.4.12, LOCK_CONTROL: whoever caches the file for reading must ask from now on.
+    // [MS-FSA] 2.1.4.12, LOCK_CONTROL: clients must no longer read from their caches.
     file.end_caches(server);
     match &*locks {
         [lock] if waits && share.is_none_or(|share| share.blocking_locks) => {
@@ -155,7 +157,7 @@ impl From<Refused> for Error {
     }
 }
 
-/// Locks a range, waiting for those who have it locked now.
+/// Locks a range; waits while it is locked by others.
 async fn wait(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -171,12 +173,12 @@ async fn wait(
         if locks::show(server, open, file, &[lock]).await? {
             return Ok(());
         }
-        // Nobody tells of the locks of local programs.
+        // There is no notification for locks of local programs, so they are polled.
         until(request, reply, file, server.world.sleep(pauses.next())).await?;
     }
 }
 
-/// Locks a range when no client has it locked any more.
+/// Locks a range as soon as no other client has it locked.
 async fn wait_for_clients(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -195,7 +197,7 @@ async fn wait_for_clients(
     }
 }
 
-/// Waits for `event`, unless the client changes its mind or the open ends before.
+/// Waits for `event`, unless the request is cancelled or the open is closed first.
 async fn until<T>(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -212,13 +214,13 @@ async fn until<T>(
     waited.map_err(|Cancelled| given_up(file))
 }
 
-/// A lock that its open's end leaves behind was never there.
+/// Returns the error for a wait that was cancelled, or whose open was closed.
 fn given_up(file: &FileOpen) -> Error {
     let closed = file.closed.load(Ordering::Acquire);
     Error::new(if closed { Status::RANGE_NOT_LOCKED } else { Status::CANCELLED })
 }
 
-/// Gives up a wait, and the lock where it was granted at the same moment.
+/// Stops waiting, and releases the lock if it was granted at the same moment.
 fn abandon(request: &Request<'_>, wait: &crate::files::LockWait, lock: Lock, file: &FileOpen) {
     let files = &request.connection.server.files;
     if !files.cancel_lock(file.file, wait) {

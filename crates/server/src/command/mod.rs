@@ -1,4 +1,4 @@
-//! One file for each command: look up, ask the pure tables, await the file system, answer ([MS-SMB2] 3.3.5).
+//! The commands, one file each: decode, look up, check, call the file system, respond ([MS-SMB2] 3.3.5).
 
 pub(crate) mod cancel;
 pub(crate) mod change_notify;

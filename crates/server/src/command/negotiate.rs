@@ -1,5 +1,5 @@
-//! NEGOTIATE, and the SMB1 packet that clients begin with when they do not know the server ([MS-SMB2] 3.3.5.3,
-//! 3.3.5.4).
+//! NEGOTIATE, and the SMB1 negotiate packet that clients send first if they do not know the server's dialects
+//! ([MS-SMB2] 3.3.5.3, 3.3.5.4).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::conn::{Connection, Hash, Negotiated, Reply, Request};
 use crate::error::{Disconnect, Error, Result};
 use crate::policy::{self, Encryption, EncryptionAlgorithm, Policy, Protocol, Signing};
 
-/// The dialect that asks a client of SMB1's multi-protocol negotiate to go on with an SMB2 NEGOTIATE.
+/// The dialect that asks the client of an SMB1 multi-protocol negotiate to continue with an SMB2 NEGOTIATE.
 const WILDCARD: Dialect = Dialect(0x02ff);
 
 pub(crate) fn negotiate(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -58,16 +58,16 @@ fn choose_dialect(offered: &[Dialect], policy: &Policy) -> Option<Dialect> {
     known.iter().find(|(protocol, dialect)| range.contains(protocol) && offered.contains(dialect)).map(|known| known.1)
 }
 
-/// All that does not depend on negotiate contexts.
+/// Determines everything that does not depend on negotiate contexts.
 fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, connection: &Connection) -> Negotiated {
     let smb3 = dialect.0 >= Dialect::SMB_3_0.0;
-    // [MS-SMB2] 3.3.5.4: multi-credit from 2.1 on; NetBIOS frames are too short for it.
+    // [MS-SMB2] 3.3.5.4: multi-credit from 2.1 on. NetBIOS frames are too short for it.
     let multi_credit = dialect != Dialect::SMB_2_0_2 && connection.peer.local.port() != 139;
     let mut capabilities = Capabilities(0);
     if multi_credit {
         capabilities |= Capabilities::LARGE_MTU;
     }
-    // 3.3.5.4: leases from 2.1 on, of directories from 3.0 on and for clients that know of them.
+    // 3.3.5.4: leases from 2.1 on; directory leases from 3.0 on and only for clients that support them.
     if policy.smb2_leases && dialect != Dialect::SMB_2_0_2 {
         capabilities |= Capabilities::LEASING;
         let asks = asked.capabilities.contains(Capabilities::DIRECTORY_LEASING);
@@ -111,7 +111,7 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     }
 }
 
-/// The ciphers of `server smb3 encryption algorithms`, the preferred one first.
+/// Returns the ciphers of `server smb3 encryption algorithms`, in order of preference.
 fn ciphers(policy: &Policy) -> impl Iterator<Item = CipherId> {
     policy.server_smb3_encryption_algorithms.iter().map(|algorithm| match algorithm {
         EncryptionAlgorithm::Aes128Gcm => CipherId::AES_128_GCM,
@@ -121,7 +121,7 @@ fn ciphers(policy: &Policy) -> impl Iterator<Item = CipherId> {
     })
 }
 
-/// The algorithms of `server smb3 signing algorithms`, the preferred one first.
+/// Returns the algorithms of `server smb3 signing algorithms`, in order of preference.
 fn signing_algorithms(policy: &Policy) -> impl Iterator<Item = SigningAlgorithm> {
     policy.server_smb3_signing_algorithms.iter().map(|algorithm| match algorithm {
         policy::SigningAlgorithm::Aes128Gmac => SigningAlgorithm::AES_GMAC,
@@ -137,7 +137,8 @@ fn security_mode(policy: &Policy) -> SecurityMode {
     }
 }
 
-/// 3.3.5.4 for 3.1.1: at most one context of each kind, exactly one for preauthentication integrity.
+/// Evaluates the negotiate contexts of 3.1.1 (3.3.5.4): at most one context of each kind, exactly one for
+/// preauthentication integrity.
 fn negotiate_contexts(
     asked: &NegotiateRequest<'_>,
     negotiated: &mut Negotiated,
@@ -171,7 +172,7 @@ fn negotiate_contexts(
             return Err(Error::because(Status::INVALID_PARAMETER, "encryption context without ciphers"));
         }
         negotiated.cipher = ciphers(policy).find(|cipher| offered.contains(cipher));
-        // A client that shares no cipher is told so by a cipher of 0.
+        // If there is no common cipher, the response contains cipher 0.
         let ciphers = vec![negotiated.cipher.unwrap_or(CipherId(0))];
         answer.push(EncryptionCapabilities { ciphers }.to_context());
         if negotiated.cipher.is_some() {
@@ -191,7 +192,7 @@ fn negotiate_contexts(
     Ok(answer)
 }
 
-/// The data of the only context of `kind`; an error where there are two.
+/// Returns the data of the only context of `kind`; an error if there are two.
 fn find_context<'a>(asked: &'a NegotiateRequest<'_>, kind: NegotiateContextType) -> Result<Option<&'a [u8]>> {
     let mut found = asked.negotiate_context_list.iter().filter(|context| context.context_type == kind);
     match (found.next(), found.next()) {
@@ -208,7 +209,7 @@ fn respond(
     reply: &mut Reply,
 ) {
     let token = spnego::encode_init2(connection.server.mech_types());
-    // `Connection.ServerCapabilities` gets ENCRYPTION on 3.1.1, the response does not (3.3.5.4).
+    // On 3.1.1, `Connection.ServerCapabilities` includes ENCRYPTION, but the response does not (3.3.5.4).
     let capabilities = match dialect {
         Dialect::SMB_3_1_1 => Capabilities(negotiated.server_capabilities.0 & !Capabilities::ENCRYPTION.0),
         _ => negotiated.server_capabilities,
@@ -229,8 +230,8 @@ fn respond(
     .encode(&mut reply.body());
 }
 
-/// Answers SMB1's NEGOTIATE (3.3.5.3): with the wildcard dialect where the client knows 2.1 or later, with 2.0.2 where
-/// it knows just that. SMB1 itself is not spoken.
+/// Answers SMB1's NEGOTIATE (3.3.5.3) with the wildcard dialect if both sides support 2.1 or later, otherwise with
+/// 2.0.2 if both support that. SMB1 itself is not supported.
 pub(crate) fn multi_protocol(
     connection: &Arc<Connection>,
     asked: &smb1::Smb1NegotiateRequest<'_>,

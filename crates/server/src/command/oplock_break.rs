@@ -1,5 +1,5 @@
-//! Breaks of oplocks and leases on the wire ([MS-SMB2] 3.3.4.6, 3.3.4.7, 3.3.5.22): a message that the client did not ask
-//! for, and the request that acknowledges it. The rules are in `files::oplock`.
+//! Oplock and lease breaks on the wire ([MS-SMB2] 3.3.4.6, 3.3.4.7, 3.3.5.22): the notification and its acknowledgment.
+//! The rules are in `files::oplock`.
 
 use std::sync::{Arc, Weak};
 use std::task::Poll;
@@ -23,25 +23,25 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::vfs;
 
-/// Tells a client that its oplock, or a lease that its open shares, is broken.
+/// Notifies a client that its oplock, or the lease of its open, is broken.
 pub(crate) struct Notifier {
     this: Weak<Notifier>,
     server: Weak<Server>,
     session: Weak<Session>,
-    /// The share's traffic is sealed.
+    /// The share requires encryption.
     seals: bool,
     file_id: FileId,
     state: Mutex<State>,
 }
 
 enum State {
-    /// The client has not been told of the open yet and would not know what is broken: breaks wait here.
+    /// The response that creates the open is not sent yet, so the client could not identify it. Breaks are queued here.
     Unannounced(Vec<Break>),
     Announced,
 }
 
 impl Notifier {
-    /// For an open whose response is under way on `connection`.
+    /// Creates the notifier for an open whose response is being composed for `connection`.
     pub(crate) fn new(connection: &Arc<Connection>, session: &Arc<Session>, seals: bool, file_id: FileId) -> Arc<Self> {
         Arc::new_cyclic(|this| Notifier {
             this: this.clone(),
@@ -53,14 +53,14 @@ impl Notifier {
         })
     }
 
-    /// What was broken while the client was away goes out behind the response.
+    /// Queues breaks that occurred while the client was disconnected, to be sent after the response.
     pub(crate) fn catch_up(&self, missed: Vec<Break>) {
         if let State::Unannounced(breaks) = &mut *self.state.lock() {
             breaks.extend(missed);
         }
     }
 
-    /// The response that grants the oplock or lease is on its way: so may its breaks be.
+    /// Sends the queued breaks, after the response that grants the oplock or lease.
     pub(crate) fn announce(&self) {
         let mut state = self.state.lock();
         if let State::Unannounced(breaks) = std::mem::replace(&mut *state, State::Announced) {
@@ -70,9 +70,10 @@ impl Notifier {
         }
     }
 
-    /// The connections that the client can be told over, in the order in which they are to be tried: for an oplock those
-    /// of the session, for a lease all of the client where this user is logged on (3.3.4.7): a ClientGuid is no secret.
-    /// What is to be sealed is so with the session's keys, which other connections do not know.
+    /// Returns the connections for the notification, in the order in which to try them. For an oplock these are those
+    /// of the session. For a lease they are all connections of the client on which this user is logged on (3.3.4.7),
+    /// because a ClientGuid is not a secret. An encrypted message can use only the session's connections, because it is
+    /// encrypted with the session's keys.
     fn routes(&self, session: &Session, what: Break, seals: bool) -> Vec<Arc<Connection>> {
         let mut routes = match what {
             Break::Lease(lease) if !seals => {
@@ -86,12 +87,12 @@ impl Notifier {
         routes
     }
 
-    /// 3.3.4.6, 3.3.4.7: never signed; sealed where everything else is (3.3.4.1.4). Where a connection ends before the
-    /// message has arrived, it is sent over the next one.
+    /// Sends the notification: never signed (3.3.4.6, 3.3.4.7), encrypted if other messages are (3.3.4.1.4). If a
+    /// connection ends before delivery, it is sent over the next one.
     fn send(&self, what: Break) -> bool {
         let Some(session) = self.session.upgrade() else { return false };
         let seals = self.seals || session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
-        // Without any connection the open is about to be closed, which ends the oplock too.
+        // Without any connection the open is about to be closed, which also ends the oplock.
         let routes = self.routes(&session, what, seals);
         routes.iter().any(|connection| self.send_over(connection, &session, what, seals))
     }
@@ -146,10 +147,10 @@ impl Holder for Notifier {
     }
 }
 
-/// Waits until the holder of an oplock on `file` has given way, or its time is up.
+/// Waits until the holder of an oplock on `file` has acknowledged the break, or the timeout has expired.
 pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::FileId, wait: Wait) -> Result<()> {
     let server = &request.connection.server;
-    // Its holder may be an open whose client is gone: then nobody need be asked.
+    // The holder may be an open whose client has disconnected; then no acknowledgment is needed.
     durable::close_ended(server).await;
     let mut wait = wait;
     if wait.changed.try_recv() != Err(TryRecvError::Empty) {
@@ -169,7 +170,7 @@ pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::Fi
     Ok(())
 }
 
-/// The client acknowledges a break.
+/// Executes an oplock or lease break acknowledgment.
 pub(crate) fn acknowledge(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let oplock = match OplockBreakAcknowledgment::decode(request.message)? {
         OplockBreakAcknowledgment::Oplock(oplock) => oplock,
@@ -184,7 +185,7 @@ pub(crate) fn acknowledge(request: &Request<'_>, reply: &mut Reply) -> Result<St
     Ok(Status::SUCCESS)
 }
 
-/// 3.3.5.22.2.
+/// Executes a lease break acknowledgment (3.3.5.22.2).
 fn acknowledge_lease(request: &Request<'_>, lease: LeaseBreak, reply: &mut Reply) -> Result<Status> {
     let negotiated = request.connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let server = &request.connection.server;

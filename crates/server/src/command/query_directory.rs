@@ -1,7 +1,7 @@
-//! QUERY_DIRECTORY ([MS-SMB2] 3.3.5.18, [MS-FSA] 2.1.5.6.3): listings, one buffer at a time.
+//! QUERY_DIRECTORY ([MS-SMB2] 3.3.5.18, [MS-FSA] 2.1.5.6.3): directory listings, one buffer at a time.
 //!
-//! Entries are read in batches and kept with the handle until the client has had them, so that a small buffer costs no
-//! second look at any of them. A pattern without wildcards is one name, which is looked up as CREATE does it.
+//! Entries are read in batches and kept with the handle until they are sent, so that a small buffer does not cause
+//! entries to be read twice. A pattern without wildcards is a single name, which is looked up as in CREATE.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,34 +27,35 @@ use crate::tree::Disk;
 use crate::vfs::{Case, Entry, Kind, Lookup, Metadata, Node};
 use crate::yielding::Work;
 
-/// What an entry costs of the thread's time, and what it costs to find out whether the user may read it ([`Work::spend`]).
+/// The cost of an entry, and of checking whether the user may read it ([`Work::spend`]).
 const ENTRY: u32 = 4;
 const CHECK: u32 = 12;
 
-/// How many entries are read ahead for a user above their share of memory.
+/// The number of entries read ahead for a user above their memory bound.
 const FEW: usize = 8;
 
-/// Where the listing of one handle stands.
+/// The state of a handle's listing.
 #[derive(Default)]
 pub struct Listing {
-    /// The search pattern: the first request's, until another restarts the listing with its own ([MS-FSA] 2.1.5.6.3).
+    /// The search pattern of the first request, until another request restarts the listing with its own ([MS-FSA]
+    /// 2.1.5.6.3).
     pattern: Option<Pattern>,
-    /// The one name that the pattern means, as on disk; `None` where it has wildcards.
+    /// The name on disk that the pattern means; `None` if it has wildcards.
     name: Option<Box<[u8]>>,
-    /// What `ahead` holds was looked up by that name.
+    /// The entry in `ahead` was found by looking up `name`.
     looked_up: bool,
-    /// The position in the directory behind `ahead`.
+    /// The position in the directory after `ahead`.
     cursor: u64,
-    /// Read but not sent yet.
+    /// Entries that were read but not sent yet.
     ahead: VecDeque<Entry>,
-    /// `.` and `..`, or the one name, were read already.
+    /// `.` and `..`, or the single name, were read already.
     begun: bool,
     /// The directory has no further entries.
     ended: bool,
-    /// A query was answered since the handle was opened, or reopened: FirstQuery of [MS-FSA] 2.1.5.6.3 is over, and the
-    /// end is NO_MORE_FILES instead of NO_SUCH_FILE.
+    /// A query was answered since the handle was opened or reopened: FirstQuery of [MS-FSA] 2.1.5.6.3 is false, and the
+    /// end is reported as NO_MORE_FILES instead of NO_SUCH_FILE.
     answered: bool,
-    /// What pays for `ahead`.
+    /// The charge for `ahead`.
     charge: Option<Charge>,
 }
 
@@ -98,7 +99,7 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
 }
 
 impl Listing {
-    /// Charges what is read ahead to the user.
+    /// Charges the entries read ahead to the user.
     fn account(&mut self, open: &Open) {
         if self.ahead.is_empty() {
             self.ahead = VecDeque::new();
@@ -132,7 +133,7 @@ impl Listing {
     }
 }
 
-/// The buffer that one request fills.
+/// The response buffer of one request.
 struct Page {
     class: DirectoryClass,
     chain: EntryChain,
@@ -144,7 +145,7 @@ struct Page {
 }
 
 impl Page {
-    /// Whether the client has asked for the name `on_disk`, or for its 8.3 name ([MS-FSA] 2.1.5.6.3).
+    /// Returns whether the pattern matches the name `on_disk` or its 8.3 name ([MS-FSA] 2.1.5.6.3).
     fn matches(&self, disk: &Disk, on_disk: &[u8], units: &[u16]) -> bool {
         let Some(matcher) = &self.matcher else { return true };
         let short = || -> Vec<u16> { mangle(on_disk).encode_utf16().collect() };
@@ -188,7 +189,7 @@ async fn fill(
                 listing.answered = true;
                 return Ok(Status::SUCCESS);
             }
-            // [MS-FSA] 2.1.5.6.3: the first entry's fixed part must fit at least; here the whole entry must.
+            // [MS-FSA] 2.1.5.6.3: at least the first entry's fixed part must fit. Here the whole entry must.
             let fixed = page.room >= page.class.name_offset();
             return Err(Error::new(if fixed { Status::BUFFER_OVERFLOW } else { Status::INFO_LENGTH_MISMATCH }));
         }
@@ -200,7 +201,7 @@ async fn fill(
 }
 
 impl Listing {
-    /// The next entry of the directory, `.` and `..` first.
+    /// Returns the next entry of the directory; `.` and `..` are first.
     async fn next(&mut self, disk: &Disk, file: &FileOpen, batch: usize) -> Result<Option<Entry>> {
         if !self.begun {
             self.begun = true;
@@ -216,12 +217,12 @@ impl Listing {
         Ok(self.ahead.pop_front())
     }
 
-    /// What comes before the directory is read: the one name, which makes reading it needless, or `.` and `..`.
+    /// Prepares the entries that do not require reading the directory: the single name, or `.` and `..`.
     async fn first(&mut self, disk: &Disk, file: &FileOpen) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
             let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
             let found = file.node.entry(&file.identity, name, case).await?;
-            // Only reading the directory tells which of its names has this short one.
+            // Short names can be found only by reading the directory.
             let may_be_short = disk.share.mangled_names && may_be_mangled(name);
             let found = found.filter(|entry| !is_store_name(&entry.name));
             self.looked_up = found.is_some();
@@ -242,7 +243,7 @@ fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-/// The directory above; the share's root has none to show but itself.
+/// Returns the metadata of the parent directory; `None` for the share's root.
 async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
     let parent = file.name.path.lock().parent()?;
     match links::look_up(disk, &file.identity, &parent, Case::Sensitive).await.ok()? {
@@ -251,8 +252,8 @@ async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
     }
 }
 
-/// An entry that is a link, as what the server follows it to: a client that opens it gets that, too. One that is not
-/// followed stays a link.
+/// Replaces an entry that is a symbolic link by its target, if the server follows it, because opening it gives the
+/// target. Otherwise it stays a link.
 async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
     if disk.share.follow_symlinks
         && entry.metadata.is_some_and(|metadata| metadata.kind == Kind::Symlink)
@@ -263,7 +264,7 @@ async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
     entry
 }
 
-/// What the entry `name` of the directory is.
+/// Returns the node and metadata of the entry `name` of the directory.
 async fn found(disk: &Disk, file: &FileOpen, name: &[u8]) -> Option<(Arc<dyn Node>, Metadata)> {
     let path = file.name.path.lock().join(name)?;
     match links::look_up(disk, &file.identity, &path, Case::Sensitive).await {
@@ -272,7 +273,7 @@ async fn found(disk: &Disk, file: &FileOpen, name: &[u8]) -> Option<(Arc<dyn Nod
     }
 }
 
-/// The tag of an entry that is a reparse point.
+/// Returns the tag of an entry that is a reparse point.
 async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Metadata) -> ReparseTag {
     if metadata.kind == Kind::Symlink {
         return ReparseTag::SYMLINK;
@@ -286,7 +287,7 @@ async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Met
     }
 }
 
-/// The wire name of an entry that the client may see and has asked for.
+/// Returns the wire name of an entry that matches the pattern and is visible to the client.
 fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
     if !disk.veto.is_empty() && disk.veto.matches(&entry.name) {
         return None;
@@ -302,7 +303,7 @@ fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(
     (listing.looked_up || page.matches(disk, &entry.name, &units)).then_some((units, metadata))
 }
 
-/// `hide unreadable`: whether the user could open it for reading.
+/// Returns whether the user could open the entry for reading, for `hide unreadable`.
 async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadata) -> bool {
     let Some(file) = open.file() else { return false };
     if is_dots(&entry.name) {
@@ -312,12 +313,12 @@ async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadat
     crate::security::access::is_visible(disk, &path, metadata).await
 }
 
-/// Whether an entry has an 8.3 name besides its own; none has unless the share wants them.
+/// Returns whether an entry has a separate 8.3 name; only with `mangled names`.
 fn has_short_name(disk: &Disk, name: &[u8]) -> bool {
     disk.share.mangled_names && !is_dots(name) && !is_short(name)
 }
 
-/// The 8.3 name of an entry that has another name.
+/// Returns the 8.3 name of an entry whose name is not one.
 fn short_name(disk: &Disk, name: &[u8]) -> ShortName {
     if !has_short_name(disk, name) {
         return ShortName::NONE;

@@ -1,4 +1,5 @@
-//! QUERY_INFO ([MS-SMB2] 3.3.5.20, [MS-FSA] 2.1.5.12 to 2.1.5.14, 2.1.5.19): files, file systems, security.
+//! QUERY_INFO ([MS-SMB2] 3.3.5.20, [MS-FSA] 2.1.5.12 to 2.1.5.14, 2.1.5.19): information about files, file systems and
+//! security.
 
 use proto::bytes::Writer;
 use proto::dtyp::AccessMask;
@@ -38,31 +39,31 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     respond(&asked, &answer, reply)
 }
 
-/// What a class answers, and how much room it needs at least.
+/// The response data of a class, and its minimum buffer size.
 pub(crate) struct Answer {
-    /// The whole structure.
+    /// The complete structure.
     pub(crate) bytes: Vec<u8>,
-    /// Its fixed part: with less room than that the request fails with INFO_LENGTH_MISMATCH, with less than all of it
-    /// the answer is cut off and BUFFER_OVERFLOW (3.3.5.20.1).
+    /// The size of its fixed part. If the buffer is smaller, the request fails with INFO_LENGTH_MISMATCH. If it is
+    /// smaller than the whole structure, the response is truncated with BUFFER_OVERFLOW (3.3.5.20.1).
     pub(crate) fixed: usize,
-    /// Something was left out that did not fit: BUFFER_OVERFLOW, too.
+    /// Something was omitted because it did not fit; this results in BUFFER_OVERFLOW, too.
     pub(crate) more: bool,
 }
 
 impl Answer {
-    /// A structure without a variable part.
+    /// Creates a structure without a variable part.
     pub(crate) fn fixed(bytes: Vec<u8>) -> Answer {
         let fixed = bytes.len();
         Answer { bytes, fixed, more: false }
     }
 
-    /// A structure whose first `fixed` bytes must fit.
+    /// Creates a structure whose first `fixed` bytes must fit.
     pub(crate) fn variable(bytes: Vec<u8>, fixed: usize) -> Answer {
         Answer { bytes, fixed, more: false }
     }
 }
 
-/// Composes a structure in a buffer of its own.
+/// Encodes a structure into a new buffer.
 pub(crate) fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(&mut Writer::new(&mut bytes));
@@ -72,7 +73,7 @@ pub(crate) fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 fn respond(asked: &QueryInfoRequest<'_>, answer: &Answer, reply: &mut Reply) -> Result<Status> {
     let room = asked.output_buffer_length as usize;
     if asked.info_type == InfoType::SECURITY && answer.bytes.len() > room {
-        // 3.3.5.20.3: the client learns how much it needs.
+        // 3.3.5.20.3: the error contains the required size.
         let needed = (answer.bytes.len() as u32).to_le_bytes().to_vec();
         return Err(Error { data: needed, ..Error::new(Status::BUFFER_TOO_SMALL) });
     }
@@ -98,7 +99,7 @@ async fn query_file(
         return Err(Error::because(Status::NOT_SUPPORTED, "FileNormalizedNameInformation before 3.1.1"));
     }
     let needed = match class {
-        // [MS-FSA] 2.1.5.12: what shows times and attributes needs the right to read them.
+        // [MS-FSA] 2.1.5.12: classes with times and attributes need the right to read them.
         Class::BASIC | Class::ALL | Class::NETWORK_OPEN | Class::ATTRIBUTE_TAG => AccessMask::FILE_READ_ATTRIBUTES.0,
         Class::FULL_EA => AccessMask::FILE_READ_EA.0,
         _ => 0,

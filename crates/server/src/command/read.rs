@@ -1,4 +1,4 @@
-//! READ ([MS-SMB2] 3.3.5.12): the file system reads straight into the response.
+//! READ ([MS-SMB2] 3.3.5.12): the file system reads directly into the response.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::open::Target;
 use crate::vfs::Kind;
 
-/// The largest offset that a file may have: a signed 64-bit number on Linux.
+/// The largest file offset, because Linux uses signed 64-bit offsets.
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
 pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -39,11 +39,11 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::INVALID_DEVICE_REQUEST));
     }
-    // A symbolic link that was opened itself is empty.
+    // A symbolic link that was opened itself has no data.
     if file.kind == Kind::Symlink {
         return Err(Error::new(Status::END_OF_FILE));
     }
-    // Execution is reading, as far as bytes on the wire go.
+    // The right to execute includes reading over SMB.
     if open.granted.0 & (AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0) == 0 {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
@@ -61,9 +61,9 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let got = *result.as_ref().unwrap_or(&0);
     reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled + got));
     let count = result?;
-    // Deviates from [MS-FSA] 2.1.5.3: the position is kept for every open, synchronous or not, as servers do.
+    // Deviates from [MS-FSA] 2.1.5.3: the position is updated for every open, synchronous or not, as other servers do.
     file.position.store(asked.offset + count as u64, Ordering::Relaxed);
-    // 3.3.5.12: nothing there, or less than the client insists on, is the end of the file.
+    // 3.3.5.12: END_OF_FILE if there is no data, or less than the client's minimum.
     if (count == 0 && length > 0) || count < asked.minimum_count as usize {
         return Err(Error::new(Status::END_OF_FILE));
     }

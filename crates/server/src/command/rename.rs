@@ -1,4 +1,4 @@
-//! Renames and hard links ([MS-FSA] 2.1.5.15.6, 2.1.5.15.11): new names for open files.
+//! Renames and hard links of open files ([MS-FSA] 2.1.5.15.6, 2.1.5.15.11).
 
 use std::sync::Arc;
 
@@ -24,23 +24,23 @@ use crate::streams::layout::is_store;
 use crate::tree::Disk;
 use crate::vfs::{Case, FileId, Kind, Lookup, Metadata, Node, RelPath};
 
-/// How often a rename begins anew because a client had to close a handle first.
+/// How often a rename is restarted after a client had to close a handle.
 const ATTEMPTS: usize = 16;
 
-/// A client that caches its handle of this file must close it first.
+/// The file whose cached handle a client must close first, and the wait for that.
 pub(super) type Held = Option<(FileId, Wait)>;
 
-/// What becomes of a new name.
+/// The relation of the new name to the current one.
 #[derive(Clone, Copy)]
 pub(crate) enum NewName {
-    /// The open file has it instead of its own.
+    /// Rename.
     Instead,
-    /// The open file has it as well.
+    /// Hard link.
     AsWell,
 }
 
-/// Gives the open file another name, or one more. Clients that keep a handle of it, of what it replaces or of something
-/// beneath it only to be quick are asked to close it before ([MS-FSA] 2.1.5.15.11, 2.1.5.15.6).
+/// Renames the open file, or adds a hard link. Leases with handle caching on the file, on the file being replaced, or
+/// on files below it are broken first, so that clients close cached handles ([MS-FSA] 2.1.5.15.11, 2.1.5.15.6).
 pub(crate) async fn name(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -115,7 +115,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     };
     let replaces = target.existing.is_some() && !itself;
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
-    // Another name of the same file, or the same name in another case, needs no permission to replace.
+    // Another hard link of the same file, or the same name in another case, needs no permission to replace.
     let replace = asked.replace_if_exists || itself;
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
     replaced(request, disk, &target).await;
@@ -124,7 +124,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     let replaced = target.existing.is_some() && !itself;
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
     if file.kind == Kind::File {
-        // Renaming sets ARCHIVE, and may give back the creation time of a file that had the name ([MS-FSA] 2.1.5.15.12).
+        // A rename sets ARCHIVE and may restore the creation time of a file that had the name ([MS-FSA] 2.1.5.15.12).
         file.unreported.add(CompletionFilter::ATTRIBUTES | CompletionFilter::CREATION);
     }
     directory::entry_changes(server, disk, &from, file.lease.and_then(|lease| lease.parent_id())).await;
@@ -166,23 +166,23 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     Ok(None)
 }
 
-/// What had the new name before has it no more.
+/// Records that the previous file of the new name has lost it.
 async fn replaced(request: &Request<'_>, disk: &Disk, target: &Target) {
     if let Some(node) = &target.node {
         request.connection.server.streams.unlinked(disk, node).await;
     }
 }
 
-/// Where a new name leads.
+/// The new name.
 struct Target {
     path: RelPath,
-    /// What has that name now.
+    /// The file that has the name now.
     existing: Option<Metadata>,
-    /// A handle to it.
+    /// The node of that file.
     node: Option<Arc<dyn Node>>,
-    /// It is the name that the open file has, perhaps in another case.
+    /// The name is that of the open file, possibly in another case.
     is_own: bool,
-    /// It is a directory, or a link that leads to one.
+    /// The file is a directory, or a symbolic link to one.
     is_directory: bool,
 }
 
@@ -193,7 +193,7 @@ impl Target {
 }
 
 async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
-    // Some clients begin the new name with a backslash though it is relative to the share.
+    // Some clients begin the new name with a backslash although it is relative to the share.
     let wire_name = wire_name.strip_prefix(b"\\\0").unwrap_or(wire_name);
     let name = name::parse(wire_name).map_err(|error| Error::new(error.status()))?;
     if name.stream != Stream::Unnamed {
@@ -209,13 +209,13 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
         return Err(Error::because(Status::ACCESS_DENIED, "veto files"));
     }
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    // A link that has the new name is replaced itself.
+    // A symbolic link with the new name is itself replaced.
     let links = disk.share.links().to_last();
     match links::look_up_with(disk, &disk.identity, &name.path, case, links, Purpose::Any).await? {
         Lookup::Missing { path, .. } => Ok(Target::free(path)),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {
-            // The client's own spelling is the new one where only the case changes.
+            // If only the case changes, the client's spelling is the new name.
             let spelled = path.parent().zip(name.path.name()).and_then(|(parent, last)| parent.join(last));
             let same = path == *from;
             let path = if same { spelled.unwrap_or(path) } else { path };
@@ -228,7 +228,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     }
 }
 
-/// The directory that `path` lies in.
+/// Returns the directory that contains `path`.
 async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
     let Some(parent) = path.parent() else { return Ok(None) };
     match links::look_up(disk, &disk.identity, &parent, Case::Sensitive).await? {
@@ -237,24 +237,25 @@ async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
     }
 }
 
-/// Whether the session itself has the directory open. Windows up to 11 lets everybody's opens of the destination keep a
-/// rename out, today's lets nobody's ([MS-FSA] 2.1.5.15.12, <185>); Samba, those of the same client.
+/// Returns whether the session itself has the directory open. Windows up to 11 refuses a rename if any client has the
+/// destination open, current versions never do ([MS-FSA] 2.1.5.15.12, <185>), and Samba does if the same client has it
+/// open.
 fn has_open(request: &Request<'_>, directory: FileId) -> bool {
     let opens = request.session().map(|session| session.opens()).unwrap_or_default();
     opens.iter().any(|open| open.file().is_some_and(|file| file.file == directory))
 }
 
-/// Whether somebody has a stream of the file open ([MS-FSA] 2.1.5.15.12: then its name stays).
+/// Returns whether a stream of the file is open ([MS-FSA] 2.1.5.15.12: then the file cannot be renamed).
 fn has_open_streams(request: &Request<'_>, file: FileId) -> bool {
     let server = &request.connection.server;
     server.streams.open(file).iter().any(|stream| server.files.is_open(stream.id))
 }
 
-/// Whether what has the new name now may go.
+/// Whether the file that has the new name can be replaced.
 enum Replace<'a> {
-    /// Nobody opens it until this is dropped.
+    /// Yes; opening it is blocked until this is dropped.
     Now(Leaving<'a>),
-    /// Somebody must close it first.
+    /// A client must close it first.
     After(Wait),
 }
 

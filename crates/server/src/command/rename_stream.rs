@@ -1,6 +1,6 @@
-//! Renames of alternate streams ([MS-FSA] 2.1.5.15.12.1): within their file, by names that begin with a colon.
+//! Renames of alternate streams ([MS-FSA] 2.1.5.15.12.1), within their file, to names that begin with a colon.
 //!
-//! Leaves out making an alternate stream of a file's own content, which no client asks for.
+//! Renaming a file's unnamed stream to an alternate one is not implemented, because no client requests it.
 
 use std::sync::Arc;
 
@@ -80,10 +80,10 @@ pub(crate) async fn rename(
     Ok(None)
 }
 
-/// The name of an alternate stream, or `None` for the unnamed one.
+/// Returns the name of an alternate stream, or `None` for the unnamed one.
 fn target(wire_name: &[u8]) -> Result<Option<String>> {
     if !wire_name.starts_with(b":\0") {
-        // What Windows answers to a path: no open file gives way to a stream.
+        // As Windows answers a path: a stream cannot replace an open file.
         return Err(Error::because(Status::SHARING_VIOLATION, "a stream is renamed within its file only"));
     }
     match name::parse(wire_name) {
@@ -94,7 +94,7 @@ fn target(wire_name: &[u8]) -> Result<Option<String>> {
     }
 }
 
-/// The file's own content, to be replaced: there must be none.
+/// Returns the file's unnamed stream, to be replaced; it must be empty.
 async fn own_content(base: &Arc<dyn Node>, file: &FileOpen) -> Result<Arc<dyn Node>> {
     let metadata = base.metadata().await?;
     if metadata.kind == Kind::Directory || metadata.size > 0 {

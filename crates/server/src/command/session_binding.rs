@@ -1,8 +1,9 @@
-//! SESSION_SETUP with SMB2_SESSION_FLAG_BINDING ([MS-SMB2] 3.3.5.5): a session gets one more channel, this connection.
+//! SESSION_SETUP with SMB2_SESSION_FLAG_BINDING ([MS-SMB2] 3.3.5.5): makes this connection a channel of an existing
+//! session.
 //!
-//! Whoever binds shows that it has the session's key, by the signature of each request, and that it is the session's
-//! user, by an authentication of its own, from which the channel's signing key is made (3.3.5.5.3). A binding that fails
-//! leaves the session as it was. Keys that seal are the session's, on all channels.
+//! The client proves possession of the session's key by signing each request. It proves to be the session's user by
+//! another authentication, from which the channel's signing key is derived (3.3.5.5.3). A failed binding leaves the
+//! session unchanged. Encryption keys are those of the session, on all channels.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub(super) async fn bind(
         ));
     }
     let key = verify(request, &session)?;
-    // 3.3.4.1.1: whatever is said before the binding is through is signed with the session's key.
+    // 3.3.4.1.1: responses before the end of the binding are signed with the session's key.
     reply.sign_with = key.clone();
     check(request, &session, negotiated)?;
     if key.is_none() {
@@ -75,7 +76,7 @@ pub(super) async fn bind(
     Ok(status)
 }
 
-/// Whether sessions can be bound to a connection at all. SMB 3 is needed for it.
+/// Returns whether sessions can be bound to this connection; this requires SMB 3.
 fn offered(negotiated: &Negotiated) -> bool {
     negotiated.server_capabilities.contains(Capabilities::MULTI_CHANNEL)
 }
@@ -84,7 +85,8 @@ fn not_found(negotiated: &Negotiated) -> Error {
     Error::new(if offered(negotiated) { Status::USER_SESSION_DELETED } else { Status::REQUEST_NOT_ACCEPTED })
 }
 
-/// 3.3.5.2.4 for a binding: the signature is by `Session.SigningKey`. `None`: there is none, or no key to check it with.
+/// Verifies the signature of a binding request with `Session.SigningKey` (3.3.5.2.4). Returns `None` if it is unsigned,
+/// or if there is no key.
 fn verify(request: &Request<'_>, session: &Session) -> Result<Option<Arc<SigningKey>>> {
     let key = session.keys().and_then(|keys| keys.signing.clone());
     let Some(key) = key.filter(|_| request.header.flags.contains(Flags::SIGNED)) else { return Ok(None) };
@@ -94,10 +96,11 @@ fn verify(request: &Request<'_>, session: &Session) -> Result<Option<Arc<Signing
     Ok(Some(key))
 }
 
-/// What 3.3.5.5 asks of the session and of the two connections.
+/// Checks what 3.3.5.5 requires of the session and of the two connections.
 fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> Result<()> {
     let (theirs, ours) = (session.terms, negotiated.terms());
-    // Not in [MS-SMB2]; Windows servers refuse a mixture with AES-GMAC before anything else, and this is how.
+    // Not in [MS-SMB2]: Windows servers refuse mixing AES-GMAC with another algorithm before any other check, with
+    // these errors.
     let gmac = SigningAlgorithm::AES_GMAC;
     match (theirs.signing, ours.signing) {
         (theirs, ours) if theirs == gmac && ours != gmac => {
@@ -115,7 +118,7 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
     if !request.header.flags.contains(Flags::SIGNED) {
         return Err(Error::because(Status::INVALID_PARAMETER, "unsigned binding"));
     }
-    // `ClientGuid` need not be the same: the specification lets a server insist on it, and Windows servers do not.
+    // `ClientGuid` may differ: the specification permits a server to require the same one, but Windows servers do not.
     session.expire(|| request.connection.server.world.uptime());
     match session.phase() {
         Phase::Valid => {}
@@ -129,8 +132,8 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
     Ok(())
 }
 
-/// The dialect must be the session's. So must the cipher be, for which the session's keys were made; [MS-SMB2] says
-/// nothing of it, Windows servers refuse others like this.
+/// Checks that the dialect and the cipher are those of the session, because its keys were derived for them. [MS-SMB2]
+/// does not mention the cipher; Windows servers refuse a different one with this error.
 fn check_terms(theirs: Terms, ours: Terms) -> Result<()> {
     if theirs.dialect != ours.dialect {
         return Err(Error::because(Status::INVALID_PARAMETER, "the session speaks another dialect"));
@@ -141,7 +144,7 @@ fn check_terms(theirs: Terms, ours: Terms) -> Result<()> {
     Ok(())
 }
 
-/// The channel as it is before its authentication is through: found by nothing but the next request of this binding.
+/// Creates the channel before its authentication is complete; only the next request of this binding finds it.
 fn candidate(
     request: &Request<'_>,
     session: &Arc<Session>,
@@ -164,8 +167,7 @@ fn candidate(
     Ok(channel)
 }
 
-/// The authentication is through: if it is the session's user, the session has one more channel. Answers the token for
-/// the client.
+/// Completes the authentication: adds the channel if the user is that of the session. Returns the token for the client.
 fn complete(
     request: &Request<'_>,
     channel: &Arc<Channel>,
@@ -174,7 +176,8 @@ fn complete(
     policy: &Policy,
 ) -> Result<Vec<u8>> {
     let Done { user, key, token, .. } = done;
-    // Deviates from [MS-SMB2] 3.3.5.5, which says STATUS_NOT_SUPPORTED: Windows servers answer this, and so is it tested.
+    // Deviates from [MS-SMB2] 3.3.5.5, which specifies STATUS_NOT_SUPPORTED: Windows servers return this, and tests
+    // require it.
     let another = || Error::because(Status::ACCESS_DENIED, "the session is another user's");
     let Some(key) = key else { return Err(another()) };
     if !channel.session.user().is_some_and(|owner| owner.is_same_account(&user)) {

@@ -1,6 +1,6 @@
 //! SET_INFO ([MS-SMB2] 3.3.5.21, [MS-FSA] 2.1.5.15 to 2.1.5.18).
 //!
-//! `set_info` checks and dispatches; renames and links, which touch names and other opens, are in `rename`.
+//! This module checks and dispatches. Renames and links, which affect names and other opens, are in `rename`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,14 +48,14 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         }
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
-    // What a handle got on a read-only share does not include a right to change, but some changes need none.
+    // Handles on a read-only share have no rights to change, but some changes need no right.
     if disk.read_only {
         return Err(disk.refusal());
     }
     match asked.info_type {
         InfoType::FILE => {
             set_file(request, reply, &asked, &open, file, disk).await?;
-            // Its name or its fate may be another one now.
+            // A persistent open's record includes the name and delete-on-close, which may have changed.
             durable::save_all(&request.connection.server, file.file).await?;
         }
         InfoType::SECURITY => {
@@ -138,7 +138,7 @@ async fn set_file(
     }
 }
 
-/// The access that each class needs (3.3.5.21.1).
+/// Checks the access that each class needs (3.3.5.21.1).
 fn need(open: &Open, class: Class) -> Result<()> {
     let needed = match class {
         Class::BASIC => AccessMask::FILE_WRITE_ATTRIBUTES,
@@ -150,7 +150,8 @@ fn need(open: &Open, class: Class) -> Result<()> {
     if open.granted.contains(needed) { Ok(()) } else { Err(Error::new(Status::ACCESS_DENIED)) }
 }
 
-/// [MS-FSA] 2.1.5.15.2. 0 leaves a time alone; -1 stops the handle's own I/O from changing it, -2 lets it again.
+/// Sets times and attributes ([MS-FSA] 2.1.5.15.2). 0 leaves a time unchanged, -1 stops the handle's own I/O from
+/// updating it, -2 resumes the updates.
 async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &FileBasicInformation) -> Result<()> {
     let times = [info.creation_time, info.last_access_time, info.last_write_time, info.change_time];
     if times.iter().any(|time| !time.is_settable()) {
@@ -172,11 +173,11 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
         ..SetMetadata::default()
     };
     if file.kind == Kind::Symlink {
-        // Linux keeps neither attributes nor these times of a link.
+        // Linux stores neither attributes nor these times for a symbolic link.
         (set.created, set.changed) = (None, None);
     } else if wanted != 0 {
         let present = file.node.metadata().await?;
-        // SPARSE_FILE is changed by its own FSCTL only.
+        // SPARSE_FILE is changed only by its own FSCTL.
         let kept =
             present.dos_attributes.unwrap_or(0) & (FileAttributes::SPARSE_FILE.0 | FileAttributes::REPARSE_POINT.0);
         let bits = wanted & attributes::STORED & !FileAttributes::SPARSE_FILE.0 | kept;
@@ -199,7 +200,7 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
     Ok(())
 }
 
-/// What FileBasicInformation changes, as those who watch know it. A change time has no name among them.
+/// Returns the notification filter for a change by FileBasicInformation. The change time has no flag.
 fn basic_changes(info: &FileBasicInformation) -> CompletionFilter {
     let changed = [
         (info.file_attributes.0 != 0, CompletionFilter::ATTRIBUTES),
@@ -210,7 +211,7 @@ fn basic_changes(info: &FileBasicInformation) -> CompletionFilter {
     changed.iter().filter(|(is, _)| *is).fold(CompletionFilter::NONE, |all, (_, one)| all | *one)
 }
 
-/// The moment that a file time stands for: 0, -1 and -2 stand for none.
+/// Converts a file time; 0, -1 and -2 are not times.
 fn moment(time: FileTime) -> Option<Time> {
     time.is_time().then(|| {
         let (secs, nanos) = time.to_unix();
@@ -218,7 +219,7 @@ fn moment(time: FileTime) -> Option<Time> {
     })
 }
 
-/// Attributes kept in permission bits: `map archive`, `map system`, `map hidden`, `map read only`.
+/// Returns the mode with attributes mapped by `map archive`, `map system`, `map hidden` and `map read only`.
 fn mode_of(disk: &Disk, bits: u32, mode: u32, directory: bool) -> u32 {
     if directory {
         return mode;
@@ -242,7 +243,7 @@ fn mode_of(disk: &Disk, bits: u32, mode: u32, directory: bool) -> u32 {
     mode
 }
 
-/// The largest size that Linux can give a file.
+/// The largest file size on Linux.
 const MAX_SIZE: u64 = i64::MAX as u64;
 
 async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
@@ -261,7 +262,7 @@ fn check_size(file: &FileOpen, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// [MS-FSA] 2.1.5.15.1: a smaller allocation cuts the file, a larger one sets room aside.
+/// Sets the allocation size ([MS-FSA] 2.1.5.15.1): a smaller one truncates the file, a larger one reserves space.
 async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
     check_size(file, size)?;
     let _change = file.content_changes(&request.connection.server);
@@ -277,7 +278,7 @@ async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, siz
     Ok(())
 }
 
-/// [MS-FSA] 2.1.5.15.3.
+/// Sets or clears delete pending ([MS-FSA] 2.1.5.15.3).
 async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, delete: bool) -> Result<()> {
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return Ok(()) };
     let files = &request.connection.server.files;
@@ -298,7 +299,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     if file.kind == Kind::Directory && !file.node.is_empty().await? {
         return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
     }
-    // Clients that keep the file open only to be quick would keep it from going.
+    // Cached handles of other clients would prevent the deletion.
     let now = request.connection.server.world.uptime();
     if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), false, now) {
         oplock_break::wait(request, reply, file.file, wait).await?;
@@ -310,7 +311,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     Ok(())
 }
 
-/// [MS-FSA] 2.1.5.15.8. Only the options that make sense after the fact may change.
+/// Sets the mode ([MS-FSA] 2.1.5.15.8). Only options that are meaningful after CREATE can change.
 fn set_mode(file: &FileOpen, mode: u32) -> Result<()> {
     const CHANGEABLE: u32 = CreateOptions::WRITE_THROUGH.0
         | CreateOptions::SEQUENTIAL_ONLY.0

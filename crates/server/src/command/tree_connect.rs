@@ -1,4 +1,4 @@
-//! TREE_CONNECT ([MS-SMB2] 3.3.5.7): who may use which share, and as whom.
+//! TREE_CONNECT ([MS-SMB2] 3.3.5.7): access to shares, and the identity used in them.
 
 use std::sync::Arc;
 
@@ -81,17 +81,18 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     Ok(Status::SUCCESS)
 }
 
-/// Whether opens of the share may be persistent on this connection (`TreeConnect.Share.IsCA`, 3.3.5.7).
+/// Returns whether opens of the share may be persistent on this connection (`TreeConnect.Share.IsCA`, 3.3.5.7).
 pub(crate) fn is_continuous(request: &Request<'_>, disk: &Disk) -> bool {
     let offers = |it: &Negotiated| it.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES);
     disk.share.continuously_available && request.connection.negotiated().is_some_and(offers)
 }
 
-/// The rights that a read-only share leaves.
+/// The rights on a read-only share.
 const READ_ONLY: AccessMask =
     AccessMask(AccessMask::FILE_GENERIC_READ.0 | AccessMask::FILE_EXECUTE.0 | AccessMask::READ_CONTROL.0);
 
-/// The share of `\\server\share`. The server's name is not looked at: it answers to whatever name led to it.
+/// Returns the share's name in `\\server\share`. The server's name is ignored, because the server is reachable under
+/// any name.
 fn share_name(path: &[u8]) -> Result<String> {
     let wrong = || Error::because(Status::INVALID_PARAMETER, "the path is not \\\\server\\share");
     let path = utf16_units(path).and_then(|units| String::from_utf16(&units).ok()).ok_or_else(wrong)?;
@@ -129,21 +130,26 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     let share = with_path(request, share, user)?;
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
-    // A guest's session has no keys, so the share would go over the network in clear.
+    // A guest session has no keys, so data would be sent in plaintext.
     if share.server_smb_encrypt == Encryption::Required && !can_seal {
         return Err(Error::because(Status::ACCESS_DENIED, "the share requires encryption, the session has no keys"));
     }
     disk_of(server, share, user, can_seal).await
 }
 
-/// The share as `user` has it, whose directory is known.
+/// Returns the share, whose directory is known, with the settings for `user`.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
     let (own, policy) = (sids(server, user).await?, server.policy());
     let who = Who::new(user, &own, &*server.accounts, &policy);
     let identity = identity(server, &share, user, who.is_on(&share.admin_users).await?)?;
     let read_only = read_only(&share, &who).await?;
     let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
-        tracing::error!(share = share.name, path = %share.path.display(), ?errno, "the share's directory cannot be opened");
+        tracing::error!(
+            share = share.name,
+            path = %share.path.display(),
+            ?errno,
+            "the share's directory cannot be opened"
+        );
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
     })?;
     server.know_overlaps(&share, volume, &vfs).await;
@@ -170,8 +176,8 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     })
 }
 
-/// On whose behalf the kernel is asked: whom `force user` and `force group` say, and root where `admin users` lists whoever
-/// came. `guest only` comes before all of them.
+/// Returns the identity for system calls: that of `force user` and `force group`, or root if the user is in `admin
+/// users`. `guest only` overrides them all.
 fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<Arc<Identity>> {
     if share.guest_only {
         let policy = server.policy();
@@ -185,7 +191,7 @@ fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<
     let member = |gid| user.identity.gid == gid || user.identity.groups.contains(&gid);
     Ok(match share.force_group {
         Some(gid) if !share.force_group_members_only || member(gid) => {
-            // Only the primary group changes: he stays in all that he was in.
+            // Only the primary group changes; all previous groups stay.
             let former = std::iter::once(identity.gid).filter(|former| !identity.groups.contains(former));
             let groups = former.chain(identity.groups.iter().copied()).filter(|group| *group != gid).collect();
             Arc::new(Identity { gid, groups, ..(*identity).clone() })
@@ -194,14 +200,14 @@ fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<
     })
 }
 
-/// The share with its directory, where `path` has variables that only a session can fill.
+/// Expands a share's `path` if it has variables that depend on the session.
 fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Arc<Share>> {
     let Some(template) = &share.path_template else { return Ok(share) };
     let connection = request.connection;
     let (remote, local) = (connection.peer.remote.ip().to_string(), connection.peer.local.ip().to_string());
     let plain = |address: &str| address.replace(['.', ':'], "_");
     let value = |variable| match variable {
-        // As in Samba: the one is the name without the domain.
+        // As in Samba: `SESSION_USER` is the name without the domain.
         Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_owned()),
         Variable::USER => Some(user.name.clone()),
         Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
@@ -222,13 +228,13 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
     Ok(Arc::new(Share { path, ..(*share).clone() }))
 }
 
-/// `%t`.
+/// Returns the value of `%t`.
 fn time(server: &Server) -> String {
     let form = Format::parse("%Y%m%d_%H%M%S", false).unwrap_or_else(|_| Format::token());
     String::from_utf8_lossy(&form.name(server.world.now().secs, Some(server.policy().utc_offset))).into_owned()
 }
 
-/// `%R`.
+/// Returns the value of `%R`.
 fn protocol_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::SMB_3_1_1 => "SMB3_11",
@@ -239,7 +245,8 @@ fn protocol_name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// `read list` wins over `read only`, `write list` over both. Those of `admin users` write where others may, as in Samba.
+/// Returns whether the share is read-only for the user. `read list` overrides `read only`, and `write list` overrides
+/// both. `admin users` does not affect this, as in Samba.
 async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
     if who.is_on(&share.write_list).await? {
         return Ok(false);
@@ -247,7 +254,7 @@ async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
     Ok(share.read_only || who.is_on(&share.read_list).await?)
 }
 
-/// All SIDs of `user` and his groups, as whom no share has made another.
+/// Returns all SIDs of `user` and their groups, before `force user` and the like.
 async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
     let mapped = server.accounts.sids_of(&user.identity).await;
     let mapped = mapped.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
@@ -255,11 +262,11 @@ async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
     Ok(std::iter::once(token.user).chain(token.groups.iter().copied()).collect())
 }
 
-/// The home of the user `name`, or one's own by `homes`, which a share of one's name comes before. A name that is nobody's
-/// leads to the home of the account that `username map` has for it.
+/// Returns the home share of the user `name`. `homes` is the user's own home, unless there is a share with the user's
+/// name. If `name` is not a user, the account that `username map` assigns to it is used.
 pub(crate) async fn home(policy: &Policy, name: &str, user: &User) -> Result<Option<Arc<Share>>> {
     let Some(homes) = policy.homes.as_ref().filter(|_| !user.anonymous) else { return Ok(None) };
-    // Names of a domain's accounts have it in front, names of shares have not.
+    // Names of domain accounts have the domain in front, share names do not.
     let own = user.name.rsplit('\\').next().unwrap_or_default();
     let by_homes = name.eq_ignore_ascii_case("homes");
     if by_homes && let Some(share) = policy.share(own) {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::open::Target;
 use crate::vfs::Kind;
 
-/// Appends, whatever the file's size ([MS-FSA] 2.1.5.4).
+/// The offset that means appending, whatever the file's size ([MS-FSA] 2.1.5.4).
 const END_OF_FILE: u64 = u64::MAX;
 
 pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -37,11 +37,11 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     let may_write = open.granted.0 & AccessMask::FILE_WRITE_DATA.0 != 0;
     let may_append = open.granted.0 & AccessMask::FILE_APPEND_DATA.0 != 0;
-    // Nothing can be written into a symbolic link that was opened itself.
+    // A symbolic link that was opened itself cannot be written to.
     if !may_write && !may_append || file.kind == Kind::Symlink {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    // As on Windows, a previous version opens for writing and then takes none.
+    // As on Windows, a file in a snapshot can be opened for writing, but writes are refused.
     if let Some(disk) = open.tree.disk().filter(|disk| disk.snapshot.is_some()) {
         return Err(disk.refusal());
     }

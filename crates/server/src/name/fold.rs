@@ -1,8 +1,10 @@
-//! Which names are equal: upper-casing one UTF-16 unit to one, as the table of Windows file systems does.
+//! Case-insensitive name comparison: maps each UTF-16 unit to one upper-case unit, as the upcase table of Windows file
+//! systems does.
 //!
-//! Unicode's single-character upper case, less what Windows leaves alone: letters whose upper case leads back to
-//! another letter (dotless i, long s, the micro sign, Greek symbols), scripts that got capitals after the table was
-//! made, and everything outside the BMP, whose surrogates the table maps to themselves. ß has no single capital.
+//! The mapping is Unicode's single-character upper case with exceptions that Windows does not fold: letters whose upper
+//! case maps back to another letter (dotless i, long s, the micro sign, Greek symbols), scripts that got capitals after
+//! the table was made, and everything outside the BMP, because the table maps surrogates to themselves. ß has no
+//! single-character capital.
 
 use std::sync::LazyLock;
 
@@ -15,9 +17,10 @@ static UPPER: LazyLock<Box<[u16]>> = LazyLock::new(|| (0..=u16::MAX).map(upper).
 fn upper(unit: u16) -> u16 {
     let Some(character) = char::from_u32(unit.into()) else { return unit };
     match unit {
-        // Final sigma is the one letter that shares its capital with another and is folded all the same.
+        // Final sigma is the only folded letter whose capital has another lower case.
         0x3c2 => return 0x3a3,
-        // Greek letters with iota below: their simple capital is the title case form; the full one has two letters.
+        // Greek letters with iota subscript: the simple capital is the title case form, because the full one has two
+        // letters.
         0x1f80..=0x1f87 | 0x1f90..=0x1f97 | 0x1fa0..=0x1fa7 => return unit + 8,
         0x1fb3 | 0x1fc3 | 0x1ff3 => return unit + 9,
         // Georgian and Cherokee.
@@ -30,7 +33,7 @@ fn upper(unit: u16) -> u16 {
     if leads_back { u16::try_from(u32::from(capital)).unwrap_or(unit) } else { unit }
 }
 
-/// The upper case of one UTF-16 unit.
+/// Returns the upper case of one UTF-16 unit.
 pub fn fold_unit(unit: u16) -> u16 {
     if unit < 0x80 {
         return match unit {
@@ -41,13 +44,13 @@ pub fn fold_unit(unit: u16) -> u16 {
     UPPER[usize::from(unit)]
 }
 
-/// The upper case of `units`.
+/// Returns the upper case of `units`.
 pub fn fold_units(units: &[u16]) -> Vec<u16> {
     units.iter().map(|&unit| fold_unit(unit)).collect()
 }
 
-/// The key by which Linux names are compared without regard to case: equal exactly where the forms that clients see
-/// are. Two names that have the same key are one to a Windows client.
+/// Returns the key for case-insensitive comparison of Linux names. Two names have the same key if and only if the forms
+/// that clients see are equal except for case. A Windows client cannot distinguish such names.
 pub fn fold_key(linux_name: &[u8]) -> Vec<u8> {
     let plain = |&byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b' ');
     if linux_name.iter().all(plain) && linux_name.last().is_none_or(|&last| last != b'.' && last != b' ') {
@@ -56,7 +59,7 @@ pub fn fold_key(linux_name: &[u8]) -> Vec<u8> {
     from_wire(&fold_units(&to_wire(linux_name)))
 }
 
-/// Whether two Linux names are one to a Windows client.
+/// Returns whether a Windows client cannot distinguish the two Linux names.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     a == b || fold_key(a) == fold_key(b)
 }

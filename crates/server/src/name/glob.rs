@@ -1,30 +1,30 @@
-//! The lists of `hide files` and `veto files`: `/name*/other?/`.
+//! Pattern lists such as `hide files` and `veto files`: `/name*/other?/`.
 
 use super::to_wire;
 use super::wildcard::{Matcher, Pattern};
 
-/// Patterns, of which a name needs to match one.
+/// A list of patterns. A name matches if it matches one of them.
 #[derive(Clone, Debug, Default)]
 pub struct Globs(Box<[Matcher]>);
 
 impl Globs {
-    /// The patterns of a list that has been split already. `ignore_case` is the share's.
+    /// Creates the list from separate patterns. `ignore_case` is the share's setting.
     pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>, ignore_case: bool) -> Globs {
         let pattern = |entry: &str| Pattern::of_list(&entry.encode_utf16().collect::<Vec<_>>(), ignore_case).matcher();
         Globs(entries.into_iter().filter(|entry| !entry.is_empty()).map(pattern).collect())
     }
 
-    /// The patterns of a parameter's value, separated by `/`.
+    /// Parses a parameter value, in which patterns are separated by `/`.
     pub fn parse(list: &str, ignore_case: bool) -> Globs {
         Globs::new(list.split('/'), ignore_case)
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the Linux name matches one.
+    /// Returns whether the Linux name matches a pattern.
     pub fn matches(&self, linux_name: &[u8]) -> bool {
         if self.is_empty() {
             return false;

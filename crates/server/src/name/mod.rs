@@ -1,12 +1,12 @@
-//! What names mean to SMB clients: the path of a request ([MS-FSCC] 2.1.5), the form in which a Linux name is shown,
-//! which names are equal, and which match a search pattern.
+//! File names in SMB: parsing the path of a request ([MS-FSCC] 2.1.5), mapping Linux names to the form that clients
+//! see, comparing names, and matching search patterns.
 //!
-//! A client's component is taken literally: its UTF-16 becomes UTF-8 on disk. Where that names nothing, the directory
-//! is searched by [`fold_key`], which compares the forms that clients see; so `a:b` on disk, shown as `a\u{F022}b`, is
-//! found by that form. Where a directory holds both spellings, the literal one wins, as with two names that differ in
-//! case only.
+//! A path component from a client is first taken literally: its UTF-16 is converted to UTF-8. If there is no such file,
+//! the directory is searched by [`fold_key`], which compares the forms that clients see. For example, `a:b` on disk is
+//! shown as `a\u{F022}b` and is found by that form. If a directory contains both spellings, the literal one takes
+//! precedence, as with two names that differ only in case.
 //!
-//! 8.3 names are off unless a share asks for them ([`short`]): no supported client needs them.
+//! 8.3 names are disabled unless a share enables them ([`short`]), because no supported client needs them.
 
 mod fold;
 pub mod glob;
@@ -23,24 +23,24 @@ pub use wire::{from_wire, to_wire};
 
 use crate::vfs::RelPath;
 
-/// The longest path, in UTF-16 units ([MS-FSCC] 2.1.5).
+/// The maximum length of a path, in UTF-16 units ([MS-FSCC] 2.1.5).
 pub const MAX_PATH: usize = 32_760;
 
-/// The longest component and the longest stream name, in UTF-16 units ([MS-FSCC] 2.1.5.2, 2.1.5.3).
+/// The maximum length of a component and of a stream name, in UTF-16 units ([MS-FSCC] 2.1.5.2, 2.1.5.3).
 pub const MAX_COMPONENT: usize = 255;
 
-/// Names that open a device on Windows, whatever the directory: [MS-SMB2] 3.3.5.9, note 304.
+/// Names that are devices on Windows in any directory: [MS-SMB2] 3.3.5.9, note 304.
 const DEVICES: [&str; 23] = [
     "LPT1", "LPT2", "LPT3", "LPT4", "LPT5", "LPT6", "LPT7", "LPT8", "LPT9", "COM1", "COM2", "COM3", "COM4", "COM5",
     "COM6", "COM7", "COM8", "COM9", "PRN", "AUX", "NUL", "CON", "CLOCK$",
 ];
 
-/// What a request names.
+/// A parsed name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Name {
-    /// The file, beneath the share's root.
+    /// The file's path relative to the share's root.
     pub path: RelPath,
-    /// Which stream of it.
+    /// The stream of the file.
     pub stream: Stream,
     /// The name ended in a backslash, so it cannot be that of a file ([MS-FSA] 2.1.5.1, phase 1).
     pub trailing_backslash: bool,
@@ -55,25 +55,25 @@ pub enum Stream {
     Data,
     /// `:name` or `:name:$DATA`. Never empty, without `\`, `/`, `:` and NUL, at most 255 UTF-16 units.
     Alternate(String),
-    /// `::$INDEX_ALLOCATION` or `:$I30:$INDEX_ALLOCATION`: the directory itself, and nothing but a directory.
+    /// `::$INDEX_ALLOCATION` or `:$I30:$INDEX_ALLOCATION`: the directory itself; not valid for a file.
     Index,
 }
 
-/// Why a name is none.
+/// Why a name is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
-    /// STATUS_OBJECT_NAME_INVALID: a character, a length or a form that no name has.
+    /// STATUS_OBJECT_NAME_INVALID: an invalid character, length or syntax.
     Invalid,
-    /// STATUS_OBJECT_PATH_SYNTAX_BAD: a `..` that leads out of the share.
+    /// STATUS_OBJECT_PATH_SYNTAX_BAD: a `..` above the share's root.
     Syntax,
-    /// STATUS_INVALID_PARAMETER: no UTF-16, a leading backslash, or an index that directories do not have.
+    /// STATUS_INVALID_PARAMETER: not UTF-16, a leading backslash, or an index type that directories do not have.
     Parameter,
-    /// STATUS_ACCESS_DENIED: the name of a device.
+    /// STATUS_ACCESS_DENIED: a device name.
     Device,
 }
 
 impl NameError {
-    /// The status that a client is told.
+    /// Returns the status for the client.
     pub fn status(self) -> Status {
         match self {
             NameError::Invalid => Status::OBJECT_NAME_INVALID,
@@ -103,19 +103,19 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// Reads the path of a request: UTF-16LE `bytes` as they stand in the message. Nothing is the root of the share.
+/// Parses the path of a request, UTF-16LE `bytes` as in the message. An empty path is the root of the share.
 ///
-/// Redundant backslashes are dropped ([MS-FSA] 2.1.5.1, phase 3). Trailing dots and spaces belong to the name: it is
-/// the Windows API on the client that strips them, not the server.
-/// `..` takes the component before it back, whatever that is ([MS-SMB2] 3.3.5.9, <303>).
-// Deviates from [MS-FSCC] 2.1.5.1, which forbids clients to send either: `.`, and `..` where nothing is before it, are
-// refused with the statuses that Samba gives.
+/// Redundant backslashes are dropped ([MS-FSA] 2.1.5.1, phase 3). Trailing dots and spaces are part of the name,
+/// because the Windows API on the client strips them, not the server. `..` removes the preceding component, whatever
+/// that is ([MS-SMB2] 3.3.5.9, <303>).
+// Deviates from [MS-FSCC] 2.1.5.1, which forbids clients to send either: `.`, and `..` without a preceding component,
+// are refused with Samba's statuses.
 pub fn parse(bytes: &[u8]) -> Result<Name, NameError> {
     let units = utf16_units(bytes).ok_or(NameError::Parameter)?;
     parse_units(&units)
 }
 
-/// [`parse`] for a name that has been decoded already.
+/// Like [`parse`], for a name that is already decoded.
 pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
     if units.first().is_some_and(is_separator) {
         return Err(NameError::Parameter);
@@ -138,7 +138,7 @@ pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
         }
         match &stream {
             Stream::Data | Stream::Alternate(_) if components.peek().is_some() => return Err(NameError::Invalid),
-            // `:stream` alone names a stream of the share's root directory.
+            // `:stream` alone is a stream of the share's root directory.
             Stream::Unnamed => push(&mut name.path, file)?,
             _ if file.is_empty() && name.path.is_root() && components.peek().is_none() => {}
             _ => push(&mut name.path, file)?,
@@ -151,23 +151,23 @@ pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
     Ok(name)
 }
 
-/// What parts components.
-// Deviates from [MS-FSCC] 2.1.5: a slash does so too, as on Samba. No name on Linux has one.
+/// Returns whether the unit separates components.
+// Deviates from [MS-FSCC] 2.1.5: a slash is a separator too, as in Samba. Linux names cannot contain one.
 fn is_separator(unit: &u16) -> bool {
     matches!(u8::try_from(*unit), Ok(b'\\' | b'/'))
 }
 
-/// Appends a component, checked as a filename of [MS-FSCC] 2.1.5.2 and as a name that Linux can hold.
+/// Appends a component, checked as a file name of [MS-FSCC] 2.1.5.2 and for Linux' limits.
 fn push(path: &mut RelPath, component: &[u16]) -> Result<(), NameError> {
     let legal = component.iter().all(|&unit| is_legal(unit));
-    // Names of up to 255 UTF-16 units may need more bytes than a Linux name can have; `push` refuses those.
+    // 255 UTF-16 units may need more bytes than a Linux name can have; `push` refuses those.
     if component.len() > MAX_COMPONENT || !legal || !path.push(&from_wire(component)) {
         return Err(NameError::Invalid);
     }
     Ok(())
 }
 
-/// Whether a UTF-16 unit may stand in a filename. The colon may not: stream syntax has been taken off before.
+/// Returns whether a UTF-16 unit is allowed in a file name. A colon is not, because stream syntax was removed before.
 fn is_legal(unit: u16) -> bool {
     !matches!(u8::try_from(unit), Ok(0..=0x1f | b'"' | b'*' | b'/' | b':' | b'<' | b'>' | b'?' | b'\\' | b'|'))
 }
@@ -192,18 +192,18 @@ fn split_stream(component: &[u16]) -> Result<(&[u16], Stream), NameError> {
     if stream.is_empty() {
         return Ok((file, Stream::Data));
     }
-    // Streams are kept in extended attributes, whose names are UTF-8: there, a lone surrogate has no form.
+    // Streams are stored in extended attributes, whose names are UTF-8 and cannot contain a lone surrogate.
     let text = String::from_utf16(stream).map_err(|_| NameError::Invalid)?;
     let legal = stream.len() <= MAX_COMPONENT && !text.contains(['\0', '/']);
     if legal { Ok((file, Stream::Alternate(text))) } else { Err(NameError::Invalid) }
 }
 
-/// Whether `units` are the ASCII `word`, in any case.
+/// Returns whether `units` are the ASCII `word`, ignoring case.
 fn is_word(units: &[u16], word: &str) -> bool {
     units.len() == word.len() && units.iter().zip(word.encode_utf16()).all(|(&a, b)| fold_unit(a) == fold_unit(b))
 }
 
-/// Whether the whole path is the name of a device.
+/// Returns whether the whole path is a device name.
 fn is_device(path: &RelPath) -> bool {
     DEVICES.iter().any(|device| path.as_bytes().eq_ignore_ascii_case(device.as_bytes()))
 }
@@ -306,7 +306,15 @@ mod tests {
         #[test]
         fn any_path_like_text_parses_into_names_that_stay_inside(
             units in proptest::collection::vec(
-                prop_oneof![Just(0x5cu16), Just(0x2e), Just(0x3a), Just(0x61), Just(0xd800), Just(0xdc00), any::<u16>()],
+                prop_oneof![
+                    Just(0x5cu16),
+                    Just(0x2e),
+                    Just(0x3a),
+                    Just(0x61),
+                    Just(0xd800),
+                    Just(0xdc00),
+                    any::<u16>()
+                ],
                 0..24,
             ),
         ) {
@@ -324,7 +332,7 @@ mod tests {
             let mut path = RelPath::root();
             prop_assume!(path.push(&bytes) && !is_device(&path));
             let name = parse_units(&to_wire(&bytes));
-            // The wire form of bytes that are no UTF-8 is longer in UTF-8 than a Linux name may be at times.
+            // If the bytes are not valid UTF-8, the wire form in UTF-8 may exceed the length of a Linux name.
             if from_wire(&to_wire(&bytes)).len() <= 255 {
                 let name = name.expect("a shown name parses");
                 prop_assert_eq!(name.stream, Stream::Unnamed);

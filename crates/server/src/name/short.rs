@@ -1,19 +1,18 @@
-//! 8.3 names ([MS-FSCC] 2.1.5.2.1), for shares with `mangled names = yes`: programs of the days of DOS see and open files
-//! by them.
+//! 8.3 names ([MS-FSCC] 2.1.5.2.1) for shares with `mangled names = yes`, for DOS programs.
 //!
-//! Nothing is stored: the short name of a file is computed from its name, and found again by computing those of all
-//! entries of the directory. Two names of one directory may have the same one, which then means the first of the two;
-//! with 60 million different ones that is seldom.
+//! Nothing is stored: the short name of a file is computed from its name, and found by computing those of all entries
+//! of the directory. If two names in a directory have the same short name, it refers to the first of the two. With 60
+//! million possible hashes this is rare.
 
 use super::fold_key;
 
-/// What a mangled name has between its hash and its last character.
+/// The character between the hash and the last character of a mangled name.
 const MARK: u8 = b'~';
-/// Characters of a mangled name in front of the mark: one of the name itself, and the hash.
+/// Characters before the mark in a mangled name: one of the name itself, and the hash.
 const HASH_DIGITS: usize = 5;
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Whether a name is one of the 8.3 form already: its own short name.
+/// Returns whether a name already has the 8.3 form and is its own short name.
 pub fn is_short(name: &[u8]) -> bool {
     let legal = |part: &[u8]| part.iter().all(|&byte| is_legal(byte));
     let mut parts = name.split(|&byte| byte == b'.');
@@ -22,12 +21,12 @@ pub fn is_short(name: &[u8]) -> bool {
     lengths && legal(base) && legal(extension) && name.last() != Some(&b'.')
 }
 
-/// Whether [`mangle`] may have made the name.
+/// Returns whether [`mangle`] may have produced the name.
 pub fn may_be_mangled(name: &[u8]) -> bool {
     is_short(name) && name.get(HASH_DIGITS + 1) == Some(&MARK)
 }
 
-/// The short name of a name that is none itself. Names that differ in case only have the same one.
+/// Returns the short name of a name without the 8.3 form. Names that differ only in case have the same one.
 pub fn mangle(name: &[u8]) -> String {
     let (base, extension) = match name.iter().rposition(|&byte| byte == b'.') {
         Some(dot) if dot > 0 => (&name[..dot], &name[dot + 1..]),
@@ -57,7 +56,7 @@ fn is_legal(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&byte)
 }
 
-/// FNV-1a of the name without its case.
+/// Returns the FNV-1a hash of the case-folded name.
 fn hash(name: &[u8]) -> u64 {
     fold_key(name)
         .iter()

@@ -1,7 +1,7 @@
 //! Search patterns: whether a name is in an expression ([MS-FSA] 2.1.4.4).
 //!
-//! The pattern is run as an automaton whose set of positions is four words, advanced by each unit of the name in a fixed
-//! number of steps: the time grows with the length of the name alone, whatever the pattern.
+//! The pattern is executed as an automaton. Its set of positions is four words, advanced by each unit of the name in a
+//! fixed number of steps. The time therefore depends only on the length of the name, not on the pattern.
 
 use super::{MAX_COMPONENT, NameError, fold_unit};
 
@@ -15,7 +15,7 @@ const STAR: u16 = b'*' as u16;
 const QUESTION: u16 = b'?' as u16;
 const DOT: u16 = b'.' as u16;
 
-/// A search pattern, ready to be matched with many names.
+/// A search pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
     shape: Shape,
@@ -26,31 +26,31 @@ pub struct Pattern {
 enum Shape {
     /// `*` or `*.*`: every name.
     Everything,
-    /// No wildcard: one name.
+    /// No wildcard: a single name.
     Exact(Box<[u16]>),
-    /// `*` and then no wildcard: names that end so.
+    /// `*` followed by no wildcard: names with this suffix.
     Tail(Box<[u16]>),
-    /// Anything else, runs of `*` made one.
+    /// Anything else, with runs of `*` merged.
     Expression(Box<[u16]>),
 }
 
-/// A pattern prepared for many names: a few KiB, which are made again in less time than one name takes, so that what keeps
-/// patterns for long keeps the units alone.
+/// A pattern prepared for matching many names. It takes a few KiB and can be created faster than one name is read, so
+/// patterns that are kept for long are stored as [`Pattern`].
 #[derive(Clone, Debug)]
 pub struct Matcher {
     pattern: Pattern,
-    /// For an expression.
+    /// Present for an expression.
     automaton: Option<Box<Automaton>>,
 }
 
-/// Whether a UTF-16 unit is a wildcard ([MS-FSA] 2.1.4.3).
+/// Returns whether a UTF-16 unit is a wildcard ([MS-FSA] 2.1.4.3).
 pub fn is_wildcard(unit: u16) -> bool {
     matches!(unit, DOS_DOT | STAR | DOS_STAR | DOS_QM | QUESTION)
 }
 
 impl Pattern {
-    /// The pattern of a directory query. Refused where it is longer than a name can be, or holds what no name and no
-    /// pattern may ([MS-FSCC] 2.1.5.2). The empty pattern matches no name.
+    /// Creates the pattern of a directory query. Returns an error if it is longer than a name can be or contains an
+    /// invalid character ([MS-FSCC] 2.1.5.2). The empty pattern matches no name.
     pub fn new(units: &[u16], ignore_case: bool) -> Result<Pattern, NameError> {
         let legal = |&unit: &u16| is_wildcard(unit) || super::is_legal(unit);
         if units.len() > MAX_COMPONENT || !units.iter().all(legal) {
@@ -61,17 +61,17 @@ impl Pattern {
         Ok(Pattern { shape, ignore_case })
     }
 
-    /// The pattern of a configuration list, where `*.*` asks for a dot.
+    /// Creates a pattern from a configuration list, where `*.*` requires a dot.
     pub(super) fn of_list(units: &[u16], ignore_case: bool) -> Pattern {
         Pattern { shape: Shape::of(units, ignore_case), ignore_case }
     }
 
-    /// Whether every name matches.
+    /// Returns whether every name matches.
     pub fn is_everything(&self) -> bool {
         self.shape == Shape::Everything
     }
 
-    /// The one name that the pattern can match, upper-cased where case does not matter; `None` where it has wildcards.
+    /// Returns the only name that can match, in upper case if case is ignored; `None` if the pattern has wildcards.
     pub fn exact(&self) -> Option<&[u16]> {
         match &self.shape {
             Shape::Exact(units) => Some(units),
@@ -79,7 +79,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern, prepared.
+    /// Prepares the pattern for matching.
     pub fn matcher(&self) -> Matcher {
         let automaton = match &self.shape {
             Shape::Expression(units) => Some(Box::new(Automaton::of(units))),
@@ -94,7 +94,7 @@ impl Pattern {
 }
 
 impl Matcher {
-    /// Whether `name`, in the form that clients see ([`super::to_wire`]), matches.
+    /// Returns whether `name`, in the form that clients see ([`super::to_wire`]), matches.
     pub fn matches(&self, name: &[u16]) -> bool {
         let fold = |&unit: &u16| self.pattern.unit(unit);
         let equal = |a: &[u16], b: &[u16]| a.len() == b.len() && a.iter().zip(b).all(|(&a, b)| a == fold(b));
@@ -124,7 +124,7 @@ impl Shape {
     }
 }
 
-/// A set of positions: bit `i` stands in front of the expression's `i`th unit, which has at most 255.
+/// A set of positions: bit `i` is the position before unit `i` of the expression, which has at most 255 units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Positions([u64; 4]);
 
@@ -153,7 +153,7 @@ impl Positions {
         Positions(std::array::from_fn(|word| self.0[word] ^ other.0[word]))
     }
 
-    /// Each position moved behind its unit.
+    /// Returns each position moved past its unit.
     fn advanced(self) -> Positions {
         Positions(std::array::from_fn(|word| {
             let carried = if word > 0 { self.0[word - 1] >> 63 } else { 0 };
@@ -161,7 +161,7 @@ impl Positions {
         }))
     }
 
-    /// The sum of both as one number.
+    /// Returns the sum of both as 256-bit numbers.
     fn plus(self, other: Positions) -> Positions {
         let mut carry = false;
         Positions(std::array::from_fn(|word| {
@@ -172,17 +172,17 @@ impl Positions {
         }))
     }
 
-    /// These and all that they reach by passing units that are `free`.
+    /// Returns these positions and all that can be reached by skipping the units in `free`.
     fn passing(self, free: Positions) -> Positions {
-        // The sum carries each position in a run of free units through the rest of the run, to the position behind it.
+        // The addition carries each position through its run of free units to the position after the run.
         self.or(free.plus(self.and(free)).xor(free))
     }
 }
 
-/// What each unit of an expression does, as sets of positions.
+/// The kinds of an expression's units, as sets of positions.
 #[derive(Clone, Debug)]
 struct Automaton {
-    /// The literal units, sorted, and where each stands.
+    /// The literal units, sorted, with their positions.
     literals: Box<[(u16, Positions)]>,
     /// `?`: any unit.
     any: Positions,
@@ -191,7 +191,7 @@ struct Automaton {
     dos_stars: Positions,
     dos_marks: Positions,
     dos_dots: Positions,
-    /// The position behind the expression.
+    /// The position after the expression.
     end: usize,
 }
 
@@ -223,7 +223,7 @@ impl Automaton {
         automaton
     }
 
-    /// Whether the expression takes all of the name.
+    /// Returns whether the expression matches the whole name.
     fn run(&self, name: impl DoubleEndedIterator<Item = u16> + Clone + ExactSizeIterator) -> bool {
         let last_dot = name.clone().rposition(|unit| unit == DOT);
         let stars = self.stars.or(self.dos_stars);
@@ -233,7 +233,7 @@ impl Automaton {
             count_step();
             let free = if unit == DOT { stars.or(self.dos_marks) } else { stars };
             positions = positions.passing(free);
-            // A DOS_STAR ends with the last dot of the name.
+            // A DOS_STAR stops at the last dot of the name.
             let staying = if last_dot == Some(index) { self.stars } else { stars };
             positions = positions.and(staying).or(positions.and(self.takers(unit)).advanced());
             if positions.is_empty() {
@@ -243,7 +243,7 @@ impl Automaton {
         positions.passing(stars.or(self.dos_marks).or(self.dos_dots)).has(self.end)
     }
 
-    /// The units of the expression that take this unit of the name and are done.
+    /// Returns the positions whose unit consumes this unit of the name completely.
     fn takers(&self, unit: u16) -> Positions {
         let found = self.literals.binary_search_by_key(&unit, |(literal, _)| *literal);
         let literal = found.map_or(Positions::default(), |at| self.literals[at].1);
@@ -251,7 +251,7 @@ impl Automaton {
     }
 }
 
-/// Counts what a name takes, for tests.
+/// Counts matching steps in tests.
 fn count_step() {
     #[cfg(test)]
     tests::STEPS.set(tests::STEPS.get() + 1);
@@ -288,18 +288,18 @@ mod tests {
             ("?", &["a", "."], &["ab", ""]),
             ("a?c", &["abc", "a.c"], &["ac", "abbc"]),
             ("??", &["ab"], &["a", "abc"]),
-            // DOS_STAR: "*." of the Windows API arrives as "<".
+            // DOS_STAR: the Windows API sends "*." as "<".
             ("<", &["a", "abc"], &["a.b", "a.b.c"]),
             ("<.b", &["a.b", "a.b.b", "a.c.b"], &["a.b.c", "b", "ab"]),
             ("<.", &["a.", "a.b."], &["a", "a.b"]),
             ("<\"*", &["a", "a.b", "a.b.c", "a."], &[""]),
             ("a<.dc", &["a.dc", "ab.c.dc"], &["a.dc.e", "adc"]),
-            // DOS_QM: "?" of the Windows API.
+            // DOS_QM: "?" in the Windows API.
             (">", &["a"], &["ab", "a.b"]),
             (">>>", &["a", "ab", "abc"], &["abcd", "a.b"]),
             (">>>.b", &["a.b", "abc.b", ".b"], &["abcd.b"]),
             ("a>>b", &["axyb"], &["ab", "axb"]),
-            // DOS_DOT: "." before a wildcard of the Windows API.
+            // DOS_DOT: "." before a wildcard in the Windows API.
             ("a\"b", &["a.b"], &["ab", "a"]),
             ("a\"", &["a", "a."], &["ab", "a.b"]),
             (">>>>>>>>\">>>", &["a", "foo.txt", "12345678.abc"], &["123456789", "a.abcd"]),
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(steps(&("\"".repeat(254) + "*"), &".".repeat(255)), (true, 255));
     }
 
-    /// The automaton position by position: as many steps as the product of both lengths.
+    /// A simple version of the automaton, whose steps are the product of both lengths.
     fn by_positions(expression: &[u16], name: &[u16]) -> bool {
         let last_dot = name.iter().rposition(|&unit| unit == DOT);
         let skip = |unit: Option<u16>, positions: &mut [bool]| {
@@ -386,7 +386,7 @@ mod tests {
         positions[expression.len()]
     }
 
-    /// The rules, one after the other, by trying everything.
+    /// A backtracking implementation of the rules.
     fn naive(pattern: &[u16], name: &[u16]) -> bool {
         let Some((&wild, behind)) = pattern.split_first() else { return name.is_empty() };
         let step = || naive(behind, &name[1..]);
@@ -431,7 +431,7 @@ mod tests {
             name in proptest::collection::vec(proptest::sample::select(units("AB.")), 1..=255),
             from_pattern: bool,
         ) {
-            // Most random names match no long pattern; those made of the pattern often do.
+            // Random names rarely match a long pattern; names derived from the pattern often do.
             let mut name = if from_pattern {
                 pattern.iter().map(|&unit| if is_wildcard(unit) { u16::from(b'A') } else { unit }).collect()
             } else {

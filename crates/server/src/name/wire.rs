@@ -1,11 +1,11 @@
-//! Linux names as clients see them, and back.
+//! Conversion between Linux names and the form that clients see.
 //!
-//! Windows cannot show every name that Linux can hold. Such characters are shifted into the private use area as
-//! Services for Macintosh did it, which macOS and the `mapposix` option of the Linux client show as what they stand
-//! for. Bytes that are no UTF-8 go to U+F080..U+F0FF; a lone surrogate that a client sent lies on disk in the three
-//! bytes that UTF-8 would give it (WTF-8).
+//! Windows does not allow every character of Linux names. Such characters are mapped to the private use area as in
+//! Services for Macintosh; macOS and the `mapposix` option of the Linux client map them back. Bytes that are not valid
+//! UTF-8 are mapped to U+F080..U+F0FF. A lone surrogate from a client is stored as the three bytes of its UTF-8
+//! encoding (WTF-8).
 
-/// What the characters 0x20..0x7f that Windows refuses are shown as, in any position.
+/// The mapping of characters in 0x20..0x7f that Windows does not allow in any position.
 const SHOWN: [(u8, u16); 8] = [
     (b'"', 0xf020),
     (b'*', 0xf021),
@@ -17,18 +17,20 @@ const SHOWN: [(u8, u16); 8] = [
     (b'|', 0xf027),
 ];
 
-/// A space that ends a name.
+/// A space at the end of a name.
 const LAST_SPACE: u16 = 0xf028;
 
-/// A dot that ends a name.
+/// A dot at the end of a name.
 const LAST_DOT: u16 = 0xf029;
 
-/// The form of the Linux name `name` that clients are shown: UTF-16 of at most as many units as `name` has bytes.
-/// For a name of at most 255 bytes without NUL and `/`, other than `.` and `..`, it is a valid Windows file name.
+/// Returns the form of the Linux name `name` that clients see, in UTF-16. It has at most as many units as `name` has
+/// bytes. For a name of at most 255 bytes without NUL and `/`, other than `.` and `..`, it is a valid Windows file
+/// name.
 pub fn to_wire(name: &[u8]) -> Vec<u16> {
     let mut units = Vec::with_capacity(name.len());
     let mut rest = name;
-    // Whether the last unit is a lone high surrogate: a lone low one behind it would make a pair, another name.
+    // Whether the last unit is a lone high surrogate. A lone low surrogate after it would form a pair, which is a
+    // different name.
     let mut after_high = false;
     while !rest.is_empty() {
         let valid = match std::str::from_utf8(rest) {
@@ -62,7 +64,7 @@ pub fn to_wire(name: &[u8]) -> Vec<u16> {
     units
 }
 
-/// The character that stands for `character` in a shown name, but for the end of the name.
+/// Returns the replacement for `character` in a shown name, except at the end of the name.
 fn show(character: char) -> char {
     let shifted = match u8::try_from(character) {
         Ok(byte @ 1..=0x1f) => Some(0xf000 | u16::from(byte)),
@@ -72,7 +74,7 @@ fn show(character: char) -> char {
     shifted.and_then(|unit| char::from_u32(unit.into())).unwrap_or(character)
 }
 
-/// The lone surrogate at the front of `bytes`.
+/// Returns the lone surrogate at the start of `bytes`.
 fn surrogate(bytes: &[u8]) -> Option<u16> {
     match bytes {
         &[0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] => {
@@ -82,7 +84,7 @@ fn surrogate(bytes: &[u8]) -> Option<u16> {
     }
 }
 
-/// The Linux name that a client's component means literally: UTF-8, lone surrogates as three bytes.
+/// Returns the Linux name that a client's component means literally: UTF-8, with lone surrogates as three bytes.
 pub fn from_wire(units: &[u16]) -> Vec<u8> {
     let mut name = Vec::with_capacity(units.len() * 3);
     for decoded in char::decode_utf16(units.iter().copied()) {

@@ -1,4 +1,4 @@
-//! A client's end of a pipe, for the tests of the services.
+//! A client's end of a pipe, for tests of the services.
 
 use proto::bytes::Writer;
 use proto::dtyp::AccessMask;
@@ -12,7 +12,7 @@ use proto::status::Status;
 use super::Service;
 use crate::rig::{Client, status};
 
-/// A pipe that is open, and bound to its service.
+/// An open pipe, usually bound to its service.
 pub(super) struct Bound {
     pub(super) client: Client,
     file_id: FileId,
@@ -26,7 +26,7 @@ impl Bound {
         Bound { client, file_id }
     }
 
-    /// Opens the pipe called `name`, and binds.
+    /// Opens the pipe called `name` and binds to its service.
     pub(super) fn new(client: Client, name: &str) -> Bound {
         let mut bound = Bound::open(client, name);
         assert_eq!(bound.write(&bind(name)), Status::SUCCESS);
@@ -50,7 +50,7 @@ impl Bound {
         ReadResponse::decode(&response).expect("an answer").buffer.to_vec()
     }
 
-    /// Whether a call has no answer yet when it was let run once.
+    /// Returns whether a call is still unanswered after it has been run once.
     pub(super) fn waits_for(&mut self, opnum: u16, stub: &[u8]) -> bool {
         let mut answered = true;
         for bytes in fragments(opnum, stub) {
@@ -67,7 +67,7 @@ impl Bound {
         !answered
     }
 
-    /// The results of a call.
+    /// Executes a call and returns its results.
     pub(super) fn call(&mut self, opnum: u16, stub: &[u8]) -> Vec<u8> {
         for bytes in fragments(opnum, stub) {
             assert_eq!(self.write(&bytes), Status::SUCCESS);
@@ -88,7 +88,7 @@ impl Bound {
     }
 }
 
-/// A call, in as many parts as it takes.
+/// Encodes a call in as many fragments as needed.
 fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
     let count = stub.chunks(4000).count().max(1);
     let part = |index: usize| stub.chunks(4000).nth(index).unwrap_or_default();
@@ -111,7 +111,7 @@ fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
     (0..count).map(request).collect()
 }
 
-/// A PDU with this body.
+/// Returns a PDU with this body.
 pub(super) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = Writer::new(&mut bytes);
@@ -122,7 +122,7 @@ pub(super) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u
     bytes
 }
 
-/// A bind to the service of that pipe.
+/// Returns a bind to the service of that pipe.
 pub(super) fn bind(name: &str) -> Vec<u8> {
     let interface = Service::named(name).expect("a service").interface();
     let contexts = vec![Context { id: 0, interface, transfer_syntaxes: vec![pdu::NDR] }];

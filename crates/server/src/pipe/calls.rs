@@ -1,4 +1,4 @@
-//! The PDUs of a client: binds, and calls that come in fragments ([MS-RPCE] 3.3.1.5, 3.3.3.5).
+//! Processing of a client's PDUs: binds and fragmented calls ([MS-RPCE] 3.3.1.5, 3.3.3.5).
 
 use bytes::BytesMut;
 use proto::bytes::Writer;
@@ -11,21 +11,21 @@ use super::{Pipe, Service, State, lsarpc, samr, srvsvc};
 use crate::conn::Request;
 use crate::error::{Error, Result};
 
-/// A call that comes in fragments.
+/// A call of which only some fragments have arrived.
 pub(super) struct Call {
     id: u32,
     pub(super) stub: Vec<u8>,
 }
 
-/// What has come of a call's arguments.
+/// The state of a call after a fragment.
 enum Came {
     All(Arguments),
     Part,
-    /// A fragment of a call that has not begun, or of another one than the one that has.
+    /// The fragment does not belong to the current call, or there is none.
     OutOfOrder,
 }
 
-/// What a call was made with.
+/// The arguments of a complete call.
 struct Arguments {
     stub: Vec<u8>,
     bound: bool,
@@ -39,7 +39,7 @@ impl Pipe {
             PduType::BIND | PduType::ALTER_CONTEXT => self.associate(&header, &bytes, request),
             PduType::REQUEST => self.request(header, bytes.into(), request).await,
             PduType::AUTH3 => self.security.finish(&header, &bytes, request).await,
-            // The call that they name has been executed by the time they are read (C706 12.6.4.2, 12.6.4.8).
+            // The call that they refer to has already been executed (C706 12.6.4.2, 12.6.4.8).
             PduType::CO_CANCEL | PduType::ORPHANED => Ok(()),
             _ => Err(Error::because(Status::INVALID_PARAMETER, "no PDU that a client sends")),
         }
@@ -108,7 +108,8 @@ impl Pipe {
         self.state.lock().push(Answer::Pdu(out), &self.security);
     }
 
-    /// The arguments of a call whose last fragment has come ([MS-RPCE] 3.3.3.5.2: all fragments have one call_id).
+    /// Returns the arguments of a call if this is its last fragment ([MS-RPCE] 3.3.3.5.2: all fragments have one
+    /// call_id).
     fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Came> {
         let mut state = self.state.lock();
         let mut whole = match state.call.take() {
@@ -128,7 +129,7 @@ impl Pipe {
     }
 
     fn bind(&self, context: &pdu::Context, most: usize, state: &mut State) -> ContextResult {
-        // [MS-RPCE] 3.3.1.5.3: 6cb71c2c-9812-4540-... asks for features; none is agreed to.
+        // [MS-RPCE] 3.3.1.5.3: 6cb71c2c-9812-4540-... negotiates features; none is supported.
         const FEATURES: [u8; 8] = [0x2c, 0x1c, 0xb7, 0x6c, 0x12, 0x98, 0x40, 0x45];
         if context.transfer_syntaxes.iter().any(|syntax| syntax.uuid.0.starts_with(&FEATURES)) {
             return ContextResult::NegotiateAck;
@@ -148,7 +149,7 @@ impl Pipe {
         ContextResult::Accepted
     }
 
-    /// The results of one call, or the status of a fault.
+    /// Executes a call and returns its results, or the status of a fault.
     async fn call(
         &self,
         call: &pdu::Request<'_>,

@@ -1,4 +1,4 @@
-//! Passwords that are guessed through a pipe: answered as slowly as failed logons are, by account and by address.
+//! Password guessing through pipes: responses are delayed as for failed logons, by user account and by address.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use crate::conn::Request;
 use crate::error::Disconnect;
 use crate::guesses::{Failed, Guess, NoRoom};
 
-/// Returns when a wrong password for `name`, sent at `asked`, may be answered. A connection with too many that wait ends.
+/// Waits until a wrong password for `name`, sent at `asked`, may be answered. Ends the connection if too many responses
+/// already wait.
 pub(super) async fn slow_down(name: &str, asked: Duration, request: &Request<'_>) {
     let connection = &**request.connection;
     let guess = Guess { name, from: connection.peer.remote.ip().into(), asked };
@@ -32,7 +33,7 @@ mod tests {
     use crate::guesses::Verdict;
     use crate::rig::{self, Client};
 
-    /// Signs the association that `password` is the user's, and makes a call.
+    /// Sends a bind with a proof for `password`, and makes a call.
     fn bind_with(pipe: &mut Bound, password: &str) {
         let credentials = Credentials { user: "alice".into(), domain: String::new(), nt_hash: nt_hash(password) };
         let initiator = Initiator::new(Some(credentials), "TEST", "");
@@ -50,7 +51,7 @@ mod tests {
         pipe.write(&auth3);
     }
 
-    /// Changes alice's password, where `password` is the old one.
+    /// Changes alice's password, with `password` as the old one.
     fn change_with(pipe: &mut Bound, password: &str) {
         pipe.write(&bed::bind("samr"));
         pipe.read();
@@ -66,7 +67,7 @@ mod tests {
         pipe.call(opnum::SAMR_UNICODE_CHANGE_PASSWORD_USER_2, &out.into_bytes());
     }
 
-    /// Whether a guess has to wait for others.
+    /// Returns whether a guess has to wait for others.
     fn waits(pipe: &Bound, name: &str, from: IpAddr) -> bool {
         let guess = Guess { name, from: from.into(), asked: Duration::ZERO };
         let verdict = pipe.client.connection.server.guesses.failed(guess, Duration::ZERO);

@@ -1,4 +1,5 @@
-//! Context handles: what a client has opened through one pipe (C706 appendix N). They end with the pipe.
+//! Context handles of the objects that a client has opened through one pipe (C706 appendix N). They are closed with the
+//! pipe.
 
 mod places;
 
@@ -8,30 +9,30 @@ use self::places::Places;
 pub(super) use self::places::{List, Place};
 use crate::world::World;
 
-/// How many handles one pipe may have: clients use a few, and close them.
+/// The maximum number of handles of one pipe; clients use a few and close them.
 const MOST: usize = 64;
 
-/// What stands behind a handle.
+/// The object of a handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Object {
     /// The policy of the local security authority ([MS-LSAD] 2.2.2.1).
     Policy,
-    /// The accounts as a whole ([MS-SAMR] 3.1.1.10, "Server").
+    /// The account database ([MS-SAMR] 3.1.1.10, "Server").
     Sam,
-    /// A domain of them.
+    /// A domain of the account database.
     SamDomain(SamDomain),
-    /// A user of the own domain, by RID.
+    /// A user of the server's domain, by RID.
     SamUser(u32),
-    /// A group of the own domain.
+    /// A group of the server's domain.
     SamGroup(u32),
     /// An alias.
     SamAlias(SamDomain, u32),
 }
 
-/// The domains of a server.
+/// The domains of the account database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SamDomain {
-    /// That of its accounts.
+    /// The domain of the server's accounts.
     Own,
     /// BUILTIN.
     Builtin,
@@ -48,7 +49,7 @@ struct Opened {
 pub(super) struct Handles(Vec<Opened>);
 
 impl Handles {
-    /// A handle of `object`; `None` where there are too many.
+    /// Opens a handle of `object`; returns `None` if there are too many.
     pub(super) fn open(&mut self, object: Object, world: &dyn World) -> Option<ContextHandle> {
         if self.0.len() >= MOST {
             return None;
@@ -59,24 +60,24 @@ impl Handles {
         Some(handle)
     }
 
-    /// What `handle` was opened for.
+    /// Returns the object of `handle`.
     pub(super) fn get(&self, handle: &ContextHandle) -> Option<Object> {
         self.0.iter().find(|opened| opened.handle == *handle).map(|opened| opened.object)
     }
 
-    /// The last place before entry `number` of `list` that is known from what was asked for with `handle`.
+    /// Returns the last known position at or before entry `number` of `list`, for queries with `handle`.
     pub(super) fn place(&self, handle: &ContextHandle, list: List, number: u32) -> Option<Place> {
         self.0.iter().find(|opened| opened.handle == *handle).and_then(|opened| opened.places.before(list, number))
     }
 
-    /// Remembers a place.
+    /// Stores a position.
     pub(super) fn put_place(&mut self, handle: &ContextHandle, place: Place) {
         if let Some(opened) = self.0.iter_mut().find(|opened| opened.handle == *handle) {
             opened.places.put(place);
         }
     }
 
-    /// Closes a handle; `false` where there is none such.
+    /// Closes a handle; returns `false` if there is no such handle.
     pub(super) fn close(&mut self, handle: &ContextHandle) -> bool {
         let before = self.0.len();
         self.0.retain(|opened| opened.handle != *handle);

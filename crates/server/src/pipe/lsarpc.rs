@@ -1,6 +1,6 @@
-//! The calls of the local security authority ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names in the Security tab, and what the
-//! server is called. Nothing can be changed through it. Anonymous callers and guests get the names and SIDs that every server
-//! has alike, as in samr.
+//! The local security authority's calls ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names for the Security tab, and the
+//! server's name. All calls are read-only. Anonymous and guest users can look up only the names and SIDs that every
+//! server has, as in samr.
 
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
@@ -18,10 +18,10 @@ use crate::answer::yield_now;
 use crate::conn::Request;
 use crate::principals::{self, Principal, Realm};
 
-/// Look-ups between which other requests get their turn: what is remembered is answered without any wait.
+/// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;
 
-/// The encoded results of call `number`, or the status of a fault.
+/// Returns the encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(
     number: u16,
     stub: &[u8],
@@ -40,7 +40,7 @@ pub(super) async fn call(
         Call::EnumerateAccounts(handle, _) | Call::EnumerateTrustedDomains(handle) if !known(&handle) => {
             failed(3, Status::INVALID_HANDLE)
         }
-        // Those that Windows gives rights of their own.
+        // The accounts to which Windows assigns privileges.
         Call::EnumerateAccounts(_, from) => lsarpc::accounts_response(
             from,
             &[Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS, Sid::BUILTIN_USERS, Sid::BUILTIN_GUESTS],
@@ -58,7 +58,7 @@ pub(super) async fn call(
     })
 }
 
-/// [MS-LSAT] 3.1.4.1. `restrict anonymous` keeps nobody's names from whoever has none.
+/// Opens a policy handle ([MS-LSAT] 3.1.4.1). `restrict anonymous` refuses it to anonymous users.
 fn open(handles: &Mutex<Handles>, request: &Request<'_>) -> Vec<u8> {
     let server = &request.connection.server;
     let anonymous = request.session().ok().and_then(|session| session.user()).is_none_or(|user| user.anonymous);
@@ -80,14 +80,14 @@ fn check(known: bool, level: LookupLevel) -> Result<(), Status> {
     if defined { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }
 
-/// Results with nothing in them: `zeros` counts and pointers, then the status.
+/// Returns empty results: `zeros` counts and null pointers, then the status.
 fn failed(zeros: usize, status: Status) -> Vec<u8> {
     let mut stub = vec![0; zeros * 4];
     stub.extend_from_slice(&ndr::status_response(status));
     stub
 }
 
-/// No domains, an empty list and no number of hits.
+/// Returns no domains, an empty list and a zero count.
 fn no_lookup(status: Status) -> Vec<u8> {
     failed(4, status)
 }
@@ -106,7 +106,7 @@ fn information(known: bool, class: PolicyInformationClass, request: &Request<'_>
     lsarpc::information_response(class, &domains).unwrap_or_else(|| failed(1, Status::INVALID_PARAMETER))
 }
 
-/// [MS-LSAT] 3.1.4.4.
+/// Returns the caller's name ([MS-LSAT] 3.1.4.4).
 fn user_name(with_domain: bool, request: &Request<'_>) -> Vec<u8> {
     let user = request.session().ok().and_then(|session| session.user());
     let (name, domain) = match user.as_ref().filter(|user| !user.anonymous) {
@@ -116,13 +116,13 @@ fn user_name(with_domain: bool, request: &Request<'_>) -> Vec<u8> {
     lsarpc::user_name_response(name, with_domain.then_some(domain))
 }
 
-/// The domains that the answers of one call refer to.
+/// The domains that a call's results refer to.
 #[derive(Default)]
 struct Referenced(Vec<ReferencedDomain>);
 
 impl Referenced {
-    /// The index of the domain of `principal`. The domain of a SID is what its last number is appended to, of a domain
-    /// itself the whole.
+    /// Returns the index of the domain of `principal`; adds it if necessary. The domain SID is the SID without its RID,
+    /// or the whole SID for a domain itself.
     fn note(&mut self, principal: &Principal, server: &str) -> u32 {
         let sid = if principal.kind == SidNameUse::DOMAIN { Some(principal.sid) } else { principal.sid.domain() };
         let name = principal.realm.name(server);
@@ -184,7 +184,7 @@ async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, r
                 name: principal.name,
             },
             None => {
-                // The last number of a SID of the own domain, the text of any other ([MS-LSAT] 3.1.4.9).
+                // The RID of a SID in the server's domain, the text form of any other ([MS-LSAT] 3.1.4.9).
                 let rid = sid.rid().filter(|_| sid.domain() == Some(own));
                 let text = rid.map_or_else(|| sid.to_string(), |rid| format!("{rid:08x}"));
                 let unknown =
@@ -200,7 +200,7 @@ async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, r
     lsarpc::sids_response(&domains.0, &names, generation)
 }
 
-/// Whoever cannot be asked for has no name for now; the log says why.
+/// Treats a name as unknown if the back end is unavailable, and logs the reason.
 fn answered(found: Result<Option<Principal>, Unavailable>) -> Option<Principal> {
     found.unwrap_or_else(|why| {
         tracing::warn!(why = why.0, "a name could not be looked up");

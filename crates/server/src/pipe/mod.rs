@@ -1,7 +1,8 @@
-//! Named pipes of IPC$ ([MS-SMB2] 3.3.5.9, [MS-RPCE]): a fixed list of services, each a function from a request to its
-//! answer.
+//! Named pipes of IPC$ ([MS-SMB2] 3.3.5.9, [MS-RPCE]): a fixed set of services, each of which is a function from a
+//! request to its response.
 //!
-//! Samba's CVE-2017-7494 and CVE-2023-3961: a pipe's name never reaches a file system, a library or a socket here.
+//! Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's name is never passed to a file system, a library or a
+//! socket.
 
 #[cfg(test)]
 mod bed;
@@ -29,10 +30,10 @@ use output::{Answer, Output, Place};
 use room::Held;
 use security::Security;
 
-/// How many PDUs of one WRITE are executed before other requests have their turn.
+/// PDUs of one WRITE that are executed before the task yields.
 const PDUS_AT_A_TIME: usize = 256;
 
-/// The services, by the name of their pipe.
+/// The services, named after their pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Service {
     Srvsvc,
@@ -54,7 +55,7 @@ impl Service {
         }
     }
 
-    /// How many bytes the arguments of one call may have: the longest are lists of SIDs to look up, all others are short.
+    /// Returns the maximum size in bytes of a call's arguments. Only lists of SIDs to look up are long.
     fn max_stub(self) -> usize {
         match self {
             Service::Srvsvc | Service::Samr => 64 * 1024,
@@ -71,7 +72,7 @@ impl Service {
     }
 }
 
-/// One client's end of a pipe.
+/// A client's open of a pipe.
 pub struct Pipe {
     service: Service,
     state: Mutex<State>,
@@ -80,17 +81,17 @@ pub struct Pipe {
 }
 
 struct State {
-    /// A call is being executed; what comes meanwhile waits in `input`.
+    /// A call is being executed; data that arrives meanwhile waits in `input`.
     busy: bool,
-    /// A PDU that has not come whole yet.
+    /// Received data that is not executed yet.
     input: BytesMut,
-    /// The call whose last fragment is still to come.
+    /// The call whose last fragment has not arrived yet.
     call: Option<Call>,
-    /// The contexts that were bound.
+    /// The bound presentation contexts.
     bound: Vec<u16>,
     sizes: Option<FragmentSizes>,
     output: Output,
-    /// Bytes of all of that.
+    /// The charge for the memory of all of the above.
     held: Held,
 }
 
@@ -107,7 +108,7 @@ impl State {
         }
     }
 
-    /// Whether `more` bytes may come, and an answer.
+    /// Checks whether `more` bytes, and a response, fit within the limits.
     fn check_room(&self, more: usize, request: &Request<'_>) -> Result<()> {
         let limits = &request.connection.server.policy().limits;
         if self.input.len() + more > limits.pipe_input
@@ -134,7 +135,7 @@ impl State {
 }
 
 impl Pipe {
-    /// Opens the pipe called `name`; some clients write a backslash before it.
+    /// Opens the pipe called `name`; some clients send a leading backslash.
     pub(crate) fn open(request: &Request<'_>, name: &str) -> Result<Pipe> {
         let service = Service::named(name.strip_prefix('\\').unwrap_or(name))
             .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("no pipe {name:?}")))?;
@@ -142,17 +143,17 @@ impl Pipe {
         Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: Security::default() })
     }
 
-    /// Whether there is a pipe called `name`. An instance of each is always to be had.
+    /// Returns whether there is a pipe called `name`. An instance is always available.
     pub(crate) fn exists(name: &str) -> bool {
         Service::named(name).is_some()
     }
 
-    /// The pipe's name.
+    /// Returns the pipe's name.
     pub fn name(&self) -> &'static str {
         self.service.name()
     }
 
-    /// Takes bytes from the client and executes the calls that are complete, one after another.
+    /// Takes data from the client and executes the complete calls, one after another.
     pub(crate) async fn write(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
         {
             let mut state = self.state.lock();
@@ -184,7 +185,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Nothing more is executed after a PDU that was refused ([MS-RPCE] 3.3.3.5.7): a client that waits for its answer
+    /// Ends the association after a refused PDU ([MS-RPCE] 3.3.3.5.7), because a client that waits for the response
     /// would wait for ever.
     fn fail(&self) {
         let mut state = self.state.lock();
@@ -194,7 +195,7 @@ impl Pipe {
         state.count();
     }
 
-    /// The pipe was closed, or its tree connect or session has ended: READs that wait end.
+    /// Closes the pipe, with its open, tree connect or session; waiting READs end.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.input = BytesMut::new();
@@ -203,8 +204,8 @@ impl Pipe {
         state.count();
     }
 
-    /// Up to `room` bytes for the client; BUFFER_OVERFLOW where the message is longer. Waits for a message where there is
-    /// none, unless the pipe is in non-blocking mode.
+    /// Returns up to `room` bytes for the client, with BUFFER_OVERFLOW if the message is longer. Waits if there is no
+    /// message, unless the pipe is in non-blocking mode.
     pub(crate) async fn read(&self, room: usize, request: &Request<'_>, reply: &mut Reply) -> Result<(Bytes, Status)> {
         let waiting = {
             let mut state = self.state.lock();
@@ -224,7 +225,7 @@ impl Pipe {
         self.state.lock().output.ended()
     }
 
-    /// FSCTL_PIPE_TRANSCEIVE ([MS-FSCC] 2.3.47, 2.3.48).
+    /// Executes FSCTL_PIPE_TRANSCEIVE ([MS-FSCC] 2.3.47, 2.3.48).
     pub(crate) async fn transceive(
         &self,
         bytes: &[u8],
@@ -245,8 +246,8 @@ impl Pipe {
         self.read(room, request, reply).await
     }
 
-    /// FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): the state of the pipe, and the beginning of the first message where `room` has
-    /// place for it.
+    /// Executes FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): returns the state of the pipe and, as far as `room` permits, the
+    /// beginning of the first message.
     pub(crate) fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)> {
         let state = self.state.lock();
         let (messages, bytes) = state.output.available();
@@ -264,18 +265,18 @@ impl Pipe {
         Ok((reply, data))
     }
 
-    /// FilePipeInformation ([MS-FSCC] 2.4.37).
+    /// Returns FilePipeInformation ([MS-FSCC] 2.4.37).
     pub(crate) fn mode(&self) -> FilePipeInformation {
         self.state.lock().output.mode()
     }
 
-    /// Sets it.
+    /// Sets FilePipeInformation.
     pub(crate) fn set_mode(&self, mode: FilePipeInformation) -> Result<()> {
         self.state.lock().output.set_mode(mode)
     }
 
-    /// FilePipeLocalInformation ([MS-FSCC] 2.4.38), where `quota` is what the pipe takes of a client before it is
-    /// executed.
+    /// Returns FilePipeLocalInformation ([MS-FSCC] 2.4.38); `quota` is the number of bytes that the pipe accepts from a
+    /// client before execution.
     pub(crate) fn local_information(&self, quota: usize) -> FilePipeLocalInformation {
         let state = self.state.lock();
         FilePipeLocalInformation {
@@ -293,12 +294,12 @@ impl Pipe {
     }
 }
 
-/// A size or a number for a 32-bit field.
+/// Converts a size or number for a 32-bit field, saturating.
 fn size(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Lets other requests have their turn.
+/// Yields to other tasks once.
 async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|context| {
@@ -311,7 +312,7 @@ async fn pause() {
     .await;
 }
 
-/// A READ that waits, until it is dropped.
+/// A waiting READ, removed from the queue on drop.
 struct Waiting<'a> {
     place: Place,
     pipe: &'a Pipe,
@@ -337,14 +338,14 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The right to execute what has come, until it is dropped.
+/// The exclusive right to execute the pipe's input, released on drop.
 struct Turn<'a> {
     state: &'a Mutex<State>,
     over: bool,
 }
 
 impl Turn<'_> {
-    /// The next PDU that has come whole; the turn ends in the same moment where there is none.
+    /// Returns the next complete PDU. If there is none, the turn ends atomically.
     fn next(&mut self) -> Result<Option<BytesMut>> {
         let mut state = self.state.lock();
         let whole = whole_pdu(&state.input)?;
@@ -362,13 +363,14 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Whether the caller has an account: anonymous callers and guests learn nothing about accounts through pipes.
+/// Returns whether the caller has a user account. Anonymous and guest users get no information about accounts through
+/// pipes.
 fn has_account(request: &Request<'_>) -> bool {
     let user = request.session().ok().and_then(|session| session.user());
     user.is_some_and(|user| !user.anonymous && !user.guest)
 }
 
-/// The length of the first PDU of `input`, if it is there whole.
+/// Returns the length of the first PDU of `input` if it is complete.
 fn whole_pdu(input: &[u8]) -> Result<Option<usize>> {
     if input.len() < pdu::HEADER {
         return Ok(None);

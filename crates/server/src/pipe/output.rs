@@ -1,5 +1,5 @@
-//! What a client has still to read of a message-mode pipe, and the READs that wait for it ([MS-SMB2] 3.3.5.12,
-//! [MS-FSCC] 2.4.37). Each fragment of an answer is one message.
+//! Unread messages of a message-mode pipe, and the READs that wait for them ([MS-SMB2] 3.3.5.12, [MS-FSCC] 2.4.37).
+//! Each fragment of a response is one message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio::sync::Notify;
 use super::security::Security;
 use crate::error::{Error, Result};
 
-/// The answer to one PDU of the client.
+/// The response to one PDU of the client.
 pub(super) enum Answer {
-    /// One message.
+    /// A single message.
     Pdu(Vec<u8>),
-    /// The results of a call: a fragment is written when the one before it was read.
+    /// The results of a call. Each fragment is encoded when the preceding one has been read.
     Results {
         fragments: Fragments,
-        /// They are signed or sealed.
+        /// The fragments are signed or encrypted.
         protected: bool,
     },
 }
 
 impl Answer {
-    /// Bytes of memory.
+    /// Returns the memory in bytes.
     pub(super) fn allocated(&self) -> usize {
         match self {
             Answer::Pdu(pdu) => pdu.capacity(),
@@ -35,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// Messages and bytes that a client has still to read of it.
+    /// Returns the number of unread messages and their bytes.
     fn remaining(&self) -> (usize, usize) {
         match self {
             Answer::Pdu(pdu) => (1, pdu.len()),
@@ -45,18 +45,18 @@ impl Answer {
     }
 }
 
-/// A READ that waits, in the order of arrival.
+/// A waiting READ; they are queued in the order of arrival.
 pub(super) type Place = Arc<Notify>;
 
-/// Messages in their order.
+/// The queue of unread messages.
 pub(super) struct Output {
-    /// What a READ gets: one message or a stream of bytes; whether it waits.
+    /// Whether a READ returns one message or a byte stream, and whether it waits.
     mode: FilePipeInformation,
-    /// The rest of the message that is being read; without bytes where there is no message.
+    /// The rest of the first message; empty if there is no message.
     current: Bytes,
     answers: VecDeque<Answer>,
     waiting: VecDeque<Place>,
-    /// Why no more messages come.
+    /// The status for READs after the last message, once there will be no more.
     end: Option<Status>,
 }
 
@@ -76,7 +76,7 @@ impl Default for Output {
 }
 
 impl Output {
-    /// Adds an answer.
+    /// Adds a response.
     pub(super) fn push(&mut self, answer: Answer, security: &Security) {
         self.answers.push_back(answer);
         if self.current.is_empty() {
@@ -85,39 +85,39 @@ impl Output {
         self.wake();
     }
 
-    /// How many answers were not read to their ends.
+    /// Returns the number of responses that are not completely read.
     pub(super) fn answers(&self) -> usize {
         self.answers.len() + usize::from(!self.current.is_empty())
     }
 
-    /// Bytes of memory.
+    /// Returns the memory in bytes.
     pub(super) fn allocated(&self) -> usize {
         self.current.len() + self.answers.iter().map(Answer::allocated).sum::<usize>()
     }
 
-    /// Messages and bytes that can be read.
+    /// Returns the number of unread messages and their bytes.
     pub(super) fn available(&self) -> (usize, usize) {
         let first = (usize::from(!self.current.is_empty()), self.current.len());
         self.answers.iter().map(Answer::remaining).fold(first, |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
-    /// The rest of the first message; without bytes where there is no message.
+    /// Returns the rest of the first message; empty if there is no message.
     pub(super) fn first(&self) -> &Bytes {
         &self.current
     }
 
-    /// No more messages come: READs end with `status` once they have what there is.
+    /// Ends the queue: READs return `status` after the existing messages.
     pub(super) fn end(&mut self, status: Status) {
         self.end.get_or_insert(status);
         self.wake();
     }
 
-    /// Why no more messages come.
+    /// Returns the status with which the queue has ended, if it has.
     pub(super) fn ended(&self) -> Option<Status> {
         self.end
     }
 
-    /// Drops the messages and ends.
+    /// Discards all messages and ends the queue.
     pub(super) fn close(&mut self, status: Status) {
         self.current = Bytes::new();
         self.answers.clear();
@@ -125,17 +125,17 @@ impl Output {
         self.wake();
     }
 
-    /// The pipe as its client sees it.
+    /// Returns the state of the pipe for the client.
     pub(super) fn state(&self) -> PipeState {
         if self.end.is_some() { PipeState::CLOSING } else { PipeState::CONNECTED }
     }
 
-    /// How the pipe is read.
+    /// Returns the read mode.
     pub(super) fn mode(&self) -> FilePipeInformation {
         self.mode
     }
 
-    /// [MS-FSCC] 2.4.37.
+    /// Sets the read mode ([MS-FSCC] 2.4.37).
     pub(super) fn set_mode(&mut self, mode: FilePipeInformation) -> Result<()> {
         let known = [PipeMode::BYTE_STREAM, PipeMode::MESSAGE].contains(&mode.read_mode)
             && [PipeCompletionMode::QUEUE_OPERATION, PipeCompletionMode::COMPLETE_OPERATION]
@@ -150,7 +150,8 @@ impl Output {
         Ok(())
     }
 
-    /// What a READ of `room` bytes gets, at `place` among those that wait or behind them; `None`: it has to wait.
+    /// Returns the result of a READ of `room` bytes; `place` is its slot in the queue if it has waited. Returns `None`
+    /// if it has to wait.
     pub(super) fn take(
         &mut self,
         room: usize,
@@ -170,25 +171,25 @@ impl Output {
             return Some(Ok((self.take_stream(room, security), Status::SUCCESS)));
         }
         let message = self.take_part(room, security);
-        // What was cut off stays for the next READ.
+        // The rest of the message is kept for the next READ.
         let whole = message.1;
         Some(Ok((message.0, if whole { Status::SUCCESS } else { Status::BUFFER_OVERFLOW })))
     }
 
-    /// Makes a READ wait.
+    /// Adds a waiting READ.
     pub(super) fn wait(&mut self) -> Place {
         let place = Place::default();
         self.waiting.push_back(place.clone());
         place
     }
 
-    /// A READ waits no longer.
+    /// Removes a waiting READ.
     pub(super) fn leave(&mut self, place: &Place) {
         self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, place));
         self.wake();
     }
 
-    /// At most `room` bytes of the first message, and whether it ends with them.
+    /// Returns at most `room` bytes of the first message, and whether they complete it.
     fn take_part(&mut self, room: usize, security: &Security) -> (Bytes, bool) {
         let part = self.current.split_to(self.current.len().min(room));
         let whole = self.current.is_empty();
@@ -206,7 +207,7 @@ impl Output {
         stream.freeze()
     }
 
-    /// The next message becomes the first.
+    /// Makes the next message the first.
     fn advance(&mut self, security: &Security) {
         let (message, finished) = match self.answers.front_mut() {
             Some(Answer::Pdu(pdu)) => (std::mem::take(pdu), true),
@@ -225,7 +226,7 @@ impl Output {
         }
     }
 
-    /// Tells the READs that can go on.
+    /// Wakes the READs that can continue.
     fn wake(&self) {
         if self.end.is_some() {
             self.waiting.iter().for_each(|place| place.notify_one());

@@ -1,27 +1,27 @@
-//! What a pipe holds: calls that have not arrived whole, and answers that the client has not read.
+//! The memory of a pipe: incomplete calls and unread responses.
 
 use std::sync::Arc;
 
 use crate::accounting::{Charge, Payer, Resource};
 
-/// What a pipe may hold however much its user's others do, in bytes: a short call.
+/// Memory in bytes that a pipe may hold even if its user's bound is reached: a short call.
 const SHORT: usize = 4096;
 
-/// What one pipe holds.
+/// The charge for one pipe's memory.
 pub(super) struct Held(Charge);
 
 impl Held {
-    /// Nothing yet.
+    /// Creates an empty charge.
     pub(super) fn nothing(payer: &Arc<Payer>) -> Held {
         Held(Charge::nothing(payer, Resource::PipeData))
     }
 
-    /// Whether the pipe may hold `more` bytes.
+    /// Returns whether the pipe may hold `more` bytes.
     pub(super) fn may_take(&self, more: usize) -> bool {
         self.0.amount() + more <= SHORT || self.0.may_add(more)
     }
 
-    /// It holds `bytes` from now on.
+    /// Records that the pipe holds `bytes`.
     pub(super) fn set(&mut self, bytes: usize) {
         self.0.record(bytes);
     }

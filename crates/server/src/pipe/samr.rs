@@ -1,9 +1,9 @@
-//! The calls of the security accounts manager ([MS-SAMR] 3.1.5): who has an account or a group here, and the change of
-//! one's own password. Nothing else can be changed through it.
+//! The security account manager's calls ([MS-SAMR] 3.1.5): enumeration of users and groups, and changing one's own
+//! password. All other calls are read-only.
 //!
-//! Lists and what is known of accounts are told to whoever is logged on as somebody: pickers of users ask for them, and
-//! Samba and a domain controller tell them too. Anonymous users and guests get to the domains and the policies of
-//! passwords, which they need to change an expired one.
+//! Enumeration and account information are available to users with an account, because user pickers need them; Samba
+//! and domain controllers provide them too. Anonymous and guest users can access domains and password policies, which
+//! they need to change an expired password.
 
 mod change;
 mod lists;
@@ -22,7 +22,7 @@ use super::handles::{Handles, Object, SamDomain};
 use crate::accounts::{AccountPolicy, Unavailable};
 use crate::conn::Request;
 
-/// The encoded results of call `number`, or the status of a fault.
+/// Returns the encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(
     number: u16,
     stub: &[u8],
@@ -50,16 +50,16 @@ pub(super) async fn call(
     })
 }
 
-/// The domain of the groups that every server has.
+/// The domain of the built-in groups.
 const BUILTIN: &str = "Builtin";
 
-/// One call, as those see it who answer it.
+/// The context of one call.
 struct Asked<'a> {
     handles: &'a Mutex<Handles>,
     request: &'a Request<'a>,
 }
 
-/// Why there is no answer but a status.
+/// Maps a back-end failure to a status, and logs the reason.
 impl From<Unavailable> for Status {
     fn from(Unavailable(why): Unavailable) -> Status {
         tracing::warn!(why, "accounts cannot be asked");
@@ -72,7 +72,7 @@ impl Asked<'_> {
         self.handles.lock().get(handle)
     }
 
-    /// The domain that `handle` is open for, where whoever asks may know who is in it.
+    /// Returns the domain of `handle`, if the caller may see its members.
     fn members_of(&self, handle: &ContextHandle) -> Result<SamDomain, Status> {
         match self.get(handle) {
             Some(Object::SamDomain(domain)) => self.check_somebody().map(|()| domain),
@@ -81,12 +81,12 @@ impl Asked<'_> {
         }
     }
 
-    /// Anonymous users and guests are not told who is here.
+    /// Refuses anonymous and guest users.
     fn check_somebody(&self) -> Result<(), Status> {
         if super::has_account(self.request) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
-    /// `restrict anonymous` keeps the domains from whoever has no name.
+    /// Returns whether the caller may connect; `restrict anonymous` refuses anonymous users.
     fn may_connect(&self) -> bool {
         let user = self.request.session().ok().and_then(|session| session.user());
         let anonymous = user.is_none_or(|user| user.anonymous);
@@ -105,7 +105,7 @@ impl Asked<'_> {
         ndr::handle_response(&handle, status)
     }
 
-    /// Calls that lead to the domains ([MS-SAMR] 3.1.5.1, 3.1.5.2.1).
+    /// Executes calls that open the server and domains ([MS-SAMR] 3.1.5.1, 3.1.5.2.1).
     fn connect(&self, call: &Call) -> Vec<u8> {
         let sam = if self.may_connect() { Ok(Object::Sam) } else { Err(Status::ACCESS_DENIED) };
         match call {
@@ -141,7 +141,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The SID of an account or group in `domain`.
+    /// Returns the SID of an account or group in `domain`.
     fn with_rid(&self, domain: SamDomain, rid: u32) -> Sid {
         match domain {
             SamDomain::Own => self.request.connection.server.accounts.domain().with_rid(rid),
@@ -153,7 +153,7 @@ impl Asked<'_> {
         [SamDomain::Own, SamDomain::Builtin].into_iter().find(|domain| self.sid(*domain) == *sid)
     }
 
-    /// What `domain` is called.
+    /// Returns the name of `domain`.
     fn name(&self, domain: SamDomain) -> String {
         match domain {
             SamDomain::Own => self.request.connection.server.policy().netbios_name.clone(),
@@ -171,7 +171,7 @@ impl Asked<'_> {
         u16::try_from(self.request.connection.server.accounts.policy().min_password_length).unwrap_or(u16::MAX)
     }
 
-    /// [MS-SAMR] 3.1.5.5.1.
+    /// Returns domain information ([MS-SAMR] 3.1.5.5.1).
     async fn domain(&self, handle: &ContextHandle, class: DomainInformationClass) -> Vec<u8> {
         let server = &self.request.connection.server;
         let Some(Object::SamDomain(domain)) = self.get(handle) else {
@@ -196,7 +196,7 @@ impl Asked<'_> {
     }
 }
 
-/// The account policies as this protocol tells them.
+/// Converts the account policies to the protocol's format.
 fn told(policy: &AccountPolicy) -> DomainPolicy {
     let never = i64::MIN;
     let interval = |time: Duration| i64::try_from(time.as_nanos() / 100).map_or(never, |ticks| -ticks);

@@ -1,10 +1,10 @@
-//! The authentication of a pipe's association ([MS-RPCE] 3.3.1.5.2): NTLM in three PDUs, and the calls that are signed or
-//! sealed under it.
+//! Authentication of a pipe's association ([MS-RPCE] 3.3.1.5.2): NTLM in three PDUs, and the signing or encryption of
+//! the calls.
 //!
-//! Some programs want it although the session below has authenticated them, and SMB's own signatures and seals protect the
-//! pipe: Samba's `smbpasswd` seals what it sends. It must be the session's own user who authenticates here. Whoever is
-//! logged on as nobody could guess passwords with it, so nobody can be anybody here; and whoever came by without a password
-//! guesses his own as slowly as at a logon.
+//! Some programs require it although the session is already authenticated and SMB signs and encrypts the pipe's data:
+//! Samba's `smbpasswd` encrypts what it sends. The user must be that of the session. Anonymous sessions cannot
+//! authenticate here, because they could otherwise guess passwords. A session that was established without a password
+//! could guess its user's password, so failures are delayed as at a logon.
 
 use std::sync::Arc;
 
@@ -22,33 +22,33 @@ use crate::session::User;
 
 use super::guessed::slow_down;
 
-/// Bytes of an NTLM NEGOTIATE, which is kept until the third PDU.
+/// Maximum bytes of an NTLM NEGOTIATE, which is stored until the third PDU.
 const LONGEST_NEGOTIATE: usize = 1024;
 
-/// How far it has come.
+/// The state of the authentication.
 #[derive(Default)]
 pub(super) struct Security(Mutex<State>);
 
 #[derive(Default)]
 enum State {
-    /// The session below is all there is.
+    /// The association relies on the session's authentication.
     #[default]
     None,
     /// The challenge was sent.
     Challenged(Box<(Acceptor, Trailer)>),
     Protected(Box<(Sealing, Trailer)>),
-    /// The third PDU, which has no answer, proved nothing: calls are refused.
+    /// The third PDU, which has no response, had a wrong proof: calls are refused.
     Failed,
 }
 
-/// An authentication by anything but NTLM that signs or seals.
+/// An authentication other than NTLM with signing or encryption.
 pub(super) struct UnknownProvider;
 
-/// A call without a right signature.
+/// A call without a valid signature.
 pub(super) struct Unprotected;
 
 impl Security {
-    /// The bind `pdu`, and `answer` to it, which gets the challenge where there is a NEGOTIATE.
+    /// Processes the bind `pdu` and adds the challenge to its response `answer` if the bind contains a NEGOTIATE.
     pub(super) fn begin(
         &self,
         header: &Header,
@@ -80,7 +80,7 @@ impl Security {
         Ok(Ok(()))
     }
 
-    /// The third PDU, with the proof.
+    /// Verifies the proof in the third PDU.
     pub(super) async fn finish(&self, header: &Header, pdu: &[u8], request: &Request<'_>) -> Executed<()> {
         let State::Challenged(challenged) = std::mem::replace(&mut *self.0.lock(), State::Failed) else {
             return Err(Error::because(Status::INVALID_PARAMETER, "a proof that nobody asked for"));
@@ -91,13 +91,13 @@ impl Security {
         let arrived = request.connection.server.world.uptime();
         match prove(&acceptor, Trailer::value(pdu, at), &user, request).await {
             Ok(sealing) => *self.0.lock() = State::Protected(Box::new((sealing, trailer))),
-            // Whatever comes behind it through this pipe waits as well.
+            // Further PDUs on this pipe wait as well.
             Err(Wrong) => slow_down(&user.name, arrived, request).await,
         }
         Ok(())
     }
 
-    /// Checks and opens a request.
+    /// Verifies and decrypts a request.
     pub(super) fn open(&self, header: &Header, pdu: &mut Vec<u8>) -> Executed<Result<(), Unprotected>> {
         let found = Trailer::decode(header, pdu)?;
         Ok(match (&mut *self.0.lock(), found) {
@@ -109,12 +109,12 @@ impl Security {
         })
     }
 
-    /// How much smaller fragments must be; `None` where responses are not protected.
+    /// Returns the bytes that protection adds to a fragment; `None` if responses are not protected.
     pub(super) fn overhead(&self) -> Option<u16> {
         matches!(*self.0.lock(), State::Protected(..)).then_some(proto::rpc::auth::OVERHEAD)
     }
 
-    /// Protects a fragment of a response. To be called in the order in which the client reads them.
+    /// Protects a fragment of a response. Fragments must be protected in the order in which the client reads them.
     pub(super) fn protect(&self, fragment: &mut Vec<u8>) {
         if let State::Protected(protected) = &mut *self.0.lock() {
             let (sealing, trailer) = &mut **protected;
@@ -123,10 +123,10 @@ impl Security {
     }
 }
 
-/// A proof that is none.
+/// An invalid proof.
 struct Wrong;
 
-/// The keys, where the proof is the session's own user's.
+/// Returns the keys if the proof is valid for the session's own user.
 async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Request<'_>) -> Result<Sealing, Wrong> {
     let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous).ok_or(Wrong)?;
     let server = &request.connection.server;

@@ -1,4 +1,4 @@
-//! The server service's calls ([MS-SRVS] 3.1.4): what shares there are, by the configuration in force.
+//! The server service's calls ([MS-SRVS] 3.1.4): lists the shares of the current configuration.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::command::tree_connect;
 use crate::conn::Request;
 use crate::policy::{self, Policy};
 
-/// The encoded results of call `number`, or the status of a fault.
+/// Returns the encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {
     let policy = request.connection.server.policy();
     match number {
@@ -49,7 +49,7 @@ pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Res
     }
 }
 
-/// The share of the caller's own home, which other callers are not shown, and `homes` itself where it is browseable.
+/// Returns the share of the caller's own home, which only they see, and `homes` itself if it is browseable.
 async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
     let Some(homes) = &policy.homes else { return Vec::new() };
     let shown = |section: &&policy::Share| section.browseable && section.available;
@@ -62,7 +62,7 @@ async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
     shares
 }
 
-/// The home that `name` means to the caller.
+/// Returns the home share called `name` for the caller.
 async fn home(policy: &Policy, name: &str, request: &Request<'_>) -> Option<Share> {
     let user = request.session().ok()?.user()?;
     let share = tree_connect::home(policy, name, &user).await.ok()?.filter(|share| share.available)?;
@@ -75,7 +75,7 @@ fn describe(share: &policy::Share) -> Share {
         name: share.name.clone(),
         kind: STYPE_DISKTREE | hidden,
         comment: share.comment.clone(),
-        // The directory's place on the server is nobody's business; clients want a path of Windows's form.
+        // The actual path on the server is not disclosed; clients require a path in Windows format.
         path: format!("C:\\{}", share.name),
         max_uses: if share.max_connections == 0 { u32::MAX } else { share.max_connections },
         current_uses: 0,

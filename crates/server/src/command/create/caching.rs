@@ -1,5 +1,5 @@
-//! What a CREATE asks to cache, and what it gets: an oplock or a lease ([MS-SMB2] 3.3.5.9 "Oplock Acquisition",
-//! 3.3.5.9.8, 3.3.5.9.11). Which of it can be had beside others is in `files::oplock`.
+//! Oplocks and leases requested by and granted to a CREATE ([MS-SMB2] 3.3.5.9 "Oplock Acquisition", 3.3.5.9.8,
+//! 3.3.5.9.11). Conflicts with other opens are handled in `files::oplock`.
 
 use proto::smb2::create_context::{CreateContext, Lease, LeaseFlags, LeaseV1, LeaseV2};
 use proto::smb2::negotiate::{Capabilities, Dialect};
@@ -14,7 +14,7 @@ use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
 
-/// What the client wants to cache.
+/// The requested oplock or lease.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     Oplock(OplockLevel),
@@ -23,22 +23,22 @@ pub(super) enum Asked {
         state: LeaseState,
         epoch: Option<u16>,
     },
-    /// A lease whose key is another file's, which is no fault of the client: it gets none.
+    /// A lease whose key belongs to another file, through no fault of the client. None is granted.
     Nothing {
         lease: OpenLease,
         epoch: Option<u16>,
     },
 }
 
-/// What it may.
+/// The granted oplock or lease.
 pub(super) struct Granted {
     pub(super) level: OplockLevel,
-    /// The lease of the response.
+    /// The lease context of the response.
     pub(super) context: Option<CreateContext<'static>>,
 }
 
 impl Asked {
-    /// What of a request's oplock level and lease context counts on this connection and share.
+    /// Determines which part of a request's oplock level and lease context is valid on this connection and share.
     pub(super) fn new(request: &Request<'_>, disk: &Disk, level: OplockLevel, lease: Option<Lease>) -> Asked {
         let Some(negotiated) = request.connection.negotiated() else { return Asked::Oplock(OplockLevel::NONE) };
         if level != OplockLevel::LEASE {
@@ -68,8 +68,8 @@ impl Asked {
         }
     }
 
-    /// What of it counts for `path`. A lease of its name's sake in another directory that the share has stood for ends, and
-    /// nothing more is granted under its key.
+    /// Applies the request to `path`. If the lease key belongs to a file with the same name in another directory that
+    /// the share's variable path has led to, that lease is broken, and nothing is granted under its key.
     pub(super) fn of_file(self, request: &Request<'_>, disk: &Disk, path: &RelPath) -> Asked {
         let server = &request.connection.server;
         let Asked::Lease { lease, epoch, .. } = self else { return self };
@@ -78,7 +78,7 @@ impl Asked {
         Asked::Nothing { lease, epoch }
     }
 
-    /// The lease that the open is made under.
+    /// Returns the lease of the open.
     pub(super) fn lease(&self) -> Option<OpenLease> {
         match self {
             Asked::Oplock(_) | Asked::Nothing { .. } => None,
@@ -87,7 +87,7 @@ impl Asked {
     }
 }
 
-/// Grants what goes to a new open; the response that says so must be the request's.
+/// Grants an oplock or lease to a new open; it must be sent in the response to the request.
 pub(super) async fn grant(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -107,7 +107,7 @@ pub(super) async fn grant(
     let files = &request.connection.server.files;
     let shared = disk.share.level2_oplocks && !disk.share.kernel_oplocks;
     match asked {
-        // [MS-FSA] 2.1.5.18: a directory has no oplocks of the old kind.
+        // [MS-FSA] 2.1.5.18: directories have leases only, not oplocks.
         Asked::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
         Asked::Oplock(level) if disk.share.fake_oplocks => Granted { level, context: None },
         Asked::Oplock(level) => {
@@ -140,7 +140,7 @@ pub(super) async fn grant(
     }
 }
 
-/// 3.3.5.9.8: leases of directories are of version 2.
+/// Returns whether a lease may be granted; directories need a lease of version 2 (3.3.5.9.8).
 fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &Asked) -> bool {
     let offers = |it: &crate::conn::Negotiated| it.server_capabilities.contains(Capabilities::DIRECTORY_LEASING);
     match file.kind {
@@ -153,7 +153,8 @@ fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &Asked) -> bool {
     }
 }
 
-/// The lease as a response shows it (2.2.14.2.10, 2.2.14.2.11), in its own version, whichever the request has.
+/// Returns the lease context of the response (2.2.14.2.10, 2.2.14.2.11), in the lease's version, whichever the request
+/// has.
 pub(super) fn context(lease: &OpenLease, granted: &LeaseGranted) -> CreateContext<'static> {
     let mut flags = if granted.breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::NONE };
     let Some(epoch) = granted.epoch else {

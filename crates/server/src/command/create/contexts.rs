@@ -10,22 +10,22 @@ use crate::error::Result;
 use crate::information::ea;
 use crate::vfs::Metadata;
 
-/// What the request's contexts ask for.
+/// The decoded contexts of a request.
 #[derive(Default)]
 pub(super) struct Contexts {
-    /// `AlSi`: bytes to set aside for a new file.
+    /// `AlSi`: bytes to reserve for a new file.
     pub(super) allocation_size: Option<u64>,
-    /// `MxAc`: the answer shall say what the user may do.
+    /// `MxAc`: the response must contain the user's maximal access.
     pub(super) query_maximal_access: bool,
-    /// `TWrp`: the moment of a snapshot, FILETIME.
+    /// `TWrp`: the time of a snapshot, FILETIME.
     pub(super) timewarp: Option<u64>,
-    /// `SecD`: the descriptor of a new file.
+    /// `SecD`: the security descriptor of a new file.
     pub(super) security_descriptor: Option<SecurityDescriptor>,
-    /// `ExtA`: what a new file has from the start, and one that is overwritten from then on.
+    /// `ExtA`: the extended attributes of a new or overwritten file.
     pub(super) extended_attributes: Option<ea::Changes>,
-    /// `RqLs`: the lease that the open is to be made under.
+    /// `RqLs`: the requested lease.
     pub(super) lease: Option<Lease>,
-    /// `QFid`: the answer shall carry the file's id.
+    /// `QFid`: the response must contain the file's id.
     query_on_disk_id: bool,
     /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
     pub(super) durable: durable::Asked,
@@ -65,7 +65,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// The key of the lease that is asked for.
+    /// Returns the key of the requested lease.
     pub(super) fn lease_key(&self) -> Option<[u8; 16]> {
         self.lease.map(|lease| match lease {
             Lease::V1(lease) => lease.lease_key,
@@ -73,7 +73,7 @@ impl Contexts {
         })
     }
 
-    /// The contexts of the response, encoded.
+    /// Returns the contexts of the response, encoded.
     pub(super) fn answer(
         &self,
         metadata: &Metadata,

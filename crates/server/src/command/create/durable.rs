@@ -1,4 +1,5 @@
-//! Durable and persistent handles: asked for, and granted ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.10). Claimed back, in `reconnect`.
+//! Requests and grants of durable and persistent handles ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.10). Reconnection is in
+//! `reconnect`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::Kind;
 
-/// What a request's contexts say of durable handles.
+/// A request's contexts for durable handles.
 #[derive(Default)]
 pub(super) struct Asked {
     requests: bool,
@@ -31,7 +32,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads a context, if it is about durable handles.
+    /// Decodes a context if it is for durable handles.
     pub(super) fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
         match &*context.name {
             name::DURABLE_HANDLE_REQUEST => {
@@ -52,7 +53,7 @@ impl Asked {
         Ok(())
     }
 
-    /// 3.3.5.9.6, .7, .10, .12: a context of the second version suffers no other.
+    /// Checks the combination of contexts (3.3.5.9.6, .7, .10, .12): one of version 2 excludes all others.
     pub(super) fn check(&self) -> Result<()> {
         let first = usize::from(self.requests) + usize::from(self.reconnects.is_some());
         let second = usize::from(self.requests_v2.is_some()) + usize::from(self.reconnects_v2.is_some());
@@ -62,23 +63,23 @@ impl Asked {
         Ok(())
     }
 
-    /// Whether the client wants a handle back that it had before.
+    /// Returns whether the client requests reconnection to a handle.
     pub(super) fn reconnects(&self) -> bool {
         self.reconnects.is_some() || self.reconnects_v2.is_some()
     }
 
-    /// What tells the request from others; `None` where its client chose nothing.
+    /// Returns the CreateGuid that identifies the request; `None` if the client did not choose one.
     pub(super) fn create_guid(&self) -> Option<Guid> {
         self.requests_v2.map(|asked| Guid(asked.create_guid)).filter(|guid| *guid != Guid::default())
     }
 
-    /// Whether a persistent open is asked for, and may be.
+    /// Returns whether a persistent open is requested and available.
     pub(super) fn wants_persistent(&self, request: &Request<'_>, disk: &Disk) -> bool {
         let asks = |asked: DurableHandleRequestV2| asked.flags.contains(DurableHandleFlags::PERSISTENT);
         self.requests_v2.is_some_and(asks) && is_continuous(request, disk)
     }
 
-    /// Makes a new open durable or persistent, where that was asked for and can be; the context that says so.
+    /// Makes a new open durable or persistent if requested and possible; returns the response context.
     pub(super) async fn grant(
         &self,
         request: &Request<'_>,
@@ -96,7 +97,7 @@ impl Asked {
             None => (DURABLE_TIME, None),
         };
         let terms = Terms { reason: Reason::Durable, timeout, owner, create_guid, persistent: None };
-        // Streams have no number by which they could be known after a restart.
+        // Streams have no file id that would identify them after a restart.
         if file.file.stream == 0 && self.wants_persistent(request, disk) {
             let persistent = Persistent {
                 desired_access: create.desired_access,
@@ -121,7 +122,7 @@ impl Asked {
     }
 }
 
-/// Makes an open persistent: `false` where its record cannot be written.
+/// Makes an open persistent; returns `false` if its record cannot be written.
 async fn persist(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, terms: Terms) -> bool {
     let server = &request.connection.server;
     file.durability.set(Terms { reason: Reason::Persistent, ..terms });
@@ -134,7 +135,8 @@ async fn persist(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, terms
     saved
 }
 
-/// The CREATE is executed; where its open has to do with data, it can be repeated from now on (`Open.IsReplayEligible`).
+/// Records a completed CREATE. If its open has access to data, the CREATE can be replayed from now on
+/// (`Open.IsReplayEligible`).
 pub(super) fn remember(request: &Request<'_>, claim: Option<Claim>, open: &Arc<Open>, action: CreateAction) {
     const DATA: u32 = AccessMask::FILE_READ_DATA.0
         | AccessMask::FILE_EXECUTE.0
@@ -147,7 +149,7 @@ pub(super) fn remember(request: &Request<'_>, claim: Option<Claim>, open: &Arc<O
     }
 }
 
-/// 3.3.5.9.10: milliseconds that a client asks for, and what it gets.
+/// Returns the timeout for the milliseconds that a client requests (3.3.5.9.10).
 fn timeout_v2(asked: u32) -> Duration {
     match asked {
         0 => DURABLE_TIME_V2,

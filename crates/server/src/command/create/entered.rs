@@ -1,4 +1,4 @@
-//! An open that stands in the table of open files while its CREATE still waits for the disk.
+//! An open that is in the table of open files while its CREATE still waits for the file system.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::server::Server;
 use crate::tree::Tree;
 use crate::vfs::FileId;
 
-/// Takes the open out of the table again if the CREATE fails, or is dropped because its connection is gone.
+/// Removes the open from the table if the CREATE fails, or is dropped because its connection has ended.
 pub(super) struct Entered {
     server: Arc<Server>,
     tree: Arc<Tree>,
     name: Arc<OpenName>,
-    /// The file, and the stream of it that is opened where that is not the unnamed one.
+    /// The file, and its stream if an alternate one is opened.
     files: Vec<(FileId, What)>,
     open: u64,
     stays: bool,
 }
 
 impl Entered {
-    /// The open `open` of `file`, which is `what` by the name `name`, was just entered.
+    /// Records that `open` of `file` was entered under `name`.
     pub(super) fn new(
         request: &Request<'_>,
         file: FileId,
@@ -34,18 +34,18 @@ impl Entered {
         Ok(Entered { server, tree, name: name.clone(), files: vec![(file, what)], open, stays: false })
     }
 
-    /// The number that it stands in the table by.
+    /// Returns the open's id in the table.
     pub(super) fn open(&self) -> u64 {
         self.open
     }
 
-    /// Both are one from now on: an open of a stream, which stands for its file, too.
+    /// Merges two entries, for the open of a stream and that of its file.
     pub(super) fn join(mut self, mut other: Entered) -> Self {
         self.files.append(&mut other.files);
         self
     }
 
-    /// The CREATE has succeeded.
+    /// Keeps the entry, because the CREATE has succeeded.
     pub(super) fn stay(mut self) {
         self.stays = true;
     }
@@ -54,7 +54,7 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         for (file, what) in self.files.drain(..).filter(|_| !self.stays) {
-            // Somebody wanted the file deleted meanwhile and closed it. It keeps others out until it is.
+            // Another client set delete pending meanwhile and closed the file. Opens are refused until it is deleted.
             if self.server.files.close(file, self.open, false) == Closed::Delete {
                 let (tree, name) = (self.tree.clone(), self.name.clone());
                 self.server.abandoned.lock().push(Abandoned { tree, name, file, what });

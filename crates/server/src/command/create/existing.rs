@@ -1,4 +1,4 @@
-//! Opening a file that is there ([MS-FSA] 2.1.5.1.2).
+//! Opens an existing file ([MS-FSA] 2.1.5.1.2).
 
 use std::sync::Arc;
 
@@ -28,21 +28,22 @@ use crate::security::access;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, FileId, Kind, Metadata, Node, RelPath, SetMetadata};
 
-/// What a look-up found.
+/// The result of a look-up.
 pub(super) struct Found {
     pub(super) path: RelPath,
     pub(super) node: Arc<dyn Node>,
     pub(super) metadata: Metadata,
-    /// [`crate::files::Table::removals`] from before the look-up.
+    /// [`crate::files::Table::removals`] as of before the look-up.
     pub(super) removals: Removals,
 }
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
-/// Rights that a file with READONLY does not give ([MS-FSA] 2.1.5.1.2.1).
+/// Rights that are refused for a READONLY file ([MS-FSA] 2.1.5.1.2.1).
 const REFUSED_BY_READONLY: u32 = WRITING;
 
-/// Opens it; `None` when a name was removed or an oplock broken meanwhile and it must be looked up again.
+/// Opens the file; returns `None` if a name was removed or an oplock broken meanwhile, and the name must be looked up
+/// again.
 pub(super) async fn open(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -69,7 +70,7 @@ pub(super) async fn open(
     let files = &request.connection.server.files;
     let open_id = request.connection.server.next_open_id();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
-    // Overwriting writes, whatever access was asked for: others must share that.
+    // Overwriting needs write sharing by other opens, whatever access is requested.
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
     let opening =
@@ -95,7 +96,7 @@ pub(super) async fn open(
     }
     let opened = open_data(request, disk, parameters, contexts, &found, granted).await;
     if parameters.overwrites() {
-        // Who was let cache the file meanwhile may have read what is gone now.
+        // A client granted a lease meanwhile may have read the old content.
         let now = request.connection.server.world.uptime();
         files.content_changes(found.metadata.id, parameters.lease_id(), now);
     }
@@ -117,7 +118,7 @@ pub(super) async fn open(
     }))
 }
 
-/// 3.3.5.9: nobody opens a file of which the client of a persistent open is awaited.
+/// Refuses to open a file that has a persistent open waiting for its client (3.3.5.9).
 fn check_awaited(request: &Request<'_>, file: FileId) -> Result<()> {
     let server = &request.connection.server;
     if request.connection.dialect().0 >= Dialect::SMB_3_0.0 && server.durable.is_awaited(file) {
@@ -126,7 +127,8 @@ fn check_awaited(request: &Request<'_>, file: FileId) -> Result<()> {
     Ok(())
 }
 
-/// `leads_to_directory`: what a link of Linux leads to, where the server follows it.
+/// Checks the kind of file. `leads_to_directory`: whether a symbolic link's target is a directory, if the server
+/// follows it.
 fn check_kind(
     name: &Name,
     parameters: &Parameters,
@@ -158,7 +160,7 @@ fn check_kind(
     let data = parameters.desired_access.0 & (READING | WRITING) != 0 || parameters.overwrites();
     let refused = match metadata.kind {
         Kind::Special => data,
-        // There is nothing to read in a link, and nothing of it can be overwritten.
+        // A symbolic link has no data to read or overwrite.
         Kind::Symlink => parameters.overwrites(),
         Kind::File | Kind::Directory => false,
     };
@@ -168,7 +170,7 @@ fn check_kind(
     Ok(())
 }
 
-/// What the file's own attributes forbid.
+/// Checks the restrictions by the file's own attributes.
 fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<()> {
     let present = attributes::file_attributes(disk, found.path.name(), &found.metadata).0;
     let readonly = present & FileAttributes::READONLY.0 != 0 && found.metadata.kind != Kind::Directory;
@@ -182,8 +184,8 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
     if deletes && found.path.is_root() {
         return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
     }
-    // [MS-FSA] 2.1.5.1.2: overwriting must not silently uncover a hidden or system file.
-    // A name that the configuration hides stays hidden.
+    // [MS-FSA] 2.1.5.1.2: overwriting must not silently make a hidden or system file visible. A name hidden by the
+    // configuration stays hidden.
     let stored = attributes::file_attributes(disk, None, &found.metadata).0;
     let lost = stored & (FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0) & !parameters.attributes;
     if parameters.overwrites() && lost != 0 {
@@ -192,14 +194,14 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
     Ok(())
 }
 
-/// Decides the access that the open gets.
+/// Determines the access granted to the open.
 pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<AccessMask> {
     let Found { path, node, metadata, .. } = found;
     let wanted = parameters.desired_access;
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let needed = AccessMask((wanted.0 | overwriting) & !AccessMask::ACCESS_SYSTEM_SECURITY.0);
     if parameters.maximum_allowed {
-        // Whoever may not have the right to the SACL was refused before.
+        // A user without the right to the SACL was refused before.
         let sacl = wanted & AccessMask::ACCESS_SYSTEM_SECURITY;
         let all = access::maximal(disk, path, node, metadata).await?;
         let mut all = access::at_once(disk, node, metadata, all, needed).await? | sacl;
@@ -222,14 +224,14 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -
     Ok(wanted)
 }
 
-/// The access to data that an open with these rights needs.
+/// Returns the data access that an open with these rights needs.
 fn wanted(disk: &Disk, parameters: &Parameters, granted: AccessMask) -> Access {
     let writes = disk.snapshot.is_none() && granted.0 & WRITING != 0;
     Access { read: granted.0 & READING != 0, write: writes || parameters.overwrites() }
 }
 
-/// Gets the descriptor for data, and throws the old content away where the disposition says so. `None` where a local
-/// program has a lease on the file, and must give it up first.
+/// Opens the file descriptor for data, and truncates the file if the disposition requires it. Returns `None` if a local
+/// program has a lease on the file and must release it first.
 async fn open_data(
     request: &Request<'_>,
     disk: &Disk,
@@ -266,8 +268,8 @@ async fn open_data(
     Ok(Some((node, metadata, if superseded { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN })))
 }
 
-/// Opens the file for data. A stored descriptor may let somebody run a file whose bytes the kernel does not let him
-/// read: then he has it open and cannot read it.
+/// Opens the file for data. A stored descriptor may grant execution of a file that the kernel does not let the user
+/// read. The open then succeeds but cannot read.
 async fn open_as_granted(
     found: &Found,
     who: &Arc<crate::vfs::Identity>,
@@ -283,7 +285,8 @@ async fn open_as_granted(
     }
 }
 
-/// The answer to `MxAc`: all rights of the user on the open file, or the status of not knowing.
+/// Returns the answer to `MxAc`: the user's maximal access to the open file, or the status of a failure to determine
+/// it.
 pub(super) async fn maximal_access(disk: &Disk, opened: &Opened) -> std::result::Result<AccessMask, Status> {
     let path = opened.name.path.lock().clone();
     access::maximal(disk, &path, &opened.node, &opened.metadata).await.map_err(|error| error.status)

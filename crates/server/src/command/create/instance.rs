@@ -1,4 +1,4 @@
-//! The application instance that a CREATE is made for ([MS-SMB2] 3.3.5.9.13).
+//! Application instances of CREATE requests ([MS-SMB2] 3.3.5.9.13).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::security::access;
 use crate::server::Server;
 use crate::tree::Disk;
 
-/// What a request's contexts say of an application instance.
+/// A request's contexts for application instances.
 #[derive(Default)]
 pub(super) struct Asked {
     id: Option<AppInstanceId>,
@@ -25,7 +25,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads a context, if it is about an instance.
+    /// Decodes a context if it is for application instances.
     pub(super) fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
         match &*context.name {
             name::APP_INSTANCE_ID => self.id = Some(AppInstanceId::decode(&context.data)?),
@@ -35,14 +35,14 @@ impl Asked {
         Ok(())
     }
 
-    /// The instance; `None` where the request names none, or its dialect knows none. Versions are for 3.1.1.
+    /// Returns the instance; `None` if the request has none or the dialect does not support them. Versions need 3.1.1.
     fn instance(&self, request: &Request<'_>) -> Option<Instance> {
         let negotiated = request.connection.negotiated().filter(|it| it.dialect.0 >= Dialect::SMB_3_0.0)?;
         let version = self.version.filter(|_| negotiated.dialect == Dialect::SMB_3_1_1);
         Some(Instance { id: self.id?.app_instance_id, version, client: negotiated.client_guid })
     }
 
-    /// Closes what the instance has open of this file by way of other clients, unless that is of a later version.
+    /// Closes the instance's opens of this file that belong to other clients, unless their version is not lower.
     pub(super) async fn take_over(&self, request: &Request<'_>, disk: &Disk, name: &Name) -> Result<()> {
         let Some(instance) = self.instance(request) else { return Ok(()) };
         let server = &request.connection.server;
@@ -63,7 +63,7 @@ impl Asked {
         Ok(())
     }
 
-    /// The open belongs to the instance from now on.
+    /// Records that the open belongs to the instance.
     pub(super) fn remember(&self, request: &Request<'_>, open: &Arc<Open>) {
         if let (Some(instance), Some(file)) = (self.instance(request), open.file()) {
             file.durability.belongs_to(instance);
@@ -72,7 +72,7 @@ impl Asked {
     }
 }
 
-/// Whether what is open stays: it is of no earlier version than what comes.
+/// Returns whether the existing open stays, because its version is not lower than that of the new one.
 fn is_later(open: Option<AppInstanceVersion>, comes: Option<AppInstanceVersion>) -> bool {
     match (open, comes) {
         (None, _) => false,
@@ -90,7 +90,7 @@ fn is_of(open: &Open, disk: &Disk, name: &Name) -> bool {
     same_share && file.name.volume == disk.volume && same(file.name.path.lock().as_bytes(), name.path.as_bytes())
 }
 
-/// Whether the user may read the file: then its opens are his to end.
+/// Returns whether the user may read the file; this is required to close its opens.
 async fn may_read(disk: &Disk, open: &Open) -> Result<bool> {
     let Some(file) = open.file() else { return Ok(false) };
     let path = file.name.path.lock().clone();
@@ -99,7 +99,7 @@ async fn may_read(disk: &Disk, open: &Open) -> Result<bool> {
     Ok(all.contains(AccessMask::FILE_READ_DATA))
 }
 
-/// Closes an open of whatever session, or of none ([MS-SMB2] 3.3.4.17). Somebody else may just have closed it.
+/// Closes an open of any session or a detached one ([MS-SMB2] 3.3.4.17), unless it was closed meanwhile.
 async fn close(server: &Server, open: &Arc<Open>) {
     let session = server.session(open.session_id);
     let taken = session.and_then(|session| session.remove_open(open.volatile_id));

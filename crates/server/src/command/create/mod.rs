@@ -1,8 +1,8 @@
 //! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
 //!
-//! `parameters` refuses what no file system is needed for, `existing` opens what is there, `new` makes what is not,
-//! `stream` does both for alternate streams, `contexts` reads and answers create contexts, `caching` grants oplocks and
-//! leases, `durable` grants durable handles and gives them back.
+//! `parameters` checks what does not need the file system. `existing` opens existing files and `new` creates files.
+//! `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching` grants oplocks
+//! and leases, `durable` grants durable handles, and `reconnect` returns them to clients.
 
 mod caching;
 mod contexts;
@@ -52,7 +52,7 @@ use crate::streams::layout::is_store;
 use crate::tree::{Disk, Tree};
 use crate::vfs::{Case, Errno, Links, Lookup, Metadata, Node, RelPath};
 
-/// How often a look-up is repeated when somebody creates, renames or removes the name at the same moment.
+/// How often a look-up is repeated if the name is created, renamed or removed concurrently.
 const ATTEMPTS: usize = 16;
 
 pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -77,7 +77,8 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
             return reconnect::repeat(request, reply, disk, &asked, &contexts, id).await;
         }
     };
-    // Who can repeat it does so when it hears nothing: then it had better lead somewhere.
+    // A client that can replay the request does so if it gets no response, so the request continues without its
+    // channel.
     reply.survives = claim.is_some();
     let mut name = name::parse(asked.name);
     let snapshot = match &mut name {
@@ -132,7 +133,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     respond(reply, disk, &open.0, &metadata, action, granted.level, answer)
 }
 
-/// The response, whether the open is new or claimed back.
+/// Composes the response, for a new or a reclaimed open.
 fn respond(
     reply: &mut Reply,
     disk: &Disk,
@@ -163,7 +164,7 @@ fn respond(
     Ok(Status::SUCCESS)
 }
 
-/// A file that was opened or made and stands in the table of open files, but is not yet an open of the session.
+/// A file that was opened or created and is in the table of open files, but is not yet an open of the session.
 struct Opened {
     entered: Entered,
     node: Arc<dyn Node>,
@@ -176,7 +177,7 @@ struct Opened {
     leads_to_directory: bool,
 }
 
-/// [MS-FSA] 2.1.5.1, phase 7: which streams go with which options.
+/// Checks options for streams ([MS-FSA] 2.1.5.1, phase 7).
 fn check_stream(disk: &Disk, name: &name::Name, parameters: &Parameters) -> Result<()> {
     match &name.stream {
         Stream::Unnamed => Ok(()),
@@ -194,7 +195,7 @@ fn check_stream(disk: &Disk, name: &name::Name, parameters: &Parameters) -> Resu
     }
 }
 
-/// `veto files`: what matches does not exist for clients, and cannot be made by them.
+/// Checks `veto files`: matching files do not exist for clients and cannot be created by them.
 fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()> {
     if is_store(path) {
         let status = if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND };
@@ -217,7 +218,7 @@ fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()
     }
 }
 
-/// Opens or makes the file. Whoever changes the same name at the same time may win; then it is looked up again.
+/// Opens or creates the file. If another client changes the same name concurrently, the name is looked up again.
 async fn open_file(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -247,13 +248,13 @@ async fn open_file(
     Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
 }
 
-/// The answer where a directory on the way is missing.
+/// Returns the error for a missing intermediate directory.
 async fn no_parent(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Error {
     let stopped = reparse::stopped_by_stored(request, disk, path).await;
     stopped.unwrap_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))
 }
 
-/// Looks a path up; one that names nothing may do so by short names.
+/// Looks a path up; if it does not exist, tries to expand short names.
 async fn look_up(
     request: &Request<'_>,
     disk: &Disk,
@@ -281,7 +282,7 @@ async fn look_up(
     Ok(links::look_up_with(disk, &disk.identity, wanted, case, links, Purpose::Any).await?)
 }
 
-/// Makes the open known to the session.
+/// Adds the open to the session.
 fn register(
     request: &Request<'_>,
     tree: &Arc<Tree>,
@@ -326,7 +327,7 @@ fn register(
     }
 }
 
-/// [MS-FSA] 2.1.5.1.1, 2.1.5.1.2: a new name, or a file that was emptied.
+/// Reports a new name or a truncated file to watches ([MS-FSA] 2.1.5.1.1, 2.1.5.1.2).
 fn report(server: &Server, disk: &Disk, file: &FileOpen, action: CreateAction) {
     if action == CreateAction::OPENED || server.watches.is_idle() {
         return;
@@ -341,7 +342,7 @@ fn report(server: &Server, disk: &Disk, file: &FileOpen, action: CreateAction) {
     server.changed(disk, &path, change);
 }
 
-/// The options that mean something after CREATE: `FileModeInformation` shows them ([MS-FSCC] 2.4.31).
+/// The options that still apply after CREATE; `FileModeInformation` returns them ([MS-FSCC] 2.4.31).
 const KEPT_OPTIONS: CreateOptions = CreateOptions(
     CreateOptions::WRITE_THROUGH.0
         | CreateOptions::SEQUENTIAL_ONLY.0

@@ -1,4 +1,4 @@
-//! Making a file or directory that is not there ([MS-FSA] 2.1.5.1.1).
+//! Creates a file or directory ([MS-FSA] 2.1.5.1.1).
 
 use std::sync::Arc;
 
@@ -29,15 +29,15 @@ use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath, Watched};
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
 
-/// Where something is made.
+/// The location of a new file.
 pub(super) struct Place {
-    /// Its name.
+    /// The path of the file.
     pub(super) path: RelPath,
-    /// Its directory, where that is watched.
+    /// Its directory, if that is watched.
     pub(super) parent: Option<Watched>,
 }
 
-/// Makes it; `None` when somebody else just did.
+/// Creates the file; returns `None` if the name was created concurrently.
 pub(super) async fn make(
     request: &Request<'_>,
     disk: &Disk,
@@ -69,7 +69,7 @@ pub(super) async fn make(
     let given = contexts.security_descriptor.as_ref();
     let brings_list = given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT));
     let by_kernel = !brings_list && parent.as_ref().is_some_and(|parent| parent.keeps_heirs_out);
-    // Until its descriptor is in place, and the POSIX list with it, the file is its maker's alone.
+    // Until its descriptor and POSIX ACL are set, only the owner has access to the file.
     let narrowed = !by_kernel && disk.share.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
     let at_first = if narrowed { mode & 0o7700 } else { mode };
     let server = &request.connection.server;
@@ -91,11 +91,11 @@ pub(super) async fn make(
         Err(errno) => return Err(errno.into()),
     };
     if !links::admits(disk, &node).await {
-        // A directory on the way became a link to a vetoed one meanwhile.
+        // An intermediate directory became a link to a vetoed one meanwhile.
         disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
         return Err(Errno::LOOP.into());
     }
-    // What the kernel handed on has its mode as well.
+    // If the kernel applied the inherited ACL, it also applied the mode.
     let mode_to_give = (!by_kernel && parent.is_some()).then_some(mode);
     let (model, parent) = (model.as_ref(), parent.as_deref());
     let made = Made { node: &node, metadata: &metadata, mode, mode_to_give, brings_list, model, parent };
@@ -104,13 +104,13 @@ pub(super) async fn make(
         Ok(None) => {}
         Ok(Some(changed)) => metadata = changed,
         Err(error) => {
-            // Nobody may meet the file without its protection.
+            // The file must not be accessible without its protection.
             let path = open_name.path.lock().clone();
             disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
             return Err(error);
         }
     }
-    // [MS-FSA] 2.1.5.1.1: as its directory is, unless its maker says no.
+    // [MS-FSA] 2.1.5.1.1: inherited from the directory, unless NO_COMPRESSION is set.
     if metadata.compressed && parameters.options.contains(CreateOptions::NO_COMPRESSION) {
         node.set_compressed(&disk.identity, false).await?;
         metadata.compressed = false;
@@ -126,8 +126,8 @@ pub(super) async fn make(
     }
     let open_id = server.next_open_id();
     let mode = ShareMode { access: granted, share: parameters.share_access };
-    // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file
-    // stays, as it would after a create and an immediate close.
+    // Another client may have found and opened the file in between. Then the share modes decide, and the file stays, as
+    // after a create and an immediate close.
     let opening = Opening::new(granted, false, parameters.lease_id(), server.world.uptime());
     let enter = |removals| server.files.open(metadata.id, open_id, mode, &open_name, removals, opening);
     let entered = match enter(removals) {
@@ -149,24 +149,24 @@ pub(super) async fn make(
     }))
 }
 
-/// What was made just now, and where.
+/// A newly created file and its context.
 struct Made<'a> {
     node: &'a Arc<dyn Node>,
     metadata: &'a Metadata,
-    /// The mode that was asked for.
+    /// The requested mode.
     mode: u32,
-    /// The same where it is to have that unless something else is said.
+    /// That mode, if it must still be set explicitly.
     mode_to_give: Option<u32>,
-    /// The client sent a list along.
+    /// The client sent a DACL with the request.
     brings_list: bool,
-    /// Its directory, where that says whose it is.
+    /// Its directory, if that determines the owner.
     model: Option<&'a Metadata>,
-    /// What protects its directory, where descriptors are stored.
+    /// The effective descriptor of its directory, if descriptors are stored.
     parent: Option<&'a Protection>,
 }
 
-/// Gives a new file its owner and its descriptor: the one that the client sent along, or the one that it inherits. Its
-/// metadata afterwards, where anything changed.
+/// Sets the owner and the descriptor of a new file: the descriptor from the client, or the inherited one. Returns the
+/// new metadata if anything changed.
 async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: Made<'_>) -> Result<Option<Metadata>> {
     let Made { node, metadata, mode, mode_to_give, brings_list, model, parent } = made;
     let now = request.connection.server.world.now();
@@ -200,8 +200,8 @@ fn check_attributes(disk: &Disk, parameters: &Parameters) -> Result<()> {
     Ok(())
 }
 
-/// `create mask`, `force create mode`, and the same for directories; or with `inherit permissions` the mode of `model`,
-/// the directory that it is made in. The kernel applies default ACLs on top.
+/// Returns what to create and its mode: `create mask` and `force create mode` or the directory equivalents, or with
+/// `inherit permissions` the mode of the parent directory `model`. The kernel applies default ACLs on top.
 fn what_to_make(disk: &Disk, directory: bool, granted: AccessMask, model: Option<&Metadata>) -> (Create, u32) {
     let share = &disk.share;
     let model = model.filter(|_| share.inherit_permissions);

@@ -1,4 +1,4 @@
-//! What of a CREATE can be refused by looking at its numbers ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1).
+//! Checks of a CREATE request's fields that do not need the file system ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1).
 
 use proto::dtyp::{AccessMask, GenericMapping};
 use proto::fscc::FileAttributes;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::files::{LeaseId, OpenLease};
 use crate::tree::Disk;
 
-/// Checked parameters, generic rights expanded.
+/// Checked parameters, with generic rights expanded.
 #[derive(Clone)]
 pub(super) struct Parameters {
     pub(super) desired_access: AccessMask,
@@ -18,19 +18,19 @@ pub(super) struct Parameters {
     pub(super) share_access: ShareAccess,
     pub(super) disposition: CreateDisposition,
     pub(super) options: CreateOptions,
-    /// The attributes of a new file that are kept: bits of [`attributes::STORED`].
+    /// The attributes of a new file that are stored: bits of [`attributes::STORED`].
     pub(super) attributes: u32,
-    /// The lease that the open is made under.
+    /// The lease of the open.
     pub(super) lease: Option<OpenLease>,
 }
 
-/// Options that [MS-SMB2] 2.2.13 reserves, by what is answered to them.
+/// Options reserved by [MS-SMB2] 2.2.13 that are refused with NOT_SUPPORTED.
 const NOT_SUPPORTED: u32 =
     CREATE_TREE_CONNECTION | CreateOptions::OPEN_BY_FILE_ID.0 | CreateOptions::RESERVE_OPFILTER.0;
 /// FILE_CREATE_TREE_CONNECTION, which SMB 2 does not define.
 const CREATE_TREE_CONNECTION: u32 = 0x0000_0080;
 const UNKNOWN_OPTIONS: u32 = 0xff00_0000;
-/// Every attribute that [MS-FSCC] 2.6 knows and a client may name.
+/// All attributes of [MS-FSCC] 2.6 that a client may set.
 const KNOWN_ATTRIBUTES: u32 = 0x0000_7fb7;
 /// Rights that [MS-SMB2] 2.2.13.1 defines.
 const KNOWN_RIGHTS: u32 = 0xf31f_01ff;
@@ -51,7 +51,7 @@ impl Parameters {
         if asked.create_disposition.0 > CreateDisposition::OVERWRITE_IF.0 || asked.share_access.0 > 7 {
             return Err(Error::because(Status::INVALID_PARAMETER, "CreateDisposition or ShareAccess"));
         }
-        // Windows looks at DesiredAccess first.
+        // Windows checks DesiredAccess first.
         if asked.desired_access == 0 || asked.desired_access & !KNOWN_RIGHTS != 0 {
             return Err(Error::because(Status::ACCESS_DENIED, "DesiredAccess"));
         }
@@ -59,7 +59,7 @@ impl Parameters {
             return Err(Error::because(Status::INVALID_PARAMETER, "FileAttributes"));
         }
         Self::check_options(asked)?;
-        // [MS-FSA] 2.1.5.1.2.1: the right to the SACL comes with SeSecurityPrivilege, which is root's.
+        // [MS-FSA] 2.1.5.1.2.1: access to the SACL requires SeSecurityPrivilege, which only root has.
         if asked.desired_access & AccessMask::ACCESS_SYSTEM_SECURITY.0 != 0 && disk.identity.uid != 0 {
             return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
         }
@@ -82,7 +82,8 @@ impl Parameters {
             attributes: asked.file_attributes & attributes::STORED & !FileAttributes::SPARSE_FILE.0,
             lease: None,
         };
-        // A previous version opens with any access that its ACL gives, as on Windows; what changes it is refused then.
+        // A file in a snapshot can be opened with any access that its ACL grants, as on Windows; changes are refused
+        // later.
         let changes = deletes || parameters.overwrites();
         let may_change = disk.snapshot.is_none() && desired_access.0 & WRITING != 0;
         if disk.read_only && (changes || may_change) {
@@ -107,24 +108,24 @@ impl Parameters {
             asked.create_disposition,
             CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
         );
-        // [MS-FSA] 2.1.5.1: directories are opened or made, never overwritten.
+        // [MS-FSA] 2.1.5.1: directories are opened or created, never overwritten.
         if directory && replaces {
             return Err(Error::because(Status::INVALID_PARAMETER, "a directory cannot be overwritten"));
         }
         Ok(())
     }
 
-    /// Which lease the open is made under.
+    /// Returns the id of the open's lease.
     pub(super) fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
     }
 
-    /// Whether a missing file is made.
+    /// Returns whether a missing file is created.
     pub(super) fn creates(&self) -> bool {
         !matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
     }
 
-    /// Whether an existing file loses its content.
+    /// Returns whether an existing file is overwritten.
     pub(super) fn overwrites(&self) -> bool {
         matches!(
             self.disposition,
@@ -132,8 +133,8 @@ impl Parameters {
         )
     }
 
-    /// Whether an existing file is opened for reading its data and for nothing else, as far as is known before it is found.
-    /// With `kernel oplocks`, opening a file has its own oplock broken.
+    /// Returns whether an existing file is opened only to read its data, as far as is known before the look-up. With
+    /// `kernel oplocks`, opening a file would break the server's own kernel lease on it.
     pub(super) fn only_reads(&self, disk: &Disk) -> bool {
         const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0);
         const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
@@ -142,7 +143,7 @@ impl Parameters {
         reads && opens && !self.maximum_allowed && !disk.share.kernel_oplocks
     }
 
-    /// Whether the open must be of a directory.
+    /// Returns whether the open must be of a directory.
     pub(super) fn wants_directory(&self) -> bool {
         self.options.contains(CreateOptions::DIRECTORY_FILE)
     }

@@ -1,4 +1,4 @@
-//! Opens that their clients come back for ([MS-SMB2] 3.3.5.9.7, 3.3.5.9.12; for persistent ones also 3.3.5.9).
+//! Reconnection to durable opens ([MS-SMB2] 3.3.5.9.7, 3.3.5.9.12; for persistent ones also 3.3.5.9).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::tree::Disk;
 
-/// Gives a client back an open that outlived its session.
+/// Returns a detached open to its client.
 pub(super) async fn reconnect(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -35,8 +35,8 @@ pub(super) async fn reconnect(
     give_back(request, reply, disk, contexts, reclaimed, false).await
 }
 
-/// The client repeats the CREATE that made the persistent open `id`, whose outcome it does not know: the connection was
-/// lost, or the server.
+/// Executes a replay of the CREATE that made the persistent open `id`, whose response was lost with the connection or
+/// the server.
 pub(super) async fn repeat(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -61,7 +61,7 @@ pub(super) async fn repeat(
 
 type Reclaimed = (Arc<Open>, Vec<Break>);
 
-/// Makes the open one of the client's again and answers so. `repeats`: the response is that of the CREATE that made it.
+/// Attaches the open to the client's session and responds. `repeats`: the response is that of the original CREATE.
 async fn give_back(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -77,7 +77,7 @@ async fn give_back(
     notifier.catch_up(missed);
     server.files.change_holder(file.file, open.persistent_id, notifier.clone());
     reply.outgoing.grants(notifier);
-    // Looked at only now: a break that came before found nobody to tell, one that comes later finds the client.
+    // Checked only now: an earlier break could not be sent, and a later one is sent to the client.
     let terms = file.durability.terms();
     let durable = terms.as_ref().is_some_and(|terms| terms.reason == Reason::Durable);
     if durable && !server.files.holds_handle_caching(file.file, open.persistent_id) {
@@ -110,7 +110,7 @@ async fn give_back(
     super::respond(reply, disk, &open, &metadata, action, level, answer)
 }
 
-/// What the client caches.
+/// Returns the oplock or lease of the open.
 fn cached(server: &Server, open: &Open, file: &FileOpen) -> (OplockLevel, Option<CreateContext<'static>>) {
     let Some(lease) = &file.lease else {
         return (oplock::level(server.files.caches(file.file, open.persistent_id)), None);
@@ -119,8 +119,8 @@ fn cached(server: &Server, open: &Open, file: &FileOpen) -> (OplockLevel, Option
     (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
 }
 
-/// Note <353>: after a restart the epoch goes on from where the client saw it last, and one further where the client is
-/// told of a change.
+/// Restores the lease's epoch after a restart (note <353>): it continues from the client's last epoch, plus one if the
+/// lease state differs from the client's.
 fn resume_epoch(server: &Server, file: &FileOpen, contexts: &Contexts) {
     if !file.durability.take_restored() {
         return;
@@ -132,7 +132,7 @@ fn resume_epoch(server: &Server, file: &FileOpen, contexts: &Contexts) {
     }
 }
 
-/// Finds the open that a reconnect context names.
+/// Finds the open that a reconnect context identifies.
 fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts: &Contexts) -> Result<Reclaimed> {
     let durable = &request.connection.server.durable;
     let client_guid = request.connection.negotiated().map(|negotiated| negotiated.client_guid);
@@ -149,7 +149,7 @@ fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts
         id => by_guid().unwrap_or(id),
     };
     reclaim(request, disk, id, |file, terms, owner| {
-        // One of the first version has none, which is all zeros to a client of the second.
+        // An open of version 1 has no CreateGuid, which a version 2 client sends as zeros.
         let made_by = terms.create_guid.unwrap_or_default();
         if create_guid.is_some_and(|asked| asked != made_by) {
             return Err(Status::OBJECT_NAME_NOT_FOUND);
@@ -167,7 +167,7 @@ fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts
     })
 }
 
-/// Takes the open `id` for the request's session, if `check` finds nothing wrong.
+/// Takes the open `id` for the request's session, unless `check` fails.
 fn reclaim(
     request: &Request<'_>,
     disk: &Disk,
@@ -194,7 +194,7 @@ fn reclaim(
     Ok((open, missed))
 }
 
-/// A client names the lease of its open, and with it the file.
+/// Checks that the client names the lease of its open, and thus the file.
 fn check_lease(
     file: &FileOpen,
     disk: &Disk,
@@ -205,7 +205,8 @@ fn check_lease(
     let key = match (&file.lease, named) {
         (None, None) => return Ok(()),
         (None, Some(_)) | (Some(_), None) => return Err(Status::OBJECT_NAME_NOT_FOUND),
-        // The versions need not be the same: Windows servers did not compare them for long (notes <338>, <351>).
+        // The versions need not be the same, because Windows servers did not compare them for a long time (notes <338>,
+        // <351>).
         (Some(_), Some(Lease::V1(lease))) => lease.lease_key,
         (Some(_), Some(Lease::V2(lease))) => lease.lease_key,
     };
@@ -222,7 +223,7 @@ fn check_lease(
     if is_meant { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }
 
-/// The client could not get its open now; it may try again.
+/// Detaches the open again after a failed reconnect, so that the client may retry.
 async fn keep(server: &Server, open: &Arc<Open>) {
     if !server.durable.detach(server, open) {
         close_open(server, open).await;

@@ -1,4 +1,4 @@
-//! A CREATE that a client sends again because it has not seen the response ([MS-SMB2] 3.3.5.9 "Create Context
+//! CREATE requests that a client repeats because it has not received the response ([MS-SMB2] 3.3.5.9 "Create Context
 //! Validation", 3.3.5.9.10).
 
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::open::{FileOpen, Open};
 use crate::security::access;
 use crate::tree::Disk;
 
-/// What is to be done with a CREATE.
+/// How to proceed with a CREATE.
 pub(super) enum Turn {
-    /// It is to be executed; `Some` where its repetitions will be told from it.
+    /// Execute it; with a claim if replays of it will be recognized.
     Execute(Option<Claim>),
-    /// It was executed before.
+    /// It was executed before; repeat the response.
     Repeat(Arc<Open>, Creation),
-    /// It was executed before, and the persistent open has lost its client.
+    /// It was executed before; reclaim the persistent open with this id, which has lost its client.
     Reclaim(u64),
 }
 
-/// Looks whether the CREATE came before.
+/// Determines whether the CREATE was executed before.
 pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> Result<Turn> {
     let Some(create) = contexts.durable.create_guid() else { return Ok(Turn::Execute(None)) };
     let Some(negotiated) = request.connection.negotiated() else { return Ok(Turn::Execute(None)) };
@@ -49,7 +49,7 @@ pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> R
             return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the persistent open has its client"));
         }
         Standing::New(claim) => return Ok(Turn::Execute(Some(claim))),
-        // As Samba answers; Windows executes it a second time.
+        // As Samba responds; Windows executes it a second time.
         Standing::UnderWay => {
             return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the CREATE that this one repeats is under way"));
         }
@@ -71,7 +71,7 @@ pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> R
     Ok(Turn::Repeat(open, creation))
 }
 
-/// Answers as the first CREATE was answered.
+/// Repeats the response of the original CREATE.
 pub(super) async fn repeat(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -99,8 +99,8 @@ pub(super) async fn repeat(
     super::respond(reply, disk, open, &metadata, creation.action, level, answer)
 }
 
-/// What the client is told that it caches: its lease as it is now, but the oplock that it asks for this time, as Windows
-/// does.
+/// Returns the oplock or lease for the response: the lease in its present state, or the oplock level that this request
+/// asks for, as Windows does.
 fn cached(
     request: &Request<'_>,
     file: &FileOpen,

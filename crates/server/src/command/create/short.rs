@@ -1,4 +1,4 @@
-//! Files opened by a short name, on shares with `mangled names = yes`.
+//! Opens files by short names, on shares with `mangled names = yes`.
 
 use crate::error::Result;
 use crate::links;
@@ -7,16 +7,16 @@ use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Case, Lookup, RelPath};
 
-/// Whether a path that names nothing may do so by short names.
+/// Returns whether a path that was not found may contain short names.
 pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
     disk.share.mangled_names && path.components().any(may_be_mangled)
 }
 
-/// The path with each mangled component replaced by the name that it stands for, where there is one.
+/// Replaces each mangled component of the path by the long name, if there is one.
 pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Result<RelPath> {
     let batch = server.policy().limits.listing_batch;
     let mut expanded = RelPath::root();
-    // A name may have gone away through another share, which hides other names.
+    // The name may have been removed through another share, which hides other names.
     let gone = |directory: &RelPath, short| {
         let long = server.tunnel.long_name(disk.volume, directory, short, server.world.uptime());
         long.filter(|long| !disk.veto.matches(long))
@@ -31,7 +31,7 @@ pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Resu
     Ok(expanded)
 }
 
-/// The entry of a directory whose short name is `short`; what `veto files` hides has none.
+/// Returns the entry of a directory whose short name is `short`; entries hidden by `veto files` have none.
 async fn find(disk: &Disk, directory: &RelPath, short: &[u8], batch: usize) -> Result<Option<Box<[u8]>>> {
     let found = links::look_up(disk, &disk.identity, directory, Case::Insensitive).await?;
     let Lookup::Found { node, .. } = found else {

@@ -1,8 +1,8 @@
-//! Opening and making alternate data streams ([MS-FSA] 2.1.5.1.2, the DataStream case with a name).
+//! Opens and creates alternate data streams ([MS-FSA] 2.1.5.1.2, the DataStream case with a name).
 //!
-//! Rights, attributes and times are those of the file, which is opened, or made, for nothing but being there: its entry in
-//! the table of open files asks for no access and shares everything. The file cannot go while it stands, and its deletion
-//! ends with it. Share modes, oplocks and locks are the stream's own.
+//! Rights, attributes and times are those of the file. The file is opened or created as well: its entry in the table of
+//! open files requests no access and shares everything. As long as the entry exists the file cannot be removed, and a
+//! pending deletion takes effect when it is closed. Share modes, oplocks and locks are those of the stream.
 
 use std::sync::Arc;
 
@@ -36,19 +36,19 @@ const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
 const EVERYTHING: ShareAccess = ShareAccess(7);
 
-/// The file of a stream, open.
+/// The open file of a stream.
 struct Base {
     found: Found,
     stream: Arc<Stream>,
-    /// It stands in the table of open files by the number that the stream will have there, too.
+    /// The file's entry in the table of open files, with the same open id as the stream's.
     entered: Entered,
     name: Arc<OpenName>,
     granted: AccessMask,
-    /// It was made for the stream.
+    /// The file was created for the stream.
     made: bool,
 }
 
-/// Opens or makes the stream `stream` of the file that `name` names.
+/// Opens or creates the stream `stream` of the file `name`.
 pub(super) async fn open(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -80,7 +80,7 @@ pub(super) async fn open(
             Ok(entered) => entered?,
             Err(refusal) => {
                 let stream = base.stream.id;
-                // The file is not kept open while its stream is waited for.
+                // The file is not kept open during the wait for its stream.
                 drop(base);
                 refused(request, reply, stream, refusal).await?;
                 continue;
@@ -106,7 +106,7 @@ pub(super) async fn open(
     Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
 }
 
-/// What a file is made with for a stream of it.
+/// Returns the parameters for creating the file of a stream.
 fn of_base(parameters: &Parameters) -> Parameters {
     Parameters {
         desired_access: AccessMask(0),
@@ -118,7 +118,7 @@ fn of_base(parameters: &Parameters) -> Parameters {
     }
 }
 
-/// The stream, whether it is there or not.
+/// Returns the stream, whether it exists or not.
 fn stream_of(server: &Server, disk: &Disk, file: FileId, stream: &str) -> Result<Arc<Stream>> {
     let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
     Ok(server.streams.stream(disk, layout, file, stream))
@@ -133,7 +133,7 @@ fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Param
     Ok(Base { found, stream, entered: made.entered, name: made.name, granted, made: true })
 }
 
-/// Opens the file of a stream; `None` when it must be looked up again.
+/// Opens the file of a stream; returns `None` if it must be looked up again.
 async fn open_base(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -160,7 +160,7 @@ async fn open_base(
     if let Some(wait) = server.files.leaving(stream.id, server.world.uptime()) {
         return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
     }
-    // Another one may have its name by now.
+    // The stream was renamed or removed meanwhile, and another one may have its name.
     if stream.name().is_none() {
         return Ok(None);
     }
@@ -181,10 +181,10 @@ async fn open_base(
     }
 }
 
-/// Decides the access that the open gets: what the file gives.
+/// Determines the access granted to the open, which is that of the file.
 async fn grant(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool) -> Result<AccessMask> {
     let mut wanted = parameters.desired_access;
-    // A new stream is a change of the file, and so is the end of one of the share's root, which itself stays.
+    // Creating a stream changes the file, and so does deleting one of the share's root, which itself cannot be deleted.
     let ends = found.path.is_root() && wanted.contains(AccessMask::DELETE);
     if !exists || ends {
         wanted |= AccessMask::FILE_WRITE_DATA;
@@ -197,7 +197,7 @@ async fn grant(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool
     Ok(if parameters.maximum_allowed { granted } else { parameters.desired_access })
 }
 
-/// What becomes of a request that the table refuses: an error, or another look.
+/// Handles a refusal by the table: returns an error, or waits so that the request can be tried again.
 async fn refused(request: &Request<'_>, reply: &mut Reply, file: FileId, refusal: Refusal) -> Result<()> {
     match refusal {
         Refusal::Raced => Ok(()),
@@ -218,7 +218,7 @@ fn check_disposition(parameters: &Parameters, exists: bool) -> Result<()> {
     Ok(())
 }
 
-/// What the file's attributes forbid ([MS-FSA] 2.1.5.1.2.1).
+/// Checks the restrictions by the file's attributes ([MS-FSA] 2.1.5.1.2.1).
 fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool) -> Result<()> {
     let shown = attributes::file_attributes(disk, found.path.name(), &found.metadata);
     if !shown.contains(FileAttributes::READONLY) || found.metadata.kind == Kind::Directory {
@@ -233,7 +233,7 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists:
     Ok(())
 }
 
-/// Enters the stream of an open file in the table of open files.
+/// Enters the stream of an open file into the table of open files.
 fn enter(request: &Request<'_>, parameters: &Parameters, base: &Base) -> std::result::Result<Result<Entered>, Refusal> {
     let server = &request.connection.server;
     let (stream, open_id) = (base.stream.id, base.entered.open());
@@ -246,7 +246,7 @@ fn enter(request: &Request<'_>, parameters: &Parameters, base: &Base) -> std::re
     Ok(Entered::new(request, stream, what, &base.name, open_id))
 }
 
-/// Makes the stream, or throws its content away, where the disposition says so; `None` where it was removed meanwhile.
+/// Creates or truncates the stream if the disposition requires it; returns `None` if it was removed meanwhile.
 async fn open_content(
     server: &Arc<Server>,
     disk: &Disk,
@@ -257,11 +257,11 @@ async fn open_content(
     let (who, file, stream) = (&disk.identity, &base.found.node, &base.stream);
     let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
     let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
-    // [MS-FSA] 2.1.5.1.2.1: deletion of the file takes the stream with it.
+    // [MS-FSA] 2.1.5.1.2.1: deleting the file deletes the stream.
     if data && !shares_deletion && server.files.is_open_for_deletion(stream.file()) {
         return Err(Error::because(Status::SHARING_VIOLATION, "the file is open for deletion"));
     }
-    // Whoever looked before may have been overtaken.
+    // Checked again, because the stream may have been created or removed meanwhile.
     let exists = stream.exists(file, who).await?;
     if stream.name().is_none() {
         return Ok(None);
@@ -270,7 +270,7 @@ async fn open_content(
     let created = !exists && stream.create(file, who).await?;
     let writes = base.granted.0 & WRITING != 0 || parameters.overwrites();
     let access = Access { read: base.granted.0 & READING != 0, write: writes };
-    // Who made the file may use this handle however its permissions came out.
+    // If the file was just created, its permissions do not restrict this handle.
     if !base.made {
         StreamNode::check(file, who, access).await?;
     }
@@ -284,7 +284,7 @@ async fn open_content(
     };
     if exists && parameters.overwrites() {
         let emptied = node.set_size(who, 0).await;
-        // Who was let cache the stream meanwhile may have read what is gone now.
+        // A client granted a lease meanwhile may have read the old content.
         server.files.content_changes(stream.id, parameters.lease_id(), server.world.uptime());
         emptied?;
     }
@@ -301,7 +301,8 @@ async fn open_content(
     }))
 }
 
-/// Removes the file that was made for a stream, which then could not be, unless somebody has found it meanwhile.
+/// Removes the file that was created for a stream, if opening the stream failed and no other client has opened the
+/// file.
 async fn unmake(server: &Server, disk: &Disk, base: Base) {
     let Found { node, metadata, path, .. } = base.found;
     drop(base.entered);
@@ -315,7 +316,7 @@ async fn unmake(server: &Server, disk: &Disk, base: Base) {
     server.files.deleted(metadata.id);
 }
 
-/// Whether an open stream of `file` keeps the file from being opened for deletion ([MS-FSA] 2.1.5.1.2.1).
+/// Returns whether an open stream of `file` prevents opening the file for deletion ([MS-FSA] 2.1.5.1.2.1).
 pub(super) fn forbids_deletion(server: &Server, file: FileId) -> bool {
     let deletes = ShareMode { access: AccessMask::DELETE, share: EVERYTHING };
     let open = server.streams.open(file);

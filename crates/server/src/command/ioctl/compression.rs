@@ -1,5 +1,5 @@
-//! Compression on disk ([MS-FSA] 2.1.5.10.9, 2.1.5.10.30). The file system's own way shows as LZNT1, the only name that
-//! the protocol has.
+//! File compression ([MS-FSA] 2.1.5.10.9, 2.1.5.10.30). The file system's own algorithm is reported as LZNT1, the only
+//! one that the protocol defines.
 
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
@@ -11,7 +11,7 @@ use super::{Control, Output};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 
-/// 2.1.5.10.9.
+/// Returns the compression state (2.1.5.10.9).
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     control.need_room(CompressionState::SIZE, Status::INVALID_USER_BUFFER)?;
@@ -20,7 +20,7 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|out| CompressionState { compression_state }.encode(out)))
 }
 
-/// 2.1.5.10.30. Not to compress is what a file system without compression does, too.
+/// Sets the compression state (2.1.5.10.30). COMPRESSION_FORMAT_NONE succeeds on file systems without compression, too.
 pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     control.need_any(AccessMask::FILE_WRITE_DATA)?;

@@ -1,5 +1,5 @@
-//! Server-side copy ([MS-SMB2] 3.3.5.15.5, 3.3.5.15.6): the client names a source by the key of its open, and ranges;
-//! the bytes never leave the server.
+//! Server-side copy ([MS-SMB2] 3.3.5.15.5, 3.3.5.15.6). The client identifies a source by the resume key of its open
+//! and supplies ranges; the data does not leave the server.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::open::{FileOpen, Open};
 use crate::vfs::{self, Kind};
 
 /// `ServerSideCopyMaxNumberofChunks`, `ServerSideCopyMaxChunkSize` and `ServerSideCopyMaxDataSize` (3.3.3), with the
-/// values that Windows and Samba have: clients that do not ask count on them.
+/// values of Windows and Samba, because clients rely on them without querying.
 const LIMITS: CopyChunkResponse =
     CopyChunkResponse { chunks_written: 256, chunk_bytes_written: 1 << 20, total_bytes_written: 16 << 20 };
-/// The offset that appends.
+/// The offset that means appending.
 const END_OF_FILE: u64 = u64::MAX;
 
-/// 3.3.5.15.5. The key is good in the session alone: it begins with the ids of the open, by which it is found there, and
-/// the dice make the rest, so that keys do not repeat when ids do.
+/// Returns the resume key (3.3.5.15.5), which is valid in this session only. It begins with the ids of the open, by
+/// which the open is found. The rest is random, so that keys are unique even if ids repeat.
 pub(super) fn resume_key(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     control.need_room(RequestResumeKeyResponse::SIZE, Status::INVALID_PARAMETER)?;
@@ -34,7 +34,7 @@ pub(super) fn resume_key(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|out| RequestResumeKeyResponse { resume_key }.encode(out)))
 }
 
-/// The open of this session whose key it is.
+/// Returns the open of this session with the resume key `key`.
 fn source(control: &Control<'_>, key: &[u8; 24]) -> Result<Arc<Open>> {
     let id = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| key[at + byte]));
     let open = control.request.session()?.open(id(0), id(8));
@@ -42,7 +42,7 @@ fn source(control: &Control<'_>, key: &[u8; 24]) -> Result<Arc<Open>> {
     open.filter(named).ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no open has this resume key"))
 }
 
-/// 3.3.5.15.6.
+/// Copies chunks (3.3.5.15.6).
 pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
     let target = control.file()?;
     control.need_room(CopyChunkResponse::SIZE, Status::INVALID_PARAMETER)?;
@@ -62,12 +62,12 @@ pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
         Ok(()) => change(control, || copy_all(control, &source, from, &copy.chunks, &mut written)).await,
         Err(error) => Err(error),
     };
-    // 3.3.5.15.6.1: a failure says how far the copy came.
+    // 3.3.5.15.6.1: an error response contains how much was copied.
     let status = outcome.map_or_else(|error| error.status, |()| Status::SUCCESS);
     Ok(Output::with(status, |out| written.encode(out)))
 }
 
-/// 3.3.5.15.6.2: the answer to what asks for too much names the limits.
+/// Returns the response to a request above the limits, which contains them (3.3.5.15.6.2).
 fn beyond_limits() -> Output {
     Output::with(Status::INVALID_PARAMETER, |out| LIMITS.encode(out))
 }
@@ -85,7 +85,7 @@ fn within_limits(chunks: &[CopyChunk]) -> bool {
 }
 
 fn check_access(control: &Control<'_>, source: &Open) -> Result<()> {
-    // As for READ, execution is reading; but who is to be able to read back what it wrote needs the right itself.
+    // As for READ, execution includes reading. SRV_COPYCHUNK also requires the right to read the target.
     let reads = source.granted.0 & (AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0) != 0;
     let writes = control.open.granted.0 & (AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0) != 0;
     let reads_back = control.open.granted.0 & AccessMask::FILE_READ_DATA.0 != 0;
@@ -93,7 +93,7 @@ fn check_access(control: &Control<'_>, source: &Open) -> Result<()> {
     if reads && writes && (reads_back || !must_read_back) { Ok(()) } else { Err(Error::new(Status::ACCESS_DENIED)) }
 }
 
-/// Nothing is copied while a lock is in the way of any of it.
+/// Checks locks on all chunks, so that nothing is copied if any of them is locked.
 fn check_locks(control: &Control<'_>, source: &Open, chunks: &[CopyChunk]) -> Result<()> {
     let server = &control.request.connection.server;
     let permits = |chunk: &CopyChunk| {
@@ -122,7 +122,7 @@ async fn copy_all(
             END_OF_FILE => target.node.metadata().await?.size,
             offset => offset,
         };
-        // Somebody may have locked it since the first look.
+        // Checked again, because a lock may have been set meanwhile.
         check_locks(control, source, &[CopyChunk { target_offset: offset, ..*chunk }])?;
         let copied = vfs::copy_range(&target.identity, &from.node, chunk.source_offset, &target.node, offset, length);
         let copied = copied.await?;
@@ -161,7 +161,7 @@ mod tests {
         input
     }
 
-    /// Copies; answers the status, and chunks, bytes of the last chunk and bytes in all.
+    /// Copies; returns the status, the number of chunks, the bytes of the last chunk and the total bytes.
     fn copy(bench: &mut Bench, key: [u8; 24], to: FileId, chunks: &[CopyChunk]) -> (Status, [u32; 3]) {
         let (status, output) = bench.control(to, FsctlCode::SRV_COPYCHUNK, &input(key, chunks), 12);
         let written = CopyChunkResponse::decode(&output).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Files that share their room ([MS-FSA] 2.1.5.10.4, 2.1.5.10.5; [MS-SMB2] 3.3.5.15.17, 3.3.5.15.18).
+//! Block cloning ([MS-FSA] 2.1.5.10.4, 2.1.5.10.5; [MS-SMB2] 3.3.5.15.17, 3.3.5.15.18).
 //!
-//! As on ReFS since Windows Server 2016 (notes 91, 92), byte-range locks are not looked at, and what would lie behind
-//! the end of the target is left out: its size stays. Where the specification wants whole clusters, any range will do:
-//! what shares no whole block is copied.
+//! As on ReFS since Windows Server 2016 (notes 91, 92), byte-range locks are not checked. Data beyond the end of the
+//! target is omitted, so the target's size does not change. The specification requires whole clusters, but any range is
+//! accepted here: partial blocks are copied.
 
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::open::FileOpen;
 use crate::vfs::{self, Errno, Kind};
 
-/// What is asked for.
+/// The decoded request.
 #[derive(Clone, Copy)]
 struct Asked {
     source: FileId,
@@ -25,7 +25,7 @@ struct Asked {
     length: u64,
 }
 
-/// 2.1.5.10.4.
+/// FSCTL_DUPLICATE_EXTENTS_TO_FILE (2.1.5.10.4).
 pub(super) async fn duplicate(control: &Control<'_>) -> Result<Output> {
     let data = DuplicateExtentsData::decode(&mut Reader::new(control.asked.input))?;
     let asked = Asked {
@@ -37,7 +37,8 @@ pub(super) async fn duplicate(control: &Control<'_>) -> Result<Output> {
     carry_out(control, asked).await
 }
 
-/// 2.1.5.10.5. The kernel keeps both files still while it works, which is what SOURCE_ATOMIC asks for.
+/// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX (2.1.5.10.5). The kernel locks both files during the operation, as SOURCE_ATOMIC
+/// requires.
 pub(super) async fn duplicate_ex(control: &Control<'_>) -> Result<Output> {
     let data = DuplicateExtentsDataEx::decode(&mut Reader::new(control.asked.input))?;
     if data.structure_size != 0x30 {
@@ -90,7 +91,7 @@ async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, a
         return Err(Error::because(Status::NOT_SUPPORTED, "the ranges overlap"));
     }
     let block = u64::from(disk.vfs.space(&target.identity).await?.block_size);
-    // Clients count the last cluster of the source as a whole.
+    // Clients round the source's end up to a whole cluster.
     if asked.source_offset + asked.length > source.size.next_multiple_of(block) {
         return Err(Error::because(Status::NOT_SUPPORTED, "the source is shorter than that"));
     }

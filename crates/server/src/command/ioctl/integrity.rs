@@ -1,8 +1,9 @@
-//! Checksums of files ([MS-FSA] 2.1.5.10.10, 2.1.5.10.33, 2.1.5.10.34).
+//! Integrity streams ([MS-FSA] 2.1.5.10.10, 2.1.5.10.33, 2.1.5.10.34).
 //!
-//! No file of Linux has any that a client could choose. A client that is about to share blocks between files asks
-//! nevertheless, for both must be alike, and for the size of a cluster: where blocks are shared it is told that there
-//! are none, and may say that there shall be none. Elsewhere there is nothing to ask about, as on NTFS.
+//! Linux has no per-file checksums that a client could configure. A client nevertheless queries them before cloning
+//! blocks, because both files must have the same setting, and for the cluster size. If the file system supports block
+//! cloning, the answer is that there are no checksums, and a client may set that. Otherwise the controls are refused,
+//! as on NTFS.
 
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
@@ -14,7 +15,7 @@ use proto::status::Status;
 use super::{Control, Output};
 use crate::error::{Error, Result};
 
-/// Refuses where no blocks are shared.
+/// Refuses the control if the file system does not support block cloning.
 async fn check(control: &Control<'_>) -> Result<()> {
     control.file()?;
     if !control.disk()?.vfs.features().await.clones {
@@ -23,7 +24,7 @@ async fn check(control: &Control<'_>) -> Result<()> {
     Ok(())
 }
 
-/// 2.1.5.10.10.
+/// FSCTL_GET_INTEGRITY_INFORMATION (2.1.5.10.10).
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     check(control).await?;
     control.need_room(GetIntegrityInformation::SIZE, Status::INVALID_PARAMETER)?;
@@ -37,7 +38,7 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|out| answer.encode(out)))
 }
 
-/// 2.1.5.10.33.
+/// FSCTL_SET_INTEGRITY_INFORMATION (2.1.5.10.33).
 pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     check(control).await?;
     let asked = SetIntegrityInformation::decode(&mut Reader::new(control.asked.input))?;
@@ -51,7 +52,7 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     answer(wants, asked.flags)
 }
 
-/// 2.1.5.10.34.
+/// FSCTL_SET_INTEGRITY_INFORMATION_EX (2.1.5.10.34).
 pub(super) async fn set_ex(control: &Control<'_>) -> Result<Output> {
     check(control).await?;
     let asked = SetIntegrityInformationEx::decode(&mut Reader::new(control.asked.input))?;
@@ -62,7 +63,7 @@ pub(super) async fn set_ex(control: &Control<'_>) -> Result<Output> {
     answer(asked.enable_integrity && !asked.keep_integrity_state_unchanged, asked.flags)
 }
 
-/// There are no checksums, and there stay none.
+/// Accepts only the setting without checksums.
 fn answer(wants: bool, flags: IntegrityFlags) -> Result<Output> {
     if flags != IntegrityFlags::NONE {
         return Err(Error::because(Status::INVALID_PARAMETER, "nothing is enforced where there are no checksums"));

@@ -1,7 +1,7 @@
-//! IOCTL ([MS-SMB2] 3.3.5.15): which control goes where, and the right refusal for those that are not served.
+//! IOCTL ([MS-SMB2] 3.3.5.15): dispatches control codes and refuses unsupported ones.
 //!
-//! Controls that concern the connection or a pipe are here; those of files have a [`Control`] and stand in the modules
-//! beneath, each of which answers an [`Output`].
+//! Controls of the connection or a pipe are in this module. Controls of files take a [`Control`] and are in the
+//! submodules; each returns an [`Output`].
 
 mod compression;
 mod copy;
@@ -50,7 +50,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
         FsctlCode::PIPE_TRANSCEIVE => pipe::transceive(request, &asked, reply).await,
         FsctlCode::PIPE_PEEK => pipe::peek(request, &asked, reply),
         FsctlCode::PIPE_WAIT => pipe::wait(request, &asked, reply),
-        // 3.3.5.15.2: no share is part of a DFS namespace yet.
+        // 3.3.5.15.2: shares in a DFS namespace are not supported yet.
         FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
         FsctlCode::QUERY_NETWORK_INTERFACE_INFO => network_interfaces::query(request, &asked, reply),
         _ => {
@@ -62,7 +62,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
 }
 
-/// Controls that change the file, which a read-only share and a previous version do not let happen.
+/// Controls that change the file, refused on a read-only share and in a snapshot.
 const CHANGES: [FsctlCode; 14] = [
     FsctlCode::SRV_COPYCHUNK,
     FsctlCode::SRV_COPYCHUNK_WRITE,
@@ -80,7 +80,7 @@ const CHANGES: [FsctlCode; 14] = [
     FsctlCode::OFFLOAD_WRITE,
 ];
 
-/// Controls that a symbolic link of Linux takes, opened itself: it has neither content nor attributes.
+/// Controls permitted on a symbolic link that was opened itself, which has neither content nor attributes.
 const OF_LINKS: [FsctlCode; 5] = [
     FsctlCode::GET_REPARSE_POINT,
     FsctlCode::SET_REPARSE_POINT,
@@ -89,7 +89,7 @@ const OF_LINKS: [FsctlCode; 5] = [
     FsctlCode::IS_PATHNAME_VALID,
 ];
 
-/// The controls that work on an open file.
+/// Dispatches the controls of an open file.
 async fn control(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     if let Some(disk) = control.open.tree.disk().filter(|disk| disk.read_only)
         && CHANGES.contains(&control.asked.ctl_code)
@@ -132,7 +132,7 @@ async fn control(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     }
 }
 
-/// What no server passes on to a file system (3.3.5.15.8, note 397): oplocks of the local kind, pipe events, journals,
+/// Controls that servers do not pass to a file system (3.3.5.15.8, note 397): local oplocks, pipe events, journals,
 /// transactions, cluster volumes.
 const BLOCKED: [u32; 45] = [
     0x0009_0000,
@@ -182,7 +182,7 @@ const BLOCKED: [u32; 45] = [
     0x0011_0000,
 ];
 
-/// A control of an open file, as it was asked for.
+/// A control request for an open file.
 struct Control<'a> {
     request: &'a Request<'a>,
     asked: &'a IoctlRequest<'a>,
@@ -190,17 +190,17 @@ struct Control<'a> {
 }
 
 impl Control<'_> {
-    /// The open file.
+    /// Returns the open file.
     fn file(&self) -> Result<&FileOpen> {
         self.open.file().ok_or(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of files, asked of a pipe"))
     }
 
-    /// The share that the file was opened in.
+    /// Returns the share of the open.
     fn disk(&self) -> Result<&Disk> {
         self.open.tree.disk().ok_or(Error::new(Status::INVALID_DEVICE_REQUEST))
     }
 
-    /// `MaxOutputResponse`, in bytes.
+    /// Returns `MaxOutputResponse` in bytes.
     fn room(&self) -> usize {
         self.asked.max_output_response as usize
     }
@@ -210,7 +210,7 @@ impl Control<'_> {
         if self.open.granted.0 & rights.0 == 0 { Err(Error::new(Status::ACCESS_DENIED)) } else { Ok(()) }
     }
 
-    /// Refuses where somebody else has locked part of what is about to be written.
+    /// Refuses the request if another open has locked part of the range to be written.
     fn check_write_lock(&self, offset: u64, length: u64) -> Result<()> {
         if self.open.may_write(&self.request.connection.server, offset, length) {
             Ok(())
@@ -219,14 +219,14 @@ impl Control<'_> {
         }
     }
 
-    /// Refuses where the answer has `size` bytes and the client takes fewer.
+    /// Refuses the request with `otherwise` if the response of `size` bytes exceeds the client's limit.
     fn need_room(&self, size: usize, otherwise: Status) -> Result<()> {
         if self.room() < size { Err(Error::because(otherwise, "no room for the answer")) } else { Ok(()) }
     }
 }
 
-/// Carries out a change of the file's content, with what belongs to it: others' caches are out of date, the write time
-/// shows as that of a WRITE does, those who watch are told, and it is on disk where that is wanted.
+/// Executes a change of the file's content with its side effects: breaks leases, updates the write time as a WRITE
+/// does, notifies watches, and flushes if required.
 async fn change<T, F>(control: &Control<'_>, change: impl FnOnce() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -245,24 +245,24 @@ where
         file.node.flush().await?;
     }
     file.restore_times(held).await?;
-    // Part of it may be done where it failed.
+    // A failed change may have been partly executed.
     server.written(disk, file);
     done
 }
 
-/// What a control gives back. A status that is no success may come with bytes: 3.3.4.4.
+/// The result of a control. An error status may have output data as well (3.3.4.4).
 struct Output {
     status: Status,
     bytes: Vec<u8>,
 }
 
 impl Output {
-    /// Success, with what `encode` writes.
+    /// Creates a successful result with the output that `encode` writes.
     fn new(encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Output {
         Output::with(Status::SUCCESS, encode)
     }
 
-    /// `status`, with what `encode` writes.
+    /// Creates a result with `status` and the output that `encode` writes.
     fn with(status: Status, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Output {
         let mut bytes = Vec::new();
         encode(&mut proto::bytes::Writer::new(&mut bytes));
@@ -270,8 +270,8 @@ impl Output {
     }
 }
 
-/// 3.3.5.15.12: tells a client of 3.0 and 3.0.2 whether somebody changed the negotiation. Any difference ends the
-/// connection, as does the request on 3.1.1, where the negotiation is proven otherwise.
+/// FSCTL_VALIDATE_NEGOTIATE_INFO (3.3.5.15.12): lets a client of 3.0 or 3.0.2 detect that the negotiation was tampered
+/// with. Any difference ends the connection. So does the request on 3.1.1, which protects the negotiation otherwise.
 fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let end = |why| {
         request.connection.end(Disconnect(why));
@@ -307,7 +307,7 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
 }
 
 fn respond(asked: &IoctlRequest<'_>, output: &[u8], reply: &mut Reply) {
-    // A related request has its file from the one before it.
+    // A related request uses the file of the preceding one.
     let file_id = reply.file_id.unwrap_or(asked.file_id);
     IoctlResponse { ctl_code: asked.ctl_code, file_id, input: &[], output }.encode(&mut reply.body());
 }

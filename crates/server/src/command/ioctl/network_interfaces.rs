@@ -1,4 +1,4 @@
-//! FSCTL_QUERY_NETWORK_INTERFACE_INFO ([MS-SMB2] 3.3.5.15.11): where else a client can open channels to.
+//! FSCTL_QUERY_NETWORK_INTERFACE_INFO ([MS-SMB2] 3.3.5.15.11): the addresses to which a client can open channels.
 
 use proto::bytes::Writer;
 use proto::smb2::FileId;

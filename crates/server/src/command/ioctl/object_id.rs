@@ -1,7 +1,7 @@
 //! Object ids of files ([MS-FSA] 2.1.5.10.1, 2.1.5.10.2, 2.1.5.10.13, 2.1.5.10.35, 2.1.5.10.36).
 //!
-//! Each file has one from birth on, made of what the file system tells it apart by; one that was set is kept in an
-//! extended attribute. Nobody keeps a list of all of them: that an id is given to two files is not noticed.
+//! By default a file's object id is derived from its file id. An id set by a client is stored in an extended attribute.
+//! There is no index of object ids, so duplicates are not detected.
 
 use proto::bytes::Reader;
 use proto::dtyp::{AccessMask, Guid};
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::information::filesystem;
 use crate::vfs::Errno;
 
-/// The attribute: a FILE_OBJECTID_BUFFER.
+/// The extended attribute, which contains a FILE_OBJECTID_BUFFER.
 const ATTRIBUTE: &str = "user.FrevoObjectId";
 
-/// 2.1.5.10.1, 2.1.5.10.13.
+/// FSCTL_GET_OBJECT_ID and FSCTL_CREATE_OR_GET_OBJECT_ID (2.1.5.10.13, 2.1.5.10.1).
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     control.file()?;
     control.need_room(FileObjectIdBuffer::SIZE, Status::INVALID_PARAMETER)?;
@@ -27,7 +27,7 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|out| buffer.encode(out)))
 }
 
-/// The id that was set, where one was. An attribute that cannot be read is none.
+/// Returns the stored id, if there is a readable one.
 async fn stored(control: &Control<'_>) -> Option<FileObjectIdBuffer> {
     let file = control.open.file()?;
     let value = file.node.get_xattr(&file.identity, ATTRIBUTE).await.ok()??;
@@ -64,7 +64,8 @@ async fn store(control: &Control<'_>, buffer: Option<FileObjectIdBuffer>) -> Res
     }
 }
 
-/// 2.1.5.10.35: for those who restore backups, which on Linux is root (an administrator of the share).
+/// FSCTL_SET_OBJECT_ID (2.1.5.10.35). It requires the restore privilege, which only root (an administrator of the
+/// share) has.
 pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     if control.asked.input.len() != FileObjectIdBuffer::SIZE {
@@ -80,7 +81,7 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     store(control, Some(buffer)).await
 }
 
-/// 2.1.5.10.36: all but the id itself.
+/// FSCTL_SET_OBJECT_ID_EXTENDED (2.1.5.10.36): sets everything but the id itself.
 pub(super) async fn set_extended(control: &Control<'_>) -> Result<Output> {
     control.file()?;
     if control.asked.input.len() != ObjectIdExtended::SIZE {
@@ -101,7 +102,7 @@ pub(super) async fn set_extended(control: &Control<'_>) -> Result<Output> {
     store(control, Some(buffer)).await
 }
 
-/// 2.1.5.10.2. The inborn id shows again.
+/// FSCTL_DELETE_OBJECT_ID (2.1.5.10.2): restores the default id.
 pub(super) async fn delete(control: &Control<'_>) -> Result<Output> {
     control.file()?;
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;

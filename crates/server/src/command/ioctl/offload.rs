@@ -1,7 +1,8 @@
-//! Offloaded copies ([MS-FSA] 2.1.5.10.20, 2.1.5.10.21): the client reads a token and writes it elsewhere.
+//! Offloaded copies ([MS-FSA] 2.1.5.10.20, 2.1.5.10.21): the client obtains a token for a range and writes it
+//! elsewhere.
 //!
-//! What the specification leaves to the disks is done here: the file system shares the blocks, or the kernel copies.
-//! A token is good as `offload` says: for the user and the session that asked for it, no further.
+//! The file system clones the blocks, or the kernel copies them, where the specification delegates to the storage. The
+//! validity of tokens is described in `offload`: only for the user and session that requested them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +23,14 @@ use crate::offload::{FileState, Secret, Token};
 use crate::open::FileOpen;
 use crate::vfs::{self, FileId, Kind, Metadata};
 
-/// `LogicalBytesPerSector`: what offsets and lengths are multiples of.
+/// `LogicalBytesPerSector`: the alignment of offsets and lengths.
 const SECTOR: u64 = 512;
-/// Bytes that one request copies where room cannot be shared: the client asks again for the rest, and sees progress.
+/// Bytes copied by one request if blocks cannot be cloned. The client requests the rest again and can show progress.
 const AT_ONCE: u64 = 64 << 20;
-/// The kind of our tokens: any number below the well-known ones.
+/// The type of this server's tokens: any number below the well-known ones.
 const OURS: OffloadTokenType = OffloadTokenType(0x4672_6576);
 
-/// 2.1.5.10.20.
+/// FSCTL_OFFLOAD_READ (2.1.5.10.20).
 pub(super) async fn read(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     let asked = OffloadReadInput::decode(&mut Reader::new(control.asked.input))
@@ -51,7 +52,7 @@ pub(super) async fn read(control: &Control<'_>) -> Result<Output> {
     }
     let left = metadata.size.checked_sub(asked.file_offset).filter(|left| *left > 0);
     let left = left.ok_or(Error::because(Status::END_OF_FILE, "the range begins behind the end"))?;
-    // The last sector counts as a whole: zeros follow the end of the file.
+    // The last sector is included as a whole; bytes beyond the end of the file are zeros.
     let to_the_end = left.next_multiple_of(SECTOR);
     let transfer_length = asked.copy_length.min(to_the_end);
     let reaches_end = asked.copy_length >= to_the_end;
@@ -65,7 +66,7 @@ pub(super) async fn read(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|out| output.encode(out)))
 }
 
-/// `life` in milliseconds is what the client would like; 0 leaves it to the server.
+/// Issues a token. `life` is the requested lifetime in milliseconds; 0 selects the default.
 fn issue(
     control: &Control<'_>,
     file: &FileOpen,
@@ -104,7 +105,7 @@ fn issue(
     Ok(StorageOffloadToken { token_type: OURS, token_id })
 }
 
-/// The token that the client shows, where it is good now.
+/// Returns the token that the client presents, if it is valid now.
 fn find(control: &Control<'_>, shown: &StorageOffloadToken) -> Result<Token> {
     let id = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| shown.token_id[at + byte]));
     let secret = std::array::from_fn(|byte| shown.token_id[byte]);
@@ -115,7 +116,7 @@ fn find(control: &Control<'_>, shown: &StorageOffloadToken) -> Result<Token> {
     found.filter(|_| shown.token_type == OURS).ok_or(Error::new(Status::INVALID_TOKEN))
 }
 
-/// 2.1.5.10.21.
+/// FSCTL_OFFLOAD_WRITE (2.1.5.10.21).
 pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     let asked = OffloadWriteInput::decode(&mut Reader::new(control.asked.input))
@@ -142,13 +143,13 @@ pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
     } else {
         write_token(control, file, &asked, wanted).await?
     };
-    // The last sector counts as a whole here, too, though the file does not grow.
+    // The last sector is included as a whole here too, although the file does not grow.
     let length_written = written.next_multiple_of(SECTOR);
     let output = OffloadWriteOutput { size: OffloadWriteOutput::SIZE as u32, length_written };
     Ok(Output::new(|out| output.encode(out)))
 }
 
-/// Writes what a token stands for, `wanted` bytes of it at most; answers how many.
+/// Writes at most `wanted` bytes of a token's range; returns how many.
 async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWriteInput, wanted: u64) -> Result<u64> {
     let gone = || Error::because(Status::INVALID_TOKEN, "the file has changed, or is closed");
     let token = find(control, &asked.token)?;
@@ -173,14 +174,14 @@ async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWr
     if data < wanted {
         target.node.zero(&target.identity, asked.file_offset + data, wanted - data).await?;
     }
-    // What was copied while somebody else wrote is not what the token stands for.
+    // If the source was written during the copy, the copied data is not what the token represents.
     if from.file != target.file && FileState::from(&from.node.metadata().await?) != token.state {
         return Err(gone());
     }
     Ok(wanted)
 }
 
-/// Shares the room of as much as can be shared, and copies the rest, or a part of it that does not take long.
+/// Clones as many blocks as possible and copies the rest, or a part of it that does not take long.
 async fn copy(
     control: &Control<'_>,
     from: &FileOpen,
@@ -212,7 +213,7 @@ fn check_size(said: u32, size: usize) -> Result<()> {
     }
 }
 
-/// Everything in whole sectors, and the range in a file that there can be.
+/// Checks that all numbers are sector-aligned, and that the range fits into the largest possible file.
 fn check_range(aligned: &[u64], offset: u64, length: u64) -> Result<()> {
     let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
     if end.is_none() || !aligned.iter().all(|number| number.is_multiple_of(SECTOR)) {
@@ -221,7 +222,7 @@ fn check_range(aligned: &[u64], offset: u64, length: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the file is one that offloaded copies are for: no directory, not sparse, not compressed.
+/// Returns whether offloaded copies support the file: not a directory, not sparse, not compressed.
 fn is_plain(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Result<bool> {
     let shown = attributes::file_attributes(control.disk()?, None, metadata);
     Ok(file.kind == Kind::File && shown.0 & (FileAttributes::SPARSE_FILE.0 | FileAttributes::COMPRESSED.0) == 0)
@@ -238,10 +239,10 @@ mod tests {
     use crate::vfs::Features;
 
     type Handle = proto::smb2::FileId;
-    /// What ends a token.
+    /// An action that invalidates a token.
     type Spoil = fn(&mut Bench, Handle);
 
-    /// Asks for a token; answers how many bytes it stands for, whether zeros follow, and the token.
+    /// Requests a token; returns the number of bytes, whether zeros follow, and the token.
     fn read(bench: &mut Bench, file: Handle, offset: u64, length: u64) -> (Status, u64, bool, StorageOffloadToken) {
         read_for(bench, file, offset, length, 0)
     }
@@ -268,7 +269,7 @@ mod tests {
         token
     }
 
-    /// Writes a token's data from `transfer_offset` on; answers how many bytes were written.
+    /// Writes a token's data from `transfer_offset` on; returns the number of bytes written.
     fn write(
         bench: &mut Bench,
         file: Handle,
@@ -340,7 +341,7 @@ mod tests {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &content(8192)), bench.file("to", &[9; 8192]));
         let (.., token) = read_for(&mut bench, from, 0, 8192, 1);
-        // The clock of the tests moves with each open.
+        // The tests' clock advances with each open.
         bench.file("another", b"");
         assert_eq!(write(&mut bench, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "its time is up");
     }

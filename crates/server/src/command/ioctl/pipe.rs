@@ -18,7 +18,7 @@ fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> R
     request.open(asked.file_id, reply)
 }
 
-/// Windows's status for a file (<385>, <389>).
+/// Returns the pipe, or Windows' error status for a file (<385>, <389>).
 fn pipe(open: &Open) -> Result<&Pipe> {
     match &open.target {
         Target::Pipe(pipe) => Ok(&**pipe),
@@ -26,7 +26,7 @@ fn pipe(open: &Open) -> Result<&Pipe> {
     }
 }
 
-/// 3.3.5.15.3.
+/// FSCTL_PIPE_TRANSCEIVE (3.3.5.15.3).
 pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = open(request, asked, reply)?;
     let room = asked.max_output_response as usize;
@@ -35,7 +35,7 @@ pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, 
     Ok(status)
 }
 
-/// 3.3.5.15.4. No room at all is allowed.
+/// FSCTL_PIPE_PEEK (3.3.5.15.4). An empty output buffer is allowed.
 pub(super) fn peek(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = open(request, asked, reply)?;
     let room = asked.max_output_response as usize;
@@ -52,7 +52,7 @@ pub(super) fn peek(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut 
     Ok(if data.len() < state.message_length as usize { Status::BUFFER_OVERFLOW } else { Status::SUCCESS })
 }
 
-/// 3.3.5.15.10: a pipe that exists can be opened at once.
+/// FSCTL_PIPE_WAIT (3.3.5.15.10): an existing pipe can always be opened immediately.
 pub(super) fn wait(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     if asked.file_id != FileId::ANY {
         return Err(Error::because(Status::INVALID_PARAMETER, "PIPE_WAIT names its pipe by a FileId"));

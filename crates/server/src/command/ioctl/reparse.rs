@@ -19,10 +19,10 @@ use crate::reparse::{self, ATTRIBUTE};
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata, SetMetadata};
 
-/// Tags that nobody can have.
+/// Reserved tags, which cannot be set.
 const RESERVED: [ReparseTag; 2] = [ReparseTag(0), ReparseTag(1)];
 
-/// 2.1.5.10.14.
+/// FSCTL_GET_REPARSE_POINT (2.1.5.10.14).
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     let metadata = file.node.metadata().await?;
@@ -34,7 +34,7 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     Ok(Output::with(status, |out| out.bytes(&buffer[..room])))
 }
 
-/// The reparse data that a file has.
+/// Returns the file's reparse data.
 async fn present(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> Result<Option<Vec<u8>>> {
     if metadata.kind == Kind::Symlink {
         return Ok(reparse::link_buffer(&file.node.read_link().await?));
@@ -45,7 +45,7 @@ async fn present(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> Result<Op
     reparse::stored(&*file.node, &file.identity).await
 }
 
-/// 2.1.5.10.37.
+/// FSCTL_SET_REPARSE_POINT (2.1.5.10.37).
 pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     let invalid = || Error::new(Status::IO_REPARSE_DATA_INVALID);
@@ -75,7 +75,7 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
     if metadata.kind == Kind::Symlink || !disk.share.store_dos_attributes {
         return Err(Error::because(Status::ACCESS_DENIED, "a link of Linux, or `store dos attributes = no`"));
     }
-    // The mark comes last: without it the attribute means nothing.
+    // The attribute bit is set last; without it the extended attribute is ignored.
     file.node.set_xattr(&file.identity, ATTRIBUTE, Some(input.to_vec())).await?;
     if let Err(error) = mark(control, file, disk, &metadata, true).await {
         if old.is_none() {
@@ -88,11 +88,11 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
     Ok(Output::new(|_| ()))
 }
 
-/// How often clients are asked to close handles that they keep only to be quick.
+/// How often clients are asked to close cached handles.
 const ATTEMPTS: usize = 16;
 
-/// Refuses where somebody else has the file's content open: a reparse point takes it out of sight, though no share mode
-/// was asked.
+/// Refuses the request if another open has access to the file's content, because a reparse point hides it, even though
+/// no share mode was requested.
 async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -> Result<()> {
     let (request, open) = (control.request, &control.open);
     let server = &request.connection.server;
@@ -108,7 +108,7 @@ async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -
     Err(Error::because(Status::SHARING_VIOLATION, "somebody else has the file open"))
 }
 
-/// What can be a reparse point of that tag.
+/// Checks whether this kind of file can be a reparse point with that tag.
 async fn check_kind(asked: &ReparseDataBuffer<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
     match metadata.kind {
         Kind::Directory if !file.node.is_empty().await? => Err(Error::new(Status::DIRECTORY_NOT_EMPTY)),
@@ -122,7 +122,7 @@ async fn check_kind(asked: &ReparseDataBuffer<'_>, file: &FileOpen, metadata: &M
     }
 }
 
-/// Another owner's reparse point stays.
+/// Refuses to replace a reparse point of another owner.
 fn check_same(old: &[u8], asked: &ReparseDataBuffer<'_>) -> Result<()> {
     if reparse::tag(old) != asked.reparse_tag() {
         return Err(Error::new(Status::IO_REPARSE_TAG_MISMATCH));
@@ -134,7 +134,7 @@ fn check_same(old: &[u8], asked: &ReparseDataBuffer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// 2.1.5.10.3.
+/// FSCTL_DELETE_REPARSE_POINT (2.1.5.10.3).
 pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
@@ -155,7 +155,7 @@ pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<O
     }
     mark(control, file, disk, &metadata, false).await?;
     file.settles.store(false, Ordering::Release);
-    // Without the mark it means nothing; what stays is replaced by the next one.
+    // Without the attribute bit the data is ignored; if its removal fails, the next reparse point replaces it.
     if let Err(errno) = file.node.set_xattr(&file.identity, ATTRIBUTE, None).await {
         tracing::debug!(?errno, "the data of a deleted reparse point stays");
     }

@@ -1,4 +1,5 @@
-//! Resilient handles ([MS-SMB2] 3.3.5.15.9): the open outlives its connection, and who needs what it holds waits.
+//! Resilient handles ([MS-SMB2] 3.3.5.15.9): the open survives the loss of its connection, and conflicting requests
+//! wait.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::durable::{Owner, Reason, Terms};
 use crate::error::{Error, Result};
 use crate::vfs::Kind;
 
-/// What a client gets that leaves the time to the server: Windows's since Windows 8 (note <401>).
+/// The timeout if the client requests 0, as in Windows since Windows 8 (note <401>).
 const DEFAULT_TIME: Duration = Duration::from_secs(120);
-/// `MaxResiliencyTimeout`: the longest time that can be asked for.
+/// `MaxResiliencyTimeout`: the longest timeout that a client can request.
 const MAX_TIME: Duration = Duration::from_secs(300);
 
 pub(super) fn request(control: &Control<'_>) -> Result<Output> {
@@ -32,7 +33,7 @@ pub(super) fn request(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_PARAMETER, "a timeout of more than five minutes"));
     }
     let timeout = if timeout.is_zero() { DEFAULT_TIME } else { timeout };
-    // What is persistent is resilient and more.
+    // A persistent handle is also resilient.
     if !file.durability.is_persistent() {
         let create_guid = file.durability.terms().and_then(|terms| terms.create_guid);
         file.durability.set(Terms { reason: Reason::Resilient, timeout, owner, create_guid, persistent: None });

@@ -1,4 +1,4 @@
-//! Which previous versions there are ([MS-SMB2] 3.3.5.15.1).
+//! FSCTL_SRV_ENUMERATE_SNAPSHOTS ([MS-SMB2] 3.3.5.15.1).
 
 use proto::smb2::ioctl::SnapshotArray;
 use proto::status::Status;
@@ -7,11 +7,11 @@ use super::{Control, Output};
 use crate::error::Result;
 use crate::snapshots;
 
-/// The least room that clients offer ([MS-SMB2] 3.3.5.15.1), bytes.
+/// The smallest output buffer that clients may specify ([MS-SMB2] 3.3.5.15.1), in bytes.
 const LEAST: usize = 16;
 
-/// All versions of the share, of which each file may have one or not: whether it has is for the client to find out, as
-/// with Windows.
+/// Lists all snapshots of the share. The client must determine whether the file exists in each of them, as with
+/// Windows.
 pub(super) async fn list(control: &Control<'_>) -> Result<Output> {
     control.need_room(LEAST, Status::INVALID_PARAMETER)?;
     let (file, disk) = (control.file()?, control.disk()?);

@@ -1,6 +1,7 @@
-//! Sparse files ([MS-FSA] 2.1.5.10.22, 2.1.5.10.38, 2.1.5.10.39) and giving room back (2.1.5.10.6).
+//! Sparse files ([MS-FSA] 2.1.5.10.22, 2.1.5.10.38, 2.1.5.10.39) and trimming (2.1.5.10.6).
 //!
-//! Every file of Linux may have holes. One that is not marked sparse hides them: all of it shows as allocated.
+//! On Linux every file may have holes. For a file without the sparse attribute they are not reported: the whole file is
+//! shown as allocated.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,19 +23,20 @@ use crate::files::notify::Change;
 use crate::open::FileOpen;
 use crate::vfs::{Access, DataRange, Errno, Kind, Metadata, Node, SetMetadata};
 
-/// `SystemPageSize`: what does not fill a page is not trimmed.
+/// `SystemPageSize`: partial pages are not trimmed.
 const PAGE: u64 = 4096;
 
-/// Zeros that are written in one go where there can be no holes.
+/// Bytes of zeros written at once if the file system cannot punch holes.
 const WRITTEN_AT_ONCE: u64 = 256 << 20;
 
-/// Whether the file is marked.
+/// Returns whether the file has the sparse attribute.
 fn is_sparse(control: &Control<'_>, metadata: &Metadata) -> Result<bool> {
     let shown = attributes::file_attributes(control.disk()?, None, metadata);
     Ok(shown.contains(FileAttributes::SPARSE_FILE))
 }
 
-/// 2.1.5.10.38. Whether to mark the file is the first byte; no byte means yes.
+/// FSCTL_SET_SPARSE (2.1.5.10.38). The first byte specifies whether to set or clear the attribute; without input it is
+/// set.
 pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     if file.kind != Kind::File {
@@ -60,17 +62,17 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|_| ()))
 }
 
-/// Gives every hole its room, where the file system can.
+/// Allocates the space of all holes, if the file system can.
 async fn fill(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
     let (who, node, size) = (&file.identity, &file.node, metadata.size);
-    // Else the file system would give all that it has before it finds out.
+    // Checked first, because the file system would otherwise use up all free space before it fails.
     let space = control.disk()?.vfs.space(who).await?;
     let free = space.available.saturating_mul(space.block_size.into());
     if size.saturating_sub(metadata.allocated) > free {
         return Err(Error::because(Status::DISK_FULL, "the holes are larger than what is free"));
     }
     let filled = match node.allocate(who, size).await {
-        // The handle is for attributes only.
+        // The handle has no data access.
         Err(Errno::BADF) => match node.open(who, Access { read: false, write: true }).await {
             Ok(node) => node.allocate(who, size).await,
             Err(error) => Err(error),
@@ -83,7 +85,7 @@ async fn fill(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Re
     }
 }
 
-/// 2.1.5.10.39.
+/// FSCTL_SET_ZERO_DATA (2.1.5.10.39).
 pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     let asked = FileZeroData::decode(&mut Reader::new(control.asked.input))?;
@@ -94,7 +96,7 @@ pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_PARAMETER, "no range of a file"));
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
-    // What lies behind the end of the file is zeros already, and nobody's lock is in the way there.
+    // Beyond the end of the file there are only zeros, and locks there do not matter.
     let end = asked.beyond_final_zero.min(file.node.metadata().await?.size);
     if asked.file_offset < end {
         zero_range(control, file, asked.file_offset, end - asked.file_offset).await?;
@@ -105,12 +107,12 @@ pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
     Ok(Output::new(|_| ()))
 }
 
-/// Zeroes a range of the file. Whether that gives its room back is the share's business: with `strict allocate`, files
-/// that are not marked sparse keep it.
+/// Zeroes a range of the file. Its space is freed, except that with `strict allocate`, files without the sparse
+/// attribute keep it.
 async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length: u64) -> Result<()> {
     control.check_write_lock(offset, length)?;
     let disk = control.disk()?;
-    // Zeros that have to be written take their time: nobody waits for more of them than are wanted still.
+    // Writing zeros takes long, so it is done in steps and stops if the handle is closed.
     let step = if disk.vfs.features().await.punches { length } else { WRITTEN_AT_ONCE };
     change(control, || async {
         let mut done = 0;
@@ -128,7 +130,7 @@ async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length:
     .await
 }
 
-/// 2.1.5.10.22.
+/// FSCTL_QUERY_ALLOCATED_RANGES (2.1.5.10.22).
 pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     let asked = FileAllocatedRange::decode(&mut Reader::new(control.asked.input))?;
@@ -159,7 +161,7 @@ pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
     }))
 }
 
-/// What holds data from `start` to `end`: more than `wanted` ranges tell that there are more.
+/// Returns the data ranges from `start` to `end`. More than `wanted` ranges mean that the answer does not fit.
 async fn data_ranges(node: &Arc<dyn Node>, start: u64, end: u64, wanted: usize) -> Result<Vec<DataRange>> {
     let (mut ranges, mut at) = (Vec::new(), start);
     while at < end && ranges.len() <= wanted {
@@ -171,7 +173,7 @@ async fn data_ranges(node: &Arc<dyn Node>, start: u64, end: u64, wanted: usize) 
     Ok(ranges)
 }
 
-/// 2.1.5.10.6 and [MS-SMB2] 3.3.5.15.14. What is trimmed reads as zeros.
+/// FSCTL_FILE_LEVEL_TRIM (2.1.5.10.6 and [MS-SMB2] 3.3.5.15.14). Trimmed ranges read as zeros.
 pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     let asked = FileLevelTrim::decode(&mut Reader::new(control.asked.input))?;
@@ -202,7 +204,7 @@ pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
     }))
 }
 
-/// The first and the end of the pages that lie in a range as a whole; `None` where it ends beyond all numbers.
+/// Returns the start and end of the whole pages within a range; `None` if its end overflows.
 fn whole_pages(range: &FileLevelTrimRange) -> Option<(u64, u64)> {
     let end = range.offset.checked_add(range.length)?;
     Some((range.offset.checked_next_multiple_of(PAGE)?, end / PAGE * PAGE))
@@ -231,7 +233,7 @@ mod tests {
         bench.control(file, FsctlCode::SET_ZERO_DATA, &pair(from, to), 0).0
     }
 
-    /// The allocated ranges, with room for so many.
+    /// Returns the allocated ranges, at most `room` of them.
     fn ranges(bench: &mut Bench, file: FileId, offset: u64, length: u64, room: u32) -> (Status, Vec<(u64, u64)>) {
         let (status, output) = bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &pair(offset, length), room * 16);
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
@@ -260,7 +262,7 @@ mod tests {
 
     #[test]
     fn who_may() {
-        // The right, and whether it allows marking, zeroing, asking for ranges.
+        // The right, and whether it permits setting the attribute, zeroing, and querying ranges.
         for (right, marks, zeroes, asks) in [
             (AccessMask::FILE_READ_DATA, false, false, true),
             (AccessMask::FILE_WRITE_DATA, true, true, false),
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(trim(&mut bench, file, 0, &[(0, 8192)], 4).0, Status::FILE_LOCK_CONFLICT);
         assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
         assert_eq!(ranges(&mut bench, file, 0, 4096, 1), (Status::SUCCESS, vec![(0, 4096)]));
-        // Nothing is behind the end that a lock could keep.
+        // A lock beyond the end of the file does not matter.
         bench.lock(other, 8192, 100, LockFlags::EXCLUSIVE_LOCK);
         assert_eq!(zero(&mut bench, file, 8192, 9000), Status::SUCCESS);
     }

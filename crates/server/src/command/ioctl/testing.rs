@@ -1,4 +1,4 @@
-//! A server in memory with a client on it, for the tests of controls.
+//! An in-memory server with a client, for tests of controls.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{Access, Case, Features, Identity, Links, Lookup, RelPath, Vfs};
 use crate::world::World;
 
-/// Every right to a file.
+/// All access rights to a file.
 pub(super) const ALL: u32 = 0x001f_01ff;
 
-/// What a file system of many talents can do.
+/// A file system with all optional features.
 pub(super) const EVERYTHING: Features = Features { clones: true, compresses: true, punches: true };
 
-/// A client that is logged on.
+/// A logged-on client.
 pub(super) struct Bench {
     pub(super) server: Arc<Server>,
     volume: Arc<dyn Vfs>,
@@ -43,12 +43,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// A fresh server, and `alice` on it.
+    /// Creates a server and logs `alice` on.
     pub(super) fn new() -> Bench {
         Bench::with(EVERYTHING, |_| ())
     }
 
-    /// A fresh server with a share on a file system with `features`, which `configure` has changed, and `alice` on it.
+    /// Creates a server with a share on a file system with `features` and changed by `configure`, and logs `alice` on.
     pub(super) fn with(features: Features, configure: impl Fn(&mut Share)) -> Bench {
         let world: Arc<dyn World> = Arc::new(Still::default());
         let options = Options { mode: 0o777, capacity: 16 << 20, features, ..Options::default() };
@@ -59,7 +59,7 @@ impl Bench {
         Bench { client: Client::logged_on(&server, "alice"), server, volume }
     }
 
-    /// Another client of the same server.
+    /// Returns another client of the same server.
     pub(super) fn another(&self, user: &str) -> Bench {
         let client = Client::logged_on(&self.server, user);
         Bench { server: self.server.clone(), volume: self.volume.clone(), client }
@@ -82,22 +82,22 @@ impl Bench {
         CreateResponse::decode(&response).expect("a CREATE response").file_id
     }
 
-    /// Opens a file, making it where it is missing.
+    /// Opens a file; creates it if it does not exist.
     pub(super) fn open(&mut self, name: &str, access: u32) -> FileId {
         self.create(name, access, CreateOptions::NON_DIRECTORY_FILE)
     }
 
-    /// Opens a directory, making it where it is missing.
+    /// Opens a directory; creates it if it does not exist.
     pub(super) fn directory(&mut self, name: &str) -> FileId {
         self.create(name, ALL, CreateOptions::DIRECTORY_FILE)
     }
 
-    /// Makes a file that is not to be compressed.
+    /// Creates a file that is not compressed.
     pub(super) fn uncompressed(&mut self, name: &str) -> FileId {
         self.create(name, ALL, CreateOptions::NO_COMPRESSION)
     }
 
-    /// A file with content, opened for everything.
+    /// Creates a file with content, opened with all rights.
     pub(super) fn file(&mut self, name: &str, content: &[u8]) -> FileId {
         let file = self.open(name, ALL);
         if !content.is_empty() {
@@ -114,7 +114,7 @@ impl Bench {
         assert_eq!(WriteResponse::decode(&response).map(|written| written.count as usize), Ok(buffer.len()));
     }
 
-    /// Writes to the beginning of a file as a local process does.
+    /// Writes to the beginning of a file, as a local program would.
     pub(super) fn write_locally(&mut self, name: &str, data: &[u8]) {
         let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
@@ -127,7 +127,7 @@ impl Bench {
         block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data), false)).expect("there is room");
     }
 
-    /// The content, 64 KiB at most.
+    /// Returns the content, at most 64 KiB.
     pub(super) fn read(&mut self, file_id: FileId) -> Vec<u8> {
         let read = ReadRequest { file_id, length: 65_536, ..ReadRequest::default() };
         let response = self.client.request(Command::READ, |out| read.encode(out));
@@ -137,14 +137,14 @@ impl Bench {
         }
     }
 
-    /// FileBasicInformation's attributes.
+    /// Returns the attributes in FileBasicInformation.
     pub(super) fn attributes(&mut self, file_id: FileId) -> FileAttributes {
         let information = self.query(file_id, InfoType::FILE, FileInformationClass::BASIC.0);
         let basic = FileBasicInformation::decode(&mut Reader::new(&information));
         basic.expect("a whole structure").file_attributes
     }
 
-    /// What the file system says that it can do.
+    /// Returns the attributes of the file system.
     pub(super) fn capabilities(&mut self, file_id: FileId) -> FileSystemAttributes {
         let information = self.query(file_id, InfoType::FILESYSTEM, FsInformationClass::ATTRIBUTE.0);
         let attributes = FileFsAttributeInformation::decode(&mut Reader::new(&information)).expect("a whole structure");
@@ -164,7 +164,7 @@ impl Bench {
         QueryInfoResponse::decode(&response).expect("a QUERY_INFO response").buffer.to_vec()
     }
 
-    /// FileEndOfFileInformation.
+    /// Sets FileEndOfFileInformation.
     pub(super) fn set_size(&mut self, file_id: FileId, size: u64) {
         let set = SetInfoRequest {
             info_type: InfoType::FILE,
@@ -188,7 +188,7 @@ impl Bench {
         assert_eq!(status(&self.client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
     }
 
-    /// Asks for a control; answers the status and the output, which an error seldom has.
+    /// Sends a control; returns the status and the output, which is usually empty for an error.
     pub(super) fn control(&mut self, file: FileId, code: FsctlCode, input: &[u8], room: u32) -> (Status, Vec<u8>) {
         let ioctl = IoctlRequest {
             ctl_code: code,

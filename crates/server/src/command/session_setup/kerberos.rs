@@ -1,6 +1,6 @@
-//! Logging on by Kerberos (RFC 4121, [MS-KILE] 3.4.5): a ticket for this server, taken in one step.
+//! Logon with Kerberos (RFC 4121, [MS-KILE] 3.4.5): a ticket for this server, accepted in one step.
 //!
-//! Leaves out the third message of DCE style, which SMB has no use for, and delegated tickets.
+//! Not implemented: the third message of DCE style, which SMB does not use, and delegated tickets.
 
 use proto::auth::pac::LogonInfo;
 use proto::status::Status;
@@ -18,15 +18,15 @@ use crate::server::Server;
 use crate::tickets::{Cause, ClientName, Refusal, Ticket};
 use crate::vfs::Time;
 
-/// An authentication by Kerberos that is under way.
+/// A Kerberos authentication in progress.
 #[derive(Default)]
 pub(super) struct Kerberos {
-    /// The client was told what is wrong, and may try once more.
+    /// The client was sent an error and may try once more.
     told: bool,
 }
 
 impl Kerberos {
-    /// Takes the client's ticket.
+    /// Validates the client's ticket.
     pub(super) async fn step(&mut self, request: &Request<'_>, message: &[u8], policy: &Policy) -> Result<Said> {
         let server = &request.connection.server;
         let tickets = server.tickets().ok_or(Error::because(Status::LOGON_FAILURE, "Kerberos is not served"))?;
@@ -38,7 +38,11 @@ impl Kerberos {
         let account = match account(server, &client, logon.and_then(believed), policy).await {
             Ok(account) => account,
             Err(Refused::Unknown | Refused::Wrong) => {
-                tracing::warn!(client = %client, peer = %request.connection.peer.remote, "a good ticket of nobody here");
+                tracing::warn!(
+                    client = %client,
+                    peer = %request.connection.peer.remote,
+                    "a good ticket of nobody here"
+                );
                 return Err(Error::because(Status::LOGON_FAILURE, format!("{client} is nobody here")));
             }
             Err(refused) => return Err(refused.error(&client.to_string())),
@@ -49,7 +53,8 @@ impl Kerberos {
         Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(signatures), token: reply, lifetime }))
     }
 
-    /// A client whose clock is wrong is told the right time, and may come again with it. Windows servers answer so, too.
+    /// Handles a rejected ticket. A client with a wrong clock is sent the right time and may retry, as with Windows
+    /// servers.
     fn refuse(&mut self, refusal: Refusal) -> Result<Said> {
         let Refusal { cause, why, reply } = refusal;
         tracing::warn!("Kerberos logon refused: {why}");
@@ -66,14 +71,14 @@ impl Kerberos {
     }
 }
 
-/// What of it is a domain's to say; nothing where not even the user is one of a domain.
+/// Removes SIDs that a domain may not assign; returns `None` if even the user's SID is not from a domain.
 fn believed(mut logon: LogonInfo) -> Option<LogonInfo> {
     logon.groups.retain(may_come_from_domain);
     (may_come_from_domain(&logon.user) && may_come_from_domain(&logon.primary_group)).then_some(logon)
 }
 
-/// Who somebody with a good ticket is here. On a member of a domain that is the domain's to say: by the SIDs that its
-/// controller wrote into the ticket, else by the name. Elsewhere `Accounts` knows.
+/// Returns the account for a valid ticket. On a domain member, the domain determines it, by the SIDs in the ticket's
+/// PAC or else by name. Otherwise `Accounts` determines it.
 async fn account(
     server: &Server,
     client: &ClientName,
@@ -81,7 +86,7 @@ async fn account(
     policy: &Policy,
 ) -> std::result::Result<Account, Refused> {
     let cannot = |unavailable: Unavailable| Refused::Unavailable(unavailable.0);
-    // Who is by himself knows a realm as his own domain, and nothing of others.
+    // A standalone server treats its own realm as its domain and has no information about others.
     if policy.membership.is_none()
         && let ([name], true) = (&client.components[..], client.own_realm)
         && let Some(mapped) = mapped::account(server, policy, &format!(r"{}\{name}", policy.workgroup), &[]).await?
@@ -102,7 +107,7 @@ async fn account(
         }
     };
     check_uid(account.identity.uid, policy)?;
-    // The administrator of the host may say that somebody is root.
+    // The administrator of the host may map a user to root.
     let mapped = match &policy.membership {
         Some(_) => mapped::account(server, policy, &account.name, &account.groups).await?,
         None => None,
@@ -110,7 +115,7 @@ async fn account(
     Ok(mapped.unwrap_or(account))
 }
 
-/// A password that has to be changed is no matter of the server's here: the realm has its own.
+/// Checks whether the account may log on. Password changes are not enforced, because the realm does that.
 fn check_account(account: &Account, now: Time) -> Result<()> {
     match account {
         account if account.disabled => Err(Error::new(Status::ACCOUNT_DISABLED)),

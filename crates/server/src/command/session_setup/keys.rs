@@ -1,4 +1,4 @@
-//! The keys of a session and of its channels, from the key that the authentication gave ([MS-SMB2] 3.3.5.5.3, 3.1.4.2).
+//! Derives the keys of a session and its channels from the authentication's key ([MS-SMB2] 3.3.5.5.3, 3.1.4.2).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use proto::smb2::negotiate::Dialect;
 use crate::conn::Negotiated;
 use crate::session::SessionKeys;
 
-/// [MS-SMB2] 3.3.5.5.3 with 3.1.4.2: the keys of each dialect from the key that the authentication gave.
+/// Derives the session keys for the negotiated dialect ([MS-SMB2] 3.3.5.5.3 with 3.1.4.2).
 pub(super) fn derive(
     exported: &[u8],
     negotiated: &Negotiated,
@@ -23,7 +23,7 @@ pub(super) fn derive(
     let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing, secret: true };
     let Some(derivation) = derivation(negotiated, preauth) else { return Ok(keys) };
     if let Some((cipher, length)) = negotiated.cipher.and_then(|cipher| Some((cipher, key_length(cipher)?))) {
-        // AES-256 keys come from the whole key that the authentication gave, which NTLM makes 16 bytes as well.
+        // AES-256 keys are derived from the full authentication key, which has 16 bytes with NTLM.
         let full = if length == KeyLength::Bits256 { exported } else { session_key.as_bytes() };
         let (to_server, to_client) =
             (derivation.client_to_server_key(full, length), derivation.server_to_client_key(full, length));
@@ -33,7 +33,7 @@ pub(super) fn derive(
     Ok(keys)
 }
 
-/// The key of a null session. Its clients may sign with it, but do not seal ([MS-SMB2] 3.2.4.1.8).
+/// Derives the signing key of a null session. Clients may sign with it but do not encrypt ([MS-SMB2] 3.2.4.1.8).
 pub(super) fn derive_null(
     exported: &[u8],
     negotiated: &Negotiated,
@@ -43,7 +43,7 @@ pub(super) fn derive_null(
     Ok(SessionKeys { client_to_server: None, server_to_client: None, signing, secret: false })
 }
 
-/// `Session.SigningKey`, or `Channel.SigningKey` of a further channel.
+/// Derives `Session.SigningKey`, or `Channel.SigningKey` of a further channel.
 pub(in crate::command) fn derive_signing(
     exported: &[u8],
     negotiated: &Negotiated,
@@ -56,7 +56,7 @@ pub(in crate::command) fn derive_signing(
     }
 }
 
-/// How keys are made of the one that the authentication gave; `None` below 3.0, where it is itself the key.
+/// Returns the key derivation; `None` below 3.0, where the authentication's key is used itself.
 fn derivation<'a>(negotiated: &Negotiated, preauth: Option<&'a PreauthHash>) -> Option<Derivation<'a>> {
     match (negotiated.dialect, preauth) {
         (Dialect::SMB_3_1_1, Some(hash)) => Some(Derivation::Smb311(hash.value())),

@@ -1,7 +1,6 @@
-//! SESSION_SETUP ([MS-SMB2] 3.3.5.5): a client proves who it is, in one or more round trips, and gets its keys.
+//! SESSION_SETUP ([MS-SMB2] 3.3.5.5): authenticates a client in one or more round trips and derives the session's keys.
 //!
-//! What the client proves it by is in `spnego` and the mechanisms below it. How a session gets a further channel is in
-//! `session_binding`.
+//! The authentication itself is in `spnego` and the mechanism modules. Further channels are added in `session_binding`.
 
 mod kerberos;
 mod keys;
@@ -32,7 +31,7 @@ use crate::guesses::{Failed, Guess, NoRoom};
 use crate::policy::{Encryption, Policy, Signing};
 use crate::session::{Channel, Phase, SessionKeys};
 
-/// Bytes of what is kept of a logon's first token: the list of mechanisms has about 60, an NTLM NEGOTIATE about 40.
+/// Maximum bytes kept of a logon's first token. A mechanism list has about 60, an NTLM NEGOTIATE about 40.
 const LONGEST_KEPT: usize = 1024;
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -64,7 +63,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
         Ok(step) => step,
         Err(error) => {
-            // 3.3.5.5.3: a failed authentication ends the session on all its channels, the first as well as a later one.
+            // 3.3.5.5.3: a failed authentication, including a later one, ends the session on all its channels.
             connection.server.end_session(&channel.session).await;
             slow_down(request, guessed, arrived).await;
             return Err(error);
@@ -85,7 +84,8 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
                     return Err(error);
                 }
             };
-            // The last answer of a null session's logon is not signed (3.3.5.5.3); any later one as its request is.
+            // The final response of a null session's logon is not signed (3.3.5.5.3); a later one is signed if its
+            // request is.
             reply.sign_with = channel.signing().filter(|_| channel.session.keys().is_some_and(|keys| keys.secret));
             end_previous(request, &channel, asked.previous_session_id).await;
             (token, flags, Status::SUCCESS)
@@ -95,14 +95,14 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     Ok(status)
 }
 
-/// A request about a session that this connection does not have. Whoever signs with that session's key (3.3.5.2.4) gets
-/// the refusal signed.
+/// Refuses a request for a session without a channel on this connection. If the client signed with the session's key
+/// (3.3.5.2.4), the response is signed too.
 pub(super) fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: Error) -> Result<Status> {
     reply.sign_with = request.foreign_key();
     Err(refusal)
 }
 
-/// 3.3.5.5.1.
+/// Begins a new session (3.3.5.5.1).
 fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>> {
     let connection = request.connection;
     connection.bound_logons();
@@ -119,8 +119,8 @@ fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>>
     Ok(channel)
 }
 
-/// Whoever tries passwords of `guessed` waits for the answer to what arrived then. Where too many wait already, a
-/// connection on which nobody is logged on ends, any other gets its answer at once.
+/// Delays the response to a wrong password for `guessed`. If too many responses already wait, a connection without a
+/// logged-on user is ended, and any other gets its response immediately.
 pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>, arrived: Duration) {
     let Some(name) = guessed else { return };
     let connection = &**request.connection;
@@ -132,7 +132,7 @@ pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>, ar
     }
 }
 
-/// What a stranger makes the server keep until the next token: the list of mechanisms, and an NTLM NEGOTIATE.
+/// Checks the size of a stored part of a logon in progress: the mechanism list or an NTLM NEGOTIATE.
 fn check_kept(part: &[u8]) -> Result<()> {
     if part.len() <= LONGEST_KEPT {
         return Ok(());
@@ -140,12 +140,12 @@ fn check_kept(part: &[u8]) -> Result<()> {
     Err(Error::because(Status::INVALID_PARAMETER, "a list of mechanisms, or an NTLM NEGOTIATE, of that length is none"))
 }
 
-/// The session was logged off over another channel while this one authenticated.
+/// Returns the error if the session was logged off over another channel during this authentication.
 fn ended() -> Error {
     Error::new(Status::USER_SESSION_DELETED)
 }
 
-/// The user is proven: keys are derived and the session becomes valid, or an existing one goes on (3.3.5.5.2).
+/// Completes an authentication: derives the keys of a new session, or continues an existing one (3.3.5.5.2).
 fn establish(
     request: &Request<'_>,
     channel: &Arc<Channel>,
@@ -164,8 +164,8 @@ fn establish(
         flags |= SessionFlags::IS_NULL;
     }
     if let Some(keys) = session.keys() {
-        // The session keeps its keys (3.3.5.5.2). Those of a null session or a guest's would protect nothing that the
-        // account does, whatever signing and sealing the server requires.
+        // The session keeps its keys (3.3.5.5.2). Keys of a null or guest session would not protect the user's data,
+        // whatever signing and encryption the server requires.
         if !keys.secret && !user.anonymous && !user.guest {
             return Err(Error::because(Status::ACCESS_DENIED, "an account needs a session with keys of its own"));
         }
@@ -208,8 +208,7 @@ fn establish(
     Ok((token, flags))
 }
 
-/// 3.3.5.5.3: a client that comes back after losing its connection names its old session, which ends if it was the
-/// same user's.
+/// Ends the previous session that a reconnecting client specifies, if it belonged to the same user (3.3.5.5.3).
 pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previous_id: u64) {
     let server = &request.connection.server;
     if previous_id == 0 || previous_id == channel.session.id {

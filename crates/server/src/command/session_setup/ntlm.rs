@@ -1,4 +1,4 @@
-//! Logging on by NTLMv2 ([MS-NLMP] 3.2.5.1), with accounts of this server's own or of its domain; guests and anonymous callers.
+//! Logon with NTLMv2 ([MS-NLMP] 3.2.5.1), for accounts of this server or its domain, guests and anonymous users.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::session::User;
 use crate::tickets::Signatures;
 use crate::vfs::Time;
 
-/// An authentication by NTLM that is under way.
+/// An NTLM authentication in progress.
 pub(super) struct Ntlm {
     acceptor: Acceptor,
     /// A challenge was sent.
@@ -33,7 +33,7 @@ impl Ntlm {
         Ntlm { acceptor: Acceptor::new(pass_through::target_names(policy)), challenged: false }
     }
 
-    /// Takes the client's next message. Where the password was wrong, `guessed` is whose.
+    /// Processes the client's next message. If the password was wrong, `guessed` is set to its user.
     pub(super) async fn step(
         &mut self,
         request: &Request<'_>,
@@ -52,7 +52,7 @@ impl Ntlm {
         Ok(Said::More(challenge))
     }
 
-    /// The AUTHENTICATE message: is the proof right?
+    /// Checks the proof in the AUTHENTICATE message.
     async fn finish(
         &self,
         request: &Request<'_>,
@@ -94,7 +94,7 @@ impl Ntlm {
                 unproven(&claim, policy)
             }
             Err(refused) => {
-                // With a right password as with a wrong one.
+                // The response is delayed for a right password too, so that it does not differ from a wrong one.
                 if matches!(refused, Refused::Because(Status::ACCOUNT_LOCKED_OUT)) {
                     *guessed = Some(meant);
                 }
@@ -103,9 +103,9 @@ impl Ntlm {
         }
     }
 
-    /// Whether the proof is right, whoever has the account: this server, or the domain that it is a member of.
-    /// `meant` becomes the name of the own account that is asked for, and `guessed` that of one whose password was wrong by
-    /// all that can be known now.
+    /// Verifies the proof against an account of this server or of its domain. `meant` is set to the name of the local
+    /// account that is checked. `guessed` is set to the name of an account whose password was wrong as far as can be
+    /// determined now.
     async fn prove(
         &self,
         request: &Request<'_>,
@@ -125,7 +125,7 @@ impl Ntlm {
             }
             _ => None,
         };
-        // Failed logons count for the account, whatever the client calls it.
+        // Failed logons are counted for the account, whichever name the client uses.
         let name = mapped.as_deref().unwrap_or(&claim.user);
         let account = match whose {
             Whose::Domain => None,
@@ -147,17 +147,17 @@ impl Ntlm {
                 None => Refused::Unknown,
             });
         }
-        // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
+        // For an unknown user the same computation is done, so that timing does not reveal whether the user exists.
         let verified = self.verify(claim, account.as_ref());
         let mut proven = verified.zip(account.clone());
         if proven.is_none() {
-            // The account may have been made or changed a moment ago, and the back end remember what was before.
+            // The back end's cache may be older than the account or its latest password.
             let anew = server.accounts.find_anew(name).await;
             let anew = anew.map_err(|Unavailable(why)| unanswered(server, account.as_ref(), guessed, why))?;
             proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
         }
-        // By its own name, whatever else leads to it. Looked at behind every wait: many may guess at once, and whether one
-        // of them was right is not to be seen once the account is locked.
+        // The lockout uses the account's own name, whichever name led to it. It is checked after all waits: of many
+        // concurrent guesses, a right one must not be distinguishable once the account is locked.
         let found = proven.as_ref().map(|(_, account)| account).or(account.as_ref());
         let name = found.map_or_else(|| name.to_owned(), |account| account.name.clone());
         meant.clone_from(&name);
@@ -182,8 +182,8 @@ fn not_ntlm(_: impl std::error::Error) -> Error {
     Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode")
 }
 
-/// Why a proof is refused that does not fit what the back end remembers, while that cannot be asked anew. It is a guess as
-/// any other: a right one would have been taken.
+/// Returns the error for a proof that does not match the cached account while the back end is unavailable. It is
+/// treated as a wrong password, because a right one would have matched the cache.
 fn unanswered(server: &Server, remembered: Option<&Account>, guessed: &mut Option<String>, why: String) -> Refused {
     let Some(account) = remembered else { return Refused::Unavailable(why) };
     *guessed = Some(account.name.clone());
@@ -194,7 +194,7 @@ fn unanswered(server: &Server, remembered: Option<&Account>, guessed: &mut Optio
     Refused::Unavailable(why)
 }
 
-/// Why a proof that fits nothing is refused.
+/// Returns the error for a wrong proof.
 fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
     server.wrong_password(name, account.is_some());
     let Some(account) = account else { return Refused::Unknown };
@@ -202,7 +202,7 @@ fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
     Refused::Wrong
 }
 
-/// What is said only to those who know the password.
+/// Checks account restrictions, which are reported only to clients with the right password.
 fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::result::Result<(), Refused> {
     match account {
         account if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
@@ -214,7 +214,7 @@ fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::r
     }
 }
 
-/// Who has not shown a password: the guest, or nobody.
+/// Logs on a client without a proof, as guest or anonymously.
 fn unproven(claim: &Claim, policy: &Policy) -> Result<Said> {
     let guest = policy.guest.as_ref();
     let anonymous = claim.anonymous;
@@ -223,7 +223,7 @@ fn unproven(claim: &Claim, policy: &Policy) -> Result<Said> {
     }
     let identity = match guest {
         Some(guest) => guest.identity.clone(),
-        // Good for IPC$ only, where no file is touched.
+        // Valid for IPC$ only, where no file is accessed.
         None if anonymous => Arc::new(crate::vfs::Identity { uid: 65534, gid: 65534, groups: Box::new([]) }),
         None => return Err(Error::new(Status::LOGON_FAILURE)),
     };

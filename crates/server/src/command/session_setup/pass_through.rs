@@ -1,5 +1,5 @@
-//! NTLM logons of a domain's accounts: the controller decides on the response, the rest is as with own accounts ([MS-NLMP]
-//! 3.2.5.1.2, [MS-APDS] 3.1.5).
+//! NTLM logons of domain accounts: a domain controller verifies the response, the rest is as for local accounts
+//! ([MS-NLMP] 3.2.5.1.2, [MS-APDS] 3.1.5).
 
 use proto::auth::ntlm::{Acceptor, Claim, Session as Proof, TargetNames};
 
@@ -12,8 +12,8 @@ use crate::policy::Policy;
 use crate::principals::may_come_from_domain;
 use crate::server::Server;
 
-/// What the server calls itself in its challenge: the domain of its accounts is itself, or the one that it is a member
-/// of.
+/// Returns the names of the server in its challenge. The domain name is the server itself, or the domain that it is a
+/// member of.
 pub(crate) fn target_names(policy: &Policy) -> TargetNames {
     let computer = policy.netbios_name.to_lowercase();
     let names = |netbios_domain: &str, dns_computer: String, dns_domain: String| TargetNames {
@@ -33,7 +33,7 @@ pub(crate) fn target_names(policy: &Policy) -> TargetNames {
     }
 }
 
-/// Asks the domain about `claim`.
+/// Asks the domain to verify `claim`.
 pub(super) async fn prove(
     server: &Server,
     membership: &Membership,
@@ -42,7 +42,7 @@ pub(super) async fn prove(
     policy: &Policy,
     from: Neighbourhood,
 ) -> Result<(Proof, Account), Refused> {
-    // What is no NTLMv2 is wrong before anybody is asked.
+    // A response that is not NTLMv2 is refused without asking the domain.
     let response = ntlm.pass_through(claim).map_err(|_| Refused::Wrong)?;
     let Some(domain) = server.domain() else {
         return Err(Refused::Unavailable("the server was started as no member of a domain; restart it".into()));

@@ -1,5 +1,5 @@
-//! The server's name in an NTLM logon (MsvAvTargetName, [MS-NLMP] 3.2.5.1.2): a proof that a client made for another server,
-//! and an attacker relays to this one, has that server's name in it.
+//! Checks the server's name in an NTLM logon (MsvAvTargetName, [MS-NLMP] 3.2.5.1.2). A proof for another server that an
+//! attacker relays to this one contains the other server's name.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::target_names;
 use crate::error::{Error, Result};
 use crate::policy::{Policy, SpnCheck};
 
-/// Checks the SPN that a client sent along with a right proof over a connection to `local`.
+/// Checks the SPN that a client sent with a valid proof over a connection to `local`.
 pub(super) fn check(spn: Option<&str>, local: IpAddr, policy: &Policy) -> Result<()> {
     let refused = |why: String| Err(Error::because(Status::ACCESS_DENIED, why));
     match (policy.spn_check, spn) {
@@ -28,7 +28,7 @@ fn is_own(spn: &str, local: IpAddr, policy: &Policy) -> bool {
     if !["cifs", "host"].iter().any(|known| service.eq_ignore_ascii_case(known)) {
         return false;
     }
-    // A domain may follow, and a port where it is not 445.
+    // A domain may follow, and a port if it is not 445.
     let host = host.split('/').next().unwrap_or_default();
     let names = target_names(policy);
     let own = [&names.netbios_computer, &names.dns_computer].into_iter().chain(&policy.spn_names);

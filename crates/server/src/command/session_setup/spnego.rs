@@ -1,7 +1,8 @@
-//! Which mechanism a client is authenticated by, and that nobody tampered with the choice (RFC 4178, [MS-SPNG] 3.2.5).
+//! Selects the authentication mechanism and verifies that the choice was not tampered with (RFC 4178, [MS-SPNG] 3.2.5).
 //!
-//! The client's order decides among the mechanisms that the server has. Tokens of NTLM with no SPNEGO around them are
-//! taken, too. Leaves out NEGOEX, and mechListMICs in the client's first token, where no mechanism can have made one.
+//! Among the server's mechanisms, the client's order of preference decides. Raw NTLM tokens without SPNEGO are
+//! accepted, too. Not implemented: NEGOEX, and a mechListMIC in the client's first token, which no mechanism can have
+//! computed at that point.
 
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ use crate::policy::Policy;
 use crate::session::{Channel, User};
 use crate::tickets::Signatures;
 
-/// An authentication that has begun and awaits the client's next token.
+/// An authentication that waits for the client's next token.
 pub struct Authentication {
     mechanism: Mechanism,
-    /// `None`: the client sends the mechanism's tokens as they are.
+    /// `None`: the client sends the mechanism's tokens without SPNEGO.
     list: Option<List>,
-    /// The mechanism is through; the client's signature of the list is still to come.
+    /// The mechanism is complete; the client's signature of the mechanism list is still to be received.
     proven: Option<Proven>,
 }
 
@@ -31,59 +32,59 @@ enum Mechanism {
     Ntlm(Ntlm),
 }
 
-/// The client's list of mechanisms, and what became of it.
+/// The client's mechanism list, and the state of the negotiation.
 struct List {
-    /// As it was sent: what both sides sign.
+    /// The encoded list, as both sides sign it.
     der: Vec<u8>,
     chosen: MechType<'static>,
-    /// The client likes the chosen one best. Where it does not, somebody may have changed the list.
+    /// The chosen mechanism is the client's preferred one. Otherwise an attacker may have changed the list.
     preferred: bool,
-    /// The client was told which one is chosen.
+    /// The client was informed of the chosen mechanism.
     told: bool,
 }
 
-/// What a mechanism says to a message of the client's.
+/// A mechanism's result for a message of the client.
 pub(super) enum Said {
-    /// Another message is needed; the client gets this for it.
+    /// Another message is needed; this token is sent to the client.
     More(Vec<u8>),
-    /// The client is known.
+    /// The client is authenticated.
     Done(Proven),
 }
 
-/// A user that a mechanism knows.
+/// A user authenticated by a mechanism.
 pub(super) struct Proven {
     pub(super) user: User,
-    /// What both sides have agreed on; `None` for guests and nobody.
+    /// The agreed key; `None` for guest and anonymous users.
     pub(super) key: Option<Zeroizing<Vec<u8>>>,
-    /// `None` as for `key`.
+    /// `None` if `key` is.
     pub(super) signatures: Option<Box<dyn Signatures>>,
-    /// The mechanism's last message to the client; often empty.
+    /// The mechanism's final token for the client; often empty.
     pub(super) token: Vec<u8>,
-    /// How long the proof is good; `None` for as long as the session lives.
+    /// The lifetime of the credentials; `None` if unlimited.
     pub(super) lifetime: Option<Duration>,
 }
 
-/// How far a token brought the authentication.
+/// The result of processing a token.
 pub(in crate::command) enum Step {
-    /// The client is to send another; it gets this one.
+    /// Another token is needed; this one is sent to the client.
     Continue(Vec<u8>),
-    /// It is through.
+    /// The authentication is complete.
     Done(Box<Done>),
 }
 
-/// An authentication that is through.
+/// A completed authentication.
 pub(in crate::command) struct Done {
-    /// Who the client is from now on.
+    /// The authenticated user.
     pub(in crate::command) user: User,
-    /// What the session's keys are made of; `None` for anonymous callers and guests.
+    /// The key from which session keys are derived; `None` for anonymous and guest users.
     pub(in crate::command) key: Option<Zeroizing<Vec<u8>>>,
-    /// How long the proof is good; `None` for as long as the session lives.
+    /// The lifetime of the credentials; `None` if unlimited.
     pub(in crate::command) lifetime: Option<Duration>,
-    /// The last token for the client.
+    /// The final token for the client.
     pub(in crate::command) token: Vec<u8>,
 }
 
-/// Feeds one token to the authentication of `channel`. Where the password was wrong, `guessed` is whose.
+/// Processes one token for the authentication of `channel`. If the password was wrong, `guessed` is set to its user.
 pub(in crate::command) async fn step(
     request: &Request<'_>,
     channel: &Channel,
@@ -96,7 +97,7 @@ pub(in crate::command) async fn step(
     let (mut authentication, message, mic) = match (token, running) {
         (Token::Init(init), _) => {
             let begun = Authentication::choose(&init, request, policy)?;
-            // An optimistic token of another mechanism is passed over: the client sends the chosen one's next.
+            // An optimistic token of another mechanism is ignored; the client sends one of the chosen mechanism next.
             let message = if begun.is_preferred() { init.mech_token } else { None };
             (begun, message, None)
         }
@@ -105,7 +106,7 @@ pub(in crate::command) async fn step(
             (running.unwrap_or_else(|| Authentication::of(Mechanism::Ntlm(Ntlm::new(policy)))), Some(message), None)
         }
         (Token::Resp(response), Some(running)) => {
-            // Windows 2000 put the mechanism's token in the place of the signature, too.
+            // Windows 2000 sent the mechanism's token also in the field for the signature.
             let mic = response.mech_list_mic.filter(|mic| Some(*mic) != response.response_token);
             (running, response.response_token, mic)
         }
@@ -138,7 +139,7 @@ impl Authentication {
         Authentication { mechanism, list: None, proven: None }
     }
 
-    /// By the mechanism of the client's list that it likes best and the server has.
+    /// Begins with the first mechanism of the client's list that the server supports.
     fn choose(init: &NegTokenInit<'_>, request: &Request<'_>, policy: &Policy) -> Result<Self> {
         let offered = request.connection.server.mech_types();
         for (position, wanted) in init.mech_types.iter().enumerate() {
@@ -162,23 +163,23 @@ impl Authentication {
         self.list.as_ref().is_none_or(|list| list.preferred)
     }
 
-    /// The answer that asks for more.
+    /// Returns the response that requests another token.
     fn answer(&mut self, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
         let Some(list) = &mut self.list else { return token.to_vec() };
         let state = match list.preferred || list.told {
             true => NegState::ACCEPT_INCOMPLETE,
-            // RFC 4178 4.2.2: only ever in the first answer.
+            // RFC 4178 4.2.2: only in the first response.
             false => NegState::REQUEST_MIC,
         };
         list.respond(state, token, mic)
     }
 
-    /// The mechanism knows the client; `mic` is the client's signature of the list. Where the server has the mechanism's
-    /// last word, the client can sign only after it and is asked to, if it must.
+    /// Completes the authentication by the mechanism; `mic` is the client's signature of the list. If the server sends
+    /// the mechanism's final message, the client can sign only after it, and is requested to if necessary.
     //
-    // Deviates from RFC 4178 5 (d): a client whose own message is the last one and who sends no signature with it is let
-    // in although its list began with another mechanism. Many with NTLM never sign, and nothing is gained from insisting:
-    // who changes lists leaves that one mechanism in it.
+    // Deviates from RFC 4178 5 (d): if the client's message is the final one and has no signature, the client is
+    // accepted although its list began with another mechanism. Many NTLM clients never sign. Requiring a signature
+    // gains nothing, because an attacker that changes the list can leave only that one mechanism in it.
     fn finish(&mut self, mut proven: Proven, mic: Option<&[u8]>) -> Result<Step> {
         let Some(list) = &mut self.list else {
             let token = std::mem::take(&mut proven.token);
@@ -201,7 +202,7 @@ impl Authentication {
         Ok(proven.done(token))
     }
 
-    /// The client's signature of the list, which was asked for after the mechanism's last word.
+    /// Checks the client's signature of the list, which was requested with the mechanism's final message.
     fn confirm(mut self, mut proven: Proven, mic: Option<&[u8]>) -> Result<Step> {
         let missing = || Error::because(Status::LOGON_FAILURE, "mechListMIC: asked for and not sent");
         let (Some(list), Some(signatures)) = (&mut self.list, &mut proven.signatures) else { return Err(missing()) };

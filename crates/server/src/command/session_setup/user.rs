@@ -1,12 +1,12 @@
-//! Who a session's user is, from the account that was found.
+//! Creates a session's user from an account.
 
 use crate::accounts::Account;
 use crate::domain::Refused;
 use crate::policy::Policy;
 use crate::session::User;
 
-/// A domain or a realm decides who its users are, not which system account of this host they act as: uid 0 never, and none
-/// below `min domain uid`.
+/// Checks the uid of a user from a domain or realm. It determines its users but not which system account of this host
+/// they may act as: never uid 0, and none below `min domain uid`.
 pub(super) fn check_uid(uid: u32, policy: &Policy) -> Result<(), Refused> {
     if uid != 0 && uid >= policy.min_domain_uid {
         return Ok(());
@@ -15,7 +15,7 @@ pub(super) fn check_uid(uid: u32, policy: &Policy) -> Result<(), Refused> {
     Err(Refused::Unmapped(format!("its user has uid {uid} here, and `min domain uid` is {least}")))
 }
 
-/// Who has an account.
+/// Returns the user of an account.
 pub(crate) fn known_user(account: &Account, workstation: String, policy: &Policy) -> User {
     let domain = account.domain.as_deref().unwrap_or(&policy.netbios_name).to_owned();
     User {

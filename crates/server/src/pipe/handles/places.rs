@@ -1,40 +1,40 @@
-//! Where the entries of a list are that a client asks for by their numbers. A list is known by names: without places on
-//! the way, each part of it would be counted off from its beginning.
+//! Known positions in an enumeration that a client continues by entry number. Enumerations are ordered by name, so
+//! without them each request would have to count entries from the beginning.
 
-/// Places that are kept for a handle.
+/// The maximum number of positions stored for a handle.
 const MOST: usize = 32;
 
-/// A list of users.
+/// An enumeration of users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum List {
-    /// Those whose accounts have these flags.
+    /// Users whose account flags match these.
     Users(u32),
-    /// Those that are displayed with this class.
+    /// Users displayed with this information class.
     Display(u16),
 }
 
-/// A place in a list.
+/// A position in an enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) struct Place {
     pub(in super::super) list: List,
-    /// How many entries come before it.
+    /// The number of entries before it.
     pub(in super::super) number: u32,
-    /// The name after which it is.
+    /// The name of the entry before it.
     pub(in super::super) after: String,
 }
 
-/// Places of the list that was asked for last.
+/// Positions in the enumeration that was last used.
 #[derive(Default)]
 pub(super) struct Places {
-    /// The one that was seen last: most clients go on there.
+    /// The latest position, where most clients continue.
     last: Option<Place>,
-    /// Others in their order, at least `apart` entries from one another.
+    /// Other positions in ascending order, at least `apart` entries from each other.
     marks: Vec<Place>,
     apart: u32,
 }
 
 impl Places {
-    /// The last place that is known before entry `number` of `list`.
+    /// Returns the last known position at or before entry `number` of `list`.
     pub(super) fn before(&self, list: List, number: u32) -> Option<Place> {
         let end = self.marks.partition_point(|place| place.number <= number);
         let fits = |place: &&Place| place.list == list && place.number <= number;
@@ -42,8 +42,8 @@ impl Places {
         mark.into_iter().chain(self.last.iter().filter(fits)).max_by_key(|place| place.number).cloned()
     }
 
-    /// Remembers a place. Where there are too many, every other one is forgotten, and from then on those are kept that lie
-    /// so far apart: they lie evenly, however long the list is.
+    /// Stores a position. If there are too many, every other one is removed, and the minimum distance for new ones is
+    /// increased. Positions thus stay evenly distributed, however long the enumeration is.
     pub(super) fn put(&mut self, place: Place) {
         if self.last.as_ref().is_some_and(|last| last.list != place.list) {
             *self = Places::default();

@@ -1,4 +1,4 @@
-//! Look-ups as clients make them.
+//! Look-ups by clients.
 
 use proto::dtyp::Sid;
 use proto::rpc::lsarpc::opnum;
@@ -11,7 +11,7 @@ use crate::accounts::Accounts;
 use crate::rig::{self, Client};
 use crate::server::Server;
 
-/// A handle for look-ups.
+/// Opens a policy handle.
 fn open(pipe: &mut Bound) -> Result<ContextHandle, Status> {
     let results = pipe.call(opnum::LSAR_OPEN_POLICY_2, &[0; 64]);
     match status(&results) {
@@ -24,7 +24,7 @@ fn status(results: &[u8]) -> Status {
     Status(u32::from_le_bytes(results[results.len() - 4..].try_into().expect("four bytes")))
 }
 
-/// The end of the arguments: no answers yet, and a workstation's level.
+/// Appends the end of the arguments: no translations yet, and the workstation's look-up level.
 fn end(mut out: Encoder) -> Vec<u8> {
     out.u32(0);
     out.null();
@@ -94,7 +94,7 @@ fn anonymous_callers_may_look_nothing_up_unless_it_is_configured() {
     assert_eq!(open(&mut Bound::new(anonymous(1), "lsarpc")), Err(Status::ACCESS_DENIED));
 }
 
-/// A thousand names that are all remembered are looked up in turns with other requests.
+/// A thousand cached names are looked up with yields to other requests.
 #[test]
 fn long_lists_let_other_requests_in_between() {
     let mut pipe = Bound::new(Client::logged_on(&server(1), "alice"), "lsarpc");

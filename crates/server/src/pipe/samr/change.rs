@@ -1,8 +1,8 @@
-//! Passwords that their owners change ([MS-SAMR] 3.1.5.10.3). Who knows the old password may, logged on or not: that is
-//! how one that has expired is changed.
+//! Password changes by users ([MS-SAMR] 3.1.5.10.3). Knowing the old password is sufficient, without a logon, so that
+//! an expired password can be changed.
 //!
-//! A wrong old password is a wrong password: it counts for lockout, is slowed down as failed logons are, and does not tell
-//! whether the account exists.
+//! A wrong old password is treated like a failed logon: it is counted for lockout, the response is delayed, and it does
+//! not reveal whether the account exists.
 
 use proto::auth::ntlm::change::{NewPassword, SEALED_PASSWORD};
 use proto::rpc::samr::ChangePassword;
@@ -46,7 +46,11 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
     }
     match server.accounts.change_password(&account.name, old, NtHash(*new.nt_hash)).await {
         Ok(()) => {
-            tracing::info!(user = account.name, peer = %request.connection.peer.remote, "password changed by its owner");
+            tracing::info!(
+                user = account.name,
+                peer = %request.connection.peer.remote,
+                "password changed by its owner"
+            );
             Status::SUCCESS
         }
         Err(NotChanged::Wrong) => Status::WRONG_PASSWORD,
@@ -58,7 +62,7 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
     }
 }
 
-/// The account, and its old and new password where the proof is right.
+/// The account, and its old and new passwords if the proof is right.
 type Proven = (Option<Account>, Option<(NtHash, NewPassword)>);
 
 async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, Unavailable> {
@@ -74,13 +78,13 @@ async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, 
         server.authenticated(name, from);
         return Ok((account, opened));
     }
-    // The back end may remember what was before.
+    // The back end's cache may be outdated.
     let anew = accounts.find_anew(&asked.user).await?;
     let opened = anew.as_ref().and_then(|anew| open(Some(anew), asked));
     Ok((anew.or(account), opened))
 }
 
-/// Somebody who is not there, and what was not sent, take the same work.
+/// Does the same work for an account that does not exist, or fields that were not sent.
 fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, NewPassword)> {
     let hash = account.and_then(|account| account.nt_hash.clone());
     let (known, old) = (hash.is_some(), hash.unwrap_or(NtHash([0; 16])));
@@ -89,7 +93,7 @@ fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, Ne
     opened.filter(|_| known).map(|new| (old, new))
 }
 
-/// What stands against it, although the old password is right.
+/// Checks the restrictions on a change with a right old password.
 fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: &Request<'_>) -> Result<(), Status> {
     let now = request.connection.server.world.now();
     if account.disabled {
@@ -101,7 +105,7 @@ fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: 
     let units = new.text.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     let length = char::decode_utf16(units).try_fold(0, |count, unit| unit.map(|_| count + 1));
     let long_enough = length.is_ok_and(|length: u32| length >= policy.min_password_length.max(1));
-    // Whoever must change it need not wait.
+    // The minimum age does not apply if the password must be changed.
     let too_young = !account.must_change && policy.is_too_young(account.password_last_set, now);
     if long_enough && !too_young { Ok(()) } else { Err(Status::PASSWORD_RESTRICTION) }
 }

@@ -1,5 +1,6 @@
-//! Lists of users, groups and aliases ([MS-SAMR] 3.1.5.2, 3.1.5.3), a page at a time. Users are walked in the order of
-//! their names, and a handle remembers where the last page ended; groups are few enough to be counted off.
+//! Enumerations of users, groups and aliases ([MS-SAMR] 3.1.5.2, 3.1.5.3), one page at a time. Users are enumerated in
+//! the order of their names, and a handle stores where the last page ended. Groups are few, so their entries are
+//! counted from the beginning.
 
 use proto::dtyp::Sid;
 use proto::rpc::ndr::ContextHandle;
@@ -12,22 +13,22 @@ use crate::accounts::{ListedAccount, ListedGroup};
 use crate::policy::fold;
 use crate::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
 
-/// The most entries of one answer, whatever its length may be.
+/// The maximum number of entries in one response, whatever its size limit.
 const MOST: usize = 1000;
-/// Accounts and groups that are asked for at once.
+/// Accounts and groups requested from the back end at once.
 const PAGE: usize = 200;
 
-/// What an entry takes besides its name.
+/// Bytes of an entry besides its name.
 const ENTRY: usize = 24;
 
-/// How much of a list is asked for.
+/// The requested part of an enumeration.
 #[derive(Clone, Copy)]
 struct Part {
-    /// What comes before it.
+    /// The number of entries before it.
     from: u32,
-    /// Entries at most.
+    /// The maximum number of entries.
     most: usize,
-    /// Bytes at most, but for one entry.
+    /// The maximum number of bytes, unless the first entry exceeds it.
     length: usize,
 }
 
@@ -36,30 +37,30 @@ impl Part {
         Part { from, most: (most as usize).clamp(1, MOST), length: length as usize }
     }
 
-    /// Whether what has been found is all that fits.
+    /// Returns whether the limits are reached.
     fn is_full(&self, entries: usize, bytes: usize) -> bool {
         entries > 0 && (entries >= self.most || bytes >= self.length)
     }
 
-    /// The number of the entry that comes next.
+    /// Returns the number of the next entry.
     fn next(&self, entries: usize) -> u32 {
         self.from.saturating_add(entries as u32)
     }
 }
 
-/// A part of a list, and whether there is more behind it.
+/// A part of an enumeration, and whether there are further entries.
 type Listed<T> = (Vec<T>, bool);
 
-/// What an account is in this protocol.
+/// Returns the account control flags of an account.
 pub(super) fn control(name: &str, disabled: bool, locked: bool) -> AccountControl {
-    // The account of a machine has a dollar sign behind its name.
+    // The name of a machine account ends with a dollar sign.
     let machine = name.ends_with('$');
     let kind = if machine { AccountControl::WORKSTATION_TRUST_ACCOUNT } else { AccountControl::NORMAL_ACCOUNT };
     kind.with(AccountControl::ACCOUNT_DISABLED, disabled).with(AccountControl::ACCOUNT_AUTO_LOCKED, locked)
 }
 
 impl Asked<'_> {
-    /// [MS-SAMR] 3.1.5.2.5.
+    /// Enumerates users ([MS-SAMR] 3.1.5.2.5).
     pub(super) async fn enumerate_users(
         &self,
         handle: &ContextHandle,
@@ -77,7 +78,7 @@ impl Asked<'_> {
         enumerated(part, listed.map(|(users, more)| (users.into_iter().filter_map(entry).collect(), more)))
     }
 
-    /// [MS-SAMR] 3.1.5.2.3, 3.1.5.2.4.
+    /// Enumerates groups or aliases ([MS-SAMR] 3.1.5.2.3, 3.1.5.2.4).
     pub(super) async fn enumerate_groups(&self, handle: &ContextHandle, from: Enumeration, aliases: bool) -> Vec<u8> {
         let part = Part::new(from.context, u32::MAX, from.length);
         let listed = match self.members_of(handle) {
@@ -91,7 +92,7 @@ impl Asked<'_> {
         enumerated(part, listed.map(names))
     }
 
-    /// [MS-SAMR] 3.1.5.3.1.
+    /// Returns display information ([MS-SAMR] 3.1.5.3.1).
     pub(super) async fn display(&self, handle: &ContextHandle, query: DisplayQuery) -> Vec<u8> {
         let (class, part) = (query.class, Part::new(query.index, query.count, query.length));
         let listed = match self.members_of(handle) {
@@ -148,7 +149,7 @@ impl Asked<'_> {
             .with(AccountControl::DONT_EXPIRE_PASSWORD, account.never_expires)
     }
 
-    /// A part of the users of the own domain that are wanted.
+    /// Returns the requested part of the server's users that match `list`.
     async fn users(
         &self,
         handle: &ContextHandle,
@@ -186,7 +187,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The groups or aliases of a domain, in the order of their SIDs.
+    /// Returns the groups or aliases of a domain, in the order of their SIDs.
     async fn groups(&self, domain: SamDomain, aliases: bool) -> Result<Vec<ListedGroup>, Status> {
         let (sid, server) = (self.sid(domain), &self.request.connection.server);
         let kind = if aliases { SidNameUse::ALIAS } else { SidNameUse::GROUP };
@@ -213,7 +214,7 @@ impl Asked<'_> {
         };
         for principal in given {
             match groups.iter_mut().find(|group| group.principal.sid == principal.sid) {
-                // What it is called is not up to who maps it.
+                // A mapping cannot rename a well-known group.
                 Some(group) => group.principal = principal,
                 None => groups.push(ListedGroup { principal, comment: String::new() }),
             }
@@ -222,7 +223,7 @@ impl Asked<'_> {
         Ok(groups)
     }
 
-    /// How many users, groups and aliases there are in `domain`.
+    /// Returns the number of users, groups and aliases in `domain`.
     pub(super) async fn counts(&self, domain: SamDomain) -> Result<[u32; 3], Status> {
         self.check_somebody()?;
         let users = match domain {
@@ -234,7 +235,7 @@ impl Asked<'_> {
         Ok([users, short(groups), short(aliases)])
     }
 
-    /// The RIDs of all users, of which there may be `most`.
+    /// Returns the RIDs of all users, at most `most`.
     pub(super) async fn all_rids(&self, most: usize) -> Result<Vec<u32>, Status> {
         let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
         let (mut rids, mut after) = (Vec::new(), None::<String>);
@@ -251,13 +252,13 @@ impl Asked<'_> {
     }
 }
 
-/// Whether a page that ends with `last` brings a list on from where it was: whoever trusted a back end in that could walk
-/// in a circle.
+/// Returns whether a page that ends with `last` advances the enumeration. Otherwise a faulty back end could cause an
+/// infinite loop.
 fn goes_on(after: Option<&str>, last: &ListedAccount) -> bool {
     after.is_none_or(|after| fold(&last.name) > fold(after))
 }
 
-/// The part of a whole list that is asked for.
+/// Returns the requested part of a complete enumeration.
 fn part_of<T>(all: Vec<T>, part: Part, length: impl Fn(&T) -> usize) -> Listed<T> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     for entry in all.into_iter().skip(part.from as usize) {

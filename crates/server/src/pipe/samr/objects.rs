@@ -1,5 +1,5 @@
-//! One user, group or alias, and names and RIDs of several ([MS-SAMR] 3.1.5.1.7 to 3.1.5.1.9, 3.1.5.5, 3.1.5.8, 3.1.5.9,
-//! 3.1.5.11).
+//! Single users, groups and aliases, and look-ups of names and RIDs ([MS-SAMR] 3.1.5.1.7 to 3.1.5.1.9, 3.1.5.5,
+//! 3.1.5.8, 3.1.5.9, 3.1.5.11).
 
 use proto::dtyp::{FileTime, Sid};
 use proto::rpc::ndr::{self, ContextHandle};
@@ -15,13 +15,13 @@ use crate::accounts::Account;
 use crate::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
 use crate::vfs::Time;
 
-/// The most members of a group that are told: an answer of half a megabyte.
+/// The maximum number of group members returned, which gives a response of half a megabyte.
 const MOST_MEMBERS: usize = 65_536;
 
-/// A time that never comes.
+/// The time that means "never".
 const NEVER: i64 = i64::MAX;
 
-/// The results of a call to an object, or of a look-up.
+/// Returns the results of a call for an object, or of a look-up.
 pub(super) async fn call(asked: &Asked<'_>, call: Call) -> Vec<u8> {
     match call {
         Call::LookupNames(handle, names) => match asked.lookup_names(&handle, &names).await {
@@ -66,7 +66,7 @@ fn informed(results: Result<Vec<u8>, Status>) -> Vec<u8> {
     results.unwrap_or_else(samr::no_information_response)
 }
 
-/// How look-ups of which so many were answered end.
+/// Returns the status of a look-up of `asked` entries, of which `found` were found.
 fn mapped(found: usize, asked: usize) -> Status {
     match found {
         found if found == asked => Status::SUCCESS,
@@ -75,13 +75,13 @@ fn mapped(found: usize, asked: usize) -> Status {
     }
 }
 
-/// Machines have users' accounts.
+/// Returns the type of a principal; machine accounts are reported as users.
 fn kind(principal: &Principal) -> SidNameUse {
     if principal.kind == SidNameUse::COMPUTER { SidNameUse::USER } else { principal.kind }
 }
 
 impl Asked<'_> {
-    /// [MS-SAMR] 3.1.5.11.2.
+    /// Looks up names ([MS-SAMR] 3.1.5.11.2).
     async fn lookup_names(
         &self,
         handle: &ContextHandle,
@@ -93,7 +93,7 @@ impl Asked<'_> {
         let (mut found, mut count) = (Vec::with_capacity(names.len()), 0);
         for name in names {
             let principal = principals::by_name(&*server.accounts, &own, &format!("{realm}\\{name}")).await?;
-            // A group of Linux is of no domain.
+            // A UNIX group does not belong to a domain.
             let principal = principal.filter(|principal| principal.sid.domain() == Some(sid));
             let rid = principal.as_ref().and_then(|principal| principal.sid.rid());
             count += usize::from(rid.is_some());
@@ -102,7 +102,7 @@ impl Asked<'_> {
         Ok((found, mapped(count, names.len())))
     }
 
-    /// [MS-SAMR] 3.1.5.11.3.
+    /// Looks up RIDs ([MS-SAMR] 3.1.5.11.3).
     async fn lookup_rids(
         &self,
         handle: &ContextHandle,
@@ -124,7 +124,7 @@ impl Asked<'_> {
         Ok(principals::by_sid(&*server.accounts, &self.with_rid(domain, rid)).await?)
     }
 
-    /// What is opened by its RID, where it is of this kind.
+    /// Finds the object to open by its RID, if it has this type.
     async fn find(
         &self,
         handle: &ContextHandle,
@@ -152,13 +152,13 @@ impl Asked<'_> {
         found.map(|domain| Object::SamAlias(domain, rid))
     }
 
-    /// The object of `handle`, of a kind that `of` knows.
+    /// Returns the object of `handle` if `of` accepts its type.
     fn object<T>(&self, handle: &ContextHandle, of: impl FnOnce(Object) -> Option<T>) -> Result<T, Status> {
         let object = self.get(handle).ok_or(Status::INVALID_HANDLE)?;
         of(object).ok_or(Status::OBJECT_TYPE_MISMATCH)
     }
 
-    /// The account that a handle was opened for; it may be gone by now.
+    /// Returns the account of a handle; it may have been deleted.
     async fn account(&self, handle: &ContextHandle) -> Result<Account, Status> {
         let user = |object| if let Object::SamUser(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, user)?;
@@ -169,7 +169,7 @@ impl Asked<'_> {
         account.filter(|account| account.sid == sid).ok_or(Status::NO_SUCH_USER)
     }
 
-    /// [MS-SAMR] 3.1.5.5.5.
+    /// Returns user information ([MS-SAMR] 3.1.5.5.5).
     async fn query_user(&self, handle: &ContextHandle, class: UserInformationClass) -> Result<Vec<u8>, Status> {
         let account = self.account(handle).await?;
         samr::user_information_response(class, &self.user_information(&account)).ok_or(Status::INVALID_INFO_CLASS)
@@ -207,7 +207,7 @@ impl Asked<'_> {
         }
     }
 
-    /// [MS-SAMR] 3.1.5.9.1.
+    /// Returns the groups of a user ([MS-SAMR] 3.1.5.9.1).
     async fn groups_of(&self, handle: &ContextHandle) -> Result<Vec<u32>, Status> {
         let account = self.account(handle).await?;
         let mut rids = vec![ALL_USERS_RID];
@@ -216,7 +216,7 @@ impl Asked<'_> {
         Ok(rids)
     }
 
-    /// The RIDs of the groups or aliases in `domain` that the account is in by its UNIX groups.
+    /// Returns the RIDs of groups or aliases in `domain` of which the account is a member through its UNIX groups.
     async fn memberships(&self, account: &Account, domain: SamDomain, wanted: SidNameUse) -> Result<Vec<u32>, Status> {
         let (server, of) = (&self.request.connection.server, self.sid(domain));
         let mut rids = Vec::new();
@@ -230,7 +230,7 @@ impl Asked<'_> {
         Ok(rids)
     }
 
-    /// [MS-SAMR] 3.1.5.9.2.
+    /// Returns the aliases that contain any of `sids` ([MS-SAMR] 3.1.5.9.2).
     async fn alias_membership(&self, handle: &ContextHandle, sids: &[Sid]) -> Result<Vec<u32>, Status> {
         let domain = self.members_of(handle)?;
         let (server, own) = (&self.request.connection.server, self.sid(SamDomain::Own));
@@ -250,7 +250,7 @@ impl Asked<'_> {
         Ok(rids)
     }
 
-    /// [MS-SAMR] 3.1.5.5.3.
+    /// Returns group information ([MS-SAMR] 3.1.5.5.3).
     async fn query_group(&self, handle: &ContextHandle, class: GroupInformationClass) -> Result<Vec<u8>, Status> {
         let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, group)?;
@@ -260,7 +260,7 @@ impl Asked<'_> {
         samr::group_information_response(class, &about).ok_or(Status::INVALID_INFO_CLASS)
     }
 
-    /// [MS-SAMR] 3.1.5.5.4.
+    /// Returns alias information ([MS-SAMR] 3.1.5.5.4).
     async fn query_alias(&self, handle: &ContextHandle, class: AliasInformationClass) -> Result<Vec<u8>, Status> {
         let (domain, rid) = self.object(handle, opened_alias)?;
         let counts = class == AliasInformationClass::GENERAL;
@@ -283,7 +283,7 @@ impl Asked<'_> {
         Ok(GroupInformation { name, comment, members: u32::try_from(members).unwrap_or(u32::MAX) })
     }
 
-    /// [MS-SAMR] 3.1.5.8.3.
+    /// Returns the members of a group ([MS-SAMR] 3.1.5.8.3).
     async fn group_members(&self, handle: &ContextHandle) -> Result<Vec<u32>, Status> {
         let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, group)?;
@@ -295,7 +295,7 @@ impl Asked<'_> {
         Ok(members.iter().filter(|sid| sid.domain() == Some(own)).filter_map(Sid::rid).collect())
     }
 
-    /// [MS-SAMR] 3.1.5.8.6.
+    /// Returns the members of an alias ([MS-SAMR] 3.1.5.8.6).
     async fn alias_members(&self, handle: &ContextHandle) -> Result<Vec<Sid>, Status> {
         let (domain, rid) = self.object(handle, opened_alias)?;
         self.members(domain, rid).await
@@ -307,7 +307,7 @@ impl Asked<'_> {
         if members.len() > MOST_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
     }
 
-    /// [MS-SAMR] 3.1.5.13.7: of whatever is open.
+    /// Converts a RID in the domain of any open object to a SID ([MS-SAMR] 3.1.5.13.7).
     fn rid_to_sid(&self, handle: &ContextHandle, rid: u32) -> Result<Sid, Status> {
         let domain = self.object(handle, |object| match object {
             Object::SamDomain(domain) | Object::SamAlias(domain, _) => Some(domain),

@@ -1,4 +1,4 @@
-//! Calls as clients make them, and what they get.
+//! Calls by clients and their results.
 
 use proto::rpc::ndr::{ContextHandle, Decoder, Encoder};
 use proto::rpc::samr::opnum;
@@ -7,7 +7,7 @@ use proto::status::Status;
 use super::super::bed::Bound;
 use crate::rig::{self, Client};
 
-/// Arguments: a handle and numbers.
+/// Encodes a handle and numbers as arguments.
 fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
     let mut out = Encoder::default();
     out.array(4, handle);
@@ -15,7 +15,7 @@ fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The status at the end of results.
+/// Returns the status at the end of results.
 fn status(results: &[u8]) -> Status {
     Status(u32::from_le_bytes(results[results.len() - 4..].try_into().expect("four bytes")))
 }
@@ -31,7 +31,7 @@ impl Samr {
         Samr::of(Client::logged_on(&rig::plain_server(), "alice"))
     }
 
-    /// The handle that a call opens, or its status.
+    /// Executes a call that opens a handle; returns the handle or the status.
     fn open(&mut self, opnum: u16, stub: &[u8]) -> Result<ContextHandle, Status> {
         let results = self.0.call(opnum, stub);
         match status(&results) {
@@ -40,7 +40,7 @@ impl Samr {
         }
     }
 
-    /// A handle of the domain with this SID.
+    /// Opens the domain with this SID.
     fn domain(&mut self, sid: &str) -> ContextHandle {
         let server = self.open(opnum::SAMR_CONNECT_2, &[]).expect("lets in");
         let mut out = Encoder::default();
