@@ -1,5 +1,5 @@
-//! `username map` for users authenticated by a domain or a realm. As smb.conf(5) specifies, their full names,
-//! `DOMAIN\user`, are looked up after the authentication. A mapped user is the other account in all respects.
+//! `username map` for users whom a domain or a realm has proven: smb.conf(5) has their names in full, `DOMAIN\user`, and
+//! looked up behind the proof. Whoever is mapped is the other account in all respects, and nothing of himself any more.
 
 use crate::accounts::Account;
 use crate::domain::{self, Refused};
@@ -8,9 +8,8 @@ use crate::server::Server;
 use crate::tickets::ClientName;
 use proto::status::Status;
 
-/// Returns the account that the map file assigns to `full`, who is a member of `groups`; `None` if there is none. An
-/// account that may not log on is refused for mapped users too. Its password is not checked, because the user was
-/// authenticated otherwise.
+/// The account that the administrator's file has for `full`, who is in `groups`; `None` where it has none. One that nobody
+/// may log on with is none for whoever is mapped to it either; its password is not what was proven.
 pub(super) async fn account(
     server: &Server,
     policy: &Policy,
@@ -25,7 +24,7 @@ pub(super) async fn account(
         Some(domain) => domain.find(&name).await,
         None => match server.accounts.find(&name).await {
             Ok(None) => {
-                // A UNIX user without an SMB account.
+                // A user of the kernel's alone.
                 let client = ClientName { components: vec![name.clone()], realm: String::new(), own_realm: true };
                 server.accounts.of_client(&client, None).await
             }
@@ -40,7 +39,7 @@ pub(super) async fn account(
         }
         Some(account) => Ok(Some(account)),
         None => Err(Refused::Unmapped(format!(
-        "`username map` says that {full} is {name}, who is nobody here; root needs an account (`frevo user add root`)"
+            "`username map` says that {full} is {name}, who is nobody here; root needs an account (`frevo user add root`)"
         ))),
     }
 }
