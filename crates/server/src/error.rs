@@ -14,7 +14,7 @@ use crate::vfs::Errno;
 pub struct Error {
     /// The status for the client.
     pub status: Status,
-    /// Details for the administrator, in the log; empty if the status says enough.
+    /// Details for the administrator, in the log; empty if the status is sufficient.
     pub why: Cow<'static, str>,
     /// The `ErrorData` of the response ([MS-SMB2] 2.2.2); empty for most errors.
     pub data: Vec<u8>,

@@ -233,7 +233,7 @@ pub struct Client {
     pub session_id: u64,
     /// The TreeId of every request.
     pub tree_id: u32,
-    /// The dialect that it offers.
+    /// The dialect that the client offers.
     pub dialect: Dialect,
     /// `ClientGuid`.
     pub guid: [u8; 16],
@@ -303,7 +303,7 @@ impl Client {
         match self.connection.receive(BytesMut::from(message)) {
             Ok(Some(chain)) => self.waiting.push(Box::pin(chain.run())),
             Ok(None) => {}
-            // As the daemon does.
+            // As in the daemon.
             Err(reason) => self.connection.end(reason),
         }
     }

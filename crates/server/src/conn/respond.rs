@@ -24,7 +24,7 @@ const LONGEST: usize = 0xff_ffff;
 /// Offset of the first response, after the transport header and space for a transform header.
 const FIRST: usize = TRANSPORT + TransformHeader::SIZE;
 
-/// The frame being composed.
+/// The frame under construction.
 pub(crate) struct Outgoing {
     connection: Arc<Connection>,
     buffer: Vec<u8>,

@@ -34,8 +34,8 @@ enum Shape {
     Expression(Box<[u16]>),
 }
 
-/// A pattern prepared for matching many names. It takes a few KiB and can be created faster than one name is read, so
-/// patterns that are kept for long are stored as [`Pattern`].
+/// A pattern prepared for matching many names. It takes a few KiB and is quick to create, so patterns that are kept for
+/// long are stored as [`Pattern`].
 #[derive(Clone, Debug)]
 pub struct Matcher {
     pattern: Pattern,

@@ -1,4 +1,4 @@
-//! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
+//! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the sequence of its steps.
 //!
 //! `parameters` checks what does not need the file system. `existing` opens existing files and `new` creates files.
 //! `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching` grants oplocks

@@ -54,7 +54,7 @@ impl Samr {
         status(&self.0.call(opnum, &numbers(handle, arguments)))
     }
 
-    /// What an enumeration answers: where it goes on, RIDs with names, and its status.
+    /// The result of an enumeration: the context for the next part, RIDs with names, and the status.
     fn enumerate(&mut self, opnum: u16, handle: &ContextHandle, arguments: &[u32]) -> (u32, Vec<String>, Status) {
         let results = self.0.call(opnum, &numbers(handle, arguments));
         let mut from = Decoder::new(&results);
@@ -84,14 +84,14 @@ fn lists_of_users_come_in_parts_and_go_on_where_they_ended() {
         (next, names.join(" "), status)
     };
     assert_eq!(part(0, 0, u32::MAX), (3, "alice bob carol".into(), Status::SUCCESS));
-    // Whatever is asked for, one fits.
+    // At least one entry is returned, whatever the size limit.
     assert_eq!(part(0, 0, 0), (1, "alice".into(), Status::MORE_ENTRIES));
     assert_eq!(part(1, 0, 1), (2, "bob".into(), Status::MORE_ENTRIES));
     assert_eq!(part(2, 0, 1), (3, "carol".into(), Status::SUCCESS));
-    // In no order, and past the end.
+    // In arbitrary order, and beyond the end.
     assert_eq!(part(1, 0, u32::MAX), (3, "bob carol".into(), Status::SUCCESS));
     assert_eq!(part(77, 0, u32::MAX), (77, String::new(), Status::SUCCESS));
-    // Disabled ones, and machines.
+    // Disabled accounts and machine accounts.
     assert_eq!(part(0, 1, u32::MAX), (1, "carol".into(), Status::SUCCESS));
     assert_eq!(part(0, 0x80, u32::MAX), (0, String::new(), Status::SUCCESS));
 }
@@ -176,7 +176,7 @@ fn nobody_is_told_who_is_here() {
     ] {
         assert_eq!(samr.status(opnum, &own, arguments), Status::ACCESS_DENIED, "{opnum}");
     }
-    // What it takes to change a password.
+    // Password policies are accessible, because a password change needs them.
     assert_eq!(samr.status(opnum::SAMR_QUERY_INFORMATION_DOMAIN, &own, &[1]), Status::SUCCESS);
 }
 
