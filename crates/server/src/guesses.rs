@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 const ADDRESS_INTERVAL: Duration = Duration::from_millis(125);
 /// Failures of one address that do not delay each other, because all users of a terminal server have the same address.
 const ADDRESS_BURST: u32 = 16;
-/// Longest delay for an address, which is 64 failures; further ones do not wait and are cut off.
+/// Maximum backlog of an address's failures, which is 64 of them; further ones are not delayed but cut off.
 const ADDRESS_LONGEST: Duration = Duration::from_secs(8);
 /// The number of characters of a name that are compared.
 const NAME: usize = 64;
@@ -40,7 +40,7 @@ const PLACES: usize = 4096;
 /// Memory for a waiting failure besides its request, in bytes.
 const OVERHEAD: usize = 4096;
 
-/// When the last response to each account and address is due, in `World::uptime`.
+/// For each account and address, the time up to which responses to failures are scheduled, in `World::uptime`.
 pub(crate) struct Guesses {
     key: [u8; 16],
     accounts: Mutex<Box<[Duration]>>,

@@ -63,11 +63,11 @@ impl<'a> Who<'a> {
             UserPattern::Group(name) => self.is_in_group(name).await,
             UserPattern::Netgroup(name) => self.accounts.is_in_netgroup(&self.user.name, name).await,
             UserPattern::NetgroupOrGroup(name) => {
-                // Most names are groups, which need no lookup.
+                // Groups first, because most names are groups and no netgroup look-up is needed for them.
                 Ok(self.is_in_group(name).await? || self.accounts.is_in_netgroup(&self.user.name, name).await?)
             }
             UserPattern::Sid(sid) => Ok(self.sids.contains(sid)),
-            // Variables are already expanded at logon.
+            // `is_on` has already expanded variables.
             UserPattern::Variable(_) => Ok(false),
         }
     }

@@ -117,7 +117,7 @@ pub struct Server {
     pub(crate) descriptors: Arc<Cache>,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
     tickets: OnceLock<Arc<dyn Tickets>>,
-    /// Durable opens that currently have no session.
+    /// Durable, resilient and persistent opens that currently have no session.
     pub(crate) durable: Registry,
     /// The store for persistent opens; if it is not set, no open is persistent.
     store: OnceLock<Arc<dyn Store>>,
