@@ -38,7 +38,8 @@ fn report(text: &str) -> (Report, String) {
 fn the_effective_configuration_is_what_differs_and_is_served() {
     let (report, path) = report(
         "[global]\nworkgroup = GROUP\nkeepalive = 300\ncreate mode = 664\nread raw = yes\nkernel share modes = yes\n\
-         smbd force process locks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\nvalid users = \"a b\" @c\n\
+         smbd force process locks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\nvalid users = \"a b\" \
+         @c\n\
          [y]\ncopy = x\nkernel share modes = yes\n",
     );
     assert!(report.starts && report.passes, "{}", report.complaints());
@@ -47,12 +48,14 @@ fn the_effective_configuration_is_what_differs_and_is_served() {
          [x]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
          [y]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
          # read, and changing nothing: 1\n\
-         #   `read raw` changes nothing: SMB 1 is not served, and SMB 2 has no such choice\n\
+         #   `read raw` has no effect: SMB 1 is not served, and SMB 2 has no such choice\n\
          # not served, and asking for nothing: 1\n\
-         #   `smbd force process locks` asks for nothing that is there: locks of the process, which any close of the file \
-         by the server would end\n\
+         #   `smbd force process locks` disables a feature that Frevo does not have: locks of the process, which any \
+         close \
+         of the file by the server would end\n\
          # not served: 2\n\
-         #   `kernel share modes` is not served: share modes seen by local programs, which Linux has no call for any more \
+         #   `kernel share modes` is not supported: share modes seen by local programs, which Linux has no call for \
+         any more \
          (2 times)\n"
     );
     assert_eq!(report.text(), expected);
@@ -123,7 +126,8 @@ fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
 fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
     let (report, path) = report(
         "[global]\nstate directory = @DIR@/state\nfrevo:acl store = >= 6\n[a]\npath = @DIR@\nvfs objects = acl_xattr\n\
-         [b]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = Auto\n[c]\npath = @DIR@\nfrevo:acl store = never\n\
+         [b]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = Auto\n[c]\npath = @DIR@\nfrevo:acl store = \
+         never\n\
          [d]\npath = @DIR@\n",
     );
     assert!(report.passes, "{}", report.complaints());
@@ -131,7 +135,7 @@ fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
     assert_eq!(stores, ["a: >= 6", "b: auto (never, as nothing was measured)"]);
     let text = report.text();
     assert!(text.contains("#   [b] auto (never, as nothing was measured)\n"), "{text}");
-    assert!(text.contains("`frevo:acl store` changes nothing: the share stores no descriptors"), "{text}");
+    assert!(text.contains("`frevo:acl store` has no effect: the share stores no descriptors"), "{text}");
     assert_eq!(report.notes, 1, "{text} {path}");
 }
 

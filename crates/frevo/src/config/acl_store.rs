@@ -2,11 +2,11 @@
 
 use server::policy::{AclStore, Entries, FEWEST_ENTRIES};
 
-/// What is allowed, in words.
+/// A description of the allowed values.
 pub(crate) const ALLOWED: &str =
     "auto, always, never, >= N or N-M, where N and M are numbers of POSIX ACL entries, 3 and more";
 
-/// Reads a value; `None` where it is none.
+/// Parses a value; `None` if it is invalid.
 pub(crate) fn parse(text: &str) -> Option<AclStore> {
     let number = |text: &str| {
         let digits = text.trim();

@@ -1,4 +1,4 @@
-//! What a configuration needs of the process that serves it, found out before anything else is.
+//! The requirements of a configuration on the serving process, determined before anything else.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,20 @@ use super::problem::Problems;
 use super::reader::Reader;
 use super::{Names, read, read_file, resolve, server_variables, share};
 
-/// What a configuration needs of the process.
+/// The requirements of a configuration on the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Confinement {
     /// `frevo:sandbox`.
     pub wanted: bool,
-    /// A share keeps Windows ACLs in an attribute that only root may write.
+    /// Whether a share stores Windows ACLs in an attribute that only root may write.
     pub describes: bool,
 }
 
-/// Reads it from the configuration in `path`. Users and groups of the host are not looked up: a name service is a library
-/// that may start threads, and each thread keeps the privileges that the process had then. A configuration with errors needs
-/// nothing; who reads all of it reports them.
+/// Reads the requirements from the configuration in `path`.
+///
+/// Users and groups of the host are not looked up, because a name service library may start threads and each thread
+/// keeps the privileges that the process had at that time. A configuration with errors has no requirements; its errors
+/// are reported when it is loaded.
 pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     let mut confinement = Confinement { wanted: true, describes: false };
     let Some(path) = path else { return confinement };
@@ -39,7 +41,7 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     confinement
 }
 
-/// A host whose users and groups are not looked up.
+/// A host on which users and groups are not looked up.
 pub struct NoUsers;
 
 impl Names for NoUsers {

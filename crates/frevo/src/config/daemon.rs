@@ -1,4 +1,4 @@
-//! Stage two, the process's part: what only the daemon needs to know.
+//! Stage two, the process's part: settings that only the daemon needs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::reader::Reader;
 use crate::accounts::{ldap, smbpasswd};
 use crate::interfaces::Interface;
 
-/// The lowest value that Samba takes for `algorithmic rid base`: those below belong to Windows.
+/// The lowest `algorithmic rid base` that Samba accepts: lower RIDs belong to Windows.
 const LOWEST_RID_BASE: u32 = 1000;
 
-/// The settings of the process. Fields carry the names of the smb.conf parameters that they come from.
+/// The settings of the process. Fields are named after their smb.conf parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Daemon {
     /// `smb ports`. 139 is the NetBIOS session service, any other direct TCP.
@@ -23,48 +23,49 @@ pub struct Daemon {
     pub interfaces: Vec<InterfaceChoice>,
     /// `bind interfaces only`: listen on the addresses of `interfaces` and no others.
     pub bind_interfaces_only: bool,
-    /// `state directory`; `None` where the configuration names none.
+    /// `state directory`; `None` if the configuration does not set it.
     pub state_directory: Option<PathBuf>,
     /// `private dir`; `None` means the state directory.
     pub private_dir: Option<PathBuf>,
-    /// `pid directory`; `None` where the configuration names none.
+    /// `pid directory`; `None` if the configuration does not set it.
     pub pid_directory: Option<PathBuf>,
-    /// Where the log goes.
+    /// The log's destination.
     pub log: LogTarget,
     /// `log level`.
     pub log_level: LogLevel,
-    /// `max log size`, bytes; 0 is no limit.
+    /// `max log size`, bytes; 0 means no limit.
     pub max_log_size: u64,
-    /// `passdb backend`: where accounts are looked for, in this order; new ones go to the first.
+    /// `passdb backend`: the back ends in which user accounts are searched, in this order. New accounts go to the
+    /// first.
     pub passdb_backend: Vec<PassdbBackend>,
-    /// `kerberos method` and its like: whose tickets are taken; `None`: nobody's.
+    /// `kerberos method` and related parameters; `None` if Kerberos tickets are not accepted.
     pub kerberos: Option<crate::kerberos::Settings>,
-    /// `idmap config` of the own domain; `None` where winbindd must say which ids its users have.
+    /// `idmap config` of the server's own domain; `None` if winbindd must map the ids of its users.
     pub idmap: Option<crate::idmap::Map>,
-    /// `username map`; `None` where names are not mapped.
+    /// `username map`; `None` if names are not mapped.
     pub username_map: Option<PathBuf>,
-    /// `username map cache time`: how long the file is taken for unchanged.
+    /// `username map cache time`: how long the file is assumed to be unchanged.
     pub username_map_cache_time: Duration,
-    /// `deadtime`: a connection without open files is closed after so long; `None` is never.
+    /// `deadtime`: a connection without open files is closed after this time; `None` means never.
     pub dead_time: Option<Duration>,
-    /// `keepalive`: after so much silence TCP asks whether the client is still there; `None` is never.
+    /// `keepalive`: TCP probes the client after this much idle time; `None` means never.
     pub keepalive: Option<Duration>,
     /// `socket options`.
     pub socket_options: Vec<SocketOption>,
-    /// `max smbd processes`: clients at a time; 0 is the built-in limit. Also in the policy's limits.
+    /// `max smbd processes`: concurrent clients; 0 means the built-in limit. Also in the policy's limits.
     pub max_smbd_processes: usize,
-    /// `max open files`: of one session. Also in the policy's limits.
+    /// `max open files`: per session. Also in the policy's limits.
     pub max_open_files: usize,
-    /// `frevo:memory limit`: bytes of memory that the server may use; `None` for a part of what the host has.
+    /// `frevo:memory limit`: bytes of memory that the server may use; `None` means a fraction of the host's memory.
     pub memory_limit: Option<usize>,
-    /// `frevo:acl cache`: bytes for what protects files. Also in the policy's limits.
+    /// `frevo:acl cache`: bytes for cached security descriptors. Also in the policy's limits.
     pub acl_cache: u64,
     /// `frevo:sandbox`.
     pub sandbox: bool,
 }
 
 impl Daemon {
-    /// Those of `all` that are to be served: all, where `interfaces` is empty.
+    /// Returns the interfaces in `all` that are served: all of them if `interfaces` is empty.
     pub fn served<'i>(&self, all: &'i [Interface]) -> Vec<&'i Interface> {
         let chosen = |interface: &&Interface| {
             self.interfaces.is_empty()
@@ -73,22 +74,22 @@ impl Daemon {
         all.iter().filter(chosen).collect()
     }
 
-    /// Which parameters say something else in `now`, and are read by a server at its start alone.
+    /// Returns the parameters that differ in `now` but are read only when a server starts.
     pub fn changed_until_restart(&self, now: &Daemon) -> Vec<&'static str> {
         let changed = [
-            (self.passdb_backend != now.passdb_backend, "`passdb backend` and those of its back ends"),
-            (self.kerberos != now.kerberos, "those of Kerberos"),
+            (self.passdb_backend != now.passdb_backend, "`passdb backend` and the parameters of its back ends"),
+            (self.kerberos != now.kerberos, "the Kerberos parameters"),
             (self.smb_ports != now.smb_ports, "`smb ports`"),
             (
                 (&self.interfaces, self.bind_interfaces_only) != (&now.interfaces, now.bind_interfaces_only),
                 "`interfaces`",
             ),
             (self.state_directory != now.state_directory, "`state directory`"),
-            ((&self.log, self.max_log_size) != (&now.log, now.max_log_size), "those of the log file"),
+            ((&self.log, self.max_log_size) != (&now.log, now.max_log_size), "the log file parameters"),
             (
                 (&self.socket_options, self.keepalive, self.dead_time)
                     != (&now.socket_options, now.keepalive, now.dead_time),
-                "those of connections (`socket options`, `keepalive`, `deadtime`)",
+                "the connection parameters (`socket options`, `keepalive`, `deadtime`)",
             ),
             (self.acl_cache != now.acl_cache, "`frevo:acl cache`"),
             (self.sandbox != now.sandbox, "`frevo:sandbox`"),
@@ -97,7 +98,7 @@ impl Daemon {
     }
 }
 
-/// Where the log goes.
+/// The log's destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogTarget {
     /// The standard error output, which systemd keeps in its journal.
@@ -106,18 +107,18 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-/// Where accounts lie: an element of `passdb backend`.
+/// The location of user accounts: an element of `passdb backend`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PassdbBackend {
-    /// In the embedded database in the state directory.
+    /// The embedded database in the state directory.
     Embedded,
-    /// In Samba's text file.
+    /// Samba's text file.
     Smbpasswd(smbpasswd::Place),
-    /// In an LDAP directory.
+    /// An LDAP directory.
     Ldap(Box<ldap::Settings>),
 }
 
-/// Reads them.
+/// Reads the settings of the process.
 pub(super) fn build(global: &Reader<'_>) -> Daemon {
     let minutes = |minutes: u64| Duration::from_secs(minutes.saturating_mul(60));
     let positive = |name| global.number::<u64>(name).filter(|number| *number > 0);
@@ -136,7 +137,7 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         max_log_size: global.bytes("max log size").saturating_mul(1024),
         passdb_backend: passdb_backend(global),
         kerberos: super::kerberos::build(global),
-        // Parameters with a domain in their names are read elsewhere.
+        // Parameters with a domain in their names are read by `idmap.rs`.
         idmap: None,
         username_map: directory(global, "username map"),
         username_map_cache_time: Duration::from_secs(global.number("username map cache time").unwrap_or(0)),
@@ -173,7 +174,7 @@ fn ports(global: &Reader<'_>) -> Vec<u16> {
         }
     }
     if ports.is_empty() {
-        let problem = error(Code::BadValue, "`smb ports` has no port: nobody could connect");
+        let problem = error(Code::BadValue, "`smb ports` has no port: no client could connect");
         global.report("smb ports", problem.remedy("allowed: port numbers from 1 to 65535, such as 445 139"));
     }
     ports
@@ -186,7 +187,7 @@ fn interfaces(global: &Reader<'_>) -> Vec<InterfaceChoice> {
             Some(interface) => interfaces.push(interface),
             None => {
                 let allowed = "names (eth0, eth*), addresses and networks (192.168.2.10/24), each with \
-                               ;speed=BITS,capability=RSS,if_index=NUMBER if need be";
+                               an optional ;speed=BITS,capability=RSS,if_index=NUMBER";
                 global.bad_value("interfaces", &element, allowed);
             }
         }
@@ -194,10 +195,10 @@ fn interfaces(global: &Reader<'_>) -> Vec<InterfaceChoice> {
     interfaces
 }
 
-/// A directory that the configuration names.
+/// Returns a path that the configuration sets; `None` if it is not set or empty.
 pub(super) fn directory(global: &Reader<'_>, name: &str) -> Option<PathBuf> {
     if !global.is_set(name) {
-        // Read all the same, so that the table's default is the one that the manual shows.
+        // The default in the table is only for the manual.
         return None;
     }
     let path = PathBuf::from(global.text(name));
@@ -220,7 +221,7 @@ fn log(global: &Reader<'_>) -> LogTarget {
             _ => global.bad_value("logging", target, "file, syslog, systemd"),
         }
     }
-    // `%m` gives each client a log of its own in Samba. One process writes one log.
+    // In Samba `%m` gives each client its own log. A single process writes a single log.
     let template = global.template("log file");
     let mut replaced = false;
     let path = template.expand(|_| {
@@ -244,14 +245,14 @@ fn log(global: &Reader<'_>) -> LogTarget {
 pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
     let mut backends = Vec::new();
     let (smbpasswd, directory) = (smbpasswd_place(global), super::ldap::settings(global));
-    // Percent signs of an `ldapi` URI are no variables.
+    // A percent sign in an `ldapi` URI does not start a variable.
     for element in global.plain_list("passdb backend") {
         let (kind, place) = element.split_once(':').unwrap_or((&element, ""));
         let backend = match kind.to_ascii_lowercase().as_str() {
             "tdbsam" => {
                 if global.is_set("passdb backend") {
-                    let problem = note(Code::Accepted, "`passdb backend` = tdbsam is the embedded database here");
-                    let remedy = "take accounts over with `pdbedit -L -w | frevo user import -`";
+                    let problem = note(Code::Accepted, "`passdb backend` = tdbsam means Frevo's embedded database");
+                    let remedy = "import Samba's accounts with `pdbedit -L -w | frevo user import -`";
                     global.report("passdb backend", problem.remedy(remedy));
                 }
                 PassdbBackend::Embedded
@@ -291,7 +292,7 @@ pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
     backends
 }
 
-/// The smbpasswd file where `passdb backend` names no other. RIDs begin where Samba has them begin.
+/// Returns the smbpasswd file to use if `passdb backend` names none. RIDs begin where Samba's begin.
 fn smbpasswd_place(global: &Reader<'_>) -> smbpasswd::Place {
     let file = PathBuf::from(global.text("smb passwd file"));
     if !file.is_absolute() {
@@ -300,8 +301,8 @@ fn smbpasswd_place(global: &Reader<'_>) -> smbpasswd::Place {
     let base = global.number::<u32>("algorithmic rid base").unwrap_or(LOWEST_RID_BASE);
     let rid_base = base.clamp(LOWEST_RID_BASE, u32::MAX - 1).next_multiple_of(2);
     if rid_base != base {
-        let problem = note(Code::BadValue, format!("`algorithmic rid base` = {base} counts as {rid_base}"));
-        global.report("algorithmic rid base", problem.remedy("allowed: even numbers from 1000 on"));
+        let problem = note(Code::BadValue, format!("`algorithmic rid base` = {base} is read as {rid_base}"));
+        global.report("algorithmic rid base", problem.remedy("allowed: even numbers, 1000 or more"));
     }
     smbpasswd::Place { file, rid_base }
 }
@@ -312,8 +313,7 @@ fn socket_options(global: &Reader<'_>) -> Vec<SocketOption> {
         match lists::socket_option(&element) {
             Some(option) => options.push(option),
             None => {
-                let allowed =
-                    "TCP_NODELAY, SO_KEEPALIVE, SO_RCVBUF=65536 and the like, as socket(7) and tcp(7) have them";
+                let allowed = "TCP_NODELAY, SO_KEEPALIVE, SO_RCVBUF=65536 and other options of socket(7) and tcp(7)";
                 global.bad_value("socket options", &element, allowed);
             }
         }

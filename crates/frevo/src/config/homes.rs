@@ -1,5 +1,6 @@
-//! `[homes]`: for each user who has a home, a share made of this section, with the user's name as `%S` and the home as the
-//! path where the section names none. The section is read anew for each connect, so that every parameter may have `%S`.
+//! `[homes]`: for each user with a home directory, a share built from this section, with the user's name as `%S` and
+//! the home directory as the default of `path`. The section is read again for each connect, so every parameter may
+//! contain `%S`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use super::resolve::{self, Settings, Value};
 use super::share;
 use super::variables::ServerVariables;
 
-/// The longest name that is looked up.
+/// The longest user name that is looked up.
 const LONGEST_NAME: usize = 255;
 
-/// The section.
+/// The `[homes]` section.
 pub(super) struct Homes(Arc<Inner>);
 
 struct Inner {
@@ -30,14 +31,15 @@ struct Inner {
 }
 
 impl Homes {
-    /// The section of a configuration whose other parts are in `policy`; `None` where the host is asked only now.
+    /// Builds the section of a configuration whose other parts are in `policy`; `None` if the host cannot be queried
+    /// later.
     pub(super) fn new(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Self> {
         if let Some(path) = section.settings.0.get("path")
             && !path.text.starts_with(['/', '%'])
         {
-            reader.bad_value("path", &path.text, "an absolute path; %S stands for the user");
+            reader.bad_value("path", &path.text, "an absolute path, with %S for the user");
         }
-        // Any directory does for reading the other parameters.
+        // Any directory is suitable for reading the other parameters.
         let section_at_root = with_path(section, "/".into(), true);
         let reader = Reader { share: Some(&section_at_root.settings), ..*reader };
         let shown = share::build(&reader, &section_at_root, policy)?;
@@ -47,7 +49,7 @@ impl Homes {
     }
 }
 
-/// `section` with the path, where it has none or `over` says so.
+/// Returns `section` with `path` set, if it has no path or `over` is set.
 fn with_path(section: &resolve::Share, path: String, over: bool) -> resolve::Share {
     let mut settings = section.settings.clone();
     if over || !settings.0.contains_key("path") && !path.is_empty() {
@@ -57,14 +59,14 @@ fn with_path(section: &resolve::Share, path: String, over: bool) -> resolve::Sha
 }
 
 impl Inner {
-    /// Blocks.
+    /// Returns the share of the user `name`. This blocks.
     fn share_of(&self, name: &str, uid: Option<u32>) -> Result<Option<Arc<Share>>, Unavailable> {
         let home = self.names.home(name, uid).map_err(Unavailable)?;
         let Some(home) = home.filter(|home| policy::is_home(home)).and_then(|home| home.to_str().map(str::to_owned))
         else {
             return Ok(None);
         };
-        // The domain of a user is no part of the share's name.
+        // A user's domain is not part of the share's name.
         let name = name.rsplit('\\').next().unwrap_or_default().to_owned();
         let mut section = with_path(&self.section, home.replace('%', "%%"), false);
         section.name.clone_from(&name);
@@ -95,7 +97,7 @@ impl policy::Homes for Homes {
         let (inner, name) = (self.0.clone(), name.to_owned());
         Answer::later(async move {
             let asked = tokio::task::spawn_blocking(move || inner.share_of(&name, uid)).await;
-            asked.unwrap_or_else(|error| Err(Unavailable(format!("look-up of a home: {error}"))))
+            asked.unwrap_or_else(|error| Err(Unavailable(format!("look-up of a home directory: {error}"))))
         })
     }
 

@@ -1,5 +1,6 @@
-//! Stage two, `idmap config DOMAIN : option = value`: whose ids the server knows without winbindd, and what winbindd would
-//! refuse. Domains other than the server's own, and back ends that keep tables, are winbindd's alone.
+//! Stage two, `idmap config DOMAIN : option = value`: the id mappings that the server computes without winbindd, and
+//! settings that winbindd would refuse. Domains other than the server's own, and back ends that keep tables, need
+//! winbindd.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,17 +12,17 @@ use super::raw::{Raw, Setting};
 use super::table::fold_name;
 use crate::idmap::{Backend, Map};
 
-/// Samba's back ends that only winbindd has.
+/// Samba's back ends that only winbindd implements.
 const TABLES: &[&str] = &["ad", "autorid", "hash", "ldap", "passdb", "rfc2307", "script", "tdb", "tdb2"];
-/// Those that cannot be what all other domains have, as they make no new ids.
+/// Back ends that cannot be the default for all other domains (`*`), because they cannot allocate new ids.
 const NEVER_DEFAULT: &[&str] = &["ad", "nss", "rfc2307", "rid"];
 
-/// The options of one domain, each by its last line.
+/// The options of one domain; the last line of each option applies.
 type Options<'a> = BTreeMap<String, &'a Setting>;
 
-/// How ids follow from SIDs in the domain of `membership`; `None` where winbindd must say.
+/// Returns how ids follow from SIDs in the domain of `membership`; `None` if winbindd must map them.
 pub(super) fn build(raw: &Raw, membership: Option<&Membership>, problems: &mut Problems) -> Option<Map> {
-    // For a server by itself they are Samba's affair.
+    // On a standalone server only Samba uses these parameters.
     let membership = membership?;
     let mut domains: BTreeMap<String, Options<'_>> = BTreeMap::new();
     for setting in &raw.global {
@@ -35,9 +36,15 @@ pub(super) fn build(raw: &Raw, membership: Option<&Membership>, problems: &mut P
             match range(&setting.value) {
                 Some(range) => ranges.push((domain, range, *setting)),
                 None => {
-                    let problem =
-                        error(Code::BadValue, format!("`{}` is no value for `{}`", setting.value, setting.name));
-                    report(problems, setting, problem.remedy("allowed: the lowest and the highest id, 100000-999999"));
+                    let problem = error(
+                        Code::BadValue,
+                        format!("`{}` is not a valid value for `{}`", setting.value, setting.name),
+                    );
+                    report(
+                        problems,
+                        setting,
+                        problem.remedy("allowed: the lowest and the highest id, such as 100000-999999"),
+                    );
                 }
             }
         }
@@ -46,18 +53,14 @@ pub(super) fn build(raw: &Raw, membership: Option<&Membership>, problems: &mut P
         let shared =
             |(_, other, _): &&(_, RangeInclusive<u32>, _)| other.start() <= range.end() && range.start() <= other.end();
         if let Some((other, ..)) = ranges[..at].iter().find(shared) {
-            let message = format!("the ranges of ids of {other} and {domain} overlap: one id would be two users");
-            report(
-                problems,
-                setting,
-                warning(Code::Contradiction, message).remedy("give each domain a range of its own"),
-            );
+            let message = format!("the id ranges of {other} and {domain} overlap: two users could have the same id");
+            report(problems, setting, warning(Code::Contradiction, message).remedy("give each domain its own range"));
         }
     }
     own(&domains, &membership.workgroup, problems)
 }
 
-/// `idmap config DOM : range` apart.
+/// Splits `idmap config DOM : range` into domain and option.
 fn domain_and_option(name: &str) -> Option<(String, String)> {
     let (front, option) = name.split_once(':')?;
     let folded = fold_name(front);
@@ -83,11 +86,11 @@ fn check_backend(domain: &str, options: &Options<'_>, problems: &mut Problems) {
     let Some(setting) = options.get("backend") else { return };
     let backend = setting.value.to_lowercase();
     if domain == "*" && NEVER_DEFAULT.contains(&&*backend) {
-        let message = format!("`{}` = {backend}: winbindd takes it for no domain but one that is named", setting.name);
-        let remedy = "write `idmap config * : backend = tdb`, and this one for the domain by its name";
+        let message = format!("`{}` = {backend}: winbindd accepts this back end only for named domains", setting.name);
+        let remedy = "write `idmap config * : backend = tdb`, and set this back end for the domain by name";
         report(problems, setting, warning(Code::BadValue, message).remedy(remedy));
     } else if !TABLES.contains(&&*backend) && !["rid", "nss"].contains(&&*backend) {
-        let message = format!("`{backend}` is no back end of Samba's for `{}`", setting.name);
+        let message = format!("`{backend}` is not a valid back end for `{}`", setting.name);
         report(
             problems,
             setting,
@@ -96,7 +99,7 @@ fn check_backend(domain: &str, options: &Options<'_>, problems: &mut Problems) {
     }
 }
 
-/// The map of the server's own domain.
+/// Returns the map of the server's own domain.
 fn own(domains: &BTreeMap<String, Options<'_>>, workgroup: &str, problems: &mut Problems) -> Option<Map> {
     let named = domains.get(&workgroup.to_uppercase()).and_then(|options| Some((options, *options.get("backend")?)));
     let Some((options, setting)) = named else {
@@ -109,7 +112,7 @@ fn own(domains: &BTreeMap<String, Options<'_>>, workgroup: &str, problems: &mut 
     let backend = match setting.value.to_lowercase().as_str() {
         "rid" => {
             if !options.contains_key("range") {
-                let message = format!("`{}` = rid, and there is no range for {workgroup}", setting.name);
+                let message = format!("`{}` = rid needs an id range for {workgroup}", setting.name);
                 let remedy = format!("add `idmap config {workgroup} : range = 100000-999999`");
                 report(problems, setting, error(Code::BadValue, message).remedy(remedy));
             }
@@ -119,8 +122,8 @@ fn own(domains: &BTreeMap<String, Options<'_>>, workgroup: &str, problems: &mut 
         "nss" => {
             if !options.contains_key("range") {
                 let message = format!(
-                    "`{}` = nss, and there is no range for {workgroup}: without winbindd, who is called like a user of the \
-                     system in the domain would be that user, so nobody of it logs on then",
+                    "`{}` = nss has no id range for {workgroup}: without winbindd a domain user could be confused with \
+                     a local user of the same name, so users of the domain cannot log on then",
                     setting.name
                 );
                 let remedy = format!("add `idmap config {workgroup} : range = 1000-999999`");
@@ -140,20 +143,20 @@ fn own(domains: &BTreeMap<String, Options<'_>>, workgroup: &str, problems: &mut 
 fn base_rid(options: &Options<'_>, problems: &mut Problems) -> u32 {
     let Some(setting) = options.get("base_rid") else { return 0 };
     setting.value.parse().unwrap_or_else(|_| {
-        let problem = error(Code::BadValue, format!("`{}` is no value for `{}`", setting.value, setting.name));
-        report(problems, setting, problem.remedy("allowed: a RID, such as 1000; leave the line out for 0"));
+        let problem = error(Code::BadValue, format!("`{}` is not a valid value for `{}`", setting.value, setting.name));
+        report(problems, setting, problem.remedy("allowed: a RID, such as 1000; remove the line for 0"));
         0
     })
 }
 
 fn needs_winbindd(workgroup: &str, setting: &Setting, problems: &mut Problems) {
     let message = format!(
-        "`{}` = {}: winbindd alone knows the ids of {workgroup}, and without it nobody of the domain logs on",
+        "`{}` = {}: only winbindd can map ids of {workgroup}; without it users of the domain cannot log on",
         setting.name, setting.value
     );
     let remedy = format!(
-        "keep winbindd running; where ids may follow from RIDs, `idmap config {workgroup} : backend = rid` needs it for NTLM \
-         only, but files keep the ids that they have"
+        "keep winbindd running; if ids may be computed from RIDs, `idmap config {workgroup} : backend = rid` needs it \
+         only for NTLM, but existing files keep their old ids"
     );
     report(problems, setting, note(Code::Accepted, message).remedy(remedy));
 }
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
     use crate::config::problem::Severity;
 
-    /// The map of the domain DOM by `lines`, and the problems: severity, and words of each.
+    /// Returns the map of the domain DOM for `lines`, and checks the problems: severity, and words of each message.
     fn check(lines: &[(&str, &str)], expected: Option<Map>, said: &[(Severity, &str)]) {
         let setting =
             |(name, value): &(&str, &str)| Setting { name: (*name).into(), value: (*value).into(), place: None };
@@ -196,7 +199,7 @@ mod tests {
         );
         let nss = Some(Map { backend: Backend::Nss, range: Some(5..=9) });
         check(&[("idmap config DOM : backend", "nss"), ("idmap config DOM : range", "5-9")], nss, &[]);
-        // The last line counts.
+        // The last line applies.
         let range = ("idmap config DOM : range", "7-8");
         check(&[backend, ("idmap config DOM : range", "5-6"), range], rid(0, 7..=8), &[]);
     }
@@ -207,7 +210,7 @@ mod tests {
             check(
                 &[("idmap config DOM : backend", backend)],
                 None,
-                &[(Severity::Note, "winbindd alone knows the ids of DOM")],
+                &[(Severity::Note, "only winbindd can map ids of DOM")],
             );
         }
         check(
@@ -224,20 +227,20 @@ mod tests {
         let range = ("idmap config DOM : range", "1000-1999");
         check(&[backend], None, &[(Severity::Error, "add `idmap config DOM : range")]);
         let by_name = ("idmap config DOM : backend", "nss");
-        check(&[by_name], None, &[(Severity::Warning, "no range for DOM")]);
+        check(&[by_name], None, &[(Severity::Warning, "no id range for DOM")]);
         for wrong in ["", "1000", "2-1", "a-b", "1-99999999999", "-1-5"] {
             let said = [(Severity::Error, "the lowest and the highest id")];
             check(&[backend, ("idmap config DOM : range", wrong)], None, &said);
         }
         let base = ("idmap config DOM : base_rid", "low");
         let map = Some(Map { backend: Backend::Rid { base: 0 }, range: Some(1000..=1999) });
-        check(&[backend, range, base], map.clone(), &[(Severity::Error, "leave the line out for 0")]);
+        check(&[backend, range, base], map.clone(), &[(Severity::Error, "remove the line for 0")]);
         let other = ("idmap config OTHER : range", "1999-2100");
         check(&[backend, range, other], map.clone(), &[(Severity::Warning, "DOM and OTHER overlap")]);
         check(&[backend, range, ("idmap config OTHER : range", "2000-2100")], map, &[]);
-        let said = [(Severity::Warning, "no domain but one that is named"), (Severity::Note, "winbindd alone")];
+        let said = [(Severity::Warning, "only for named domains"), (Severity::Note, "only winbindd can")];
         check(&[("idmap config * : backend", "rid")], None, &said);
-        let said = [(Severity::Warning, "`ridd` is no back end"), (Severity::Note, "winbindd alone")];
+        let said = [(Severity::Warning, "`ridd` is not a valid back end"), (Severity::Note, "only winbindd can")];
         check(&[("idmap config DOM : backend", "ridd")], None, &said);
     }
 }

@@ -1,4 +1,4 @@
-//! Stage two, Kerberos: whether tickets are taken, and with which keys.
+//! Stage two, Kerberos: whether tickets are accepted, and with which keytab.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use crate::kerberos::{Encryption, Settings};
 /// The keytab of the host.
 const SYSTEM_KEYTAB: &str = "/etc/krb5.keytab";
 
-/// Reads the settings; `None`: no tickets are taken.
+/// Reads the settings; `None` if tickets are not accepted.
 ///
-/// Samba takes tickets with the machine password of its domain, unless told otherwise. Here a keytab is always needed: the
-/// host's where `kerberos method` says so, or says nothing while there is a `realm`.
+/// Samba by default accepts tickets with the machine password of its domain. Frevo always needs a keytab: the host's
+/// keytab if `kerberos method` selects it, or if that is not set and there is a `realm`.
 pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
     let realm = global.text("realm").to_uppercase();
     let encryption = match global.choice("kerberos encryption types").as_str() {
@@ -24,24 +24,27 @@ pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
     let keytab = match global.choice("kerberos method").as_str() {
         "dedicated keytab" => {
             if dedicated.is_none() {
-                let problem = error(Code::BadValue, "`kerberos method` = dedicated keytab, and there is none");
-                global.report("kerberos method", problem.remedy("name it: dedicated keytab file = /etc/frevo.keytab"));
+                let problem = error(Code::BadValue, "`kerberos method` = dedicated keytab, but no keytab is set");
+                global.report(
+                    "kerberos method",
+                    problem.remedy("add the file, such as `dedicated keytab file = /etc/frevo.keytab`"),
+                );
             }
             dedicated?
         }
         "system keytab" | "secrets and keytab" => PathBuf::from(SYSTEM_KEYTAB),
         _ if realm.is_empty() => {
             if global.choice("ntlm auth") == "disabled" {
-                let problem = warning(Code::Contradiction, "`ntlm auth` = disabled, and no Kerberos tickets are taken");
-                let remedy = "nobody can log on but guests: set `kerberos method` or `realm`, or allow NTLM";
+                let problem = warning(Code::Contradiction, "`ntlm auth` = disabled, and Kerberos is not configured");
+                let remedy = "only guests can log on: set `kerberos method` or `realm`, or allow NTLM";
                 global.report("ntlm auth", problem.remedy(remedy));
             }
             return None;
         }
         method => {
             if method == "secrets only" {
-                let problem = note(Code::Accepted, "`kerberos method` = secrets only takes the host's keytab here");
-                global.report("kerberos method", problem.remedy("say system keytab or dedicated keytab"));
+                let problem = note(Code::Accepted, "`kerberos method` = secrets only uses the host's keytab in Frevo");
+                global.report("kerberos method", problem.remedy("write system keytab or dedicated keytab"));
             }
             PathBuf::from(SYSTEM_KEYTAB)
         }
@@ -49,7 +52,7 @@ pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
     Some(Settings { keytab, realm, encryption })
 }
 
-/// `dedicated keytab file`, which may have its kind in front as libraries write it.
+/// Returns `dedicated keytab file`, which may have a prefix for its type as Kerberos libraries write it.
 fn dedicated(global: &Reader<'_>) -> Option<PathBuf> {
     let text = global.text("dedicated keytab file");
     let path = PathBuf::from(text.strip_prefix("FILE:").unwrap_or(&text));

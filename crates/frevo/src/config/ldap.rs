@@ -1,4 +1,4 @@
-//! Stage two, the directory of `passdb backend = ldapsam`: the parameters that say how it is asked.
+//! Stage two, the directory of `passdb backend = ldapsam`: the parameters of its queries.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::problem::{Code, error};
 use super::reader::Reader;
 use crate::accounts::ldap::{Deref, Settings};
 
-/// Reads them; `servers` and `name` are for each element of `passdb backend` to say.
+/// Reads the settings; the caller sets `servers` and `name` for each element of `passdb backend`.
 pub(super) fn settings(global: &Reader<'_>) -> Settings {
     let suffix = global.text("ldap suffix");
     let below = |name: &str| match global.text(name) {
@@ -16,8 +16,8 @@ pub(super) fn settings(global: &Reader<'_>) -> Settings {
     let seconds = |name| Duration::from_secs(global.number::<u64>(name).unwrap_or(0).clamp(1, 3600));
     let authority = global.text("tls cafile");
     if !authority.is_empty() && !authority.starts_with('/') {
-        let problem = error(Code::BadValue, format!("`tls cafile` = {authority} is no absolute path"));
-        global.report("tls cafile", problem.remedy("name the whole path of the file"));
+        let problem = error(Code::BadValue, format!("`tls cafile` = {authority} is not an absolute path"));
+        global.report("tls cafile", problem.remedy("write the file's full path"));
     }
     Settings {
         name: String::new(),

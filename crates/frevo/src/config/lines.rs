@@ -1,7 +1,8 @@
-//! Bytes -> logical lines, as Samba reads them: comments and empty lines are gone, continued lines are joined, runs of
-//! white space are one blank.
+//! Bytes -> logical lines, as Samba reads them: comments and empty lines are dropped, continued lines are joined, and
+//! runs of white space become one blank.
 
-/// The longest logical line, bytes. A list of thousands of users fits; a disk image by mistake does not.
+/// The longest logical line, bytes. Large enough for thousands of users, small enough to reject a disk image given by
+/// mistake.
 const LONGEST: usize = 1 << 20;
 
 /// One logical line.
@@ -9,20 +10,20 @@ const LONGEST: usize = 1 << 20;
 pub(super) struct Line {
     /// The number of its first line, from 1.
     pub(super) number: u32,
-    /// What it says, or why it cannot be read.
+    /// The text, or why it cannot be read.
     pub(super) text: Result<String, Unreadable>,
 }
 
 /// Why a line cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unreadable {
-    /// It is not UTF-8, or has a NUL in it.
+    /// It is not UTF-8, or contains a NUL.
     NotText,
-    /// It is longer than a line may be.
+    /// It is longer than [`LONGEST`].
     TooLong,
 }
 
-/// Splits a file. A line that ends in a backslash goes on in the next one, comments do not.
+/// Splits a file into logical lines. A line that ends in a backslash is continued on the next one; a comment is not.
 pub(super) fn split(bytes: &[u8]) -> Vec<Line> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut lines = Vec::new();

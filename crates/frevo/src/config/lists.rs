@@ -1,10 +1,10 @@
-//! The lists that have a grammar of their own: hosts, users, interfaces, log levels, socket options.
+//! Lists with their own grammar: hosts, users, interfaces, log levels, socket options.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use server::policy::hosts::{HostList, HostRule};
 
-/// Reads `hosts allow` or `hosts deny`. The error is the element that is none.
+/// Parses `hosts allow` or `hosts deny`. The error is the invalid element.
 pub(super) fn hosts(elements: &[String]) -> Result<HostList, String> {
     let mut list = HostList::default();
     for (at, element) in elements.iter().enumerate() {
@@ -24,7 +24,7 @@ fn host_rules(element: &str, rules: &mut Vec<HostRule>) -> Option<()> {
         rules.push(HostRule::Network { network: Ipv4Addr::LOCALHOST.into(), prefix: 8 });
         rules.push(HostRule::Network { network: Ipv6Addr::LOCALHOST.into(), prefix: 128 });
     } else if let Some(front) = element.strip_suffix('.') {
-        // `192.168.` is everything that begins so.
+        // `192.168.` matches all addresses that start with it.
         let parts: Vec<u8> = front.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
         let mut octets = [0; 4];
         octets.get_mut(..parts.len())?.copy_from_slice(&parts);
@@ -37,7 +37,7 @@ fn host_rules(element: &str, rules: &mut Vec<HostRule>) -> Option<()> {
     Some(())
 }
 
-/// Reads `address`, `address/bits` or `address/mask`.
+/// Parses `address`, `address/bits` or `address/mask`.
 fn network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, mask) = match text.split_once('/') {
         Some((address, mask)) => (address, Some(mask)),
@@ -57,7 +57,7 @@ fn network(text: &str) -> Option<(IpAddr, u8)> {
     (prefix <= longest).then_some((address, prefix))
 }
 
-/// The number of leading ones of a mask of `width` bits that has no others.
+/// Returns the number of leading ones of a mask of `width` bits, if it is contiguous.
 fn contiguous(mask: u128, width: u32) -> Option<u8> {
     let shifted = mask << (128 - width);
     let ones = shifted.leading_ones();
@@ -67,20 +67,20 @@ fn contiguous(mask: u128, width: u32) -> Option<u8> {
 /// One element of `interfaces`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InterfacePattern {
-    /// An interface's name; `*` and `?` stand for any letters and any one.
+    /// An interface name; `*` matches any characters and `?` a single one.
     Name(String),
-    /// Every address in a network; a single address has all its bits.
+    /// Every address in a network; a single address has the full prefix length.
     Network {
         /// The network's address, or the address itself.
         network: IpAddr,
-        /// How many bits count.
+        /// The prefix length.
         prefix: u8,
     },
 }
 
 impl InterfacePattern {
-    /// Whether the interface `name` with `address` is meant. With `address/bits` Samba means the interface in that
-    /// network, whatever address it has there.
+    /// Returns whether the interface `name` with `address` matches. As in Samba, `address/bits` matches any interface
+    /// with an address in that network.
     pub fn matches(&self, name: &str, address: IpAddr) -> bool {
         match self {
             InterfacePattern::Name(pattern) => matches(pattern.as_bytes(), name.as_bytes()),
@@ -102,21 +102,21 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// One element of `interfaces` with what it says of those interfaces to clients that open several channels.
+/// One element of `interfaces`, with the properties that the server reports to clients for multichannel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceChoice {
-    /// Which interfaces.
+    /// The interfaces.
     pub pattern: InterfacePattern,
-    /// `speed`, bits per second, where it is not to be asked of the kernel.
+    /// `speed`, bits per second; `None` to use the kernel's value.
     pub speed: Option<u64>,
-    /// Whether `capability` says RSS; `None` where the kernel is to be asked.
+    /// Whether `capability` contains RSS; `None` to use the kernel's value.
     pub rss: Option<bool>,
-    /// `if_index`, where it is not the kernel's.
+    /// `if_index`; `None` to use the kernel's value.
     pub index: Option<u32>,
 }
 
-/// Reads one element of `interfaces`: `eth0`, or `eth0;speed=1000000000,capability=RSS`. The capability RDMA and other
-/// options are passed over, as there is no RDMA to offer.
+/// Parses one element of `interfaces`: `eth0`, or `eth0;speed=1000000000,capability=RSS`. The capability RDMA and
+/// `options` are ignored, because RDMA is not supported.
 pub(super) fn interface(element: &str) -> Option<InterfaceChoice> {
     let (pattern, options) = element.split_once(';').unwrap_or((element, ""));
     let mut choice =
@@ -139,7 +139,7 @@ fn interface_pattern(element: &str) -> Option<InterfacePattern> {
     if let Some((network, prefix)) = network(element) {
         return Some(InterfacePattern::Network { network, prefix });
     }
-    // The kernel's names have at most 15 bytes (IFNAMSIZ), no slash and no colon.
+    // Kernel names have at most 15 bytes (IFNAMSIZ), no slash and no colon.
     let is_name = !element.is_empty()
         && element.len() <= 15
         && element.bytes().all(|byte| byte.is_ascii_graphic() && !b"/:".contains(&byte))
@@ -151,17 +151,17 @@ fn interface_pattern(element: &str) -> Option<InterfacePattern> {
 /// `log level`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLevel {
-    /// The level of everything that no class says otherwise of: 0 errors, 1 warnings and notices, 3 requests, 10 all.
+    /// The level for all classes without their own level: 0 errors, 1 warnings and notices, 3 requests, 10 everything.
     pub level: u8,
     /// The levels of single classes, by Samba's names (`auth`, `smb2`, `vfs`...).
     pub classes: Vec<(String, u8)>,
 }
 
-/// Reads `log level`; the error is the element that is none.
+/// Parses `log level`; the error is the invalid element.
 pub(super) fn log_level(elements: &[String]) -> Result<LogLevel, String> {
     let mut log = LogLevel { level: 2, classes: Vec::new() };
     for element in elements {
-        // `auth:5@/var/log/auth` has a file of its own in Samba; here the class's lines go where all go.
+        // In Samba `auth:5@/var/log/auth` names a separate file; here all classes share one log.
         let plain = element.split('@').next().unwrap_or(element);
         let (class, level) = plain.split_once(':').unwrap_or(("all", plain));
         let level = level.parse::<u8>().ok().filter(|level| *level <= 100).ok_or_else(|| element.clone())?;
@@ -177,13 +177,13 @@ pub(super) fn log_level(elements: &[String]) -> Result<LogLevel, String> {
 /// One element of `socket options`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketOption {
-    /// The option, by its C name.
+    /// The option's C name.
     pub name: &'static str,
-    /// Its value; 1 turns a switch on.
+    /// The value; 1 turns a switch on.
     pub value: i32,
 }
 
-/// The options that Samba knows.
+/// The options that Samba supports.
 const SOCKET_OPTIONS: &[&str] = &[
     "SO_KEEPALIVE",
     "SO_REUSEADDR",
@@ -210,7 +210,7 @@ const SOCKET_OPTIONS: &[&str] = &[
     "SO_RCVTIMEO",
 ];
 
-/// Reads one element of `socket options`.
+/// Parses one element of `socket options`.
 pub(super) fn socket_option(element: &str) -> Option<SocketOption> {
     let (name, value) = match element.split_once('=') {
         Some((name, value)) => (name.trim(), value.trim().parse().ok()?),

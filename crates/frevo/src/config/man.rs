@@ -1,29 +1,34 @@
-//! The manual page frevo-smb.conf(5), written from the table, in the man(7) macros.
+//! Generates the manual page frevo-smb.conf(5) from the table, in the man(7) macros.
 
 use super::table::{self, Kind, MODULES, PREFIXES, Parameter, Status};
 use super::value;
 
-/// The page.
+/// Returns the page.
 pub fn page() -> String {
     let mut page = format!(
-        ".TH FREVO-SMB.CONF 5 \"\" \"Frevo {}\" \"Frevo\"\n.SH NAME\nfrevo-smb.conf \\- the configuration of Frevo\n",
+        ".TH FREVO-SMB.CONF 5 \"\" \"Frevo {}\" \"Frevo\"\n.SH NAME\nfrevo-smb.conf \\- configuration file of Frevo\n",
         env!("CARGO_PKG_VERSION")
     );
-    section(&mut page, "SYNOPSIS", &["/etc/frevo/smb.conf, else /etc/samba/smb.conf; or the file that -c names."]);
+    section(&mut page, "SYNOPSIS", &["/etc/frevo/smb.conf, else /etc/samba/smb.conf; or the file given with -c."]);
     section(&mut page, "DESCRIPTION", DESCRIPTION);
     section(&mut page, "VARIABLES", VARIABLES);
     section(&mut page, "ACCOUNTS", ACCOUNTS);
     let served: Vec<_> = table::all().filter(|entry| entry.status == Status::Served).collect();
-    section(&mut page, "PARAMETERS", &["Letters as in Samba's manual: (G) stands in [global], (S) in a share, too."]);
+    section(
+        &mut page,
+        "PARAMETERS",
+        &["Letters as in Samba's manual: (G) for [global] only, (S) for shares and [global]."],
+    );
     for parameter in sorted(served) {
         entry(&mut page, parameter);
     }
-    section(&mut page, "ACCEPTED", &["These are read and change nothing."]);
+    section(&mut page, "ACCEPTED", &["These parameters are accepted and have no effect."]);
     reasons(&mut page, |status| match status {
         Status::Accepted(reason) => Some(reason),
         _ => None,
     });
-    let intro = "These ask for what is not there. Setting one is a warning, by the feature that it belongs to:";
+    let intro =
+        "These parameters belong to features that Frevo does not have. Setting one causes a warning. By feature:";
     section(&mut page, "NOT SERVED", &[intro]);
     reasons(&mut page, |status| match status {
         Status::NotServed(feature) => Some(feature),
@@ -35,33 +40,33 @@ pub fn page() -> String {
 
 const DESCRIPTION: &[&str] = &[
     "The format is that of Samba's smb.conf(5): sections in brackets, lines of the form name = value, comments that \
-     begin with # or ; at the start of a line, a backslash at the end of a line that goes on in the next. Case and \
-     blanks in names do not count.",
-    "Each section but [global] is a share. What a share does not say it takes from [global], and what that does not \
-     say from the defaults below.",
-    "An unknown parameter is a warning; a bad value, a share that is there twice, an include that is missing or leads \
-     back to its own file are errors, and the server does not start. frevo check says what is wrong, with file, line \
-     and remedy.",
+     begin with # or ; at the start of a line, and a backslash at the end of a line that continues on the next. Case \
+     and blanks in names are ignored.",
+    "Each section except [global] is a share. Parameters that a share does not set are taken from [global], then from \
+     the defaults below.",
+    "An unknown parameter is a warning. A bad value, a duplicate share, and an include that is missing or includes \
+     itself are errors, and the server does not start. frevo check lists all problems with file, line and remedy.",
     "No text of the configuration is ever run as a command.",
 ];
 
 const ACCOUNTS: &[&str] = &[
-    "passdb backend names where accounts lie: tdbsam (or embedded) is the server's own database in the state directory, \
-     smbpasswd:FILE a text file that Samba's programs may read and change at the same time. Several are asked in their \
-     order, and new accounts go to the first; one that cannot be asked ends the search. A change works at once for every \
-     logon that begins after it, whichever program made it. frevo user changes accounts in all of them.",
-    "An account of an smbpasswd file is the UNIX user of its name. Its RID is twice that user's uid and algorithmic rid \
-     base. Lines that cannot be read are named in the log and left as they are.",
+    "passdb backend selects where user accounts are stored: tdbsam (or embedded) is the server's own database in the \
+     state directory, smbpasswd:FILE a text file that Samba's programs may read and change at the same time. Several \
+     back ends are searched in order, and new accounts go to the first; a back end that fails ends the search. A \
+     change applies to every logon that begins after it, whichever program made it. frevo user changes accounts in \
+     all of them.",
+    "An account of an smbpasswd file belongs to the UNIX user of the same name. Its RID is twice that user's uid plus \
+     algorithmic rid base. Invalid lines are reported in the log and left unchanged.",
 ];
 
 const VARIABLES: &[&str] = &[
-    "The same for the whole server, filled in anywhere: %h the host's name, %L and %N the NetBIOS name, %D the \
+    "The same for the whole server, allowed in any text: %h the host's name, %L and %N the NetBIOS name, %D the \
      workgroup, %v the version, %w a backslash, %S in a share the share's name, %$(NAME) a variable of the server's \
      environment, %% a percent sign.",
-    "Each session's own, in path only: %U and %G the user asked for and its primary group, %u and %g the user acted \
-     as and its primary group, %H its home directory (only in front), %m, %M, %I and %J the client, %i and %j the \
-     address that it came to, %R the dialect, %a the kind of client, %d the process, %T and %t the time. A value that \
-     is not one plain component of a path is refused.",
+    "Different for each session, allowed in path only: %U and %G the requested user and its primary group, %u and %g \
+     the effective user and its primary group, %H the user's home directory (only at the start), %m, %M, %I and %J the \
+     client, %i and %j the server's address of the connection, %R the dialect, %a the kind of client, %d the process, \
+     %T and %t the time. A value that is not a single plain path component is refused.",
 ];
 
 fn section(page: &mut String, title: &str, paragraphs: &[&str]) {
@@ -95,7 +100,7 @@ fn entry(page: &mut String, parameter: &Parameter) {
     }
 }
 
-/// One paragraph for each reason, with all that it is the reason of.
+/// Adds one paragraph for each reason, with all parameters that it applies to.
 fn reasons(page: &mut String, of: impl Fn(Status) -> Option<&'static str>) {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     let parameters = table::all().map(|entry| (entry.status, entry.name.to_owned()));
@@ -114,10 +119,10 @@ fn reasons(page: &mut String, of: impl Fn(Status) -> Option<&'static str>) {
     }
 }
 
-/// `text` without meaning to troff.
+/// Escapes characters that are special to troff.
 fn escape(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('~', "\\(ti").replace('^', "\\(ha");
-    // At the start of a line these two would be a request.
+    // At the start of a line these two would start a request.
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 

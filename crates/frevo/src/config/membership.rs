@@ -1,5 +1,5 @@
-//! Whether the server is a member of a domain (`server role`, `security`, `realm`), and how the lists of a share then name
-//! its users and groups (`winbind separator`, `winbind use default domain`).
+//! Domain membership (`server role`, `security`, `realm`), and how the user lists of a share name the domain's users
+//! and groups (`winbind separator`, `winbind use default domain`).
 
 use server::domain::Membership;
 use server::policy::UserPattern;
@@ -7,7 +7,7 @@ use server::policy::UserPattern;
 use super::problem::{Code, error};
 use super::reader::Reader;
 
-/// The domain that the server is a member of; `None` where it is by itself.
+/// Returns the domain that the server is a member of; `None` for a standalone server.
 pub(super) fn build(global: &Reader<'_>) -> Option<Membership> {
     let (role, security) = (global.choice("server role"), global.choice("security"));
     let realm = global.text("realm").to_uppercase();
@@ -16,37 +16,37 @@ pub(super) fn build(global: &Reader<'_>) -> Option<Membership> {
         ("auto", "ads" | "domain") | ("member server", "auto" | "ads" | "domain") => true,
         ("standalone server" | "member server", security) => {
             let message = format!("`server role` = {role} and `security` = {security} contradict each other");
-            let remedy = "for a member of a domain write `server role = member server` and `security = ads`; for a server \
-                          by itself leave both out";
+            let remedy = "for a domain member set `server role = member server` and `security = ads`; for a standalone \
+                          server remove both";
             global.report("security", error(Code::Contradiction, message).remedy(remedy));
             false
         }
         (other, _) => {
-            let allowed = "auto, standalone server or member server; Frevo is no domain controller";
+            let allowed = "auto, standalone server or member server; Frevo cannot be a domain controller";
             global.bad_value("server role", other, allowed);
             false
         }
     };
     if member && security == "ads" && realm.is_empty() {
-        let problem = error(Code::BadValue, "`security` = ads needs the realm of the domain");
-        global.report("security", problem.remedy("add `realm = EXAMPLE.COM`, the DNS name of the domain"));
+        let problem = error(Code::BadValue, "`security` = ads needs a realm");
+        global.report("security", problem.remedy("add the DNS name of the domain, such as `realm = EXAMPLE.COM`"));
     }
     let workgroup = global.variables.workgroup.clone();
     member.then_some(Membership { workgroup, realm })
 }
 
-/// How elements of lists name users and groups.
+/// How elements of user lists name users and groups.
 pub(super) struct Naming {
-    /// Names that stand for the server itself.
+    /// Domain names that mean the server itself.
     own: Vec<String>,
-    /// What stands between domain and name, besides the backslash.
+    /// The separator between domain and name, besides the backslash.
     separator: Option<char>,
-    /// The domain that is meant where an element names none.
+    /// The domain that an element without a domain refers to.
     default_domain: Option<String>,
 }
 
 impl Naming {
-    /// For the lists of a share; `member` says of which domain the server is one.
+    /// For the user lists of a share; `member` says whether `workgroup` is a domain that the server is a member of.
     pub(super) fn of(reader: &Reader<'_>, netbios_name: &str, workgroup: &str, member: bool) -> Naming {
         let separator =
             reader.text("winbind separator").chars().next().filter(|separator| member && *separator != '\\');
@@ -58,7 +58,7 @@ impl Naming {
         Naming { own, separator, default_domain: default.then(|| workgroup.to_owned()) }
     }
 
-    /// Whom `element` means: one, or one of the server and one of the domain.
+    /// Returns the users or groups that `element` refers to: one pattern, or one for the server and one for the domain.
     pub(super) fn patterns(&self, element: &str) -> Vec<UserPattern> {
         let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
         let front = element.len() - element.trim_start_matches(['@', '+', '&']).len();

@@ -1,12 +1,11 @@
-//! smb.conf: text -> [`server::policy::Policy`] and [`Daemon`], in two stages.
+//! Reads smb.conf: text -> [`server::policy::Policy`] and [`Daemon`], in two stages.
 //!
-//! Stage one (`lines`, `raw`) knows the shape of the file: sections, continued lines, includes; everything keeps its
-//! file and line. Between the stages (`resolve`) names get their meaning from the one [`table`]. Stage two (`policy`,
-//! `share`, `daemon`) builds values that the server can use without looking back. All problems are collected, none is
-//! fatal to finding the next.
+//! Stage one (`lines`, `raw`) handles the syntax of the file: sections, continued lines, includes. Every element keeps
+//! its file and line. Between the stages, `resolve` looks up each name in the one [`table`]. Stage two (`policy`,
+//! `share`, `daemon`) builds values that the server uses without the text. All problems are collected; a problem does
+//! not stop the search for the next one.
 //!
-//! [`load`] looks at files and at nothing else of the world but what [`Names`] tells it, and changes nothing: a reload
-//! is a second call.
+//! [`load`] reads only files and the answers of [`Names`], and changes nothing. A reload is a second call.
 
 mod acl_store;
 mod confinement;
@@ -54,23 +53,23 @@ use variables::ServerVariables;
 /// The longest configuration file, bytes.
 const LARGEST_FILE: u64 = 16 << 20;
 
-/// What the loader asks of the host.
+/// The loader's access to the host.
 pub trait Names {
-    /// The UNIX user `name`; `None` where there is none, an error where the host could not be asked.
+    /// Returns the UNIX user `name`: `None` if there is no such user, an error if the look-up failed.
     fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String>;
-    /// The gid of the UNIX group `name`.
+    /// Returns the gid of the UNIX group `name`.
     fn group(&self, name: &str) -> Result<Option<u32>, String>;
-    /// The home of the UNIX user `name`, or of the one with the number `uid` where that is known better.
+    /// Returns the home directory of the UNIX user `name`, or of the user with the number `uid` if the number is given.
     fn home(&self, _name: &str, _uid: Option<u32>) -> Result<Option<PathBuf>, String> {
         Ok(None)
     }
-    /// The same host, to be asked while the server runs; `None` where it is not to be.
+    /// Returns the same host for look-ups while the server runs; `None` if such look-ups are not allowed.
     fn owned(&self) -> Option<Arc<dyn Names + Send + Sync>> {
         None
     }
-    /// The host's name, for `%h` and as the default of `netbios name`.
+    /// Returns the host's name, for `%h` and as the default of `netbios name`.
     fn host(&self) -> String;
-    /// A variable of the server's environment, for `%$(NAME)`.
+    /// Returns a variable of the server's environment, for `%$(NAME)`.
     fn environment(&self, variable: &str) -> Option<String>;
 }
 
@@ -83,28 +82,28 @@ pub struct Loaded {
     pub daemon: Daemon,
     /// Warnings and notes.
     pub warnings: Problems,
-    /// What differs from the defaults, for `frevo check`.
+    /// The values that differ from the defaults, for `frevo check`.
     pub effective: Effective,
 }
 
-/// The parameters that are served and not as they are by default.
+/// The served parameters whose values differ from the defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Effective {
-    /// `[global]` first, then the shares in their order, each with its names and values.
+    /// `[global]` first, then the shares in file order, each with parameter names and values.
     pub sections: Vec<(String, Vec<(&'static str, String)>)>,
 }
 
-/// The file that is read where none is named: Frevo's own, else Samba's; `None` where there is neither.
+/// Returns the file that is read if none is named: Frevo's own, else Samba's, `None` if neither exists.
 pub fn default_path() -> Option<PathBuf> {
     ["/etc/frevo/smb.conf", "/etc/samba/smb.conf"].map(PathBuf::from).into_iter().find(|path| path.exists())
 }
 
-/// Reads the configuration in `path`. The error has all problems, warnings among them, and at least one error.
+/// Reads the configuration in `path`. The error contains all problems including warnings, and at least one error.
 pub fn load(path: &Path, names: &dyn Names) -> Result<Loaded, Problems> {
     load_with(Some(path), &[], names)
 }
 
-/// Reads the configuration in `path`, if any, and adds writable shares that the command line names.
+/// Reads the configuration in `path`, if any, and adds writable shares from the command line.
 pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn Names) -> Result<Loaded, Problems> {
     let mut problems = Problems::default();
     let mut raw = match path {
@@ -115,7 +114,7 @@ pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn 
     finish(&raw, problems, names)
 }
 
-/// Where the configuration in `path` has accounts and other state, whatever else is wrong with it.
+/// Returns where the configuration in `path` keeps user accounts and other state, even if other parts are wrong.
 pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
     let mut problems = Problems::default();
     let raw = read(path, &read_file, names, &mut problems);
@@ -135,9 +134,9 @@ pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
     if problems.any_error() { Err(problems) } else { Ok(places) }
 }
 
-/// Where state lies.
+/// The locations of the server's state.
 pub struct Places {
-    /// `state directory`; `None` where the configuration names none.
+    /// `state directory`; `None` if the configuration does not set it.
     pub state_directory: Option<PathBuf>,
     /// `passdb backend`.
     pub passdb_backend: Vec<PassdbBackend>,
@@ -154,12 +153,12 @@ fn read(path: &Path, read_file: raw::ReadFile<'_>, names: &dyn Names, problems: 
 }
 
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    // O_NONBLOCK keeps a FIFO that somebody put there from hanging the start; it changes nothing for files.
+    // O_NONBLOCK prevents a FIFO at this path from blocking the start; it has no effect on regular files.
     let mut options = std::fs::OpenOptions::new();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let file = options.read(true).open(path)?;
     if !file.metadata()?.is_file() && path != Path::new("/dev/null") {
-        return Err(std::io::Error::other("it is not a file"));
+        return Err(std::io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
@@ -169,28 +168,28 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Adds the shares of the command line, as sections that the file could have had.
+/// Adds the shares of the command line as sections.
 fn add_shares(raw: &mut Raw, shares: &[(String, PathBuf)], problems: &mut Problems) {
     for (name, path) in shares {
         let folded = server::policy::fold(name);
         if let Err(why) = raw::check_share_name(name) {
-            let problem = error(Code::BadSection, format!("`{name}` cannot be a share: {why}"));
+            let problem = error(Code::BadSection, format!("`{name}` cannot be the name of a share: {why}"));
             problems.add(problem.of(name, "").remedy("choose another name in --share NAME=PATH"));
         } else if folded == "global" || raw.shares.iter().any(|share| server::policy::fold(&share.name) == folded) {
-            let problem = error(Code::DuplicateShare, format!("the share `{name}` is there already"));
+            let problem = error(Code::DuplicateShare, format!("the share `{name}` already exists"));
             problems.add(problem.of(name, "").remedy("choose another name in --share NAME=PATH"));
         } else if let Some(path) = path.to_str() {
             let setting = |name: &str, value: String| Setting { name: name.into(), value, place: None };
             let settings = vec![setting("path", path.replace('%', "%%")), setting("read only", "no".into())];
             raw.shares.push(Section { name: name.clone(), place: None, settings });
         } else {
-            let problem = error(Code::NotText, format!("the path {} is not UTF-8", path.display()));
-            problems.add(problem.of(name, "").remedy("rename the directory, or share one above it"));
+            let problem = error(Code::NotText, format!("the path {} is not valid UTF-8", path.display()));
+            problems.add(problem.of(name, "").remedy("rename the directory, or share its parent directory"));
         }
     }
 }
 
-/// Stage two.
+/// Runs stage two.
 fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded, Problems> {
     let resolved = resolve::resolve(raw, &mut problems);
     let variables = server_variables(&resolved, names, &mut problems);
@@ -207,12 +206,12 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     }
 }
 
-/// The order in which problems are told: as the lines stand, what has no line last.
+/// The sort key of reported problems: by file and line, problems without a line last.
 fn order(problem: &Problem) -> (bool, Option<&Place>, Severity) {
     (problem.place.is_none(), problem.place.as_ref(), problem.severity)
 }
 
-/// The names of the server itself, which other texts refer to.
+/// Reads the names of the server itself, to which other texts refer.
 fn server_variables<'a>(resolved: &Resolved, names: &'a dyn Names, problems: &mut Problems) -> ServerVariables<'a> {
     let mut variables = ServerVariables {
         names,
@@ -241,7 +240,7 @@ fn server_variables<'a>(resolved: &Resolved, names: &'a dyn Names, problems: &mu
     variables
 }
 
-/// The first part of the host's name, as a NetBIOS name.
+/// Returns the first part of the host's name, as a NetBIOS name.
 fn default_netbios_name(names: &dyn Names) -> String {
     let host = names.host();
     let first = host.split('.').next().unwrap_or_default();
@@ -250,7 +249,7 @@ fn default_netbios_name(names: &dyn Names) -> String {
     if name.is_empty() { "FREVO".into() } else { name.to_uppercase() }
 }
 
-/// What is served and not as it would be by itself.
+/// Collects the served parameters whose values differ from the defaults.
 fn effective(resolved: &Resolved, problems: &Problems) -> Effective {
     let mut sections = vec![("global".to_owned(), differing(&resolved.global, None))];
     let served = |share: &&resolve::Share| {

@@ -1,4 +1,4 @@
-//! Stage two, the protocol's part: an understood configuration -> [`server::policy::Policy`].
+//! Stage two, the protocol's part: a resolved configuration -> [`server::policy::Policy`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::share;
 use super::variables::ServerVariables;
 use super::{lists, membership};
 
-/// Builds the policy. What is wrong goes to the reader's problems; with an error among them the result is not used.
+/// Builds the policy. Problems are added to the reader's; if one of them is an error the result is not used.
 pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
     let variables = global.variables;
     let (server_min_protocol, server_max_protocol) = protocols(global);
@@ -34,7 +34,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         smb2_max_write: transfer(global, "smb2 max write"),
         smb2_max_trans: transfer(global, "smb2 max trans"),
         smb2_leases: global.boolean("smb2 leases"),
-        // A pause of nothing would never let go of the processor.
+        // A pause of zero would never yield the processor.
         lock_spin_time: Duration::from_millis(global.number("lock spin time").unwrap_or(200).max(1)),
         lock_sequence_checking: !global.boolean("smb2 disable lock sequence checking"),
         smb3_directory_leases: global.choice("smb3 directory leases") != "no",
@@ -105,7 +105,7 @@ fn protocols(global: &Reader<'_>) -> (Protocol, Protocol) {
     if least > most {
         let problem = error(Code::Contradiction, "`server min protocol` is newer than `server max protocol`");
         let name = if global.is_set("server min protocol") { "server min protocol" } else { "server max protocol" };
-        global.report(name, problem.remedy("nobody could connect: lower the one or raise the other"));
+        global.report(name, problem.remedy("no client could connect: lower the minimum or raise the maximum"));
     }
     (least, most)
 }
@@ -124,7 +124,7 @@ fn dialect(name: &str) -> Option<Protocol> {
 fn signing(global: &Reader<'_>) -> Signing {
     match global.choice("server signing").as_str() {
         "required" => Signing::Required,
-        // [MS-SMB2] 3.3.5.5 leaves a server no way to refuse to sign.
+        // [MS-SMB2] 3.3.5.5 does not allow a server to refuse signing.
         _ => Signing::Enabled,
     }
 }
@@ -162,7 +162,8 @@ fn signing_algorithms(global: &Reader<'_>) -> Vec<SigningAlgorithm> {
     algorithms(global, "server smb3 signing algorithms", &known)
 }
 
-/// The chosen ones in their order; `-NAME` takes one out of all, `+NAME` puts one behind all, as Samba reads it.
+/// Returns the selected algorithms in order. As in Samba, `-NAME` removes one from the full list and `+NAME` appends
+/// one.
 fn algorithms<T: Copy + PartialEq>(global: &Reader<'_>, name: &str, known: &[(&str, T)]) -> Vec<T> {
     let elements = global.list(name);
     let changes = elements.first().is_some_and(|first| first.starts_with(['+', '-']));
@@ -197,7 +198,7 @@ pub(super) fn hosts(reader: &Reader<'_>) -> HostAccess {
 fn host_list(reader: &Reader<'_>, name: &str) -> HostList {
     lists::hosts(&reader.list(name)).unwrap_or_else(|wrong| {
         let allowed = "addresses (10.0.0.5), networks (10.0.0.0/8, 10.0.0.0/255.0.0.0, 10., fd00::/8), localhost, ALL, \
-                       and EXCEPT before exceptions; host names are not looked up";
+                       and EXCEPT before exceptions; host names are not supported";
         reader.bad_value(name, &wrong, allowed);
         HostList::default()
     })
@@ -224,7 +225,7 @@ fn limits(global: &Reader<'_>) -> Limits {
     limits
 }
 
-/// The guest, where the configuration lets one in.
+/// Returns the guest, if the configuration allows guests.
 fn guest(global: &Reader<'_>, policy: &Policy) -> Option<Guest> {
     let name = global.text("guest account");
     if policy.map_to_guest == MapToGuest::Never && !policy.shares.values().any(|share| share.guest_ok) {
@@ -233,8 +234,9 @@ fn guest(global: &Reader<'_>, policy: &Policy) -> Option<Guest> {
     match global.variables.names.user(&name) {
         Ok(Some(identity)) => Some(Guest { name, identity }),
         Ok(None) => {
-            let problem = warning(Code::UnknownName, format!("there is no UNIX user `{name}`: nobody can be a guest"));
-            global.report("guest account", problem.remedy("set `guest account` to a user of this host"));
+            let problem =
+                warning(Code::UnknownName, format!("the UNIX user `{name}` does not exist: guests are refused"));
+            global.report("guest account", problem.remedy("set `guest account` to an existing user of this host"));
             None
         }
         Err(why) => {
@@ -244,8 +246,8 @@ fn guest(global: &Reader<'_>, policy: &Policy) -> Option<Guest> {
     }
 }
 
-/// The problem where the host's user database did not answer.
+/// Returns the problem of a failed look-up in the host's user database.
 pub(super) fn unanswered(name: &str, why: &str) -> Problem {
-    error(Code::UnknownName, format!("`{name}` could not be looked up: {why}"))
-        .remedy("see that the name service of this host (nsswitch.conf) works")
+    error(Code::UnknownName, format!("cannot look up `{name}`: {why}"))
+        .remedy("check the name service of this host (nsswitch.conf)")
 }

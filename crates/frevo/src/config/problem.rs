@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in the words of an administrator: where, what, and what to do about it.
+//! Problems of a configuration, described for an administrator: location, what is wrong, and the remedy.
 
 use std::fmt;
 use std::path::Path;
@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 /// A line of a file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The file, as it was named.
+    /// The file, as named by the user or by an include.
     pub file: Arc<Path>,
-    /// Its line, from 1; 0 is the file as a whole.
+    /// The line number, from 1; 0 means the file as a whole.
     pub line: u32,
 }
 
@@ -30,16 +30,16 @@ impl Serialize for Place {
     }
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The server does not start, or keeps the configuration that it has; of [`Code::ShareNotServed`]: it starts without
+    /// The server does not start, or keeps its current configuration. For [`Code::ShareNotServed`] it starts without
     /// that share.
     Error,
-    /// The server starts without something that the file asks for.
+    /// The server starts without something that the file requests.
     Warning,
-    /// Nothing is lost; good to know.
+    /// Information only: the server does everything that the file requests.
     Note,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What kind of thing it is; stable names for programs that read the JSON form.
+/// The kind of a problem. The names are stable, for programs that read the JSON form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
@@ -63,54 +63,54 @@ pub enum Code {
     NotText,
     /// A file includes itself.
     IncludeLoop,
-    /// An included file is not there.
+    /// An included file does not exist.
     IncludeMissing,
-    /// A parameter in front of the first section.
+    /// A parameter before the first section.
     OutsideSection,
-    /// A section header that is none, or a name that no share can have.
+    /// An invalid section header, or a name that is not allowed for a share.
     BadSection,
-    /// A line that is neither section nor parameter.
+    /// A line that is neither a section header nor a parameter.
     BadLine,
-    /// A share is there twice.
+    /// Two shares with the same name.
     DuplicateShare,
-    /// `copy` of a share that is not there.
+    /// `copy` of a share that does not exist.
     CopyMissing,
-    /// A parameter that nobody knows.
+    /// An unknown parameter.
     UnknownParameter,
     /// A value that is not allowed.
     BadValue,
-    /// Two values that do not go together.
+    /// Two values that contradict each other.
     Contradiction,
     /// A share without a directory.
     NoPath,
-    /// The directory of a share is not there.
+    /// The directory of a share does not exist.
     MissingPath,
     /// A global parameter in a share.
     WrongSection,
     /// A parameter is set twice in one section.
     SetTwice,
-    /// A `%` variable that is none, or not one for this place.
+    /// An unknown `%` variable, or one that is not available in this parameter.
     Variable,
-    /// A user or group that the host does not know.
+    /// A user or group that does not exist on the host.
     UnknownName,
-    /// Something that is not served.
+    /// A feature that is not supported.
     NotServed,
-    /// A share that is not served, as it asks for something that it must not be served without.
+    /// A share that is not served because it requests something that it must not be served without.
     ShareNotServed,
     /// A share of the whole file system of the host.
     RootShared,
-    /// Something that changes nothing.
+    /// A setting that has no effect.
     Accepted,
 }
 
-/// One thing that is wrong, or good to know.
+/// One problem or note.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Problem {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What kind of thing it is.
+    /// The kind.
     pub code: Code,
-    /// Where it is, as `file:line`.
+    /// The location, as `file:line`.
     pub place: Option<Place>,
     /// The parameter or section, as written.
     pub subject: String,
@@ -123,7 +123,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Whether `frevo check` fails for it: errors, and what is certainly not meant so although the server would start.
+    /// Returns whether `frevo check` fails for this problem: for errors, and for warnings that are certainly mistakes.
     pub fn fails_check(&self) -> bool {
         let never_meant = matches!(self.code, Code::UnknownParameter | Code::MissingPath | Code::RootShared);
         self.severity == Severity::Error || self.severity == Severity::Warning && never_meant
@@ -143,24 +143,24 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that was found, in the order of the files.
+/// All problems found, in the order of the files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Adds `problem`, once.
+    /// Adds `problem` unless an equal one is already present.
     pub fn add(&mut self, problem: Problem) {
         if !self.0.contains(&problem) {
             self.0.push(problem);
         }
     }
 
-    /// The problems by which single shares are not served.
+    /// Returns the problems that keep single shares from being served.
     pub fn shares_not_served(&self) -> impl Iterator<Item = &Problem> {
         self.0.iter().filter(|problem| problem.code == Code::ShareNotServed)
     }
 
-    /// Whether the server must not start with this.
+    /// Returns whether the server must not start with these problems.
     pub fn any_error(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error && problem.code != Code::ShareNotServed)
     }
@@ -177,17 +177,17 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The start of a problem: `error(Code::BadValue, message)`, to be completed by the methods below.
+/// Starts an error: `error(Code::BadValue, message)`, to be completed by the methods below.
 pub(super) fn error(code: Code, message: impl Into<String>) -> Problem {
     new(Severity::Error, code, message.into())
 }
 
-/// The start of a warning.
+/// Starts a warning.
 pub(super) fn warning(code: Code, message: impl Into<String>) -> Problem {
     new(Severity::Warning, code, message.into())
 }
 
-/// The start of a note.
+/// Starts a note.
 pub(super) fn note(code: Code, message: impl Into<String>) -> Problem {
     new(Severity::Note, code, message.into())
 }
@@ -198,17 +198,17 @@ fn new(severity: Severity, code: Code, message: String) -> Problem {
 }
 
 impl Problem {
-    /// Says where.
+    /// Sets the location.
     pub(super) fn at(self, place: &Place) -> Problem {
         Problem { place: Some(place.clone()), ..self }
     }
 
-    /// Says of what, and its value.
+    /// Sets the parameter or section, and its value.
     pub(super) fn of(self, subject: &str, value: &str) -> Problem {
         Problem { subject: subject.to_owned(), value: value.to_owned(), ..self }
     }
 
-    /// Says what to do.
+    /// Sets the remedy.
     pub(super) fn remedy(self, remedy: impl Into<String>) -> Problem {
         Problem { remedy: remedy.into(), ..self }
     }

@@ -1,7 +1,7 @@
 //! Stage one: text -> sections with `name = value` lines, each with its file and line.
 //!
-//! Included files are read here, in the place where they stand, as Samba does: what follows an `include` belongs to
-//! the last section that the file opened. What the names mean is stage two's business.
+//! Included files are read here, at the position of the `include` line, as in Samba: lines after an `include` belong to
+//! the last section that the included file opened. Stage two interprets the names.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,22 @@ use super::problem::{Code, Place, Problems, error, warning};
 use super::table::fold_name;
 use super::variables::ServerVariables;
 
-/// How deep files may include each other.
+/// Maximum nesting depth of includes.
 const DEEPEST: usize = 32;
 
-/// How many files may be included in all: a chain of files that include the next one twice grows without bound.
+/// Maximum number of included files in total, because a chain of files that each include the next one twice grows
+/// exponentially.
 const MOST_FILES: usize = 1_000;
 
-/// Reads a file; a closure so that tests need none.
+/// Reads a file. A closure, so that tests need no files.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&Path) -> std::io::Result<Vec<u8>>;
 
 /// A configuration, as written.
 #[derive(Debug, Default)]
 pub(super) struct Raw {
-    /// `[global]`, all of its parts.
+    /// `[global]`, all of its parts joined.
     pub(super) global: Vec<Setting>,
-    /// The other sections in their order.
+    /// The other sections in file order.
     pub(super) shares: Vec<Section>,
 }
 
@@ -48,19 +49,19 @@ pub(super) struct Section {
 pub(super) struct Setting {
     /// The name, as written.
     pub(super) name: String,
-    /// The value, white space at its ends gone.
+    /// The value, without white space at its ends.
     pub(super) value: String,
-    /// Where it stands; `None` for one of the command line.
+    /// Its location; `None` for a setting of the command line.
     pub(super) place: Option<Place>,
 }
 
-/// Where the next line belongs.
+/// The section to which the next line belongs.
 #[derive(Clone, Copy)]
 enum Current {
     None,
     Global,
     Share(usize),
-    /// A section that is refused: its lines are not looked at.
+    /// A refused section, whose lines are skipped.
     Refused,
 }
 
@@ -71,12 +72,12 @@ pub(super) struct Reader<'a> {
     raw: Raw,
     current: Current,
     known: HashMap<String, Option<Place>>,
-    /// The files that are being read, the first one first.
+    /// The files being read, outermost first.
     stack: Vec<PathBuf>,
     files: usize,
 }
 
-/// Reads `path` and what it includes.
+/// Reads `path` and the files that it includes.
 pub(super) fn read<'a>(
     path: &Path,
     read_file: ReadFile<'a>,
@@ -97,7 +98,7 @@ pub(super) fn read<'a>(
         Ok(bytes) => reader.file(path, &bytes),
         Err(why) => {
             let place = Place { file: path.into(), line: 0 };
-            let problem = error(Code::Unreadable, format!("the configuration file cannot be read: {why}"));
+            let problem = error(Code::Unreadable, format!("cannot read the configuration file: {why}"));
             reader.problems.add(problem.at(&place).remedy("name another file with -c, or make this one readable"));
         }
     }
@@ -116,7 +117,7 @@ impl Reader<'_> {
                 Err(Unreadable::NotText) => self.problems.add(
                     error(Code::NotText, "the line is not UTF-8 text")
                         .at(&place)
-                        .remedy("save the file as UTF-8; `iconv -f ISO-8859-1 -t UTF-8` converts an old one"),
+                        .remedy("save the file as UTF-8; `iconv -f ISO-8859-1 -t UTF-8` converts an old file"),
                 ),
                 Err(Unreadable::TooLong) => self.problems.add(
                     error(Code::NotText, "the line is longer than 1 MiB")
@@ -139,13 +140,13 @@ impl Reader<'_> {
             return self.problems.add(problem.at(&place).of(text, "").remedy(remedy));
         };
         if name.is_empty() {
-            let problem = error(Code::BadLine, format!("`{text}` has no name in front of its ="));
+            let problem = error(Code::BadLine, format!("`{text}` has no name before the ="));
             return self.problems.add(problem.at(&place).of("", value).remedy("write `name = value`"));
         }
         let setting = Setting { name: name.to_owned(), value: value.to_owned(), place: Some(place.clone()) };
         match self.current {
             Current::None => {
-                let problem = error(Code::OutsideSection, format!("`{name}` stands before the first section"));
+                let problem = error(Code::OutsideSection, format!("`{name}` is set before the first section"));
                 self.problems.add(problem.at(&place).of(name, value).remedy("put a line [global] above it"));
             }
             Current::Refused => {}
@@ -170,7 +171,7 @@ impl Reader<'_> {
             return self.problems.add(problem.at(&place).of(text, "").remedy("write `[name]`"));
         };
         if !(behind.is_empty() || behind.starts_with(['#', ';'])) {
-            let problem = error(Code::BadSection, format!("`{behind}` stands behind the section [{name}]"));
+            let problem = error(Code::BadSection, format!("text `{behind}` after the section header [{name}]"));
             return self.problems.add(problem.at(&place).of(name, behind).remedy("put it on a line of its own"));
         }
         let folded = fold(name);
@@ -179,12 +180,12 @@ impl Reader<'_> {
             return;
         }
         if let Err(why) = check_share_name(name) {
-            let problem = error(Code::BadSection, format!("[{name}] cannot be a share: {why}"));
+            let problem = error(Code::BadSection, format!("[{name}] cannot be the name of a share: {why}"));
             return self.problems.add(problem.at(&place).of(name, "").remedy("choose another name"));
         }
         if let Some(first) = self.known.get(&folded) {
-            let first = first.as_ref().map(|place| format!(", first at {place}")).unwrap_or_default();
-            let problem = error(Code::DuplicateShare, format!("the share [{name}] is there twice{first}"));
+            let first = first.as_ref().map(|place| format!(", first defined at {place}")).unwrap_or_default();
+            let problem = error(Code::DuplicateShare, format!("the share [{name}] is defined twice{first}"));
             let remedy = "remove or rename one of the two; names are compared without regard to case";
             return self.problems.add(problem.at(&place).of(name, "").remedy(remedy));
         }
@@ -195,22 +196,22 @@ impl Reader<'_> {
 
     fn include(&mut self, value: &str, place: &Place) {
         if value.eq_ignore_ascii_case("registry") {
-            let problem = warning(Code::NotServed, "include = registry: there is no registry here");
+            let problem = warning(Code::NotServed, "include = registry is not supported: Frevo has no registry");
             return self.problems.add(
                 problem
                     .at(place)
                     .of("include", value)
-                    .remedy("write what `net conf list` prints into a file, and include that"),
+                    .remedy("write the output of `net conf list` to a file and include that file"),
             );
         }
         let expanded = self.variables.expand(unquote(value));
         let Some(path) = Template::parse(&expanded.text).ok().and_then(|template| template.constant()) else {
-            let message = format!("include = {value}: a file for each client or user is not served, so it is not read");
+            let message = format!("include = {value} is ignored: a file for each client or user is not supported");
             let remedy = "use %h, %L, %D or %$(VARIABLE), which are the same for the whole server";
             return self.problems.add(warning(Code::NotServed, message).at(place).of("include", value).remedy(remedy));
         };
         let folder = place.file.parent().unwrap_or(Path::new(""));
-        // Deviates from Samba, which starts at the working directory of whoever runs it.
+        // Deviates from Samba, which resolves relative paths against the working directory of the process.
         let path = folder.join(path);
         if self.stack.contains(&identity(&path)) {
             let chain: Vec<_> = self.stack.iter().map(|file| file.display().to_string()).collect();
@@ -221,27 +222,27 @@ impl Reader<'_> {
         }
         if self.stack.len() >= DEEPEST || self.files >= MOST_FILES {
             let message =
-                format!("include = {value}: more than {DEEPEST} files within each other, or {MOST_FILES} in all");
+                format!("include = {value}: more than {DEEPEST} levels of includes, or {MOST_FILES} files in all");
             let remedy = "look for files that include each other";
             return self.problems.add(error(Code::IncludeLoop, message).at(place).of("include", value).remedy(remedy));
         }
         match (self.read_file)(&path) {
             Ok(bytes) => self.file(&path, &bytes),
             Err(why) => {
-                let message = format!("include = {value}: {} cannot be read: {why}", path.display());
-                let remedy = "correct the path (a relative one starts at the folder of this file) or remove the line";
+                let message = format!("include = {value}: cannot read {}: {why}", path.display());
+                let remedy = "correct the path (relative paths start at this file's directory) or remove the line";
                 self.problems.add(error(Code::IncludeMissing, message).at(place).of("include", value).remedy(remedy));
             }
         }
     }
 }
 
-/// The file behind `path`, whatever links lead to it.
+/// Returns the canonical path of `path`, with symbolic links resolved.
 fn identity(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// `text` without the quotation marks around it, as Samba reads texts.
+/// Returns `text` without the quotation marks around it, as Samba reads texts.
 pub(super) fn unquote(text: &str) -> &str {
     match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(inside) if !inside.contains('"') => inside,
@@ -249,16 +250,16 @@ pub(super) fn unquote(text: &str) -> &str {
     }
 }
 
-/// Why `name` cannot be the name of a share ([MS-SRVS] 2.2.4.23 bounds it at 80 characters).
+/// Checks a share name; the error says why it is not allowed ([MS-SRVS] 2.2.4.23 limits it to 80 characters).
 pub(super) fn check_share_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
-        return Err("the name is empty".into());
+        return Err("it is empty".into());
     }
     if name.encode_utf16().count() > 80 {
-        return Err("the name has more than 80 characters".into());
+        return Err("it has more than 80 characters".into());
     }
     match name.chars().find(|character| character.is_control() || "\"\\/[]:|<>+=;,*?".contains(*character)) {
-        Some(character) => Err(format!("clients cannot send the character {character:?} in a name")),
+        Some(character) => Err(format!("it contains {character:?}, which clients cannot send in a name")),
         None => Ok(()),
     }
 }

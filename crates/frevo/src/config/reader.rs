@@ -1,6 +1,6 @@
 //! Typed access to a section for stage two: a share's own value, else that of `[global]`, else the table's default.
 //!
-//! Values were checked against the table before, so reading one as its kind cannot fail.
+//! Values were checked against the table earlier, so reading one as its kind cannot fail.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use super::table::{self, Parameter, Scope};
 use super::value;
 use super::variables::ServerVariables;
 
-/// One section, and where to complain.
+/// One section, and the collection to which problems are added.
 pub(super) struct Reader<'a> {
     pub(super) global: &'a Settings,
     /// `None` for `[global]` itself.
@@ -22,16 +22,16 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The entry of `name` and the value that counts, if one was set.
+    /// Returns the table entry of `name`, and the value in force if one was set.
     fn find(&self, name: &str) -> (&'static Parameter, Option<&'a Value>) {
-        let (parameter, _) = table::find(name).expect("the parameters that are read are all in the table");
+        let (parameter, _) = table::find(name).expect("every parameter that is read is in the table");
         #[cfg(test)]
         super::tests::READ.with_borrow_mut(|read| read.insert(parameter.name));
         let own = self.share.filter(|_| parameter.scope == Scope::Share).and_then(|share| share.0.get(parameter.name));
         (parameter, own.or_else(|| self.global.0.get(parameter.name)))
     }
 
-    /// The value of `name`, in its one spelling.
+    /// Returns the value of `name` in its normalized spelling.
     fn text_of(&self, name: &str) -> String {
         let (parameter, value) = self.find(name);
         match value {
@@ -40,12 +40,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the configuration says anything of `name`.
+    /// Returns whether the configuration sets `name`.
     pub(super) fn is_set(&self, name: &str) -> bool {
         self.find(name).1.is_some()
     }
 
-    /// Where `name` was set.
+    /// Returns the location where `name` was set.
     pub(super) fn place(&self, name: &str) -> Option<Place> {
         self.find(name).1.and_then(|value| value.place.clone())
     }
@@ -59,14 +59,14 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Reports `problem`, where there is one, at the line of `name`.
+    /// Reports `problem`, if any, at the line of `name`.
     pub(super) fn report_some(&self, name: &str, problem: Option<Problem>) {
         problem.into_iter().for_each(|problem| self.report(name, problem));
     }
 
-    /// Reports that `what`, a part of the value of `name`, is wrong.
+    /// Reports that `what`, a part of the value of `name`, is invalid; `remedy` lists the allowed values.
     pub(super) fn bad_value(&self, name: &str, what: &str, remedy: &str) {
-        let problem = error(Code::BadValue, format!("`{what}` is no value for `{name}`"));
+        let problem = error(Code::BadValue, format!("`{what}` is not a valid value for `{name}`"));
         self.report(name, problem.remedy(format!("allowed: {remedy}")));
     }
 
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         self.text_of(name) == "yes"
     }
 
-    /// A number; `T` is at least as wide as the range in the table.
+    /// Returns a number; `T` must be at least as wide as the range in the table.
     pub(super) fn number<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
         self.text_of(name).parse::<i64>().ok().and_then(|number| T::try_from(number).ok())
     }
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         value::octal(&self.text_of(name)).unwrap_or_default()
     }
 
-    /// The printed spelling of a choice.
+    /// Returns the canonical spelling of a choice.
     pub(super) fn choice(&self, name: &str) -> String {
         self.text_of(name)
     }
@@ -96,40 +96,42 @@ impl<'a> Reader<'a> {
         value::patterns(&self.text_of(name))
     }
 
-    /// A list, each element with its variables filled.
+    /// Returns a list with the server's variables expanded in each element.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         value::list(&self.text_of(name)).iter().filter_map(|element| self.constant(name, element)).collect()
     }
 
-    /// A list as it stands.
+    /// Returns a list without expanding variables.
     pub(super) fn plain_list(&self, name: &str) -> Vec<String> {
         value::list(&self.text_of(name))
     }
 
-    /// A list, each element with variables that a session fills.
+    /// Returns a list whose elements may contain variables of a session.
     pub(super) fn templates(&self, name: &str) -> Vec<Template> {
         value::list(&self.text_of(name)).iter().map(|element| self.fill(name, element)).collect()
     }
 
-    /// A text with its variables filled; empty where a session would have to fill one.
+    /// Returns a text with the server's variables expanded; empty, with an error, if it contains a variable of a
+    /// session.
     pub(super) fn text(&self, name: &str) -> String {
         self.constant(name, &self.text_of(name)).unwrap_or_default()
     }
 
-    /// A text that clients are shown, with its variables filled, save those that a session would have to fill.
+    /// Returns a text that is shown to clients, with the server's variables expanded. Variables of a session stay as
+    /// they are.
     pub(super) fn shown_text(&self, name: &str) -> String {
         let template = self.template(name);
         template.constant().unwrap_or_else(|| {
             let problem = warning(
                 Code::Variable,
-                format!("`{name}` is the same for all clients: its variables stay as they are"),
+                format!("`{name}` is the same for all clients: its session variables are not expanded"),
             );
             self.report(name, problem.remedy("use %h, %L, %D, %S or %$(VARIABLE), or a fixed text"));
             self.text_of(name)
         })
     }
 
-    /// A text with variables that a session fills.
+    /// Returns a text that may contain variables of a session.
     pub(super) fn template(&self, name: &str) -> Template {
         self.fill(name, &self.text_of(name))
     }
@@ -137,11 +139,12 @@ impl<'a> Reader<'a> {
     fn fill(&self, name: &str, text: &str) -> Template {
         let expanded = self.variables.expand(text);
         for unknown in &expanded.unknown {
-            let problem = warning(Code::Variable, format!("`{unknown}` is no variable: it stays in `{name}` as it is"));
+            let problem =
+                warning(Code::Variable, format!("`{unknown}` is not a variable; `{name}` keeps it literally"));
             self.report(name, problem.remedy("frevo-smb.conf(5) lists the variables; write %% for a percent sign"));
         }
         let plain = || Template::parse(&text.replace('%', "%%"));
-        Template::parse(&expanded.text).or_else(|_| plain()).expect("doubled percent signs are no variables")
+        Template::parse(&expanded.text).or_else(|_| plain()).expect("doubled percent signs are not variables")
     }
 
     fn constant(&self, name: &str, text: &str) -> Option<String> {
@@ -149,7 +152,7 @@ impl<'a> Reader<'a> {
         let constant = template.constant();
         if constant.is_none() {
             let letters: Vec<_> = template.variables().map(|variable| format!("%{}", variable.0)).collect();
-            let message = format!("`{name}` cannot have {}, which each session has for itself", letters.join(", "));
+            let message = format!("`{name}` cannot contain {}, which differs between sessions", letters.join(", "));
             self.report(
                 name,
                 error(Code::Variable, message).remedy("use %h, %L, %D, %S or %$(VARIABLE), or a fixed text"),

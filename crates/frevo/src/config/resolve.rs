@@ -1,5 +1,5 @@
-//! Between the stages: what each name means. Synonyms become their parameter, `copy` is carried out, values are checked
-//! against the table, and everything that is unknown, misplaced or not served is reported.
+//! Between the stages, the meaning of each name. Synonyms are replaced by their parameter, `copy` is applied, values
+//! are checked against the table, and every unknown, misplaced or unsupported parameter is reported.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::raw::{Raw, Section, Setting};
 use super::table::{self, Kind, Parameter, Scope, Status};
 use super::value;
 
-/// The parameters of one section that are set and understood, by their name in the table.
+/// The recognized parameters that one section sets, by their name in the table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings(pub(super) BTreeMap<&'static str, Value>);
 
-/// One of them.
+/// The value of a parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
-    /// The value, in the one spelling that [`value::normalize`] gives it.
+    /// The value, in the normalized spelling of [`value::normalize`].
     pub(super) text: String,
     /// Where it was set.
     pub(super) place: Option<Place>,
 }
 
-/// A share that is understood.
+/// A resolved share.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) name: String,
@@ -29,14 +29,14 @@ pub(super) struct Share {
     pub(super) settings: Settings,
 }
 
-/// A configuration that is understood.
+/// A resolved configuration.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub(super) global: Settings,
     pub(super) shares: Vec<Share>,
 }
 
-/// Understands `raw`.
+/// Resolves `raw`.
 pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
     let mut resolved = Resolved::default();
     for setting in &raw.global {
@@ -48,7 +48,7 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
             enter(&mut settings, Some(section), setting, &mut own);
         }
         copy(&mut settings, section, &resolved.shares, &mut own);
-        // Of a section that is not served as a whole it does not matter which of its lines would be.
+        // In a section that is not served at all, notes about single parameters are irrelevant.
         if special(&section.name, &settings, &resolved.global).is_some() {
             own.0.retain(|problem| !matches!(problem.code, Code::NotServed | Code::Accepted));
         }
@@ -58,17 +58,17 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
     resolved
 }
 
-/// The feature that a section of a special kind belongs to; `None` for a share that is served.
+/// Returns the feature to which a special section belongs; `None` for a share that is served.
 pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Option<&'static str> {
     let printable = settings.0.get("printable").or_else(|| global.0.get("printable"));
     match name.to_lowercase().as_str() {
         "printers" => Some("printing"),
-        "ipc$" => Some("IPC$ is always there and takes no parameters"),
+        "ipc$" => Some("IPC$ always exists and takes no parameters"),
         _ => printable.filter(|value| value.text == "yes").map(|_| "printing"),
     }
 }
 
-/// Carries `copy` out: what the other share has and this one does not.
+/// Applies `copy`: adds the other share's parameters that this one does not set.
 fn copy(settings: &mut Settings, section: &Section, earlier: &[Share], problems: &mut Problems) {
     let Some(from) = settings.0.get("copy").cloned() else { return };
     let folded = server::policy::fold(&from.text);
@@ -79,8 +79,8 @@ fn copy(settings: &mut Settings, section: &Section, earlier: &[Share], problems:
             }
         }
         None => {
-            let message = format!("copy = {}: no share of this name stands above [{}]", from.text, section.name);
-            let remedy = "name a share that stands earlier in the file";
+            let message = format!("copy = {}: no share of this name is defined before [{}]", from.text, section.name);
+            let remedy = "name a share that is defined earlier in the file";
             add(problems, error(Code::CopyMissing, message).remedy(remedy), "copy", &from.text, &from.place);
         }
     }
@@ -94,7 +94,7 @@ fn add(problems: &mut Problems, problem: Problem, subject: &str, value: &str, pl
     });
 }
 
-/// Enters one line into the section that it belongs to.
+/// Adds one line to its section.
 fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, problems: &mut Problems) {
     let Setting { name, value, place } = setting;
     let report = |problems: &mut Problems, problem| add(problems, problem, name, value, place);
@@ -106,7 +106,7 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
     };
     if let (Scope::Global, Some(section)) = (parameter.scope, section) {
         let opened = section.place.as_ref().map(|place| format!(" (it begins at {place})")).unwrap_or_default();
-        let message = format!("`{name}` is for [global] and changes nothing in the share [{}]{opened}", section.name);
+        let message = format!("`{name}` is for [global] and has no effect in the share [{}]{opened}", section.name);
         return report(problems, warning(Code::WrongSection, message).remedy("move the line to [global]"));
     }
     let text = match value::normalize(parameter.kind, value) {
@@ -118,7 +118,7 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
         let entered = Value { text: text.clone(), place: place.clone() };
         if let Some(before) = settings.0.insert(parameter.name, entered).filter(|before| before.text != text) {
             let first = before.place.map(|place| format!(" at {place}")).unwrap_or_default();
-            let message = format!("`{name}` is set twice in this section: this value counts, not the one{first}");
+            let message = format!("`{name}` is set twice in this section: this value applies, not the one{first}");
             report(problems, warning(Code::SetTwice, message).remedy("remove one of the two lines"));
         }
     }
@@ -127,7 +127,7 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
         Status::Accepted(table::WINBINDD) => {}
         Status::Accepted(reason) => report(
             problems,
-            note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed"),
+            note(Code::Accepted, format!("`{name}` has no effect: {reason}")).remedy("the line may be removed"),
         ),
         Status::NotServed(feature) => report(problems, not_served(parameter, name, &text, feature)),
     }
@@ -135,20 +135,20 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
 
 fn unknown(name: &str, value: &str) -> Problem {
     let remedy = match table::nearest(name) {
-        Some(nearest) => format!("did you mean `{nearest}`? `frevo check --parameters` lists all"),
-        None => "correct the name or remove the line; `frevo check --parameters` lists all".to_owned(),
+        Some(nearest) => format!("did you mean `{nearest}`? `frevo check --parameters` lists all parameters"),
+        None => "correct the name or remove the line; `frevo check --parameters` lists all parameters".to_owned(),
     };
-    warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}`: it changes nothing")).remedy(remedy)
+    warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}` is ignored")).remedy(remedy)
 }
 
 fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
     let message = match value.is_empty() {
         true => format!("`{name}` has no value"),
-        false => format!("`{value}` is no value for `{name}`"),
+        false => format!("`{value}` is not a valid value for `{name}`"),
     };
-    // Samba has no comments behind a value, and who comes from elsewhere writes them.
+    // Samba does not support comments after a value, but users of other programs write them.
     let comment = match value.contains(" #") || value.contains(" ;") || value.starts_with(['#', ';']) {
-        true => "; a comment must stand on a line of its own",
+        true => "; a comment must be on its own line",
         false => "",
     };
     error(Code::BadValue, message).remedy(format!("allowed: {allowed}{comment}"))
@@ -158,10 +158,10 @@ fn parametric(name: &str, value: &str) -> Option<Problem> {
     Some(match table::find_prefix(name).map(|prefix| prefix.status) {
         Some(Status::Accepted(table::WINBINDD)) => return None,
         Some(Status::Accepted(reason)) => {
-            note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed")
+            note(Code::Accepted, format!("`{name}` has no effect: {reason}")).remedy("the line may be removed")
         }
         Some(Status::NotServed(feature)) => {
-            warning(Code::NotServed, format!("`{name}` is not served: {feature}")).remedy(WITHOUT)
+            warning(Code::NotServed, format!("`{name}` is not supported: {feature}")).remedy(WITHOUT)
         }
         Some(Status::Served) | None => {
             let front = name.split(':').next().unwrap_or_default().trim();
@@ -172,34 +172,34 @@ fn parametric(name: &str, value: &str) -> Option<Problem> {
                 Some(nearest) => format!("did you mean `{nearest}:`?"),
                 None => "correct the part before the colon or remove the line".to_owned(),
             };
-            let message = format!("unknown parameter `{name} = {value}`: nothing called `{front}` takes parameters");
+            let message = format!("unknown parameter `{name} = {value}`: there is no module or feature `{front}`");
             warning(Code::UnknownParameter, message).remedy(remedy)
         }
     })
 }
 
-/// The remedy where something is missing that the administrator cannot add.
-pub(super) const WITHOUT: &str = "remove it if you can do without; else what needs it must stay with Samba for now";
+/// The remedy for a missing feature that the administrator cannot add.
+pub(super) const WITHOUT: &str = "remove it if it is not needed; otherwise keep serving this share with Samba";
 
-/// The remedy where something was to be run.
-const RUN_ELSEWHERE: &str = "have something else run the command, a systemd unit for example, and remove the line";
+/// The remedy for a parameter that runs a command.
+const RUN_ELSEWHERE: &str = "run the command by other means, for example from a systemd unit, and remove the line";
 
 fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str) -> Problem {
     match asks_for_nothing(parameter, text) {
-        true => note(Code::NotServed, format!("`{name}` asks for nothing that is there: {feature}"))
+        true => note(Code::NotServed, format!("`{name}` disables a feature that Frevo does not have: {feature}"))
             .remedy("the line may be removed"),
-        false => warning(Code::NotServed, format!("`{name}` is not served: {feature}"))
+        false => warning(Code::NotServed, format!("`{name}` is not supported: {feature}"))
             .remedy(if feature == table::COMMANDS { RUN_ELSEWHERE } else { WITHOUT }),
     }
 }
 
-/// Parameters of the kind that is on as long as nobody turns it off: turning them off is what is not served.
+/// Parameters that are on by default; turning them off is what is not supported.
 const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes"];
 
-/// Values that turn off what is not there anyway.
+/// Values that turn off features that do not exist here.
 const OFF: &[(&str, &str)] = &[("disable spoolss", "yes"), ("printcap name", "/dev/null"), ("printing", "bsd")];
 
-/// Whether the value turns off what is not served, so that nothing is missed.
+/// Returns whether the value turns off an unsupported feature, so that nothing is missing.
 fn asks_for_nothing(parameter: &Parameter, text: &str) -> bool {
     if OFF.contains(&(parameter.name, text)) {
         return true;

@@ -18,11 +18,16 @@ use super::problem::{Code, Problem, error, note, warning};
 use super::reader::Reader;
 use super::resolve;
 
-/// Builds the share; `None` where the section is none that is served.
+/// Builds the share; `None` if the section is not one that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Share> {
     if let Some(feature) = resolve::special(&section.name, &section.settings, reader.global) {
-        let message = format!("the section [{}] is not served: {feature}", section.name);
-        report(reader, section, warning(Code::NotServed, message).remedy("the other shares are served without it"));
+        let message = format!("the section [{}] is not supported: {feature}", section.name);
+        report(
+            reader,
+            section,
+            warning(Code::NotServed, message)
+                .remedy("the other shares are served; remove the section to silence this warning"),
+        );
         return None;
     }
     let servable = modules::judge(reader, section);
@@ -96,8 +101,8 @@ fn identity(reader: &Reader<'_>, share: &mut Share) {
 }
 
 fn no_such(kind: &str, name: &str) -> Problem {
-    error(Code::UnknownName, format!("there is no UNIX {kind} `{name}`"))
-        .remedy(format!("add the {kind} to this host, or name one that it has"))
+    error(Code::UnknownName, format!("the UNIX {kind} `{name}` does not exist"))
+        .remedy(format!("add the {kind} to this host, or name an existing one"))
 }
 
 fn files(reader: &Reader<'_>, share: &mut Share) {
@@ -122,7 +127,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.map_read_only = match reader.choice("map readonly").as_str() {
         "permissions" => {
             let problem =
-                warning(Code::NotServed, "`map readonly` = permissions is served as yes: by the owner's w bit");
+                warning(Code::NotServed, "`map readonly` = permissions is treated as yes: the owner's w bit decides");
             reader.report("map readonly", problem.remedy("write yes or no"));
             true
         }
@@ -139,7 +144,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.acls = stored_acls(reader);
     share.acl_store = conversions_stored(reader, share.acls.as_ref());
     if share.acls.as_ref().is_some_and(|acls| acls.ignore_system_acls) {
-        // The kernel must not refuse what a descriptor grants.
+        // The kernel must not deny what a stored descriptor grants.
         share.create_mask |= 0o666;
         share.directory_mask |= 0o777;
     }
@@ -162,7 +167,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.veto_oplock_files = reader.patterns("veto oplock files");
     share.durable_handles = reader.boolean("durable handles");
     share.continuously_available = share.durable_handles && reader.boolean("continuously available");
-    // Names that Windows cannot show are mapped, so for `illegal` nothing is left to mangle.
+    // Names that Windows cannot show are mapped, so nothing is left for `illegal` to mangle.
     share.mangled_names = reader.choice("mangled names") == "yes";
     share.strict_sync = reader.boolean("strict sync");
     share.write_time_delay = Duration::from_micros(reader.number("smbd:writetimeupdatedelay").unwrap_or(0));
@@ -176,7 +181,11 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
 pub(super) fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
     let attribute = reader.text("acl_xattr:security_acl_name");
     if !["security.", "user.", "trusted."].iter().any(|namespace| attribute.starts_with(namespace)) {
-        reader.bad_value("acl_xattr:security_acl_name", &attribute, "an extended attribute, as security.NTACL");
+        reader.bad_value(
+            "acl_xattr:security_acl_name",
+            &attribute,
+            "the name of an extended attribute, such as security.NTACL",
+        );
     }
     let acls = StoredAcls {
         of_owner: None,
@@ -200,24 +209,24 @@ fn conversions_stored(reader: &Reader<'_>, acls: Option<&StoredAcls>) -> AclStor
         return AclStore::Auto(None);
     };
     let why = match acls {
-        None => "the share stores no descriptors, having no vfs objects = acl_xattr",
+        None => "the share stores no descriptors without vfs objects = acl_xattr",
         Some(acls) if acls.ignore_system_acls => "no POSIX ACL is converted with acl_xattr:ignore system acls = yes",
         Some(_) => return store,
     };
     if reader.share.is_some_and(|share| share.0.contains_key(NAME)) {
-        let problem = note(Code::Accepted, format!("`{NAME}` changes nothing: {why}"));
+        let problem = note(Code::Accepted, format!("`{NAME}` has no effect: {why}"));
         reader.report(NAME, problem.remedy("the line may be removed"));
     }
     store
 }
 
-/// Alternate streams are there unless `vfs objects` are named and `streams_xattr` is not among them.
+/// Returns the layout of alternate streams; `None` if `vfs objects` is set and does not contain `streams_xattr`.
 fn streams(reader: &Reader<'_>) -> Option<Layout> {
     if reader.is_set("vfs objects") && !modules::are_asked_for(reader, "streams_xattr") {
         return None;
     }
     let prefix = reader.text("streams_xattr:prefix");
-    // Only these attributes are a user's to write.
+    // Users may only write attributes in this namespace.
     if !prefix.starts_with("user.") || prefix.len() > 64 {
         reader.bad_value("streams_xattr:prefix", &prefix, "a text of at most 64 bytes that begins with `user.`");
         return Some(Layout::default());
@@ -225,13 +234,14 @@ fn streams(reader: &Reader<'_>) -> Option<Layout> {
     Some(Layout { prefix, typed: reader.boolean("streams_xattr:store_stream_type") })
 }
 
-/// As in Samba, wide links stay off as long as `unix extensions` are on, unless it is said twice.
+/// Returns whether wide links are on. As in Samba, they stay off while `unix extensions` are on, unless `allow insecure
+/// wide links` is also set.
 fn wide_links(reader: &Reader<'_>) -> bool {
     let (wanted, insecure) = (reader.boolean("wide links"), reader.boolean("allow insecure wide links"));
     let allowed = !reader.boolean("smb1 unix extensions") || insecure;
     if wanted && !allowed {
-        let message = "`wide links` stay off: `unix extensions` are on, and clients could make links out of the share";
-        let remedy = "write `allow insecure wide links = yes` (or `unix extensions = no`) in [global] to have them";
+        let message = "`wide links` stay off: with `unix extensions` clients could create links out of the share";
+        let remedy = "set `allow insecure wide links = yes` or `unix extensions = no` in [global] to enable them";
         reader.report("wide links", warning(Code::Contradiction, message).remedy(remedy));
     }
     wanted && allowed
@@ -248,7 +258,7 @@ fn path(reader: &Reader<'_>, section: &resolve::Share, share: &mut Share) {
         Some(path) => {
             if let Err(why) = directory(Path::new(&path)) {
                 let problem = warning(Code::MissingPath, format!("the directory of [{}] {why}: {path}", section.name));
-                let remedy = "make the directory, mount what belongs there, or correct `path`; \
+                let remedy = "create the directory, mount its file system, or correct `path`; \
                               until then clients cannot connect to the share";
                 reader.report("path", problem.remedy(remedy));
             }
@@ -258,9 +268,13 @@ fn path(reader: &Reader<'_>, section: &resolve::Share, share: &mut Share) {
             share.path = path.into();
         }
         None => {
-            // The first expansion that a session makes must be a path, whatever the session's values are.
+            // The first expansion in a session must yield a path, whatever the session's values are.
             if template.expand_path(|_| Some("x".into())).or(template.expand_path(|_| Some("/x".into()))).is_none() {
-                reader.bad_value("path", &reader.choice("path"), "an absolute path; variables stand for parts of it");
+                reader.bad_value(
+                    "path",
+                    &reader.choice("path"),
+                    "an absolute path, with variables for single components",
+                );
             }
             share.path = reader.choice("path").into();
             share.path_template = Some(template);
@@ -272,25 +286,25 @@ fn is_root(path: &Path) -> bool {
     std::fs::canonicalize(path).is_ok_and(|path| path == Path::new("/"))
 }
 
-/// What to say of a share of the host's root directory.
+/// Returns the problem of a share of the host's root directory.
 fn root_shared(section: &resolve::Share, share: &Share) -> Problem {
-    let message = format!("the share [{}] has the whole file system of this host", section.name);
+    let message = format!("the share [{}] exposes the whole file system of this host", section.name);
     if share.guest_ok && (!share.read_only || !share.write_list.is_empty()) {
-        warning(Code::RootShared, message + ", and guests may write to it wherever the guest account may")
-            .remedy("share a directory below it, or write `guest ok = no` and name the `valid users`")
+        warning(Code::RootShared, message + ", and guests can write to it with the guest account's rights")
+            .remedy("share a subdirectory, or set `guest ok = no` and `valid users`")
     } else if share.guest_ok {
-        warning(Code::RootShared, message + ", and guests may read whatever the guest account may")
-            .remedy("share a directory below it, or write `guest ok = no` and name the `valid users`")
+        warning(Code::RootShared, message + ", and guests can read it with the guest account's rights")
+            .remedy("share a subdirectory, or set `guest ok = no` and `valid users`")
     } else {
-        note(Code::RootShared, message).remedy("share a directory below it, unless the share is for administrators")
+        note(Code::RootShared, message).remedy("share a subdirectory, unless the share is for administrators")
     }
 }
 
 fn directory(path: &Path) -> Result<(), String> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err("is no directory".into()),
+        Ok(_) => Err("is not a directory".into()),
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Err("does not exist".into()),
-        Err(why) => Err(format!("cannot be looked at ({why})")),
+        Err(why) => Err(format!("cannot be accessed ({why})")),
     }
 }

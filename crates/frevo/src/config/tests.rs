@@ -84,10 +84,10 @@ fn a_plain_configuration_has_nothing_to_say() {
 fn unknown_parameters_are_warnings_with_a_guess() {
     check(
         "[global]\nworkgruop = A\n[x]\npath = @DIR@/x\nzzz = 1\n",
-        "@DIR@/smb.conf:2: warning: unknown parameter `workgruop = A`: it changes nothing\n  \
-         remedy: did you mean `workgroup`? `frevo check --parameters` lists all\n\
-         @DIR@/smb.conf:5: warning: unknown parameter `zzz = 1`: it changes nothing\n  \
-         remedy: correct the name or remove the line; `frevo check --parameters` lists all",
+        "@DIR@/smb.conf:2: warning: unknown parameter `workgruop = A` is ignored\n  \
+         remedy: did you mean `workgroup`? `frevo check --parameters` lists all parameters\n\
+         @DIR@/smb.conf:5: warning: unknown parameter `zzz = 1` is ignored\n  \
+         remedy: correct the name or remove the line; `frevo check --parameters` lists all parameters",
     );
 }
 
@@ -95,13 +95,13 @@ fn unknown_parameters_are_warnings_with_a_guess() {
 fn bad_values_are_errors_that_say_what_is_allowed() {
     check(
         "[x]\npath = @DIR@/x\nread only = maybe\ncreate mask = 999\ncsc policy = x\nmax connections = -1\nguest ok =\n",
-        "@DIR@/smb.conf:3: error: `maybe` is no value for `read only`\n  \
+        "@DIR@/smb.conf:3: error: `maybe` is not a valid value for `read only`\n  \
          remedy: allowed: yes or no (also true, false, on, off, 1, 0)\n\
-         @DIR@/smb.conf:4: error: `999` is no value for `create mask`\n  \
+         @DIR@/smb.conf:4: error: `999` is not a valid value for `create mask`\n  \
          remedy: allowed: permission bits in octal, 0000 to 7777\n\
-         @DIR@/smb.conf:5: error: `x` is no value for `csc policy`\n  \
+         @DIR@/smb.conf:5: error: `x` is not a valid value for `csc policy`\n  \
          remedy: allowed: manual, documents, programs, disable\n\
-         @DIR@/smb.conf:6: error: `-1` is no value for `max connections`\n  \
+         @DIR@/smb.conf:6: error: `-1` is not a valid value for `max connections`\n  \
          remedy: allowed: a whole number, 0 or more\n\
          @DIR@/smb.conf:7: error: `guest ok` has no value\n  \
          remedy: allowed: yes or no (also true, false, on, off, 1, 0)",
@@ -111,43 +111,46 @@ fn bad_values_are_errors_that_say_what_is_allowed() {
 #[test]
 fn values_with_a_grammar_of_their_own_are_checked() {
     let cases = [
-        ("smb ports = 445 70000", "`70000` is no value for `smb ports`"),
-        ("smb ports =", "`smb ports` has no port: nobody could connect"),
-        ("interfaces = 10.0.0.0/99", "`10.0.0.0/99` is no value for `interfaces`"),
-        ("hosts allow = files.example.org", "`files.example.org` is no value for `hosts allow`"),
-        ("log level = loud", "`loud` is no value for `log level`"),
-        ("socket options = TCP_MAGIC", "`TCP_MAGIC` is no value for `socket options`"),
-        ("passdb backend = smbpasswd:here", "`here` is no value for `passdb backend`"),
-        ("smb passwd file = here", "`here` is no value for `smb passwd file`"),
-        ("passdb backend = nisplussam", "`nisplussam` is no value for `passdb backend`"),
-        ("passdb backend = ldapsam:http://x", "`ldapsam:http://x` is no value for `passdb backend`"),
-        ("ldap ssl = perhaps", "`perhaps` is no value for `ldap ssl`"),
+        ("smb ports = 445 70000", "`70000` is not a valid value for `smb ports`"),
+        ("smb ports =", "`smb ports` has no port: no client could connect"),
+        ("interfaces = 10.0.0.0/99", "`10.0.0.0/99` is not a valid value for `interfaces`"),
+        ("hosts allow = files.example.org", "`files.example.org` is not a valid value for `hosts allow`"),
+        ("log level = loud", "`loud` is not a valid value for `log level`"),
+        ("socket options = TCP_MAGIC", "`TCP_MAGIC` is not a valid value for `socket options`"),
+        ("passdb backend = smbpasswd:here", "`here` is not a valid value for `passdb backend`"),
+        ("smb passwd file = here", "`here` is not a valid value for `smb passwd file`"),
+        ("passdb backend = nisplussam", "`nisplussam` is not a valid value for `passdb backend`"),
+        ("passdb backend = ldapsam:http://x", "`ldapsam:http://x` is not a valid value for `passdb backend`"),
+        ("ldap ssl = perhaps", "`perhaps` is not a valid value for `ldap ssl`"),
         (
             "server role = active directory domain controller",
-            "`active directory domain controller` is no value for `server role`",
+            "`active directory domain controller` is not a valid value for `server role`",
         ),
-        ("security = ads", "`security` = ads needs the realm of the domain"),
+        ("security = ads", "`security` = ads needs a realm"),
         (
             "security = ads\nrealm = A.B\nserver role = standalone",
             "`server role` = standalone server and `security` = ads contradict each other",
         ),
-        ("server max protocol = NT1", "`NT1` is no value for `server max protocol`"),
+        ("server max protocol = NT1", "`NT1` is not a valid value for `server max protocol`"),
         (
             "server min protocol = SMB3\nserver max protocol = SMB2",
             "`server min protocol` is newer than `server max protocol`",
         ),
-        ("server smb3 signing algorithms = MD5", "`MD5` is no value for `server smb3 signing algorithms`"),
-        ("netbios name = a_name_that_is_too_long", "`A_NAME_THAT_IS_TOO_LONG` is no value for `netbios name`"),
-        ("workgroup = %U", "`workgroup` cannot have %U, which each session has for itself"),
-        ("state directory = here", "`here` is no value for `state directory`"),
-        ("force user = joe\n[x]\npath = @DIR@/x", "there is no UNIX user `joe`"),
-        ("force user = hang\n[x]\npath = @DIR@/x", "`hang` could not be looked up: no answer"),
-        ("force group = joes\n[x]\npath = @DIR@/x", "there is no UNIX group `joes`"),
-        ("[x]\npath = here", "`here` is no value for `path`"),
-        ("[x]\npath = %U/here", "`%U/here` is no value for `path`"),
-        ("[x]\npath = /here/../%U", "`/here/../%U` is no value for `path`"),
+        ("server smb3 signing algorithms = MD5", "`MD5` is not a valid value for `server smb3 signing algorithms`"),
+        ("netbios name = a_name_that_is_too_long", "`A_NAME_THAT_IS_TOO_LONG` is not a valid value for `netbios name`"),
+        ("workgroup = %U", "`workgroup` cannot contain %U, which differs between sessions"),
+        ("state directory = here", "`here` is not a valid value for `state directory`"),
+        ("force user = joe\n[x]\npath = @DIR@/x", "the UNIX user `joe` does not exist"),
+        ("force user = hang\n[x]\npath = @DIR@/x", "cannot look up `hang`: no answer"),
+        ("force group = joes\n[x]\npath = @DIR@/x", "the UNIX group `joes` does not exist"),
+        ("[x]\npath = here", "`here` is not a valid value for `path`"),
+        ("[x]\npath = %U/here", "`%U/here` is not a valid value for `path`"),
+        ("[x]\npath = /here/../%U", "`/here/../%U` is not a valid value for `path`"),
         ("[x]\nread only = no", "the share [x] has no `path`"),
-        ("streams_xattr:prefix = trusted.x.\n[x]\npath = /", "`trusted.x.` is no value for `streams_xattr:prefix`"),
+        (
+            "streams_xattr:prefix = trusted.x.\n[x]\npath = /",
+            "`trusted.x.` is not a valid value for `streams_xattr:prefix`",
+        ),
     ];
     for (lines, message) in cases {
         let said = said(&[("smb.conf", &format!("[global]\n{lines}\n"))]);
@@ -178,13 +181,13 @@ fn streams_are_there_unless_the_modules_are_named_without_them() {
 #[test]
 fn a_missing_directory_is_said_but_the_server_starts() {
     let text = "[x]\npath = @DIR@/gone\n[f]\npath = @DIR@/smb.conf\n";
-    let remedy = "  remedy: make the directory, mount what belongs there, or correct `path`; until then clients cannot \
+    let remedy = "  remedy: create the directory, mount its file system, or correct `path`; until then clients cannot \
                   connect to the share";
     check(
         text,
         &format!(
             "@DIR@/smb.conf:2: warning: the directory of [x] does not exist: @DIR@/gone\n{remedy}\n\
-             @DIR@/smb.conf:4: warning: the directory of [f] is no directory: @DIR@/smb.conf\n{remedy}"
+             @DIR@/smb.conf:4: warning: the directory of [f] is not a directory: @DIR@/smb.conf\n{remedy}"
         ),
     );
     let (loaded, _directory) = load_files(&[("smb.conf", text)]);
@@ -195,7 +198,7 @@ fn a_missing_directory_is_said_but_the_server_starts() {
 fn a_share_is_there_once() {
     check(
         "[x]\npath = @DIR@/x\n[global]\n[X]\npath = /\nnonsense = 1\n",
-        "@DIR@/smb.conf:4: error: the share [X] is there twice, first at @DIR@/smb.conf:1\n  \
+        "@DIR@/smb.conf:4: error: the share [X] is defined twice, first defined at @DIR@/smb.conf:1\n  \
          remedy: remove or rename one of the two; names are compared without regard to case",
     );
 }
@@ -210,8 +213,8 @@ fn include_loops_and_missing_files_are_errors() {
     );
     check(
         "[global]\ninclude = gone.conf\n",
-        "@DIR@/smb.conf:2: error: include = gone.conf: @DIR@/gone.conf cannot be read: No such file or directory \
-         (os error 2)\n  remedy: correct the path (a relative one starts at the folder of this file) or remove the line",
+        "@DIR@/smb.conf:2: error: include = gone.conf: cannot read @DIR@/gone.conf: No such file or directory \
+         (os error 2)\n  remedy: correct the path (relative paths start at this file's directory) or remove the line",
     );
     let twice =
         said(&[("smb.conf", "[global]\ninclude = a.conf\ninclude = a.conf\n"), ("a.conf", "time server = yes\n")]);
@@ -222,12 +225,12 @@ fn include_loops_and_missing_files_are_errors() {
 fn includes_by_client_are_not_read() {
     check(
         "[global]\ninclude = %m.conf\ninclude = %L.conf\nnetbios name = ab\ninclude = registry\n",
-        "@DIR@/smb.conf:2: warning: include = %m.conf: a file for each client or user is not served, so it is not \
-         read\n  remedy: use %h, %L, %D or %$(VARIABLE), which are the same for the whole server\n\
-         @DIR@/smb.conf:3: error: include = %L.conf: @DIR@/BOX.conf cannot be read: No such file or directory \
-         (os error 2)\n  remedy: correct the path (a relative one starts at the folder of this file) or remove the line\n\
-         @DIR@/smb.conf:5: warning: include = registry: there is no registry here\n  \
-         remedy: write what `net conf list` prints into a file, and include that",
+        "@DIR@/smb.conf:2: warning: include = %m.conf is ignored: a file for each client or user is not supported\n  \
+         remedy: use %h, %L, %D or %$(VARIABLE), which are the same for the whole server\n\
+         @DIR@/smb.conf:3: error: include = %L.conf: cannot read @DIR@/BOX.conf: No such file or directory \
+         (os error 2)\n  remedy: correct the path (relative paths start at this file's directory) or remove the line\n\
+         @DIR@/smb.conf:5: warning: include = registry is not supported: Frevo has no registry\n  \
+         remedy: write the output of `net conf list` to a file and include that file",
     );
 }
 
@@ -235,16 +238,16 @@ fn includes_by_client_are_not_read() {
 fn lines_that_are_nothing_are_errors() {
     check(
         "early = 1\n[global]\nnothing\n= 5\n[y\n[z] path = /\n[]\n[a/b]\nignored = 1\n",
-        "@DIR@/smb.conf:1: error: `early` stands before the first section\n  remedy: put a line [global] above it\n\
+        "@DIR@/smb.conf:1: error: `early` is set before the first section\n  remedy: put a line [global] above it\n\
          @DIR@/smb.conf:3: error: `nothing` is neither a [section] nor `name = value`\n  \
          remedy: write `name = value`; a comment begins with # or ; at the start of its line, and a line is continued \
          by a backslash at its end\n\
-         @DIR@/smb.conf:4: error: `= 5` has no name in front of its =\n  remedy: write `name = value`\n\
+         @DIR@/smb.conf:4: error: `= 5` has no name before the =\n  remedy: write `name = value`\n\
          @DIR@/smb.conf:5: error: `[y` has no closing bracket\n  remedy: write `[name]`\n\
-         @DIR@/smb.conf:6: error: `path = /` stands behind the section [z]\n  remedy: put it on a line of its own\n\
-         @DIR@/smb.conf:7: error: [] cannot be a share: the name is empty\n  remedy: choose another name\n\
-         @DIR@/smb.conf:8: error: [a/b] cannot be a share: clients cannot send the character '/' in a name\n  \
-         remedy: choose another name",
+         @DIR@/smb.conf:6: error: text `path = /` after the section header [z]\n  remedy: put it on a line of its own\n\
+         @DIR@/smb.conf:7: error: [] cannot be the name of a share: it is empty\n  remedy: choose another name\n\
+         @DIR@/smb.conf:8: error: [a/b] cannot be the name of a share: it contains '/', which clients cannot send in \
+         a name\n  remedy: choose another name",
     );
 }
 
@@ -252,11 +255,11 @@ fn lines_that_are_nothing_are_errors() {
 fn sections_that_are_not_served_are_one_warning() {
     check(
         "[homes]\nbrowseable = no\noplocks = yes\n[printers]\nprintable = yes\n[p]\nprint ok = yes\nguest ok = x\n",
-        "@DIR@/smb.conf:4: warning: the section [printers] is not served: printing\n  \
-         remedy: the other shares are served without it\n\
-         @DIR@/smb.conf:6: warning: the section [p] is not served: printing\n  \
-         remedy: the other shares are served without it\n\
-         @DIR@/smb.conf:8: error: `x` is no value for `guest ok`\n  \
+        "@DIR@/smb.conf:4: warning: the section [printers] is not supported: printing\n  \
+         remedy: the other shares are served; remove the section to silence this warning\n\
+         @DIR@/smb.conf:6: warning: the section [p] is not supported: printing\n  \
+         remedy: the other shares are served; remove the section to silence this warning\n\
+         @DIR@/smb.conf:8: error: `x` is not a valid value for `guest ok`\n  \
          remedy: allowed: yes or no (also true, false, on, off, 1, 0)",
     );
 }
@@ -265,9 +268,9 @@ fn sections_that_are_not_served_are_one_warning() {
 fn variables_of_a_session_are_for_paths() {
     check(
         "[x]\npath = @DIR@/x/%U\ncomment = for %u on %h, %z\n",
-        "@DIR@/smb.conf:3: warning: `%z` is no variable: it stays in `comment` as it is\n  \
+        "@DIR@/smb.conf:3: warning: `%z` is not a variable; `comment` keeps it literally\n  \
          remedy: frevo-smb.conf(5) lists the variables; write %% for a percent sign\n\
-         @DIR@/smb.conf:3: warning: `comment` is the same for all clients: its variables stay as they are\n  \
+         @DIR@/smb.conf:3: warning: `comment` is the same for all clients: its session variables are not expanded\n  \
          remedy: use %h, %L, %D, %S or %$(VARIABLE), or a fixed text",
     );
 }
@@ -286,9 +289,9 @@ fn what_would_run_a_command_is_not_served() {
 fn misplaced_and_doubled_lines_are_warnings() {
     check(
         "[x]\npath = @DIR@/x\nworkgroup = A\nguest ok = no\npublic = yes\n",
-        "@DIR@/smb.conf:3: warning: `workgroup` is for [global] and changes nothing in the share [x] (it begins at \
+        "@DIR@/smb.conf:3: warning: `workgroup` is for [global] and has no effect in the share [x] (it begins at \
          @DIR@/smb.conf:1)\n  remedy: move the line to [global]\n\
-         @DIR@/smb.conf:5: warning: `public` is set twice in this section: this value counts, not the one at \
+         @DIR@/smb.conf:5: warning: `public` is set twice in this section: this value applies, not the one at \
          @DIR@/smb.conf:4\n  remedy: remove one of the two lines",
     );
 }
@@ -297,8 +300,8 @@ fn misplaced_and_doubled_lines_are_warnings() {
 fn a_server_that_nobody_can_log_on_to_is_a_warning() {
     check(
         "[global]\nntlm auth = disabled\n[x]\npath = @DIR@/x\n",
-        "@DIR@/smb.conf:2: warning: `ntlm auth` = disabled, and no Kerberos tickets are taken\n  \
-         remedy: nobody can log on but guests: set `kerberos method` or `realm`, or allow NTLM",
+        "@DIR@/smb.conf:2: warning: `ntlm auth` = disabled, and Kerberos is not configured\n  \
+         remedy: only guests can log on: set `kerberos method` or `realm`, or allow NTLM",
     );
     check("[global]\nntlm auth = disabled\nkerberos method = system keytab\n[x]\npath = @DIR@/x\n", "");
 }
@@ -308,7 +311,7 @@ fn an_unreadable_file_is_one_error() {
     let missing = load(Path::new("/nonexistent/smb.conf"), &TestNames).expect_err("there is none");
     assert_eq!(
         missing.to_string(),
-        "/nonexistent/smb.conf: error: the configuration file cannot be read: No such file or directory (os error 2)\n  \
+        "/nonexistent/smb.conf: error: cannot read the configuration file: No such file or directory (os error 2)\n  \
          remedy: name another file with -c, or make this one readable"
     );
     assert!(load(Path::new("/"), &TestNames).is_err());

@@ -1,4 +1,4 @@
-//! One value of each kind: what is allowed, and what it comes to.
+//! Parsing and normalizing of values, for each kind of parameter.
 
 use super::table::Kind;
 
@@ -38,7 +38,7 @@ pub(crate) fn octal(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777)
 }
 
-/// Finds the printed spelling of a value; case and blanks do not count.
+/// Finds the canonical spelling of a value, ignoring case and blanks.
 pub(crate) fn choice(values: &[&'static [&'static str]], text: &str) -> Option<&'static str> {
     let folded = super::table::fold_name(text);
     values
@@ -47,7 +47,7 @@ pub(crate) fn choice(values: &[&'static [&'static str]], text: &str) -> Option<&
         .and_then(|spellings| spellings.first().copied())
 }
 
-/// Splits a list at white space, commas and semicolons; quotation marks keep what is between them together.
+/// Splits a list at white space, commas and semicolons, except inside quotation marks.
 pub(crate) fn list(text: &str) -> Vec<String> {
     let mut quoted = false;
     let separates = |character: char| {
@@ -62,7 +62,7 @@ pub(crate) fn patterns(text: &str) -> Vec<String> {
     text.split('/').filter(|pattern| !pattern.trim().is_empty()).map(str::to_owned).collect()
 }
 
-/// The one way to write the value that `text` is, or what would be allowed.
+/// Returns the normalized spelling of the value `text`; the error describes the allowed values.
 pub(crate) fn normalize(kind: Kind, text: &str) -> Result<String, String> {
     let value = match kind {
         Kind::Bool => boolean(text).map(|truth| if truth { "yes" } else { "no" }.to_owned()),
@@ -89,15 +89,15 @@ fn quote(element: &str) -> String {
     }
 }
 
-/// What values a kind has, in words.
+/// Describes the allowed values of a kind.
 pub(crate) fn allowed(kind: Kind) -> String {
     match kind {
         Kind::Bool => "yes or no (also true, false, on, off, 1, 0)".into(),
         Kind::Integer(i64::MIN, i64::MAX) => "a whole number".into(),
         Kind::Integer(least, i64::MAX) => format!("a whole number, {least} or more"),
         Kind::Integer(least, most) => format!("a whole number from {least} to {most}"),
-        Kind::Bytes(0, u64::MAX) => "a number of bytes, or one with k, m, g, t or p behind it".into(),
-        Kind::Bytes(least, most) => format!("{least} to {most} bytes; 64k, 8m and the like may be written"),
+        Kind::Bytes(0, u64::MAX) => "a number of bytes, optionally followed by k, m, g, t or p".into(),
+        Kind::Bytes(least, most) => format!("{least} to {most} bytes, optionally with a unit, such as 64k or 8m"),
         Kind::Octal => "permission bits in octal, 0000 to 7777".into(),
         Kind::Choice(values) => {
             let names: Vec<_> = values.iter().filter_map(|spellings| spellings.first().copied()).collect();

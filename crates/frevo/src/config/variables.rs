@@ -1,12 +1,12 @@
-//! The `%` variables that are the same for the whole server, filled in while the configuration is read.
+//! The `%` variables that are the same for the whole server, expanded while the configuration is read.
 //!
-//! What differs from session to session stays in the text for [`server::policy::Template`].
+//! Variables that differ between sessions stay in the text for [`server::policy::Template`].
 
 use server::policy::template::Variable;
 
 use super::Names;
 
-/// What fills the variables.
+/// The values of the variables.
 pub(super) struct ServerVariables<'a> {
     /// `%h` and the environment.
     pub(super) names: &'a dyn Names,
@@ -14,22 +14,21 @@ pub(super) struct ServerVariables<'a> {
     pub(super) netbios_name: String,
     /// `%D`.
     pub(super) workgroup: String,
-    /// `%S`, where the text belongs to a share.
+    /// `%S`, if the text belongs to a share.
     pub(super) share: Option<String>,
 }
 
-/// A text with what could be filled filled in.
+/// A text with the server's variables expanded.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Expanded {
-    /// The text in [`server::policy::Template`]'s form: session variables are still there, any other percent sign is
-    /// doubled.
+    /// The text in [`server::policy::Template`]'s form: session variables are kept, any other percent sign is doubled.
     pub(super) text: String,
-    /// Variables that there are none of; they stay as they stand, as in Samba.
+    /// Unknown variables, which are kept literally, as in Samba.
     pub(super) unknown: Vec<String>,
 }
 
 impl ServerVariables<'_> {
-    /// Fills `text`.
+    /// Expands the server's variables in `text`.
     pub(super) fn expand(&self, text: &str) -> Expanded {
         let mut expanded = Expanded { text: String::new(), unknown: Vec::new() };
         let mut rest = text;
@@ -41,7 +40,7 @@ impl ServerVariables<'_> {
         expanded
     }
 
-    /// Fills the one variable that `behind` begins with and returns what follows it.
+    /// Expands the one variable at the start of `behind` and returns the text after it.
     fn one<'t>(&self, behind: &'t str, expanded: &mut Expanded) -> &'t str {
         let mut characters = behind.chars();
         let Some(letter) = characters.next() else {
@@ -71,7 +70,7 @@ impl ServerVariables<'_> {
                 return after;
             }
             _ => {
-                // "100% ours" is a sentence, "%z" a slip.
+                // `%z` is a likely mistake; `100% ours` is not.
                 if letter.is_ascii_alphabetic() {
                     expanded.unknown.push(format!("%{letter}"));
                 }

@@ -1,4 +1,4 @@
-//! `vfs objects` and `frevo:without`: what becomes of the modules that a share asks for.
+//! `vfs objects` and `frevo:without`: how the modules that a share names are treated.
 
 use crate::config::problem::{Code, Problem, error, note, warning};
 use crate::config::reader::Reader;
@@ -8,25 +8,25 @@ use crate::config::table::{MODULES, Module, Status, fold_name};
 const OBJECTS: &str = "vfs objects";
 const OVERRIDE: &str = "frevo:without";
 
-/// A module that the share must not be served without.
+/// A missing module that the share must not be served without.
 struct Missing {
     name: String,
-    /// What it does, as the end of a sentence about it.
+    /// What the module does, as the end of a sentence about it.
     why: String,
 }
 
-/// The module of an element of `vfs objects`: `module:instance` is the same module a second time.
+/// Returns the module of an element of `vfs objects`: `module:instance` is a second instance of the same module.
 fn module_of(element: &str) -> String {
     fold_name(element.split(':').next().unwrap_or_default())
 }
 
-/// Whether the share asks for `module`.
+/// Returns whether the share names `module`.
 pub(super) fn are_asked_for(reader: &Reader<'_>, module: &str) -> bool {
     reader.list(OBJECTS).iter().any(|element| module_of(element) == module)
 }
 
-/// Reports what becomes of each module that the share asks for. `false` where the share must not be served without one of
-/// them.
+/// Reports how each module that the share names is treated. Returns `false` if the share must not be served without one
+/// of them.
 pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
     let overridden: Vec<String> = reader.list(OVERRIDE).iter().map(|element| module_of(element)).collect();
     let (mut asked, mut missing) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
     false
 }
 
-/// Why no share is served without the module, as far as the table tells.
+/// Returns why shares are not served without the module, according to the table.
 fn lacking(module: Option<&Module>) -> Option<String> {
     match module {
         None => Some("is unknown".to_owned()),
@@ -59,37 +59,36 @@ fn lacking(module: Option<&Module>) -> Option<String> {
     }
 }
 
-/// What is said of a module that the share is served with, or without.
+/// Returns the message about a module that the share is served with, or without.
 fn told(element: &str, module: Option<&Module>) -> Option<Problem> {
     let vital = module.is_none_or(|module| module.vital.is_some());
     match module.map(|module| module.status) {
         Some(Status::Served) => None,
         Some(Status::Accepted(reason)) => Some(
-            note(Code::Accepted, format!("the module `{element}` changes nothing: {reason}"))
-                .remedy("it may be removed"),
+            note(Code::Accepted, format!("the module `{element}` has no effect: {reason}")).remedy("it may be removed"),
         ),
         Some(Status::NotServed(feature)) if !vital => {
-            let message = format!("the module `{element}` is not served: {feature}");
+            let message = format!("the module `{element}` is not supported: {feature}");
             Some(warning(Code::NotServed, message).remedy(WITHOUT))
         }
         Some(Status::NotServed(feature)) => {
             let message = format!("the share is served without the module `{element}`: {feature}");
-            Some(warning(Code::NotServed, message).remedy(format!("`{OVERRIDE}` says that this is meant")))
+            Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{OVERRIDE}` allows this")))
         }
         None => {
             let message = format!("the share is served without the unknown module `{element}`");
-            Some(warning(Code::NotServed, message).remedy(format!("`{OVERRIDE}` says that this is meant")))
+            Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{OVERRIDE}` allows this")))
         }
     }
 }
 
-/// Says of `frevo:without` of the share itself what it names in vain: a slip there would go unnoticed.
+/// Reports the names in the share's own `frevo:without` that have no effect, so that typing mistakes are found.
 fn useless_overrides(reader: &Reader<'_>, overridden: &[String], asked: &[String]) {
     if !reader.share.is_some_and(|share| share.0.contains_key(OVERRIDE)) {
         return;
     }
     for name in overridden.iter().filter(|name| !asked.contains(name)) {
-        let problem = note(Code::Accepted, format!("`{OVERRIDE}` names `{name}`, which `{OBJECTS}` does not have"));
+        let problem = note(Code::Accepted, format!("`{OVERRIDE}` names `{name}`, which is not in `{OBJECTS}`"));
         reader.report(OVERRIDE, problem.remedy("correct or remove the name"));
     }
 }
@@ -99,7 +98,7 @@ fn refuse(reader: &Reader<'_>, section: &resolve::Share, missing: &[Missing]) {
     let names = missing.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" ");
     let message = format!("the share [{}] is not served: Frevo does not have the module {list}", section.name);
     let remedy = format!(
-        "serve it with Samba; if it may be served without, write `{OVERRIDE} = {names}` into [{}]",
+        "serve it with Samba; to serve it without the module, write `{OVERRIDE} = {names}` into [{}]",
         section.name
     );
     let problem = error(Code::ShareNotServed, message).remedy(remedy).of(&section.name, &names);

@@ -1,4 +1,4 @@
-//! `shadow:` parameters -> [`server::snapshots::Snapshots`], where the module shadow_copy2 is among `vfs objects`.
+//! `shadow:` parameters -> [`server::snapshots::Snapshots`], if `vfs objects` contains shadow_copy2.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ pub(super) fn read(reader: &Reader<'_>) -> Option<Arc<Snapshots>> {
         },
     };
     if wanted && snapshots.everywhere && snapshots.directory.is_absolute() {
-        let problem = error(Code::Contradiction, "`shadow:snapdirseverywhere` and an absolute `shadow:snapdir`");
-        reader
-            .report("shadow:snapdir", problem.remedy("write a name that each directory may have, such as .snapshots"));
+        let problem =
+            error(Code::Contradiction, "`shadow:snapdirseverywhere` does not work with an absolute `shadow:snapdir`");
+        reader.report("shadow:snapdir", problem.remedy("set a name relative to each directory, such as .snapshots"));
     }
     wanted.then(|| Arc::new(snapshots))
 }
 
 fn format(reader: &Reader<'_>) -> Format {
-    // Not a text with variables of smb.conf: its percent signs are those of strftime.
+    // Variables of smb.conf are not expanded here: the percent signs are those of strftime.
     let text = reader.choice("shadow:format");
     Format::parse(&text, reader.boolean("shadow:sscanf")).unwrap_or_else(|conversion| {
         let allowed = "%Y %y %m %d %j %H %M %S %s %F %T %R %%, or with shadow:sscanf %ld";
