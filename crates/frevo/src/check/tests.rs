@@ -48,15 +48,13 @@ fn the_effective_configuration_is_what_differs_and_is_served() {
          [x]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
          [y]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
          # read, and changing nothing: 1\n\
-         #   `read raw` has no effect: SMB 1 is not served, and SMB 2 has no such choice\n\
+         #   `read raw` has no effect: SMB 1 is not served, and SMB 2 has no such option\n\
          # not served, and asking for nothing: 1\n\
-         #   `smbd force process locks` disables a feature that Frevo does not have: locks of the process, which any \
-         close \
-         of the file by the server would end\n\
+         #   `smbd force process locks` disables a feature that Frevo does not have: process-owned locks, which every \
+         close of the file would release\n\
          # not served: 2\n\
-         #   `kernel share modes` is not supported: share modes seen by local programs, which Linux has no call for \
-         any more \
-         (2 times)\n"
+         #   `kernel share modes` is not supported: share modes visible to local programs, because Linux has removed \
+         the call (2 times)\n"
     );
     assert_eq!(report.text(), expected);
     assert!(report.complaints().ends_with("smb.conf: 2 warnings: the server starts\n"), "{}", report.complaints());

@@ -1,4 +1,4 @@
-//! Whole configurations: golden diagnostics, real ones, and arbitrary ones.
+//! Tests of whole configurations: expected diagnostics, realistic files, and arbitrary input.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ fn load_files(files: &[(&str, &str)]) -> (Result<Loaded, Problems>, tempfile::Te
     (load(&directory.path().join("smb.conf"), &TestNames), directory)
 }
 
-/// What is said of a configuration, notes left out, with `@DIR@` for its directory.
+/// Returns the problems of a configuration except notes, with `@DIR@` for its directory.
 fn said(files: &[(&str, &str)]) -> String {
     let (loaded, directory) = load_files(files);
     let mut problems = match loaded {
@@ -389,7 +389,7 @@ fn every_served_parameter_is_read_and_no_other() {
     let text = "[x]\npath = @DIR@/x\nguest ok = yes\n[y]\npath = @DIR@/x\n";
     let (loaded, _directory) = load_files(&[("smb.conf", text)]);
     loaded.unwrap_or_else(|problems| panic!("{problems}"));
-    // These two are carried out before there is anything to read.
+    // These two are applied before stage two.
     let read: BTreeSet<_> = READ.take().into_iter().chain(["copy", "include"]).collect();
     let served: BTreeSet<_> =
         table::all().filter(|entry| entry.status == table::Status::Served).map(|entry| entry.name).collect();
@@ -412,7 +412,7 @@ fn accounts_lie_in_the_smbpasswd_file_that_is_named() {
     check("passdb backend = smbpasswd", "/etc/samba/smbpasswd", 1000, 0);
     check("passdb backend = smbpasswd\nsmb passwd file = /p", "/p", 1000, 0);
     check("passdb backend = smbpasswd:/q\nsmb passwd file = /p", "/q", 1000, 0);
-    // As Samba rounds them.
+    // Rounded as in Samba.
     check("passdb backend = smbpasswd:/q\nalgorithmic rid base = 5001", "/q", 5002, 1);
     check("passdb backend = smbpasswd:/q\nalgorithmic rid base = 10", "/q", 1000, 1);
     check("passdb backend = embedded smbpasswd:/q", "/q", 1000, 0);
@@ -425,7 +425,7 @@ fn the_state_directory_is_found_although_a_share_is_wrong() {
     assert_eq!(found, Ok(Some("/here".into())));
 }
 
-/// Reads `text` as the file `/f`, which can include itself and `/g`.
+/// Loads `text` as the file `/f`, which can include itself and `/g`.
 fn read_text(text: &[u8]) -> Result<Loaded, Problems> {
     let read_file = |path: &Path| match path.to_str() {
         Some("/f") => Ok(text.to_vec()),

@@ -1,7 +1,7 @@
-//! The one table of smb.conf parameters: what each is called, what it may be, and what becomes of it here.
+//! The table of smb.conf parameters: name, kind of value, default, scope, status and help.
 //!
 //! The loader, `frevo check` and the manual page all read it. Names, synonyms, defaults and value spellings are those
-//! of Samba 4.17; where a default differs, the entry's help says so.
+//! of Samba 4.17; if a default differs, the entry's help says so.
 
 mod access;
 mod browsing;
@@ -26,23 +26,23 @@ pub use modules::{MODULES, Module, PREFIXES, Prefix};
 /// One parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name, as Samba's manual has it.
+    /// The name, as in Samba's manual.
     pub name: &'static str,
-    /// Other names for it; one with a leading `!` means the opposite truth value.
+    /// Other names; one with a leading `!` has the opposite truth value.
     pub synonyms: &'static [&'static str],
-    /// What a value looks like.
+    /// The kind of value.
     pub kind: Kind,
-    /// The value where the configuration says nothing.
+    /// The value that applies if the configuration sets none.
     pub default: &'static str,
-    /// Where it may stand.
+    /// The sections in which it is allowed.
     pub scope: Scope,
-    /// What becomes of it.
+    /// How Frevo treats it.
     pub status: Status,
-    /// One line on what it does.
+    /// One line that describes its effect.
     pub help: &'static str,
 }
 
-/// What a value looks like.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `yes`, `no` and their spellings.
@@ -53,7 +53,7 @@ pub enum Kind {
     Bytes(u64, u64),
     /// Permission bits in octal.
     Octal,
-    /// One of these values; the first spelling of each is the one that is printed.
+    /// One of these values; the first spelling of each is the canonical one.
     Choice(&'static [&'static [&'static str]]),
     /// Names or numbers separated by white space, commas or semicolons.
     List,
@@ -65,7 +65,7 @@ pub enum Kind {
     Path,
 }
 
-/// Where a parameter may stand.
+/// The sections in which a parameter is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// In `[global]` only.
@@ -74,19 +74,19 @@ pub enum Scope {
     Share,
 }
 
-/// What becomes of a parameter.
+/// How Frevo treats a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// It does what it says.
+    /// It is implemented.
     Served,
-    /// It is read and changes nothing, for this reason.
+    /// It is accepted without effect, for this reason.
     Accepted(&'static str),
-    /// It asks for something that is not there; the feature that it belongs to.
+    /// It is not supported; the string is the feature that it belongs to.
     NotServed(&'static str),
 }
 
 impl Scope {
-    /// The letter of Samba's manual.
+    /// Returns the letter that Samba's manual uses.
     pub fn letter(self) -> char {
         match self {
             Scope::Global => 'G',
@@ -96,7 +96,7 @@ impl Scope {
 }
 
 impl Status {
-    /// The word for it in lists and in JSON.
+    /// Returns the word for the status in lists and in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Status::Served => "served",
@@ -105,7 +105,7 @@ impl Status {
         }
     }
 
-    /// The reason or the feature; empty for what is served.
+    /// Returns the reason or the feature; empty for served parameters.
     pub fn reason(self) -> &'static str {
         match self {
             Status::Served => "",
@@ -135,7 +135,7 @@ impl Parameter {
         Parameter { status: Status::NotServed(feature), ..self }
     }
 
-    /// Whether the value is free text that may be empty, where the table's empty default means "nothing set".
+    /// Returns whether the value is free text that may be empty; an empty default then means "not set".
     pub fn may_be_empty(&self) -> bool {
         matches!(self.kind, Kind::List | Kind::Patterns | Kind::Text | Kind::Path)
     }
@@ -151,13 +151,13 @@ const PATTERNS: Kind = Kind::Patterns;
 const TEXT: Kind = Kind::Text;
 const PATH: Kind = Kind::Path;
 
-/// `yes`, `no` and a third answer.
+/// `yes`, `no` or `auto`.
 const BOOL_OR_AUTO: Kind = Kind::Choice(&[&["auto"], &["yes", "true", "on", "1"], &["no", "false", "off", "0"]]);
 
-/// The feature of parameters whose value would be run as a command.
-pub(super) const COMMANDS: &str = "running commands: no text of the configuration ever reaches a shell";
+/// The feature of parameters whose value is run as a command.
+pub(super) const COMMANDS: &str = "running commands, because no text of the configuration is ever passed to a shell";
 
-/// What becomes of parameters that winbindd reads: they do what they say, and no line of them may be removed.
+/// The reason of parameters that winbindd reads. They have their effect there, so they must not be removed.
 pub(super) const WINBINDD: &str = "winbindd reads it from the same file";
 
 /// All parameters, in groups.
@@ -195,17 +195,17 @@ static INDEX: LazyLock<HashMap<String, (&'static Parameter, bool)>> = LazyLock::
     index
 });
 
-/// A name without case and white space: `Read Only`, `readonly` and `read only` are one parameter.
+/// Returns a name without case and white space: `Read Only`, `readonly` and `read only` are the same parameter.
 pub fn fold_name(name: &str) -> String {
     name.chars().filter(|character| !character.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
-/// The parameter called `name`, and whether the name is an inverted synonym of it.
+/// Returns the parameter called `name`, and whether the name is an inverted synonym.
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
     INDEX.get(&fold_name(name)).copied()
 }
 
-/// The prefix of a parametric name such as `fruit:metadata`, where it is a known one.
+/// Returns the prefix of a parametric name such as `fruit:metadata`, if it is a known one.
 pub fn find_prefix(name: &str) -> Option<&'static Prefix> {
     let folded = fold_name(name);
     let front = folded.split(':').next()?;
@@ -215,7 +215,7 @@ pub fn find_prefix(name: &str) -> Option<&'static Prefix> {
     })
 }
 
-/// The known name that `name` is most likely a slip of.
+/// Returns the known name that is most similar to `name`, if it is similar enough for a typing mistake.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let folded = fold_name(name);
     let names = all().flat_map(|parameter| std::iter::once(&parameter.name).chain(parameter.synonyms));
@@ -226,7 +226,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     (distance <= 1 + folded.len() / 6).then_some(nearest)
 }
 
-/// The number of letters to insert, delete, replace or swap with their neighbour between two words.
+/// Returns the number of letters to insert, delete, replace or swap with a neighbour to turn one word into the other.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().collect());
     let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];

@@ -1,13 +1,13 @@
-//! Names with a colon (`fruit:metadata`), and the modules of `vfs objects` as the features that they ask for.
+//! Parametric names (`fruit:metadata`), and the modules of `vfs objects` with the features that they provide.
 
 use super::{Status, WINBINDD};
 
 /// A family of parameters with a colon in their names.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
-    /// What stands before the colon.
+    /// The part before the colon.
     pub name: &'static str,
-    /// What becomes of the whole family.
+    /// How Frevo treats the whole family.
     pub status: Status,
 }
 
@@ -16,15 +16,15 @@ pub struct Prefix {
 pub struct Module {
     /// Its name.
     pub name: &'static str,
-    /// What becomes of it.
+    /// How Frevo treats it.
     pub status: Status,
-    /// Why a share that asks for it is not served, as the end of a sentence about the module; `None` where clients of the
-    /// share would miss a feature and nothing else.
+    /// Why a share that names this module is not served without it, as the end of a sentence about the module; `None`
+    /// if the only consequence for clients is a missing feature.
     pub vital: Option<&'static str>,
 }
 
 const STORAGE: &str = "supplies the storage of the share";
-const REDIRECTION: &str = "gives each client files of its own";
+const REDIRECTION: &str = "gives each client separate files";
 const PROHIBITION: &str = "forbids operations";
 const RIGHTS: &str = "decides on access to files";
 const RECORD: &str = "records what clients do";
@@ -37,7 +37,7 @@ const AUDIT: &str = "the audit log";
 const GLUSTER: &str = "GlusterFS volumes";
 const CEPH: &str = "CephFS";
 const SPOTLIGHT: &str = "Spotlight search";
-const OWN_IO: &str = "reads and writes find their way by themselves";
+const OWN_IO: &str = "Frevo schedules reads and writes itself";
 
 const fn prefix(name: &'static str, feature: &'static str) -> Prefix {
     Prefix { name, status: Status::NotServed(feature) }
@@ -68,10 +68,10 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("acl_tdb", ACLS),
     prefix("nfs4", ACLS),
     prefix("gpfs", "GPFS"),
-    ignored_prefix("streams_xattr", "streams are as large as the file system takes"),
+    ignored_prefix("streams_xattr", "the file system limits the size of streams"),
     prefix("streams_depot", STREAMS),
     prefix("fruit", MAC),
-    prefix("catia", "maps of characters in names"),
+    prefix("catia", "character mapping in names"),
     prefix("readdir_attr", MAC),
     prefix("shadow", SNAPSHOTS),
     prefix("snapper", SNAPSHOTS),
@@ -84,14 +84,14 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("ceph", CEPH),
     prefix("ceph_snapshots", SNAPSHOTS),
     prefix("worm", "files that cannot be changed"),
-    prefix("readonly", "times at which a share is read-only"),
+    prefix("readonly", "read-only periods of a share"),
     prefix("virusfilter", "virus scanners"),
     prefix("vscan", "virus scanners"),
-    prefix("btrfs", "snapshots made by clients"),
+    prefix("btrfs", "snapshots created by clients"),
     prefix("fileid", "clusters"),
     prefix("netatalk", MAC),
-    prefix("prealloc", "space reserved by file name"),
-    prefix("commit", "flushes after so many bytes"),
+    prefix("prealloc", "space reservation by file name"),
+    prefix("commit", "flushes after a number of bytes"),
     prefix("expand_msdfs", "DFS"),
     prefix("dirsort", "sorted listings"),
     prefix("unityed_media", "media farms"),
@@ -101,8 +101,8 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("elasticsearch", SPOTLIGHT),
     prefix("tracker", SPOTLIGHT),
     prefix("spoolss", "printing"),
-    prefix("rpc_server", "RPC servers by configuration"),
-    prefix("rpc_daemon", "RPC servers by configuration"),
+    prefix("rpc_server", "configurable RPC servers"),
+    prefix("rpc_daemon", "configurable RPC servers"),
     ignored_prefix("idmap config", WINBINDD),
     ignored_prefix("winbind", WINBINDD),
     prefix("ldapsam", "accounts in an LDAP directory"),
@@ -114,33 +114,33 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("wreplsrv", "WINS"),
     prefix("dsdb", "being a domain controller"),
     prefix("kdc", "being a domain controller"),
-    prefix("smb3 share cap", "share capabilities by configuration"),
-    ignored_prefix("smbd", "it steers Samba's own process, mostly in its tests"),
+    prefix("smb3 share cap", "configurable share capabilities"),
+    ignored_prefix("smbd", "it controls Samba's own process, usually in Samba's tests"),
     ignored_prefix("aio_pthread", OWN_IO),
     ignored_prefix("readahead", OWN_IO),
-    ignored_prefix("syncops", "strict sync and sync always say when data reaches the disk"),
-    ignored_prefix("share", "it steers Samba's own process"),
-    ignored_prefix("torture", "it steers Samba's tests"),
+    ignored_prefix("syncops", "strict sync and sync always control when data is written to disk"),
+    ignored_prefix("share", "it controls Samba's own process"),
+    ignored_prefix("torture", "it controls Samba's tests"),
     ignored_prefix("client ldap", "it is for Samba's client programs, which read it themselves"),
-    ignored_prefix("vfs", "it steers Samba's own process"),
+    ignored_prefix("vfs", "it controls Samba's own process"),
 ];
 
-/// The known modules. One that Frevo does not serve is vital where a share without it would show other data than was meant,
-/// allow what was forbidden, or leave no record; an unknown one is taken for vital.
+/// The known modules. A module that Frevo does not implement is vital if a share without it would show the wrong data,
+/// allow forbidden operations, or leave no audit record. An unknown module is treated as vital.
 pub static MODULES: &[Module] = &[
     served("acl_xattr"),
     served("streams_xattr"),
     served("shadow_copy2"),
-    // The files are elsewhere: `path` is a path within the volume, and on this host it is another directory, often `/`.
+    // The files are elsewhere: `path` is a path inside the volume. On this host it is a different directory, often `/`.
     vital("glusterfs", GLUSTER, STORAGE),
     vital("ceph", CEPH, STORAGE),
     vital("ceph_new", CEPH, STORAGE),
     vital("ceph_rgw", "object stores", STORAGE),
     vital("gpfs", "GPFS", STORAGE),
-    // Clients that write the same database at the same time damage it: the module keeps them apart.
+    // The module separates clients that would damage a database by writing it at the same time.
     vital("media_harmony", "media farms", REDIRECTION),
     vital("unityed_media", "media farms", REDIRECTION),
-    // What a client may do is kept in places where Frevo does not look.
+    // Permissions are stored in locations that Frevo does not read.
     vital("acl_tdb", ACLS, RIGHTS),
     vital("nfs4acl_xattr", ACLS, RIGHTS),
     vital("zfsacl", ACLS, RIGHTS),
@@ -151,61 +151,61 @@ pub static MODULES: &[Module] = &[
     vital("tru64acl", ACLS, RIGHTS),
     vital("afsacl", ACLS, RIGHTS),
     vital("fake_acls", ACLS, RIGHTS),
-    // Stored Windows ACLs and DOS attributes are among the attributes.
+    // The attributes include stored Windows ACLs and DOS attributes.
     vital("posix_eadb", "extended attributes outside of the file system", RIGHTS),
     vital("xattr_tdb", "extended attributes outside of the file system", RIGHTS),
     vital("worm", "files that cannot be changed", PROHIBITION),
-    vital("readonly", "times at which a share is read-only", PROHIBITION),
+    vital("readonly", "read-only periods of a share", PROHIBITION),
     vital("virusfilter", "virus scanners", PROHIBITION),
     vital("full_audit", AUDIT, RECORD),
     vital("audit", AUDIT, RECORD),
     vital("extd_audit", AUDIT, RECORD),
     vital("smb_traffic_analyzer", AUDIT, RECORD),
-    // Features that clients miss. None of them keeps a client from anything.
+    // Convenience features. None of these modules restricts clients.
     module("streams_depot", STREAMS),
     module("fruit", MAC),
     module("netatalk", MAC),
-    module("catia", "maps of characters in names"),
-    module("cap", "maps of characters in names"),
+    module("catia", "character mapping in names"),
+    module("cap", "character mapping in names"),
     module("shadow_copy", SNAPSHOTS),
     module("snapper", SNAPSHOTS),
     module("ceph_snapshots", SNAPSHOTS),
-    module("shell_snap", "running commands: no text of the configuration ever reaches a shell"),
-    // A deletion is a deletion, as on any share without the module.
+    module("shell_snap", "running commands, because no text of the configuration is ever passed to a shell"),
+    // Without the module files are deleted at once, as on any other share.
     module("recycle", RECYCLE),
-    // The volume is mounted on this host, and the mount enforces what the volume does; the module finds names faster.
+    // The volume is mounted on this host, and the mount enforces its rules; the module only speeds up name look-ups.
     module("glusterfs_fuse", GLUSTER),
-    // It chooses what identifies a file; locks count on this server alone either way.
+    // It selects the identity of a file; locks are valid only on this server in any case.
     module("fileid", "clusters"),
-    // The kernel enforces quotas. These modules change the numbers that clients are shown.
+    // The kernel enforces quotas. These modules change only the numbers that clients see.
     module("default_quota", "quotas and space limits"),
     module("fake_dfq", "quotas and space limits"),
-    // It shows more permissions than there are, and grants none.
-    module("fake_perms", "permissions that are not there"),
+    // It shows more permissions than a user has, and grants none.
+    module("fake_perms", "simulated permissions"),
     module("expand_msdfs", "DFS"),
     module("dfs_samba4", "DFS"),
     module("offline", "files on tape"),
     module("tsmsm", "files on tape"),
     module("preopen", OWN_IO),
-    module("prealloc", "space reserved by file name"),
+    module("prealloc", "space reservation by file name"),
     module("printer", "printing"),
     module("dirsort", "sorted listings"),
-    module("linux_xfs_sgid", "a work-around for old kernels"),
-    module("commit", "flushes after so many bytes"),
+    module("linux_xfs_sgid", "a workaround for old kernels"),
+    module("commit", "flushes after a number of bytes"),
     module("aio_ratelimit", "limits on the rate of reads and writes"),
-    // It logs slow calls, to find slow disks, and not what clients do.
+    // It logs slow calls to find slow disks, not the operations of clients.
     module("time_audit", "a log of slow calls"),
-    // It allows links out of the share; without it they are refused.
-    module("widelinks", "links out of the share by a module: wide links does this"),
-    ignored("btrfs", "files share room and are compressed wherever the file system can do that"),
+    // It allows links out of the share; without it such links are refused.
+    module("widelinks", "links out of the share by a module; use wide links instead"),
+    ignored("btrfs", "block sharing and compression work on every file system that supports them"),
     ignored("aio_fork", OWN_IO),
     ignored("aio_pthread", OWN_IO),
     ignored("aio_linux", OWN_IO),
     ignored("io_uring", OWN_IO),
     ignored("readahead", OWN_IO),
     ignored("cacheprime", OWN_IO),
-    ignored("crossrename", "clients copy and delete what lies on another file system"),
-    ignored("acl_posix", "it is a part of the server"),
-    ignored("posixacl", "it is a part of the server"),
-    ignored("syncops", "strict sync and sync always say when data reaches the disk"),
+    ignored("crossrename", "clients copy and delete files on another file system themselves"),
+    ignored("acl_posix", "it is part of the server"),
+    ignored("posixacl", "it is part of the server"),
+    ignored("syncops", "strict sync and sync always control when data is written to disk"),
 ];

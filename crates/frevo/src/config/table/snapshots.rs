@@ -1,4 +1,4 @@
-//! Previous versions: where snapshots are and what they are called, as Samba's module shadow_copy2 is told.
+//! Previous versions: where snapshots are and how they are named, as for Samba's module shadow_copy2.
 
 use super::{BOOL, Kind, PATH, Parameter, TEXT, share};
 
@@ -9,22 +9,22 @@ pub(super) static TABLE: &[Parameter] = &[
         "shadow:snapdir",
         PATH,
         ".snapshots",
-        "The directory that holds one for each snapshot; from the mount point.",
+        "The directory that contains the snapshots, relative to the mount point.",
     ),
-    share("shadow:snapdirseverywhere", BOOL, "no", "Each directory may hold snapshots of itself, in shadow:snapdir."),
-    share("shadow:mountpoint", PATH, "", "Where the file system is mounted; empty: found out."),
-    share("shadow:basedir", PATH, "", "The directory that the snapshots are of; empty: the mount point."),
-    share("shadow:snapsharepath", PATH, "", "Where in a snapshot the share is; empty: as beneath shadow:basedir."),
-    share("shadow:format", TEXT, "@GMT-%Y.%m.%d-%H.%M.%S", "What a snapshot is called, in numbers of strftime."),
-    share("shadow:sscanf", BOOL, "no", "shadow:format is that of sscanf, with one number: seconds since 1970."),
+    share("shadow:snapdirseverywhere", BOOL, "no", "Any directory may contain its own snapshots in shadow:snapdir."),
+    share("shadow:mountpoint", PATH, "", "The mount point of the file system; empty: detected."),
+    share("shadow:basedir", PATH, "", "The directory that was snapshotted; empty: the mount point."),
+    share("shadow:snapsharepath", PATH, "", "The share's path in a snapshot; empty: the same as below shadow:basedir."),
+    share("shadow:format", TEXT, "@GMT-%Y.%m.%d-%H.%M.%S", "The names of snapshots, in the format of strftime."),
+    share("shadow:sscanf", BOOL, "no", "shadow:format is an sscanf format with one number, seconds since 1970."),
     share("shadow:localtime", BOOL, "no", "Names of snapshots are in local time."),
-    share("shadow:sort", SORT, "desc", "In which order clients are told of snapshots."),
-    share("shadow:crossmountpoints", BOOL, "no", "Look for snapshots above a mount point, too.")
-        .accepted("directories above a file are looked at up to the share's own, whatever is mounted there"),
-    share("shadow:fixinodes", BOOL, "no", "Give files of snapshots other inode numbers.")
-        .accepted("a file of a snapshot shows the inode number that it has"),
-    share("shadow:snapprefix", TEXT, "", "A regular expression that names of snapshots begin with.")
-        .unserved("names of snapshots with several prefixes"),
-    share("shadow:delimiter", TEXT, "_GMT", "What parts it from the time.")
-        .unserved("names of snapshots with several prefixes"),
+    share("shadow:sort", SORT, "desc", "The order in which snapshots are listed to clients."),
+    share("shadow:crossmountpoints", BOOL, "no", "Also look for snapshots above a mount point.")
+        .accepted("directories above a file are always searched up to the root of the share"),
+    share("shadow:fixinodes", BOOL, "no", "Give files in snapshots different inode numbers.")
+        .accepted("a file in a snapshot keeps its inode number"),
+    share("shadow:snapprefix", TEXT, "", "A regular expression for the start of snapshot names.")
+        .unserved("snapshot names with several prefixes"),
+    share("shadow:delimiter", TEXT, "_GMT", "The text between the prefix and the time.")
+        .unserved("snapshot names with several prefixes"),
 ];

@@ -1,10 +1,10 @@
-//! The table agrees with itself, and with the list of Samba 4.17's parameters.
+//! Tests that the table is consistent with itself and with the parameters of Samba 4.17.
 
 use std::collections::HashMap;
 
 use super::*;
 
-/// Every parameter of Samba 4.17.12 with its default, as its own test program prints them.
+/// Every parameter of Samba 4.17.12 with its default, as printed by Samba's testparm.
 const SAMBA: &str = include_str!("../../../tests/data/samba-4.17-defaults.txt");
 
 #[test]
@@ -13,7 +13,7 @@ fn no_name_is_taken_twice() {
     for parameter in all() {
         for name in std::iter::once(&parameter.name).chain(parameter.synonyms) {
             let folded = fold_name(name.trim_start_matches('!'));
-            // `dead time` folds to the name itself: it is listed because people look for it in the manual.
+            // `dead time` folds to the same name; it is listed because users look for it in the manual.
             if let Some(other) = seen.insert(folded, parameter.name) {
                 assert_eq!(other, parameter.name, "{name}");
             }

@@ -1,4 +1,4 @@
-//! Modules without which a share must not be served, shares of the root directory, and what is needed of the process.
+//! Tests of modules that a share needs, shares of the root directory, and requirements on the process.
 
 use super::*;
 use crate::config::table::{MODULES, Status};
