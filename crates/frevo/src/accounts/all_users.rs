@@ -1,15 +1,15 @@
-//! What an account's former SIDs say of its former groups: every user of a machine or domain is one of its Domain Users,
-//! in whose name Samba stores the group of each file.
+//! Former groups that follow from an account's former SIDs: every user of a machine or domain is a member of its Domain
+//! Users, as whose SID Samba stores the group of each file.
 
 use std::sync::Arc;
 
 use proto::dtyp::Sid;
 use server::principals::ALL_USERS_RID;
 
-/// RIDs of accounts that people have begin here ([MS-DTYP] 2.4.2.4): those below are well-known, the guest among them.
+/// The first RID of regular accounts ([MS-DTYP] 2.4.2.4); lower RIDs are well-known, including the guest.
 const FIRST_OF_PEOPLE: u32 = 1000;
 
-/// `former` SIDs, and behind them that of the Domain Users of each machine or domain that they are of.
+/// Returns the `former` SIDs, followed by the Domain Users SID of each machine or domain that they belong to.
 pub(super) fn with_all_users(former: Arc<[Sid]>) -> Arc<[Sid]> {
     let people = former.iter().filter(|sid| sid.rid().is_some_and(|rid| rid >= FIRST_OF_PEOPLE));
     let mut all: Vec<Sid> = Vec::new();

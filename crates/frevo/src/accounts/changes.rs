@@ -1,5 +1,5 @@
-//! Passwords that their owners change, and locks that wrong ones bring about: what a running server changes of accounts
-//! by itself.
+//! Changes of accounts that a running server makes itself: password changes by their owners, and locks after wrong
+//! passwords.
 
 use anyhow::Result;
 use server::accounts::{NotChanged, NtHash};
@@ -9,12 +9,12 @@ use super::Directory;
 use crate::when;
 
 impl Directory {
-    /// [`server::accounts::Accounts::change_password`], on a thread that may block.
+    /// Runs [`server::accounts::Accounts::change_password`] on a thread that may block.
     pub(super) fn change_password_later(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>> {
         let (this, name) = (self.clone(), name.to_owned());
         Answer::later(async move {
             let done = tokio::task::spawn_blocking(move || this.change_password_now(&name, &old, &new));
-            done.await.unwrap_or_else(|_| Err(NotChanged::Unavailable("it failed inside; see the log".into())))
+            done.await.unwrap_or_else(|_| Err(NotChanged::Unavailable("internal error; see the log".into())))
         })
     }
 
@@ -38,10 +38,10 @@ impl Directory {
             Some(_) if changed => {}
             _ => return Err(NotChanged::Wrong),
         }
-        // The one before is known to the history only where it was set under this policy.
+        // The previous password is in the history only if it was set under this policy.
         if let Err(error) = self.own.remember_password(name, new) {
-            // The password is changed already, and whoever asked must not believe that the old one counts.
-            tracing::error!(account = name, "`password history` does not know the new password: {error:#}");
+            // The password has already changed, so reporting a failure would suggest that the old one is still valid.
+            tracing::error!(account = name, "the new password could not be added to the password history: {error:#}");
         }
         Ok(())
     }
@@ -55,7 +55,10 @@ impl Directory {
                 None => Ok(()),
             });
             if let Err(error) = locked {
-                tracing::error!(account = name, "locked until the server restarts only: {error:#}");
+                tracing::error!(
+                    account = name,
+                    "cannot store the lock, so it lasts only until the server restarts: {error:#}"
+                );
             }
         };
         tokio::task::spawn_blocking(lock);

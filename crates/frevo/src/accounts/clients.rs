@@ -1,8 +1,8 @@
-//! Who the clients of a Kerberos realm are here, on a server that is no member of a domain: the account of that name, else
-//! the UNIX user of that name, as on hosts whose users come from the realm.
+//! Maps clients of a Kerberos realm to accounts, on a server that is not a member of a domain. A client gets the
+//! account of its name, else the UNIX user of that name, as on hosts whose users come from the realm.
 //!
-//! Users of other realms are nobody, whoever their realm says that they are, and so is every name of several components:
-//! `ann/admin` is not `ann`. Nobody is root.
+//! Users of other realms are refused, regardless of the SIDs in their tickets. So is every name with several
+//! components: `ann/admin` is not `ann`. A ticket never grants root.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use server::tickets::ClientName;
 use super::Directory;
 use super::unix::{Found, Key, User};
 
-/// The account of `client`.
+/// Returns the account of `client`.
 pub(super) fn account(
     directory: &Directory,
     client: &ClientName,
     logon: Option<&LogonInfo>,
 ) -> Answer<Result<Option<Account>, Unavailable>> {
-    let [name] = &client.components[..] else { return nobody(client, "a name of several components is no user's") };
+    let [name] = &client.components[..] else { return nobody(client, "user names have a single component") };
     if !client.own_realm {
-        return nobody(client, "users of other realms come in only through a domain");
+        return nobody(client, "users of other realms are accepted only by members of a domain");
     }
     if name.is_empty() || name.contains(['@', '\\', '/']) || name.chars().any(char::is_control) {
-        return nobody(client, "no user is called so");
+        return nobody(client, "the name is not allowed for a user");
     }
     let (this, name) = (directory.clone(), name.clone());
     let Some(logon) = logon else {
@@ -42,7 +42,8 @@ pub(super) fn account(
     })
 }
 
-/// Goes on with what was `found` of `name`; `sids` says what a ticket brings to an account, or to somebody without one.
+/// Completes the account that was `found` for `name`. `sids` returns the SIDs that a ticket adds to an account, or to a
+/// client without one.
 fn known(
     directory: &Directory,
     name: String,
@@ -59,24 +60,24 @@ fn known(
     }
 }
 
-/// Those of the SIDs in a ticket that are the realm's to give: who has, or had, one of this machine's accounts, or is in
-/// one of its groups, is said here alone. None where the ticket is of somebody else here than `account`: the first one left
-/// would be taken for his.
+/// Returns the SIDs of a ticket that the realm may assign. Membership in this machine's groups, and the present and
+/// former SIDs of its accounts, are decided only by this server. The result is empty if the ticket's user SID belongs
+/// to a different local user than `account`, because the first remaining SID would be taken for the user's own.
 fn foreign(sids: &[Sid], user: Sid, own: &HashSet<Sid>, account: Option<&Account>) -> Vec<Sid> {
     let is_his = account.is_some_and(|account| account.sid == user || account.former_sids.contains(&user));
     if own.contains(&user) && !is_his {
-        tracing::warn!(%user, "a ticket's SIDs do not count: its user's is that of an account or group of this server");
+        tracing::warn!(%user, "SIDs of a ticket ignored: its user SID belongs to an account or group of this server");
         return Vec::new();
     }
     sids.iter().filter(|sid| !own.contains(sid)).copied().collect()
 }
 
 fn nobody(client: &ClientName, why: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-    tracing::info!(%client, "nobody here: {why}");
+    tracing::info!(%client, "Kerberos client refused: {why}");
     Answer::now(Ok(None))
 }
 
-/// What the realm says counts beside what the account is known as here.
+/// Adds the SIDs that the realm assigns to the account's own former SIDs.
 fn with_sids(account: Account, sids: &[Sid]) -> Account {
     let former_sids = account.former_sids.iter().chain(sids).copied().collect();
     Account { former_sids, ..account }
@@ -86,12 +87,12 @@ fn not_root(account: Account) -> Option<Account> {
     if account.identity.uid != 0 {
         return Some(account);
     }
-    tracing::warn!(account = account.name, "logon refused: a Kerberos ticket makes nobody root");
+    tracing::warn!(account = account.name, "logon refused: a Kerberos ticket never grants root");
     None
 }
 
 fn unix_user(directory: &Directory, name: String, sids: Vec<Sid>) -> Answer<Result<Option<Account>, Unavailable>> {
-    // Where everybody is the process's user, that user's own name is the only one that NSS would give to it.
+    // If every user acts as the process's user, NSS maps only that user's own name to it.
     if directory.users().only().is_some_and(|only| only.name != name) {
         return Answer::now(Ok(None));
     }
@@ -99,14 +100,14 @@ fn unix_user(directory: &Directory, name: String, sids: Vec<Sid>) -> Answer<Resu
         found.map(|found: Found| match found {
             Ok(user) => not_root(of_user(&user, sids)),
             Err(why) => {
-                tracing::info!("a Kerberos ticket of nobody here: {why}");
+                tracing::info!("Kerberos client refused: {why}");
                 None
             }
         })
     })
 }
 
-/// An account that lies nowhere: what the realm says, and the kernel.
+/// Returns an account that is not stored anywhere: it consists of the realm's and the kernel's data.
 fn of_user(user: &User, sids: Vec<Sid>) -> Account {
     let mut sids = sids.into_iter().chain([Sid::unix_user(user.identity.uid)]);
     Account {
@@ -148,7 +149,7 @@ mod tests {
         };
         check(theirs, Some(&account), &[theirs, primary, group]);
         check(theirs, None, &[theirs, primary, group]);
-        // What ann is known as here says nothing new, and hers are the groups.
+        // Ann's own present SID adds nothing new; only the group SIDs remain.
         check(ann, Some(&account), &[primary, group]);
         check(anns_before, Some(&account), &[primary, group]);
         check(bob, Some(&account), &[]);

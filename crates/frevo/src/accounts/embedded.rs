@@ -1,8 +1,8 @@
-//! The account database of the server itself: one redb file, `accounts.redb`, in the state directory.
+//! The server's own account database: one redb file, `accounts.redb`, in the state directory.
 //!
-//! redb lets one process have it open. A change is one transaction, on disk before it is answered; reads come from a
-//! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
-//! server runs goes through that server's control socket (`admin`).
+//! redb allows one process to open the file. A change is one transaction and is on disk before it is confirmed. Reads
+//! use a copy in memory that is updated with each change, so a logon never waits for a disk. A process that cannot open
+//! the file because a server runs uses that server's control socket (`admin`).
 
 mod backup;
 mod domain;
@@ -37,23 +37,23 @@ const FILE: &str = "accounts.redb";
 /// Folded name -> [`Record`].
 const ACCOUNTS: TableDefinition<&str, &[u8]> = TableDefinition::new("accounts");
 
-/// SID that an account had elsewhere, as text -> folded name of the account.
+/// SID that an account had on another server, as text -> folded name of the account.
 const FORMER_SIDS: TableDefinition<&str, &str> = TableDefinition::new("former sids");
 
-/// `format`: version of the layout, u32; `sid`: the numbers of the domain's SID, three u32; `former domains`: those of each
-/// that it had before, where there are any; `next rid`: u32. All little-endian.
+/// `format`: version of the layout, u32. `sid`: the numbers of the domain's SID, three u32. `former domains`: the same
+/// for each former SID, if there are any. `next rid`: u32. All little-endian.
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 
-/// The layout of the tables that this program knows.
+/// The layout that this program supports.
 const FORMAT: u32 = 1;
 
-/// The first RID for an account: those below belong to Windows itself ([MS-DTYP] 2.4.2.4).
+/// The first RID for an account: lower RIDs are reserved by Windows ([MS-DTYP] 2.4.2.4).
 const FIRST_RID: u32 = 1000;
 
-/// The database is small and read once; redb would keep up to 1 GiB of it.
+/// The database is small and read once; by default redb would cache up to 1 GiB of it.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// The database, open.
+/// An open database.
 pub struct Store {
     database: Database,
     domain: OwnDomain,
@@ -66,9 +66,9 @@ pub struct Store {
     policy: RwLock<AccountPolicy>,
 }
 
-/// The database in `file`, which exists.
+/// Opens the database in `file`, which must exist.
 fn open_database(file: std::fs::File) -> Result<Database, OpenError> {
-    // redb would make an empty database of it.
+    // redb would create an empty database in it.
     if file.metadata()?.len() == 0 {
         return Err(OpenError::Damaged(anyhow::anyhow!("the file is empty")));
     }
@@ -76,27 +76,27 @@ fn open_database(file: std::fs::File) -> Result<Database, OpenError> {
     opened.map_err(|error| backup::judge(error.into()))
 }
 
-/// The number at `index` of the value of `key`.
+/// Returns the number at `index` of the value of `key`.
 fn number(meta: &ReadOnlyTable<&str, &[u8]>, key: &str, index: usize) -> Result<u32> {
-    let value = meta.get(key)?.with_context(|| format!("damaged: no {key}"))?;
-    let bytes = value.value().get(index * 4..index * 4 + 4).with_context(|| format!("damaged: bad {key}"))?;
+    let value = meta.get(key)?.with_context(|| format!("damaged: {key} is missing"))?;
+    let bytes = value.value().get(index * 4..index * 4 + 4).with_context(|| format!("damaged: {key} is invalid"))?;
     Ok(u32::from_le_bytes(bytes.try_into()?))
 }
 
-/// Whose SIDs are whose: accounts by their folded names.
+/// The owners of SIDs: accounts by their folded names.
 #[derive(Default)]
 struct Sids {
     by_rid: HashMap<u32, String>,
-    /// Those that say which UNIX user they are.
+    /// Only accounts that store their UNIX user.
     by_uid: HashMap<u32, BTreeSet<String>>,
     former: FormerSids,
 }
 
 impl Sids {
-    /// Takes note of an account, or that there is none of that name any more.
+    /// Records an account, or that no account of that name exists any more.
     fn note(&mut self, key: &str, before: Option<&Record>, now: Option<&Record>) {
         if let Some(before) = before {
-            // Whoever else has that number by now keeps it.
+            // If another account has that number now, it keeps it.
             if self.by_rid.get(&before.rid).is_some_and(|owner| owner == key) {
                 self.by_rid.remove(&before.rid);
             }
@@ -119,9 +119,9 @@ impl Sids {
 /// Why the database could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another process has it open: a server, or a change that lasts a moment.
+    /// Another process has it open: a server, or a short change.
     Busy,
-    /// The file is not a database, or not a whole one.
+    /// The file is not a database, or an incomplete one.
     Damaged(anyhow::Error),
     /// Anything else.
     Failed(anyhow::Error),
@@ -136,10 +136,10 @@ impl OpenError {
         }
     }
 
-    /// As an error for a person.
+    /// Converts it to an error for a user.
     pub fn into_error(self) -> anyhow::Error {
         match self {
-            OpenError::Busy => anyhow::anyhow!("in use by another process"),
+            OpenError::Busy => anyhow::anyhow!("it is in use by another process"),
             OpenError::Damaged(error) | OpenError::Failed(error) => error,
         }
     }
@@ -152,7 +152,7 @@ impl<E: Into<anyhow::Error>> From<E> for OpenError {
 }
 
 impl Store {
-    /// Opens the database in `state`, making it where it does not exist.
+    /// Opens the database in `state`, and creates it if it does not exist.
     pub fn open(state: &StateDir) -> Result<Self, OpenError> {
         Self::open_or_create(state, Self::open_existing)
     }
@@ -171,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Opens the database in `state`; `None` where there is none.
+    /// Opens the database in `state`; `None` if it does not exist.
     pub fn open_existing(state: &StateDir) -> Result<Option<Self>, OpenError> {
         let Some(file) = state.open_file(FILE)? else { return Ok(None) };
         let opened = backup::guarded(|| Self::load(open_database(file)?));
@@ -179,27 +179,29 @@ impl Store {
             let damaged = matches!(error, OpenError::Damaged(_));
             let error = error.context(Self::place(state));
             match damaged {
-                true => error.context("damaged; `frevo serve` restores it from its copy when it starts".to_owned()),
+                true => error.context(
+                    "the account database is damaged; start `frevo serve` to restore it from its copy".to_owned(),
+                ),
                 false => error,
             }
         })
     }
 
-    /// [`Store::open`] for a server: waits up to `patience` for another process to be done with its change, restores a
-    /// damaged database from its copy, and copies one that is whole.
+    /// [`Store::open`] for a server: waits up to `patience` for another process to finish its change, restores a
+    /// damaged database from its copy, and copies an intact one.
     pub fn open_patiently(state: &StateDir, patience: Duration) -> Result<Self> {
         let end = Instant::now() + patience;
         loop {
             match Self::open_or_create(state, backup::open_existing) {
                 Ok(store) => {
                     if let Err(error) = store.keep_copy(state) {
-                        tracing::warn!("{}: no copy could be made: {error:#}", Self::place(state));
+                        tracing::warn!("{}: cannot create a backup copy: {error:#}", Self::place(state));
                     }
                     return Ok(store);
                 }
                 Err(OpenError::Damaged(error) | OpenError::Failed(error)) => return Err(error),
                 Err(OpenError::Busy) if Instant::now() >= end => bail!(
-                    "{} is in use by another process: does a server run with this state directory already?",
+                    "{} is in use by another process: check whether a server already runs with this state directory",
                     Self::place(state)
                 ),
                 Err(OpenError::Busy) => std::thread::sleep(Duration::from_millis(20)),
@@ -211,23 +213,23 @@ impl Store {
         format!("account database {}", state.path().join(FILE).display())
     }
 
-    /// Makes the database under another name and links it into place complete, so that nobody ever finds half of one.
-    /// `None` where another process was faster.
+    /// Creates the database under a temporary name and links it into place when complete, so that no process ever finds
+    /// an incomplete one. Returns `None` if another process was faster.
     fn create(state: &StateDir) -> Result<Option<Self>, OpenError> {
         if state.open_file(backup::COPY)?.is_some() {
-            // A database comes before its copy, so one that another process made just now is there.
+            // The database is created before its copy, so a database that another process just created exists by now.
             if state.open_file(FILE)?.is_some() {
                 return Ok(None);
             }
             let (directory, copy) = (state.path().display(), backup::COPY);
             return Err(OpenError::Failed(anyhow::anyhow!(
-                "{} is missing but its copy {copy} is there: mv {directory}/{copy} {directory}/{FILE} to have the accounts \
-                 of that copy, or rm {directory}/{copy} to begin anew",
+                "{} is missing but its copy {copy} exists: mv {directory}/{copy} {directory}/{FILE} to restore the \
+                 accounts of that copy, or rm {directory}/{copy} to start with an empty database",
                 Self::place(state)
             )));
         }
         let mut dice = [0; 20];
-        aws_lc_rs::rand::fill(&mut dice).map_err(|_| anyhow::anyhow!("no random numbers to be had"))?;
+        aws_lc_rs::rand::fill(&mut dice).map_err(|_| anyhow::anyhow!("the random number generator failed"))?;
         let (sid, unique) = dice.split_at(12);
         let temporary = unique.iter().fold(format!("{FILE}."), |name, byte| format!("{name}{byte:02x}"));
         let file = state.create_file(&temporary)?;
@@ -255,7 +257,7 @@ impl Store {
         let format = Self::format(&database).map_err(backup::judge)?;
         if format != FORMAT {
             return Err(OpenError::Failed(anyhow::anyhow!(
-                "layout {format}, this program knows {FORMAT}: was it made by a newer one?"
+                "it has layout {format}, but this program supports only {FORMAT}: use a newer version of Frevo"
             )));
         }
         Self::read(database).map_err(backup::judge)
@@ -263,7 +265,7 @@ impl Store {
 
     fn format(database: &Database) -> Result<u32> {
         let transaction = database.begin_read()?;
-        let meta = transaction.open_table(META).context("not a database of accounts")?;
+        let meta = transaction.open_table(META).context("it is not an account database")?;
         number(&meta, "format", 0)
     }
 
@@ -290,7 +292,7 @@ impl Store {
                     sids.former.insert(known, key.value().to_owned());
                 }
             }
-            // A database from before there were any.
+            // The database is older than this table.
             Err(redb::TableError::TableDoesNotExist(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -312,29 +314,29 @@ impl Store {
         })
     }
 
-    /// The SID that the accounts' RIDs are appended to.
+    /// Returns the SID to which the accounts' RIDs are appended.
     pub fn domain(&self) -> DomainSid {
         self.domain.get()
     }
 
-    /// The account called `name`, compared without regard to case.
+    /// Returns the account called `name`, compared without regard to case.
     pub fn get(&self, name: &str) -> Option<Arc<Record>> {
         self.accounts.read().get(&fold(name)).cloned()
     }
 
-    /// The account that has this SID.
+    /// Returns the account that has this SID.
     pub fn by_sid(&self, sid: &Sid) -> Option<Arc<Record>> {
         let rid = sid.rid().filter(|&rid| *sid == self.domain().with_rid(rid))?;
         let key = self.sids.read().by_rid.get(&rid)?.clone();
         self.accounts.read().get(&key).cloned()
     }
 
-    /// The folded name of the account, of whatever back end, that had this SID elsewhere.
+    /// Returns the folded name of the account, in any back end, that had this SID on another server.
     pub fn former_owner(&self, sid: &Sid) -> Option<String> {
         self.sids.read().former.owner(sid).map(str::to_owned)
     }
 
-    /// Forgets the SIDs that an account had elsewhere.
+    /// Removes the SIDs that an account had on other servers.
     pub fn forget_sids(&self, name: &str) -> Result<()> {
         if self.former_sids(name).is_empty() {
             return Ok(());
@@ -346,30 +348,30 @@ impl Store {
         self.change(false, forget)
     }
 
-    /// The SIDs that an account had elsewhere, in their order.
+    /// Returns the SIDs that an account had on other servers, in order.
     pub fn former_sids(&self, name: &str) -> Arc<[Sid]> {
         self.sids.read().former.of(&fold(name))
     }
 
-    /// Up to `count` accounts whose folded names come after `after`, in the order of those names.
+    /// Returns up to `count` accounts whose folded names are greater than `after`, in the order of those names.
     pub fn page(&self, after: Option<&str>, count: usize) -> Vec<Arc<Record>> {
         let after = after.map(fold);
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.accounts.read().range::<str, _>((from, Bound::Unbounded)).take(count).map(|(_, r)| r.clone()).collect()
     }
 
-    /// From now on gives odd RIDs alone: even ones are those of users in an smbpasswd file.
+    /// From now on allocates only odd RIDs, because even ones belong to users in an smbpasswd file.
     pub fn keep_to_odd_rids(&self) {
         self.odd_rids.store(true, Ordering::Relaxed);
     }
 
-    /// The first RID from `rid` on that may be given.
+    /// Returns the first RID from `rid` on that may be allocated.
     fn free_rid(&self, rid: u32) -> u32 {
         if self.odd_rids.load(Ordering::Relaxed) { rid | 1 } else { rid }
     }
 
-    /// The first RID from `rid` on that may be given and makes no SID that an account had elsewhere or that a group has: it
-    /// would be given what is theirs.
+    /// Returns the first RID from `rid` on that may be allocated and does not produce a SID that an account had on
+    /// another server or that a group has. The new account would receive their rights.
     fn next_free(&self, domain: DomainSid, mut rid: u32) -> Result<u32> {
         loop {
             rid = self.free_rid(rid);
@@ -377,14 +379,14 @@ impl Store {
             if self.former_owner(&sid).is_none() && self.group(&GroupKey::Sid(sid)).is_none() {
                 return Ok(rid);
             }
-            rid = rid.checked_add(1).context("no RIDs are left")?;
+            rid = rid.checked_add(1).context("all RIDs are in use")?;
         }
     }
 
-    /// Runs `change` on the accounts and, where it succeeds, makes all that it did durable and visible in one step.
-    /// With `dry_run`, all is undone instead.
+    /// Runs `change` on the accounts. If it succeeds, all its changes become durable and visible in one step. With
+    /// `dry_run` they are discarded instead.
     pub fn change<T>(&self, dry_run: bool, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
-        // Held to the end: it is what makes changes follow one another.
+        // Held to the end, because it serializes changes.
         let mut next_rid = self.next_rid.lock();
         let mut edit = Change {
             store: self,
@@ -405,7 +407,7 @@ impl Store {
         {
             return Ok(answer);
         }
-        edit.commit().context("the account database could not be written")?;
+        edit.commit().context("cannot write the account database")?;
         let Change { changed, sids: former, forgotten, next_rid: rid, domain, former_domains, .. } = edit;
         *next_rid = rid;
         let (mut accounts, mut sids) = (self.accounts.write(), self.sids.write());
@@ -427,7 +429,7 @@ impl Store {
         Ok(answer)
     }
 
-    /// One change of the account `name`; `None` where there is none.
+    /// Makes one change of the account `name`; `None` if it does not exist.
     fn change_one<T>(&self, name: &str, run: impl FnOnce(&mut Change<'_>, Record) -> T) -> Result<Option<T>> {
         self.change(false, |change| Ok(change.get(name).map(|record| run(change, (*record).clone()))))
     }
@@ -496,7 +498,7 @@ impl Backend for Store {
         Ok(self.change_one(name, |change, record| change.remove(&record.name))?.is_some())
     }
 
-    /// All in one transaction.
+    /// Imports all accounts in one transaction.
     fn import(&self, accounts: Vec<Imported>, dry_run: bool, check: Check<'_>) -> Result<Vec<Outcome>> {
         self.change(dry_run, |change| accounts.into_iter().map(|account| import_one(change, account, check)).collect())
     }
@@ -519,7 +521,7 @@ fn import_one(change: &mut Change<'_>, account: Imported, check: Check<'_>) -> R
     Ok(outcome)
 }
 
-/// Changes that are not yet made.
+/// Pending changes.
 pub struct Change<'a> {
     store: &'a Store,
     changed: BTreeMap<String, Option<Arc<Record>>>,
@@ -565,7 +567,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The account called `name`, with what was changed so far.
+    /// Returns the account called `name`, including the pending changes.
     pub fn get(&self, name: &str) -> Option<Arc<Record>> {
         let key = fold(name);
         match self.changed.get(&key) {
@@ -574,7 +576,7 @@ impl Change<'_> {
         }
     }
 
-    /// Stores `record` under its name, in the place of another of that name.
+    /// Stores `record` under its name and replaces an existing record.
     pub fn put(&mut self, record: Record) {
         self.changed.insert(fold(&record.name), Some(Arc::new(record)));
     }
@@ -584,17 +586,17 @@ impl Change<'_> {
         self.changed.insert(fold(name), None);
     }
 
-    /// Notes that the account called `name` had this SID elsewhere.
+    /// Records that the account called `name` had this SID on another server.
     pub fn put_sid(&mut self, sid: Sid, name: &str) {
         self.sids.insert(sid, fold(name));
     }
 
-    /// A RID that no account has or had, nor a group.
+    /// Returns a RID that no account has or had, and no group has.
     pub fn new_rid(&mut self) -> Result<u32> {
         let domain = self.domain.unwrap_or_else(|| self.store.domain());
         loop {
             let rid = self.store.next_free(domain, self.next_rid)?;
-            self.next_rid = rid.checked_add(1).context("no RIDs are left")?;
+            self.next_rid = rid.checked_add(1).context("all RIDs are in use")?;
             if !self.sids.contains_key(&domain.with_rid(rid)) {
                 return Ok(rid);
             }
@@ -665,7 +667,7 @@ mod tests {
         };
         store.change(false, remove).unwrap();
         check(&store, false);
-        // Whoever is called Ann next is somebody else.
+        // A later Ann is a different user.
         add(&store, "ann");
         assert!(store.former_sids("ann").is_empty() && store.former_owner(&elsewhere).is_none());
         drop(store);

@@ -1,5 +1,5 @@
-//! What `frevo group` asks for. New groups go where new accounts go, where that back end has groups (an LDAP directory), else
-//! into the server's own database; lists and changes are of both.
+//! The requests of `frevo group`. A new group is added to the back end of new accounts if that has groups (an LDAP
+//! directory), else to the server's own database. Lists and changes include both.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,8 @@ impl Directory {
             }
             GroupRequest::Delete { name } => self.delete_group(&name),
             GroupRequest::List { after } => {
-                let after = after.map(|sid| sid.parse::<Sid>()).transpose().ok().context("no SID to list after")?;
+                let after =
+                    after.map(|sid| sid.parse::<Sid>()).transpose().ok().context("the SID to list after is invalid")?;
                 let groups = self.groups_after(after)?;
                 Ok(UserReply::Groups(groups.iter().map(|group| self.group_view(group)).collect()))
             }
@@ -40,7 +41,7 @@ impl Directory {
         }
     }
 
-    /// Those of the back ends that have groups.
+    /// Returns the back ends that have groups.
     fn group_stores(&self) -> impl Iterator<Item = &dyn GroupStore> {
         self.backends.iter().filter_map(|backend| backend.groups())
     }
@@ -52,19 +53,19 @@ impl Directory {
             groups.extend(store.all()?.into_iter().filter(|group| after.is_none_or(|after| group.sid > after)));
         }
         groups.sort_by_key(|group| group.sid);
-        // The server's own counts where two have one SID.
+        // If two groups have the same SID, the server's own applies.
         groups.dedup_by_key(|group| group.sid);
         groups.truncate(LIST_PAGE);
         Ok(groups)
     }
 
-    /// The groups of the back ends, by their SIDs. Blocks.
+    /// Returns the groups of the back ends, by SID. Blocks.
     pub(super) fn group_sids(&self) -> Result<HashMap<Sid, String>> {
         let stores = self.group_stores().map(GroupStore::all).collect::<Result<Vec<_>>>()?;
         Ok(stores.into_iter().flatten().map(|group| (group.sid, group.name)).collect())
     }
 
-    /// The group called `name`, whoever has it.
+    /// Returns the group called `name`, from any store.
     fn group_named(&self, name: &str) -> Result<Option<Group>> {
         if let Some(group) = self.own.group(&GroupKey::Name(name.to_owned())) {
             return Ok(Some(Group::clone(&group)));
@@ -77,12 +78,12 @@ impl Directory {
         Ok(None)
     }
 
-    /// The gid of a UNIX group that is given by name or number. Blocks.
+    /// Returns the gid of a UNIX group given by name or number. Blocks.
     fn gid_of(&self, group: &str) -> Result<u32> {
         let reply = self.users.names().ask_blocking(&Question::Gid(group.to_owned()));
         match reply.map_err(|Unavailable(why)| anyhow::anyhow!(why))? {
             Some(Reply::Named(_, gid)) => Ok(gid),
-            _ => group.parse().ok().with_context(|| format!("this host has no UNIX group {group:?}")),
+            _ => group.parse().ok().with_context(|| format!("the UNIX group {group:?} does not exist on this host")),
         }
     }
 
@@ -91,13 +92,13 @@ impl Directory {
             None => NewSid::Next,
             Some(text) => match text.parse::<u32>() {
                 Ok(rid) => NewSid::Rid(rid),
-                Err(_) => NewSid::Whole(text.parse().ok().with_context(|| format!("{text:?} is no SID and no RID"))?),
+                Err(_) => NewSid::Whole(text.parse().ok().with_context(|| format!("{text:?} is not a SID or RID"))?),
             },
         };
         Ok(Wanted { name: new.name, sid, gid, kind: new.kind, comment: new.comment })
     }
 
-    /// `wanted` as a group of the server's own database.
+    /// Returns `wanted` as a group of the server's own database.
     fn own_group(&self, wanted: Wanted, next: Sid) -> Group {
         let Wanted { name, gid, kind, comment, .. } = wanted;
         let sid = match wanted.sid {
@@ -110,19 +111,19 @@ impl Directory {
 
     fn add_group(&self, new: NewGroup, gid: u32) -> Result<Group> {
         if let Some((_, account)) = self.entry(&new.name)? {
-            bail!("{} is an account: users and groups have names of their own in Windows", account.record.name);
+            bail!("{} is an account: in Windows users and groups must have different names", account.record.name);
         }
         let wanted = Self::wanted(new, gid)?;
         let Some(store) = self.first_backend()?.groups() else {
             let added = self.own.add_group(|next| self.own_group(wanted, next))?;
             return Ok(Group::clone(&added));
         };
-        // The server's own groups would come first, and the new one would never be seen.
+        // The server's own groups have priority and would hide the new one.
         let mut keys = vec![GroupKey::Name(wanted.name.clone()), GroupKey::Gid(gid)];
         keys.extend(if let NewSid::Whole(sid) = wanted.sid { Some(GroupKey::Sid(sid)) } else { None });
         if let Some(there) = keys.iter().find_map(|key| self.own.group(key)) {
             bail!(
-                "group {:?} ({}, gid {}) is there already, in this server's own database",
+                "group {:?} ({}, gid {}) exists already in this server's own database",
                 there.name,
                 there.sid,
                 there.gid
@@ -139,7 +140,7 @@ impl Directory {
         if let Some(new_name) = &new_name {
             ensure!(
                 self.entry(new_name)?.is_none(),
-                "{new_name} is an account: users and groups have names of their own"
+                "{new_name} is an account: users and groups must have different names"
             );
         }
         for store in self.group_stores() {
@@ -160,13 +161,13 @@ impl Directory {
         Err(no_group(name))
     }
 
-    /// That the group called `name` is none of the server's own database.
+    /// Fails if the group called `name` is in the server's own database.
     fn refuse_own(&self, name: &str) -> Result<()> {
         let Some(group) = self.own.group(&GroupKey::Name(name.to_owned())) else { return Ok(()) };
         let unix = self.group_view(&group).unix_group.unwrap_or_else(|| group.gid.to_string());
         bail!(
-            "{} lies in this server's own database: its members are those of the host's group {unix} (`gpasswd`), and for \
-             another name or comment it is deleted and added again with --sid {}",
+            "{} is in this server's own database: its members are those of the host's group {unix} (change them with \
+             `gpasswd`); to change its name or comment, delete it and add it again with --sid {}",
             group.name,
             group.sid
         )
@@ -220,5 +221,5 @@ impl Directory {
 }
 
 fn no_group(name: &str) -> anyhow::Error {
-    anyhow::anyhow!("there is no group {name:?}; `frevo group list` shows those that there are")
+    anyhow::anyhow!("there is no group {name:?}; `frevo group list` shows all groups")
 }

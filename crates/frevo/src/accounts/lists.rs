@@ -1,6 +1,6 @@
-//! Who has an account or a group here: lists for the pipe `samr`. Reading them may block, and is nothing that a logon waits
-//! for, so a few at a time are read on threads that may. A thread that hangs keeps its turn, whether anybody still waits
-//! for it or not, and whoever finds no turn gives up after a while.
+//! Lists of accounts and groups for the pipe `samr`. Reading them may block, and no logon waits for them, so a few at a
+//! time are read on blocking threads. A thread that hangs keeps its permit even if its caller has given up. A caller
+//! that gets no permit fails after a timeout.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,19 +16,19 @@ use super::backend::Entry;
 use super::groups::{Group, GroupKey};
 use super::unix::members::members;
 
-/// How many lists are read at the same time.
+/// Limits the number of lists that are read at the same time.
 static LISTS: Semaphore = Semaphore::const_new(2);
-/// How long a turn is waited for. Clients give up after 20 seconds at the earliest.
+/// How long a caller waits for a permit. Clients time out after 20 seconds at the earliest.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Accounts that are asked for at once to be counted.
+/// Accounts per page while counting.
 const PAGE: usize = 1000;
-/// How long a number of users is taken for true.
+/// How long a number of users is cached.
 const COUNTED: Duration = Duration::from_secs(60);
-/// Who are counted in this time are counted anew each time.
+/// A number that took at most this long to count is not cached.
 const QUICK: Duration = Duration::from_millis(5);
 
-/// How many users there were.
+/// A cached number of users.
 #[derive(Clone, Copy)]
 pub(super) struct Counted {
     pub(super) since: Instant,
@@ -46,7 +46,7 @@ fn short(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Runs `read` where it may block.
+/// Runs `read` on a thread that may block.
 fn read<T: Send + 'static>(
     read: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Answer<Result<T, Unavailable>> {
@@ -60,12 +60,12 @@ fn read_in_turn<T: Send + 'static>(
     Answer::later(async move {
         let Ok(turn) = tokio::time::timeout(PATIENCE, turns.acquire()).await else {
             return Err(Unavailable(
-                "lists of accounts are read by others, or NSS or a directory does not answer".into(),
+                "cannot list accounts: too many listings are running, or NSS or a directory does not respond".into(),
             ));
         };
-        let turn = turn.expect("nobody closes it");
+        let turn = turn.expect("the semaphore is never closed");
         let work = move || {
-            // Given back when the list was read: who asked may have gone, and the thread is taken all the same.
+            // Released after the list has been read, because the thread is in use even if the caller has gone.
             let _turn = turn;
             read()
         };
@@ -94,7 +94,7 @@ impl Directory {
             return Answer::now(Ok(counted.users));
         }
         read(move || {
-            // Somebody else may have counted while a turn was waited for.
+            // Another task may have counted while this one waited.
             if let Some(counted) = kept(&this) {
                 return Ok(counted.users);
             }
@@ -106,7 +106,7 @@ impl Directory {
         })
     }
 
-    /// Counts them. Blocks.
+    /// Counts the users. Blocks.
     fn count_now(&self, domain: &Sid) -> anyhow::Result<u32> {
         if let [only] = &*self.backends
             && let Some(count) = only.count(domain)?
@@ -140,7 +140,7 @@ impl Directory {
             let Some(group) = group.await? else { return Ok(Vec::new()) };
             let users = read(move || Ok(members(group.gid, most)?)).await?;
             let mut sids = Vec::with_capacity(users.len());
-            // Of several back ends an earlier one may have the account.
+            // With several back ends an earlier one may have the account.
             let known = match &*this.backends {
                 [only] if this.users.only().is_none() => only.sids_of_users(users.clone()).await?,
                 _ => HashMap::new(),
@@ -151,7 +151,7 @@ impl Directory {
                     continue;
                 }
                 let user = UnixId::User(uid);
-                // Whoever has no account is nobody whom clients know.
+                // Users without an account are not visible to clients.
                 sids.extend(Some(this.sid_of_id(user).await?).filter(|sid| *sid != user.plain_sid()));
             }
             Ok(sids)

@@ -1,8 +1,8 @@
-//! The accounts that may log on: which there are (the back ends of `passdb backend`) and which UNIX user each is (the
-//! back end, or NSS).
+//! The user accounts that may log on. The back ends of `passdb backend` store the accounts; the back end or NSS
+//! supplies each account's UNIX user.
 //!
-//! [`Directory`] is what the server asks at a logon, and what performs the changes of `frevo user`, whether they come
-//! over the control socket of a running server or from a `frevo user` that has the back ends open itself.
+//! The server queries [`Directory`] at a logon. It also performs the changes of `frevo user`, whether they arrive over
+//! the control socket of a running server or from a `frevo user` that has opened the back ends itself.
 
 mod all_users;
 pub mod backend;
@@ -63,26 +63,26 @@ use crate::when;
 /// How long a starting server waits for a `frevo user` that has the database open.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The accounts of a server. A clone is another hold of the same.
+/// The user accounts of a server. A clone is another handle to the same accounts.
 #[derive(Clone)]
 pub struct Directory {
-    /// The embedded database, which holds more than accounts: this machine's SID, and SIDs that accounts had elsewhere.
+    /// The embedded database. It also stores this machine's SID, and SIDs that accounts had on other servers.
     own: Arc<Store>,
-    /// Where accounts lie, in the order in which they are asked.
+    /// The back ends, in search order.
     backends: Arc<[Arc<dyn Backend>]>,
     users: Arc<Users>,
-    /// How many users of which domain there were when they were counted.
+    /// The cached number of users of a domain.
     counted: Arc<Mutex<Option<Counted>>>,
 }
 
 impl Directory {
-    /// The accounts in `backends` for a server with the state directory `state`: opened for as long as it runs.
+    /// Opens the accounts in `backends` for a server with the state directory `state`, for as long as it runs.
     pub fn of_server(state: &StateDir, backends: &[PassdbBackend]) -> Result<Self> {
         let me = rustix::process::geteuid().as_raw();
-        // Whoever owns the directory decides who is root here.
+        // The owner of the directory decides which user acts as root.
         ensure!(
             state.owner() == me,
-            "state directory {}: belongs to user {}, and a server needs one of its own user ({me})",
+            "state directory {} belongs to user {}: run the server as that user, or chown it to user {me}",
             state.path().display(),
             state.owner()
         );
@@ -90,8 +90,8 @@ impl Directory {
         Self::new(Store::open_patiently(state, PATIENCE)?, state.path(), backends, users)
     }
 
-    /// The accounts in `backends` for one change; [`OpenError::Busy`] while a server has them. `None` where there is no
-    /// database, unless `create` asks for one.
+    /// Opens the accounts in `backends` for one change. Returns [`OpenError::Busy`] while a server has them open, and
+    /// `None` if there is no database and `create` is not set.
     pub fn of_command(state: &StateDir, backends: &[PassdbBackend], create: bool) -> Result<Option<Self>, OpenError> {
         let needed = create || backends != [PassdbBackend::Embedded];
         let store = if needed { Some(Store::open(state)?) } else { Store::open_existing(state)? };
@@ -117,27 +117,27 @@ impl Directory {
         Ok(Directory { own, backends, users, counted: Arc::default() })
     }
 
-    /// Whether there is no account at all.
+    /// Returns whether there is no account at all.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.first()?.is_none())
     }
 
-    /// The first account in the order of the names.
+    /// Returns the first account in the order of the names.
     pub fn first(&self) -> Result<Option<Arc<Record>>> {
         Ok(self.page(None, 1)?.pop().map(|entry| entry.record))
     }
 
-    /// The UNIX users that accounts are.
+    /// Returns the UNIX users of the accounts.
     pub fn users(&self) -> &Arc<Users> {
         &self.users
     }
 
-    /// The account called `name`, without its UNIX user. Blocks.
+    /// Returns the account called `name`, without its UNIX user. Blocks.
     pub fn record(&self, name: &str) -> Result<Option<Arc<Record>>> {
         Ok(self.entry(name)?.map(|(_, entry)| entry.record))
     }
 
-    /// The account called `name` and the first back end that has it. Blocks.
+    /// Returns the account called `name` and the first back end that has it. Blocks.
     fn entry(&self, name: &str) -> Result<Option<(&dyn Backend, Entry)>> {
         for backend in &*self.backends {
             if let Some(entry) = backend.get(name)? {
@@ -151,8 +151,8 @@ impl Directory {
         self.entry(name)?.with_context(|| format!("there is no account {name:?}"))
     }
 
-    /// Up to `count` accounts of all back ends after `after`; of those with one name, the one that counts. Blocks. Not
-    /// with all that back ends say of who they are on Linux.
+    /// Returns up to `count` accounts of all back ends after `after`, without looking up their UNIX users. Of several
+    /// accounts with one name, it returns the one of the first back end. Blocks.
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
         self.pages(count, |backend| backend.page(after, count))
     }
@@ -167,7 +167,7 @@ impl Directory {
         Ok(all.into_values().take(count).collect())
     }
 
-    /// Performs a request. Blocks. The error's text is for the person who asked.
+    /// Performs a request. Blocks. The error's text is shown to the user who sent the request.
     pub fn perform(&self, request: UserRequest) -> Result<UserReply> {
         match request {
             UserRequest::Add { name, nt_hash, full_name, uid } => {
@@ -186,8 +186,9 @@ impl Directory {
                 })?;
                 match (self.own.remember_password(&name, &nt_hash), done) {
                     (Err(error), UserReply::Done(warning)) => {
-                        let why =
-                            format!("the password is changed, but `password history` does not know it: {error:#}");
+                        let why = format!(
+                            "the password is changed, but could not be added to the password history: {error:#}"
+                        );
                         Ok(UserReply::Done(Some(warning.map_or(why.clone(), |first| format!("{first}; {why}")))))
                     }
                     (_, done) => Ok(done),
@@ -224,26 +225,26 @@ impl Directory {
         }
     }
 
-    /// Where new accounts go.
+    /// Returns the back end that stores new accounts.
     fn first_backend(&self) -> Result<&dyn Backend> {
-        Ok(&**self.backends.first().context("`passdb backend` names no back end")?)
+        Ok(&**self.backends.first().context("`passdb backend` is empty")?)
     }
 
     fn add(&self, record: Record) -> Result<UserReply> {
         if let Some((_, there)) = self.entry(&record.name)? {
-            bail!("account {} exists already; `frevo user passwd` changes its password", there.record.name);
+            bail!("account {} exists already; change its password with `frevo user passwd`", there.record.name);
         }
         if !self.first_backend()?.knows_user(&record.name)?
             && let Err(why) = self.users.glance_blocking(&key(&record)).map_err(unavailable)?
         {
             match record.uid {
-                None => bail!("{why}; make one first (for example `useradd -M {}`), or say --uid", record.name),
+                None => bail!("{why}; create one first (for example `useradd -M {}`), or specify --uid", record.name),
                 Some(_) => bail!("{why}"),
             }
         }
         self.first_backend()?.add(record)?;
         let note = |only: &Arc<User>| {
-            format!("not running as root: whoever logs on acts as this process's user, {}", only.name)
+            format!("not running as root: every user who logs on acts as this process's user, {}", only.name)
         };
         Ok(UserReply::Done(self.users.only().map(note)))
     }
@@ -261,7 +262,8 @@ impl Directory {
     fn delete(&self, name: &str) -> Result<UserReply> {
         let (backend, entry) = self.existing(name)?;
         let former = self.own.former_sids(name);
-        // First: where this process ends in between, whoever is called so next must not have what was this one's.
+        // Done first: if the process ends before the removal, a later account of the same name must not inherit this
+        // account's SIDs and password history.
         self.forget(name)?;
         let removed = backend.remove(&entry.record.name);
         if removed.is_err()
@@ -272,16 +274,16 @@ impl Directory {
                 Ok(())
             });
             if let Err(error) = again {
-                tracing::error!(account = name, "it is not deleted, and has lost its former SIDs: {error:#}");
+                tracing::error!(account = name, "the account is not deleted but has lost its former SIDs: {error:#}");
             }
         }
         ensure!(removed?, "there is no account {name:?}");
-        // What somebody noted meanwhile.
+        // Again, for entries added concurrently.
         self.forget(name)?;
         Ok(UserReply::Done(None))
     }
 
-    /// Forgets what the server's own database has of an account of whatever back end.
+    /// Removes the server's own data about an account of any back end.
     fn forget(&self, name: &str) -> Result<()> {
         self.own.forget_sids(name)?;
         self.own.forget_passwords(name)
@@ -305,7 +307,7 @@ impl Directory {
         })
     }
 
-    /// The names of accounts, in the order of the back ends, whose own SID this is. Blocks.
+    /// Returns the names of accounts, in the order of the back ends, whose own SID is `sid`. Blocks.
     fn owners_of(&self, sid: &Sid) -> Result<Vec<String>> {
         self.backends.iter().filter_map(|backend| backend.owner_of(sid).transpose()).collect()
     }
@@ -318,22 +320,22 @@ impl Directory {
     ) -> Result<Outcome> {
         let skipped = |note: String| Ok(Outcome { result: ImportResult::Skipped, note: Some(note) });
         let Ok(sid) = former.sid.parse::<Sid>() else {
-            return skipped(format!("has {:?}, which is no SID", former.sid));
+            return skipped(format!("has {:?}, which is not a SID", former.sid));
         };
-        // Those of everybody, of groups and of the system are nobody's own.
+        // Well-known SIDs and those of groups and of the system do not belong to a single account.
         if sid.authority() != 5 || sid.sub_authorities().first() != Some(&21) || sid.sub_authorities().len() != 5 {
-            return skipped(format!("has {sid}, which is no account's SID (S-1-5-21-...)"));
+            return skipped(format!("has {sid}, which is not the SID of an account (S-1-5-21-...)"));
         }
         let Some((_, entry)) = self.entry(&former.name)? else {
-            return skipped("is no account here: import it first".into());
+            return skipped("does not exist on this server: import the account first".into());
         };
         let name = fold(&entry.record.name);
         if let Some(other) = self.owners_of(&sid)?.into_iter().find(|other| fold(other) != name) {
-            return skipped(format!("has {sid}, which is the SID of {other} here"));
+            return skipped(format!("has {sid}, which is the SID of {other} on this server"));
         }
         let own_group = self.own.group(&GroupKey::Sid(sid)).map(|group| group.name.clone());
         if let Some(group) = own_group.as_ref().or(groups.get(&sid)) {
-            return skipped(format!("has {sid}, which is the SID of the group {group} here"));
+            return skipped(format!("has {sid}, which is the SID of the group {group} on this server"));
         }
         let owner = self.own.former_owner(&sid);
         let unchanged = owner.as_ref().is_some_and(|owner| *owner == name);
@@ -377,7 +379,7 @@ impl Directory {
         }
     }
 
-    /// Who `entry` is on Linux.
+    /// Returns the UNIX user of `entry`.
     fn user_of(&self, entry: &Entry) -> Answer<Result<Found, Unavailable>> {
         match &entry.user {
             Some(user) => Answer::now(Ok(Ok(user.clone()))),
@@ -511,11 +513,11 @@ impl Accounts for Directory {
     }
 }
 
-/// What one back end answers to a question.
+/// A query to one back end.
 type Question<Q, A = Entry> = fn(&dyn Backend, &Q) -> Answer<Result<Option<A>, Unavailable>>;
 
-/// The answer of the first of `backends`, from `index` on, that has one. One that cannot be asked ends the search: an
-/// account of that name in a later one may be somebody else's.
+/// Returns the answer of the first of `backends`, starting at `index`, that has one. A back end that fails ends the
+/// search, because an account of that name in a later back end may belong to a different user.
 fn first<Q: Send + Sync + 'static, A: Send + 'static>(
     backends: Arc<[Arc<dyn Backend>]>,
     mut index: usize,
@@ -540,8 +542,9 @@ fn first<Q: Send + Sync + 'static, A: Send + 'static>(
     Answer::now(Ok(None))
 }
 
-/// What a back end has anew of a name: nothing, where it has that account and nothing new of it. Then no later back end is
-/// asked either: an account of that name there may be somebody else's.
+/// Returns a newer entry of a name from a back end. The inner `None` means that the back end has the account, but
+/// nothing newer. In that case later back ends are not queried, because an account of that name there may belong to a
+/// different user.
 fn anew(backend: &dyn Backend, name: &str) -> Answer<Result<Option<Option<Entry>>, Unavailable>> {
     let anew = backend.find_anew(name);
     let known = backend.find(name);
@@ -556,12 +559,13 @@ fn unavailable(Unavailable(why): Unavailable) -> anyhow::Error {
     anyhow::anyhow!(why)
 }
 
-/// How NSS is asked for the UNIX user of an account.
+/// Returns the key for the NSS look-up of an account's UNIX user.
 fn key(record: &Record) -> Key {
     record.uid.map_or_else(|| Key::Name(record.name.clone()), Key::Uid)
 }
 
-/// The account for a logon. One without a UNIX user is no account: nothing could be done on its behalf.
+/// Returns the account for a logon. An account without a UNIX user is refused, because no operation could be done as
+/// it.
 fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: Found) -> Option<Account> {
     let record = &entry.record;
     let user: Arc<User> = match found {

@@ -404,7 +404,7 @@ async fn no_account_had_what_is_anothers_own() {
     };
     all.own.change(false, sneak).unwrap();
     let taken = all.own.add_group(|_| groups::Group { name: "Crew".into(), gid: 51, ..staff(new.with_rid(1202)) });
-    assert!(taken.unwrap_err().to_string().contains("ann had elsewhere"));
+    assert!(taken.unwrap_err().to_string().contains("former SID of the account ann"));
     all.perform(UserRequest::MachineSid { set: Some(new.to_string()), forget: None }).unwrap();
     let ann = all.find("ann").await.unwrap().unwrap();
     for (sid, name, uid) in [(new.with_rid(1202), "bob", 101), (carls, "carl", 100)] {
@@ -454,7 +454,7 @@ async fn a_ticket_gives_no_sids_that_accounts_had() {
     let forget = |sid: DomainSid| UserRequest::MachineSid { set: None, forget: Some(sid.to_string()) };
     directory.perform(forget(first)).unwrap();
     assert_eq!(ask(theirs, &[gone[0], first.with_rid(1000)]).await, with(&[theirs, group, gone[0]]));
-    refused(&directory, forget(first), "no former SID");
+    refused(&directory, forget(first), "not a former SID");
 }
 
 #[tokio::test]

@@ -292,8 +292,8 @@ fn groups(stage: &mut Stage) -> Result<()> {
     let listed = group(&["list"])?;
     ensure!(["Night Dancers", &sid, "crew", "Keepers"].iter().all(|text| listed.contains(text)), "{listed}");
     for (again, why) in [
-        (&["add", "night dancers", "--unix-group", "64499"][..], "is there already"),
-        (&["add", "Others", "--unix-group", "64401"], "is there already"),
+        (&["add", "night dancers", "--unix-group", "64499"][..], "exists already"),
+        (&["add", "Others", "--unix-group", "64401"], "exists already"),
         (&["add", "Others", "--unix-group", "64499", "--sid", &sid], "is the SID of"),
         (&["add", "Others", "--unix-group", "0"], "root's"),
         (&["add", "alice", "--unix-group", "64499"], "is an account"),
@@ -393,8 +393,8 @@ fn failover(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// The directory is killed in the middle of a thousand logons: each ends, in time, with a reason; sessions that are there
-/// go on; and when the directory is back, so are the logons.
+/// The directory is killed in the middle of a thousand logons: each ends, in time, with a reason; sessions that are
+/// there go on; and when the directory is back, so are the logons.
 fn killed(stage: &mut Stage) -> Result<()> {
     const LOGONS: usize = 1_000;
     const AT_A_TIME: usize = 50;

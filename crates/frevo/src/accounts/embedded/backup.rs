@@ -1,7 +1,8 @@
-//! The copy of the account database that a server makes each time it starts, and what is done with a damaged database.
+//! The copy of the account database that a server creates at each start, and the recovery of a damaged database.
 //!
-//! The copy is made once the database has been opened and its checksums have been verified, so it is never a copy of a
-//! damaged one. A server that finds the database damaged puts the copy in its place and keeps the damaged file beside it.
+//! The copy is created after the database has been opened and its checksums verified, so it is never a copy of a
+//! damaged database. A server that finds the database damaged replaces it by the copy and keeps the damaged file next
+//! to it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -19,12 +20,12 @@ use crate::when;
 /// The copy's name in the state directory.
 pub(super) const COPY: &str = "accounts.redb.bak";
 
-/// The copy while it is made.
+/// The name of the copy while it is being written.
 const NEW_COPY: &str = "accounts.redb.bak.new";
-/// What is to replace a damaged database.
+/// The file that will replace a damaged database.
 const RESTORED: &str = "accounts.redb.restored";
 
-/// A database with its checksums verified.
+/// Opens a database and verifies its checksums.
 fn verified(file: File) -> Result<Database, OpenError> {
     let mut database = super::open_database(file)?;
     match database.check_integrity() {
@@ -44,11 +45,11 @@ pub(super) fn open_existing(state: &StateDir) -> Result<Option<Store>, OpenError
     }
 }
 
-/// Puts the copy in the place of the damaged database and opens it.
+/// Replaces the damaged database by the copy and opens it.
 fn restore(state: &StateDir, why: &anyhow::Error) -> Result<Option<Store>, OpenError> {
     let damaged = || OpenError::Failed(anyhow!("{} is damaged ({why:#})", Store::place(state)));
     let Some(file) = state.open_file(FILE)? else { return Ok(None) };
-    // Another server may have restored it already, and has it open now.
+    // Another server may have restored it already and have it open now.
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => return Err(OpenError::Busy),
         done => done?,
@@ -57,16 +58,16 @@ fn restore(state: &StateDir, why: &anyhow::Error) -> Result<Option<Store>, OpenE
         return Err(OpenError::Busy);
     }
     let Some(copy) = state.open_file(COPY)? else {
-        return Err(damaged().context(format!("there is no copy of it ({COPY}): restore it from a backup")));
+        return Err(damaged().context(format!("there is no copy ({COPY}): restore the database from a backup")));
     };
     let made = when::utc(rustix::fs::fstat(&copy)?.st_mtime);
     let checked = copy_file(state, copy, RESTORED).map_err(OpenError::Failed).and_then(|restored| {
-        // Dropped, and so closed in good order, before it is put into place.
+        // Dropped here, so that it is closed cleanly before it is moved into place.
         guarded(|| Store::load(verified(restored)?)).map(drop)
     });
     if let Err(error) = checked {
         state.remove(RESTORED)?;
-        let also = format!("and its copy {COPY} cannot be used either: restore the database from a backup");
+        let also = format!("its copy {COPY} cannot be used either: restore the database from a backup");
         return Err(OpenError::Failed(anyhow!("{:#}; {also}: {:#}", damaged().into_error(), error.into_error())));
     }
     let kept = format!("{FILE}.damaged-{}", when::now());
@@ -83,7 +84,7 @@ fn restore(state: &StateDir, why: &anyhow::Error) -> Result<Option<Store>, OpenE
 }
 
 impl Store {
-    /// Replaces the copy by one of the database as it is. A failure leaves the former copy.
+    /// Replaces the copy by one of the present database. On failure the old copy remains.
     pub(super) fn keep_copy(&self, state: &StateDir) -> Result<()> {
         // Held so that nothing is written meanwhile.
         let _unchanged = self.next_rid.lock();
@@ -96,7 +97,7 @@ impl Store {
     }
 }
 
-/// Copies `from`, from its beginning, into the file `name`, on disk. What a crash left under that name goes.
+/// Copies all of `from` into the file `name`, durably. A file of that name left by a crash is removed.
 fn copy_file(state: &StateDir, mut from: File, name: &str) -> Result<File> {
     state.remove(name)?;
     let mut to = state.create_file(name)?;
@@ -105,13 +106,13 @@ fn copy_file(state: &StateDir, mut from: File, name: &str) -> Result<File> {
     Ok(to)
 }
 
-/// Runs `work`, where a panic means damage: redb and the records' decoders check what they read, but not all of it.
+/// Runs `work` and treats a panic as damage, because redb and the record decoders do not check all that they read.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(OpenError::Damaged(anyhow!("its structure makes no sense"))))
+        .unwrap_or_else(|_| Err(OpenError::Damaged(anyhow!("its structure is invalid"))))
 }
 
-/// Whether an error says that the file is damaged. A disk or a memory that fails is no such thing.
+/// Classifies an error: damage of the file, or a failure of the disk or memory.
 pub(super) fn judge(error: anyhow::Error) -> OpenError {
     let storage = error.chain().find_map(|cause| {
         if let Some(DatabaseError::Storage(error)) = cause.downcast_ref() {
@@ -144,12 +145,12 @@ mod tests {
     use crate::accounts::backend::Backend;
     use crate::accounts::record::Record;
 
-    /// As a server does.
+    /// Opens the database as a server does.
     fn start(state: &StateDir) -> Result<Store> {
         Store::open_patiently(state, Duration::ZERO)
     }
 
-    /// A state directory whose copy has `ann` and whose database has `bob` too.
+    /// A state directory whose copy has `ann` and whose database also has `bob`.
     fn bed() -> (tempfile::TempDir, StateDir) {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(dir.path()).unwrap();
@@ -207,10 +208,10 @@ mod tests {
         let mut content = std::fs::read(dir.path().join(FILE)).unwrap();
         let places: Vec<usize> = (0..content.len() - 3).filter(|&at| &content[at..at + 3] == b"bob").collect();
         assert!(!places.is_empty());
-        // Another name, which decodes as well as the right one.
+        // A different name, which decodes as well as the right one.
         places.iter().for_each(|&at| content[at..at + 3].copy_from_slice(b"eve"));
         std::fs::write(dir.path().join(FILE), &content).unwrap();
-        // redb may also have an older state of its own that is whole.
+        // redb may also find an older intact state of its own.
         let found = names(&start(&state).unwrap());
         assert!(found == ["ann"] || found == ["ann", "bob"], "{found:?}");
     }

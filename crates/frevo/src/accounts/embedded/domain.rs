@@ -1,4 +1,4 @@
-//! The SID of this machine, which another can take the place of: that of the Samba whose accounts and files are taken over.
+//! The SID of this machine, which can be replaced by the SID of a Samba server whose accounts and files are migrated.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use server::policy::fold;
 use super::{FIRST_RID, Record, Store};
 use crate::accounts::groups::GroupKey;
 
-/// The first RID of accounts that are not known under the new SID: far from those that the other server has given, which
-/// nobody here knows all of.
+/// The first RID for accounts without a SID in the new domain. It is far above the RIDs that the other server has
+/// allocated, which are not all known here.
 const APART: u32 = 1_000_000;
 
-/// The SID of this machine as it is at the moment. A clone is another hold of the same.
+/// The present SID of this machine. A clone is another handle to the same SID.
 #[derive(Clone)]
 pub struct OwnDomain(Arc<RwLock<DomainSid>>);
 
@@ -28,7 +28,7 @@ impl From<DomainSid> for OwnDomain {
 }
 
 impl OwnDomain {
-    /// The SID.
+    /// Returns the SID.
     pub fn get(&self) -> DomainSid {
         *self.0.read()
     }
@@ -38,25 +38,25 @@ impl OwnDomain {
     }
 }
 
-/// An account of another back end whose SID begins with that of this machine, before the machine has another or then.
+/// An account of another back end whose SID begins with the SID of this machine, before or after a change of that SID.
 pub struct Other {
     /// Its name.
     pub name: String,
-    /// Its SID as long as the machine has the SID that it has.
+    /// Its SID before the change.
     pub before: Sid,
-    /// Its SID from then on.
+    /// Its SID after the change.
     pub after: Sid,
 }
 
-/// Where the former SIDs of this machine are in the table of what the database says of itself.
+/// The key of this machine's former SIDs in [`META`].
 const FORMER: &str = "former domains";
-/// The bytes of one.
+/// The size of one SID in bytes.
 const SIZE: usize = 12;
 
-/// The SIDs that this machine had before.
+/// Reads the former SIDs of this machine.
 pub(super) fn read_former(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Vec<DomainSid>> {
     let Some(value) = meta.get(FORMER)? else { return Ok(Vec::new()) };
-    ensure!(value.value().len().is_multiple_of(SIZE), "damaged: bad {FORMER}");
+    ensure!(value.value().len().is_multiple_of(SIZE), "damaged: {FORMER} is invalid");
     let number = |bytes: &[u8], at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
     let domain = |bytes: &[u8]| DomainSid([0, 4, 8].map(|at| number(bytes, at)));
     Ok(value.value().chunks_exact(SIZE).map(domain).collect())
@@ -69,40 +69,43 @@ pub(super) fn write_former(meta: &mut Table<'_, &'static str, &'static [u8]>, fo
 }
 
 impl Store {
-    /// The SIDs that this machine had before, the latest last.
+    /// Returns the former SIDs of this machine, the latest last.
     pub fn former_domains(&self) -> Vec<DomainSid> {
         self.former_domains.read().clone()
     }
 
-    /// Whether `sid` begins with the SID of this machine, or with one that it had before.
+    /// Returns whether `sid` begins with the present or a former SID of this machine.
     pub fn is_or_was_of_domain(&self, sid: &Sid) -> bool {
         let Some(domain) = sid.domain() else { return false };
         domain == self.domain().sid() || self.former_domains.read().iter().any(|former| former.sid() == domain)
     }
 
-    /// `former` was a mistake, and is of others. What it is in SIDs of accounts goes on counting for those.
+    /// Removes `former` from the former SIDs of this machine because it belongs to a different machine. Former SIDs of
+    /// accounts that begin with it remain valid.
     pub fn forget_domain(&self, former: DomainSid) -> Result<()> {
         self.change(false, |change| {
             let before = self.former_domains();
             let shown = || before.iter().map(DomainSid::to_string).collect::<Vec<_>>().join(", ");
-            ensure!(before.contains(&former), "{former} is no former SID of this machine ({})", shown());
+            ensure!(before.contains(&former), "{former} is not a former SID of this machine ({})", shown());
             change.former_domains = Some(before.iter().filter(|other| **other != former).copied().collect());
             Ok(())
         })
     }
 
-    /// The SID of this machine, to be asked for again and again.
+    /// Returns a handle to the SID of this machine that follows changes.
     pub fn own_domain(&self) -> OwnDomain {
         self.domain.clone()
     }
 
-    /// Gives this machine the SID `new`, in one step. An account that is known to have had a SID with it has that SID from
-    /// now on; any other gets a number that the server whose SID it was has hardly given. The SIDs that accounts had until
-    /// now go on counting for them, also those that `others` finds, of accounts that lie elsewhere; what is their own from
-    /// now on is nobody's former SID any more. Groups keep theirs.
+    /// Gives this machine the SID `new`, in one step.
+    ///
+    /// An account with a former SID that begins with `new` gets that SID. Any other account gets a RID that the server
+    /// that had `new` is unlikely to have allocated. The previous SIDs of accounts remain valid as their former SIDs,
+    /// including those of accounts in other back ends that `others` returns. A SID that becomes an account's own is no
+    /// other account's former SID any more. Groups keep their SIDs.
     pub fn set_domain(&self, new: DomainSid, others: impl FnOnce() -> Result<Vec<Other>>) -> Result<()> {
         self.change(false, |change| {
-            // Read here, where nobody else changes them: what is put back is whole records.
+            // Read under the lock of changes, because whole records are written back.
             let before = self.domain();
             if before == new {
                 return Ok(());
@@ -132,7 +135,8 @@ impl Store {
         })
     }
 
-    /// The number that the account had in `domain`, where it may have it here: not where that makes one of the SIDs `taken`.
+    /// Returns the RID that the account had in `domain`, if it may be used here and does not produce one of the SIDs
+    /// `taken`.
     fn rid_in(&self, domain: DomainSid, name: &str, taken: &HashSet<Sid>) -> Option<u32> {
         let may = |rid: &u32| {
             let sid = domain.with_rid(*rid);
@@ -162,11 +166,11 @@ mod tests {
         let store = Store::open(&state).unwrap();
         let (before, samba) = (store.domain(), DomainSid([7, 8, 9]));
         let [ann, bob, carl] = ["ann", "bob", "carl"].map(|name| store.add(Record::named(name)).unwrap().sid);
-        // In Samba ann had the number that bob has here.
+        // In Samba ann had the RID that bob has here.
         let note = |change: &mut Change<'_>| {
             change.put_sid(samba.with_rid(bob.rid().unwrap()), "ann");
             change.put_sid(samba.with_rid(500), "carl");
-            // Samba's numbers that follow from uids may be large.
+            // Samba's RIDs that are computed from uids may be large.
             change.put_sid(samba.with_rid(APART), "dora");
             Ok(())
         };
@@ -193,7 +197,7 @@ mod tests {
         drop(store);
         let store = Store::open(&state).unwrap();
         check(&store);
-        // And back.
+        // And back again.
         store.set_domain(before, || Ok(Vec::new())).unwrap();
         assert_eq!(["ann", "bob", "carl"].map(|name| before.with_rid(store.get(name).unwrap().rid)), [ann, bob, carl]);
         assert!(store.add(Record::named("new")).unwrap().sid.rid() >= Some(APART));
@@ -218,7 +222,7 @@ mod tests {
                     change.put(Record { nt_hash: Some(nt_hash("new").unwrap()), ..(*ann).clone() });
                     change.remove("bob");
                     begun.wait();
-                    // Time for the other to come as far as it can.
+                    // Gives the other thread time to get as far as it can.
                     std::thread::sleep(Duration::from_millis(200));
                     Ok(())
                 };

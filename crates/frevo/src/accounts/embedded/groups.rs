@@ -1,4 +1,4 @@
-//! The groups in the database: their table, and the copy of it in memory that look-ups are answered from.
+//! The groups in the database: their table, and the copy in memory for look-ups.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::accounts::groups::{Group, GroupKey};
 /// SID as text -> [`Group`].
 const GROUPS: TableDefinition<&str, &[u8]> = TableDefinition::new("groups");
 
-/// The most groups of one database.
+/// Maximum number of groups of one database.
 const MOST: usize = 65_536;
 
-/// The groups, by all that they are asked for by.
+/// The groups, indexed by each kind of key.
 #[derive(Default)]
 pub(super) struct Groups {
     by_sid: BTreeMap<Sid, Arc<Group>>,
@@ -26,7 +26,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Reads them; a database from before there were any has none.
+    /// Reads the groups; a database that is older than this table has none.
     pub(super) fn load(transaction: &ReadTransaction) -> Result<Groups> {
         let mut groups = Groups::default();
         let table = match transaction.open_table(GROUPS) {
@@ -64,12 +64,12 @@ impl Groups {
 }
 
 impl Store {
-    /// The group that is asked for.
+    /// Returns the group for `key`.
     pub fn group(&self, key: &GroupKey) -> Option<Arc<Group>> {
         self.groups.read().get(key).cloned()
     }
 
-    /// Up to `count` groups whose SIDs come after `after`, in the order of those.
+    /// Returns up to `count` groups with SIDs greater than `after`, in the order of their SIDs.
     pub fn groups(&self, after: Option<Sid>, count: usize) -> Vec<Arc<Group>> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         self.groups
@@ -81,28 +81,28 @@ impl Store {
             .collect()
     }
 
-    /// Adds a group; one without a SID gets the next that is free in the domain. One SID, one name and one UNIX group
-    /// belong together: a second group of any of the three is refused.
+    /// Adds a group; one without a SID gets the next free one of the domain. SID, name and UNIX group must each be
+    /// unique: a group that shares any of them with an existing one is refused.
     pub fn add_group(&self, group: impl FnOnce(Sid) -> Group) -> Result<Arc<Group>> {
         let mut next_rid = self.next_rid.lock();
         let group = Arc::new(group(self.domain().with_rid(self.next_free(self.domain(), *next_rid)?)));
         group.check(self.domain())?;
-        ensure!(self.groups.read().by_sid.len() < MOST, "there are {MOST} groups already");
+        ensure!(self.groups.read().by_sid.len() < MOST, "the database already has {MOST} groups, the maximum");
         let keys = [GroupKey::Sid(group.sid), GroupKey::Gid(group.gid), GroupKey::Name(group.name.clone())];
         if let Some(there) = keys.iter().find_map(|key| self.group(key)) {
-            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+            bail!("group {:?} ({}, gid {}) exists already", there.name, there.sid, there.gid);
         }
         if let Some(account) = self.by_sid(&group.sid) {
             bail!("{} is the SID of the account {}", group.sid, account.name);
         }
         self.refuse_former(&group.sid)?;
-        // No account is ever to get a number that a group has.
+        // No account must ever get the RID of a group.
         let own = group.sid.rid().filter(|&rid| group.sid == self.domain().with_rid(rid));
         if let Some(rid) = own.filter(|rid| *rid >= FIRST_RID && self.free_rid(*rid) != *rid) {
-            bail!("even RIDs are those of users in the smbpasswd file, {rid} too: take an odd one");
+            bail!("RID {rid} is even, and even RIDs belong to users in the smbpasswd file: use an odd one");
         }
         let following = own.filter(|rid| rid >= &*next_rid).map_or(Some(*next_rid), |rid| rid.checked_add(1));
-        let following = following.context("no RIDs are left")?;
+        let following = following.context("all RIDs are in use")?;
         let write = || -> Result<()> {
             let transaction = self.database.begin_write()?;
             {
@@ -112,21 +112,22 @@ impl Store {
             }
             Ok(transaction.commit()?)
         };
-        write().context("the account database could not be written")?;
+        write().context("cannot write the account database")?;
         *next_rid = following;
         self.groups.write().insert(group.clone());
         Ok(group)
     }
 
-    /// That `sid` is none that an account had elsewhere: as a group's it would make that account a member.
+    /// Fails if `sid` is one that an account had on another server, because as a group's SID it would make that account
+    /// a member.
     pub fn refuse_former(&self, sid: &Sid) -> Result<()> {
         match self.former_owner(sid) {
-            Some(account) => bail!("{sid} is a SID that the account {account} had elsewhere"),
+            Some(account) => bail!("{sid} is a former SID of the account {account}"),
             None => Ok(()),
         }
     }
 
-    /// Removes a group; `false` where there is none.
+    /// Removes a group; returns `false` if it does not exist.
     pub fn remove_group(&self, key: &GroupKey) -> Result<bool> {
         let _one_at_a_time = self.next_rid.lock();
         let Some(group) = self.group(key) else { return Ok(false) };
@@ -135,7 +136,7 @@ impl Store {
             transaction.open_table(GROUPS)?.remove(group.sid.to_string().as_str())?;
             Ok(transaction.commit()?)
         };
-        write().context("the account database could not be written")?;
+        write().context("cannot write the account database")?;
         self.groups.write().remove(&group);
         Ok(true)
     }
@@ -202,7 +203,7 @@ mod tests {
         ];
         for group in cases {
             let refused = store.add_group(|_| group.clone()).unwrap_err();
-            assert!(refused.to_string().contains("there already"), "{refused:#}");
+            assert!(refused.to_string().contains("exists already"), "{refused:#}");
         }
         assert!(store.add_group(|_| Group { name: String::new(), gid: 7, ..staff(domain.with_rid(9)) }).is_err());
     }

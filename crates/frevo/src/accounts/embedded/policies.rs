@@ -1,8 +1,8 @@
-//! Account policies and former passwords, in tables of the embedded database of their own. They hold for the accounts of
+//! Account policies and former passwords, in separate tables of the embedded database. They apply to the accounts of
 //! all back ends.
 //!
-//! Of former passwords, salted digests of their hashes are kept: a hash itself is as good as the password wherever else
-//! it is used.
+//! Former passwords are stored as salted digests of their hashes, because the hash itself is as good as the password on
+//! every server where it is valid.
 
 use anyhow::{Context, Result};
 use aws_lc_rs::{digest, hmac};
@@ -13,27 +13,27 @@ use server::policy::fold;
 use super::Store;
 use crate::accounts::policies;
 
-/// Name -> value, of those that were set.
+/// Name -> value, for the policies that were set.
 const POLICIES: TableDefinition<&str, i64> = TableDefinition::new("account policies");
 
 /// Folded name of an account -> [`FORMER`] bytes for each of its passwords, the latest first.
 const HISTORY: TableDefinition<&str, &[u8]> = TableDefinition::new("password history");
 
 const SALT: usize = 16;
-/// A salt, and the digest under it.
+/// A salt, and the digest made with it.
 const FORMER: usize = SALT + digest::SHA256_OUTPUT_LEN;
 
-/// The policies that `transaction` sees.
+/// Reads the policies visible to `transaction`.
 pub(super) fn load(transaction: &ReadTransaction) -> Result<AccountPolicy> {
     let mut policy = AccountPolicy::default();
     match transaction.open_table(POLICIES) {
         Ok(table) => {
             for entry in table.iter()? {
                 let (name, value) = entry?;
-                policies::set(&mut policy, name.value(), value.value()).context("damaged account policy")?;
+                policies::set(&mut policy, name.value(), value.value()).context("the account policies are damaged")?;
             }
         }
-        // Nobody has set one.
+        // No policy was ever set.
         Err(TableError::TableDoesNotExist(_)) => {}
         Err(error) => return Err(error.into()),
     }
@@ -41,12 +41,12 @@ pub(super) fn load(transaction: &ReadTransaction) -> Result<AccountPolicy> {
 }
 
 impl Store {
-    /// The account policies in force.
+    /// Returns the account policies in force.
     pub fn policy(&self) -> AccountPolicy {
         *self.policy.read()
     }
 
-    /// Sets an account policy for good.
+    /// Sets an account policy durably.
     pub fn set_policy(&self, name: &str, value: i64) -> Result<()> {
         let _alone = self.next_rid.lock();
         let name = policies::known(name)?;
@@ -54,12 +54,12 @@ impl Store {
         policies::set(&mut policy, name, value)?;
         let transaction = self.database.begin_write()?;
         transaction.open_table(POLICIES)?.insert(name, value)?;
-        transaction.commit().context("the account database could not be written")?;
+        transaction.commit().context("cannot write the account database")?;
         *self.policy.write() = policy;
         Ok(())
     }
 
-    /// Whether `hash` is one of the account's latest passwords, as far as `password history` remembers.
+    /// Returns whether `hash` is one of the account's last passwords that `password history` keeps.
     pub fn had_password(&self, name: &str, hash: &NtHash) -> Result<bool> {
         let count = self.policy().password_history as usize;
         if count == 0 {
@@ -76,14 +76,14 @@ impl Store {
         Ok(former.value().chunks_exact(FORMER).take(count).any(is_it))
     }
 
-    /// The account has the password `hash` from now on.
+    /// Records that the account has the password `hash` from now on.
     pub fn remember_password(&self, name: &str, hash: &NtHash) -> Result<()> {
         let count = self.policy().password_history as usize;
         if count == 0 {
             return Ok(());
         }
         let mut salt = [0; SALT];
-        aws_lc_rs::rand::fill(&mut salt).map_err(|_| anyhow::anyhow!("no random numbers to be had"))?;
+        aws_lc_rs::rand::fill(&mut salt).map_err(|_| anyhow::anyhow!("the random number generator failed"))?;
         let mut former = [&salt[..], hmac::sign(&key(&salt), &hash.0).as_ref()].concat();
         let name = fold(name);
         let transaction = self.database.begin_write()?;
@@ -95,11 +95,11 @@ impl Store {
             former.truncate(count * FORMER);
             table.insert(name.as_str(), former.as_slice())?;
         }
-        transaction.commit().context("the account database could not be written")?;
+        transaction.commit().context("cannot write the account database")?;
         Ok(())
     }
 
-    /// The account is gone: whoever is called so next is somebody else.
+    /// Removes the history of a deleted account, because a later account of that name is a different user.
     pub fn forget_passwords(&self, name: &str) -> Result<()> {
         let read = self.database.begin_read()?;
         let known = match read.open_table(HISTORY) {
@@ -110,7 +110,7 @@ impl Store {
         if known {
             let transaction = self.database.begin_write()?;
             transaction.open_table(HISTORY)?.remove(fold(name).as_str())?;
-            transaction.commit().context("the account database could not be written")?;
+            transaction.commit().context("cannot write the account database")?;
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ fn copies_defaults_and_homes_inherit_what_they_need() {
     assert!(!is_served(&loaded, "a") && is_served(&loaded, "b"));
 }
 
-/// A host whose users have homes.
+/// A host whose users have home directories.
 #[derive(Clone)]
 struct WithHomes;
 
