@@ -1,31 +1,31 @@
-//! SIDs that accounts had elsewhere, to be found both ways: a logon asks for those of its account, and stored security
-//! descriptors for whose a SID is. Neither takes longer where there are many.
+//! SIDs that accounts had on other servers, indexed both ways: a logon needs those of its account, and stored security
+//! descriptors need the account of a SID. Neither look-up slows down with their number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use proto::dtyp::Sid;
 
-/// Whose SIDs are whose: accounts by their folded names.
+/// The owners of former SIDs: accounts by their folded names.
 #[derive(Default)]
 pub(super) struct FormerSids {
     owners: HashMap<Sid, String>,
-    /// In the order of the SIDs; no account without any.
+    /// In the order of the SIDs; accounts without former SIDs are absent.
     by_owner: HashMap<String, Arc<[Sid]>>,
 }
 
 impl FormerSids {
-    /// The account that had `sid`.
+    /// Returns the account that had `sid`.
     pub(super) fn owner(&self, sid: &Sid) -> Option<&str> {
         self.owners.get(sid).map(String::as_str)
     }
 
-    /// The SIDs that `owner` had, in their order.
+    /// Returns the SIDs that `owner` had, in order.
     pub(super) fn of(&self, owner: &str) -> Arc<[Sid]> {
         self.by_owner.get(owner).cloned().unwrap_or_default()
     }
 
-    /// `owner` had `sid`, and nobody else has it any more.
+    /// Records `sid` as a former SID of `owner` and of no other account.
     pub(super) fn insert(&mut self, sid: Sid, owner: String) {
         if let Some(before) = self.owners.insert(sid, owner.clone()) {
             let kept = self.of(&before).iter().filter(|other| **other != sid).copied().collect();
@@ -37,7 +37,7 @@ impl FormerSids {
         self.replace(owner, all);
     }
 
-    /// Forgets the SIDs of `owner`.
+    /// Removes the SIDs of `owner`.
     pub(super) fn forget(&mut self, owner: &str) {
         for sid in &*self.by_owner.remove(owner).unwrap_or_default() {
             self.owners.remove(sid);

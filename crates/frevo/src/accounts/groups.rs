@@ -1,6 +1,6 @@
-//! Groups with SIDs of their own: which UNIX group each is. They are what `net groupmap` keeps for Samba.
+//! Groups with their own SIDs, each mapped to a UNIX group, like the mappings of Samba's `net groupmap`.
 //!
-//! A member of the UNIX group has the group's SID in his token, so a stored ACL that names it counts for him.
+//! A member of the UNIX group has the group's SID in the token, so stored ACLs that name the SID apply to the member.
 
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
@@ -10,30 +10,30 @@ use server::principals::{Principal, Realm, SidNameUse};
 
 use super::record::check_name;
 
-/// The first byte of a stored group; any change of [`Group`]'s fields is a new version.
+/// The first byte of a stored group; every change of [`Group`]'s fields needs a new version.
 const VERSION: u8 = 1;
 
 /// The longest comment in bytes.
 const LONGEST_COMMENT: usize = 1024;
 
-/// A group as it is stored; its SID is the key.
+/// A stored group; its SID is the key.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// What Windows calls it.
+    /// The name in Windows.
     pub name: String,
-    /// Its SID.
+    /// The SID.
     #[serde(with = "sid_text")]
     pub sid: Sid,
     /// The UNIX group.
     pub gid: u32,
-    /// What it is.
+    /// The kind of group.
     pub kind: GroupKind,
-    /// What the administrator wrote of it; may be empty.
+    /// The administrator's comment; may be empty.
     pub comment: String,
 }
 
-/// What a group is, in the words of `net groupmap`.
+/// The kind of a group, in the terms of `net groupmap`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupKind {
@@ -45,101 +45,101 @@ pub enum GroupKind {
     Builtin,
 }
 
-/// How a group is asked for.
+/// The key of a group look-up.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum GroupKey {
     /// By its SID.
     Sid(Sid),
     /// By its UNIX group.
     Gid(u32),
-    /// By the name that Windows has for it, without regard to case.
+    /// By its name in Windows, without regard to case.
     Name(String),
 }
 
-/// A group that is to be.
+/// The description of a new group.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What Windows is to call it.
+    /// The name in Windows.
     pub name: String,
-    /// Its SID.
+    /// The SID.
     pub sid: NewSid,
     /// The UNIX group.
     pub gid: u32,
-    /// What it is.
+    /// The kind of group.
     pub kind: GroupKind,
-    /// What is to be known of it.
+    /// The comment.
     pub comment: String,
 }
 
-/// The SID of a group that is to be.
+/// The SID of a new group.
 #[derive(Clone, Debug)]
 pub enum NewSid {
-    /// The next of the domain that the back end gives SIDs of.
+    /// The next free one in the back end's domain.
     Next,
-    /// One of that domain.
+    /// The one with this RID in that domain.
     Rid(u32),
-    /// This one.
+    /// A complete SID.
     Whole(Sid),
 }
 
-/// Groups with SIDs of a back end that has any, for `frevo group`. All of it blocks, and errors are for the person who asked.
+/// The groups with SIDs of a back end, for `frevo group`. All methods block, and errors are shown to the user.
 pub trait GroupStore {
-    /// All groups, in the order of their SIDs.
+    /// Returns all groups, in the order of their SIDs.
     fn all(&self) -> Result<Vec<Group>>;
 
-    /// The group that Windows calls `name`.
+    /// Returns the group with the Windows name `name`.
     fn named(&self, name: &str) -> Result<Option<Group>>;
 
-    /// Adds a group; refuses one whose name, SID or UNIX group another has.
+    /// Adds a group; refuses one whose name, SID or UNIX group is already in use.
     fn add(&self, wanted: Wanted) -> Result<Group>;
 
-    /// Gives the group called `name` another name or comment; `None` where there is none.
+    /// Changes the name or comment of the group called `name`; `None` if it does not exist.
     fn edit(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<Option<Group>>;
 
-    /// Adds users to the UNIX group that the group called `name` is and takes others from it; who is in it then. `None`
-    /// where there is none.
+    /// Adds users to the UNIX group of the group called `name`, removes others, and returns the resulting members.
+    /// `None` if the group does not exist.
     fn members(&self, name: &str, add: Vec<String>, remove: Vec<String>) -> Result<Option<Vec<String>>>;
 
-    /// Takes the SID from the group called `name`; `false` where there is none.
+    /// Removes the SID of the group called `name`; `false` if it does not exist.
     fn remove(&self, name: &str) -> Result<bool>;
 }
 
 impl Group {
-    /// The bytes that are stored.
+    /// Returns the stored form.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         serde_json::to_writer(&mut bytes, self).expect("writing plain fields to memory cannot fail");
         bytes
     }
 
-    /// The group in `bytes`.
+    /// Parses the stored form.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         match bytes.split_first() {
-            Some((&VERSION, json)) => serde_json::from_slice(json).context("damaged group"),
+            Some((&VERSION, json)) => serde_json::from_slice(json).context("the group is damaged"),
             Some((&version, _)) => {
-                bail!("group of version {version}, this program knows {VERSION}: was it written by a newer one?")
+                bail!("the group has version {version}, this program supports {VERSION}: use a newer version of Frevo")
             }
-            None => bail!("empty group"),
+            None => bail!("the group is empty"),
         }
     }
 
-    /// Why this cannot be a group of a server whose accounts are in `domain`.
+    /// Checks a group of a server whose accounts are in `domain`; the error says why it is not allowed.
     pub fn check(&self, domain: DomainSid) -> Result<()> {
         check_name(&self.name)?;
         ensure!(self.comment.len() <= LONGEST_COMMENT, "a comment has at most {LONGEST_COMMENT} bytes");
-        ensure!(!self.comment.chars().any(char::is_control), "the comment has control characters");
+        ensure!(!self.comment.chars().any(char::is_control), "the comment contains control characters");
         let parts = self.sid.sub_authorities();
         let builtin = self.sid.authority() == 5 && parts.len() == 2 && parts[0] == 32;
         let account = self.sid.authority() == 5 && parts.len() == 5 && parts[0] == 21;
         match self.kind {
-            GroupKind::Builtin => ensure!(builtin, "{} is no SID of a builtin group (S-1-5-32-...)", self.sid),
-            _ => ensure!(account, "{} is no group's SID ({domain}-... or S-1-5-21-...)", self.sid),
+            GroupKind::Builtin => ensure!(builtin, "{} is not the SID of a builtin group (S-1-5-32-...)", self.sid),
+            _ => ensure!(account, "{} is not the SID of a group ({domain}-... or S-1-5-21-...)", self.sid),
         }
-        ensure!(self.gid != u32::MAX, "{} is no gid", self.gid);
+        ensure!(self.gid != u32::MAX, "{} is not a valid gid", self.gid);
         Ok(())
     }
 
-    /// The group as clients see it. One with a SID of the server that it was taken over from is this server's now.
+    /// Returns the group as clients see it. A group with a SID of a migrated server belongs to this server now.
     pub fn principal(&self) -> Principal {
         let realm = match self.kind {
             GroupKind::Builtin => Realm::Named("BUILTIN".into()),
@@ -150,7 +150,7 @@ impl Group {
     }
 }
 
-/// SIDs as text.
+/// Serializes SIDs as text.
 mod sid_text {
     use proto::dtyp::Sid;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -161,7 +161,7 @@ mod sid_text {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sid, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(|_| serde::de::Error::custom("no SID"))
+        text.parse().map_err(|_| serde::de::Error::custom("not a SID"))
     }
 }
 

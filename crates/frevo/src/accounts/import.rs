@@ -1,24 +1,23 @@
-//! Accounts from Samba: the `smbpasswd` file, which is also what `pdbedit -L -w` prints.
+//! Import of accounts from Samba: the `smbpasswd` file, whose format is also the output of `pdbedit -L -w`.
 //!
-//! The uid of a line ([`Fields`]) is not looked at: Samba itself goes by the name, and writes uids there that are
-//! nobody's.
+//! The uid of a line ([`Fields`]) is ignored: Samba itself uses the name, and writes uids that belong to no user.
 
 use anyhow::Result;
 
 use super::smbpasswd::line::Fields;
 use crate::admin::message::Imported;
 
-/// What one line says.
+/// The content of one line.
 pub enum Line {
-    /// An account, and what the administrator should know of it.
+    /// An account, and a remark for the administrator.
     Account(Imported, Option<&'static str>),
-    /// Nothing to import: why.
+    /// Nothing to import, and the reason.
     Skipped(String),
     /// A comment or an empty line.
     Nothing,
 }
 
-/// Reads one line, without its line feed. An error says what is wrong with it, without quoting any of its hashes.
+/// Parses one line, without its line feed. An error says what is wrong without quoting a hash.
 pub fn read_line(line: &[u8]) -> Result<Line> {
     let Some(fields) = Fields::read(line)? else { return Ok(Line::Nothing) };
     let Fields { name, flags, changed, .. } = fields;
@@ -26,9 +25,9 @@ pub fn read_line(line: &[u8]) -> Result<Line> {
         return Ok(Line::Skipped(format!("{name} is {kind}, not a user")));
     }
     let note = match (&fields.nt_hash, flags.has('N')) {
-        (_, true) => Some("may log on without a password in Samba, and not here: set one with `frevo user passwd`"),
+        (_, true) => Some("has no password, which Samba allows and Frevo does not: set one with `frevo user passwd`"),
         (None, _) => Some("has no NT hash and cannot log on: set a password with `frevo user passwd`"),
-        _ if flags.has('L') => Some("was locked by Samba: `frevo user enable` unlocks it"),
+        _ if flags.has('L') => Some("was locked by Samba: unlock it with `frevo user enable`"),
         _ => None,
     };
     let account = Imported {
@@ -47,7 +46,7 @@ pub fn read_line(line: &[u8]) -> Result<Line> {
 mod tests {
     use super::*;
 
-    /// The account of a good line.
+    /// Returns the account of a valid line.
     fn check(line: &str) -> (Imported, Option<&'static str>) {
         match read_line(line.as_bytes()) {
             Ok(Line::Account(account, note)) => (account, note),
@@ -56,7 +55,8 @@ mod tests {
         }
     }
 
-    // The lines are Samba 4.17's, from `smbpasswd` files and from `pdbedit -L -w` with tdbsam; they have one format.
+    // The lines are from Samba 4.17: from `smbpasswd` files and from `pdbedit -L -w` with tdbsam, which have the same
+    // format.
     const GOOD: &str =
         "daemon:1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160:[U          ]:LCT-6B013C02:";
     const DISABLED: &str =

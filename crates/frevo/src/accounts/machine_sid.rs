@@ -1,4 +1,4 @@
-//! `frevo user machine-sid`: the SID of this machine, as `net getlocalsid` and `net setlocalsid` of Samba.
+//! `frevo user machine-sid`: the SID of this machine, like Samba's `net getlocalsid` and `net setlocalsid`.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -11,34 +11,34 @@ use super::Directory;
 use super::embedded::Other;
 use crate::admin::message::{LIST_PAGE, UserReply};
 
-/// The machine's SID in `text`: the SID alone, or what `net getlocalsid` prints, which ends with it.
+/// Parses the machine's SID in `text`: a SID alone, or the output of `net getlocalsid`, which ends with it.
 pub fn read(text: &str) -> Result<DomainSid> {
-    let word = text.split_whitespace().next_back().context("that is no SID, but nothing")?;
-    let sid: Sid = word.parse().ok().with_context(|| format!("{word:?} is no SID; a machine's is S-1-5-21-x-y-z"))?;
+    let word = text.split_whitespace().next_back().context("the SID is empty")?;
+    let sid: Sid = word.parse().ok().with_context(|| format!("{word:?} is not a SID; write S-1-5-21-x-y-z"))?;
     let numbers = sid.sub_authorities();
-    ensure!(sid.authority() == 5 && numbers.first() == Some(&21), "{sid} is no machine's SID, which is S-1-5-21-x-y-z");
+    ensure!(sid.authority() == 5 && numbers.first() == Some(&21), "{sid} is not a machine's SID; write S-1-5-21-x-y-z");
     match *numbers {
-        [_, 0, 0, 0] => bail!("{sid} is no machine's SID: nobody has one of nothing but zeros"),
+        [_, 0, 0, 0] => bail!("{sid} is not a machine's SID, because all its numbers are zero"),
         [_, x, y, z] => Ok(DomainSid([x, y, z])),
-        [_, _, _, _, rid] => bail!("{sid} is an account's SID; the machine's is the same without -{rid}"),
-        _ => bail!("{sid} is no machine's SID, which is S-1-5-21-x-y-z"),
+        [_, _, _, _, rid] => bail!("{sid} is an account's SID; the machine's SID is the same without -{rid}"),
+        _ => bail!("{sid} is not a machine's SID; write S-1-5-21-x-y-z"),
     }
 }
 
 impl Directory {
-    /// The SID of this machine, after it was set, or one that it had by mistake forgotten, where that is asked for. Blocks.
+    /// Sets the SID of this machine, or removes a former one, and returns the present SID. Blocks.
     pub(super) fn machine_sid(&self, set: Option<String>, forget: Option<String>) -> Result<UserReply> {
         if let Some(former) = forget.map(|text| read(&text)).transpose()? {
             self.own.forget_domain(former)?;
         }
         if let Some(new) = set.map(|text| read(&text)).transpose()?.filter(|new| *new != self.own.domain()) {
             self.own.set_domain(new, || self.elsewhere(new))?;
-            tracing::info!(sid = %new, "this machine has another SID");
+            tracing::info!(sid = %new, "the SID of this machine has changed");
         }
         Ok(UserReply::MachineSid(self.own.domain().to_string()))
     }
 
-    /// The accounts of other back ends that have their SIDs from this machine, or have them where it is `new`.
+    /// Returns the accounts of other back ends whose SIDs are in this machine's domain, now or when it is `new`.
     fn elsewhere(&self, new: DomainSid) -> Result<Vec<Other>> {
         let own = self.own.domain();
         let (mut found, mut after) = (Vec::new(), None::<String>);

@@ -1,13 +1,13 @@
-//! Account policies by their names, as `pdbedit -P` of Samba has them, and in whole numbers, as they are stored.
+//! Account policies by name, as in Samba's `pdbedit -P`, with whole numbers as stored values.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use server::accounts::AccountPolicy;
 
-/// The largest `password history`: each entry is looked at when a password is changed. Windows's figure.
+/// The largest `password history`, as in Windows. A password change checks every entry.
 const LONGEST_HISTORY: i64 = 24;
-/// No password has more characters.
+/// The longest password in characters.
 const LONGEST_PASSWORD: i64 = 256;
 /// Samba's -1 as an unsigned number.
 const UNSIGNED_NEVER: i64 = u32::MAX as i64;
@@ -16,7 +16,7 @@ const UNSIGNED_NEVER: i64 = u32::MAX as i64;
 struct Entry {
     name: &'static str,
     about: &'static str,
-    /// -1 is a value, and stands for "never".
+    /// Whether -1 is a valid value, which means "never".
     never: bool,
     largest: i64,
     get: fn(&AccountPolicy) -> i64,
@@ -26,7 +26,7 @@ struct Entry {
 const TABLE: [Entry; 8] = [
     Entry {
         name: "min password length",
-        about: "characters that a password has at least where its owner sets it",
+        about: "minimum number of characters of a password set by its owner",
         never: false,
         largest: LONGEST_PASSWORD,
         get: |policy| policy.min_password_length.into(),
@@ -34,7 +34,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "password history",
-        about: "how many of the latest passwords a new one must differ from; 0 none",
+        about: "number of previous passwords that a new one must differ from; 0 for none",
         never: false,
         largest: LONGEST_HISTORY,
         get: |policy| policy.password_history.into(),
@@ -42,7 +42,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "user must logon to change password",
-        about: "2: only who is logged on changes a password; 0: an expired one can be changed, too",
+        about: "2: users must log on to change their password; 0: an expired password can be changed, too",
         never: false,
         largest: 2,
         get: |policy| if policy.log_on_to_change { 2 } else { 0 },
@@ -50,7 +50,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "maximum password age",
-        about: "seconds until a password has expired; 0 and -1 never",
+        about: "seconds until a password expires; 0 and -1 for never",
         never: true,
         largest: UNSIGNED_NEVER - 1,
         get: |policy| count(policy.max_password_age, 1),
@@ -58,7 +58,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "minimum password age",
-        about: "seconds before an owner may change a password again",
+        about: "seconds before an owner may change the password again",
         never: false,
         largest: UNSIGNED_NEVER - 1,
         get: |policy| count(Some(policy.min_password_age), 1),
@@ -66,7 +66,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "bad lockout attempt",
-        about: "wrong passwords after which an account is locked; 0 never",
+        about: "wrong passwords after which an account is locked; 0 for never",
         never: false,
         largest: 65_535,
         get: |policy| policy.lockout_attempts.into(),
@@ -74,7 +74,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "lockout duration",
-        about: "minutes for which an account stays locked; -1 until `frevo user enable`",
+        about: "minutes for which an account stays locked; -1 means until `frevo user enable`",
         never: true,
         largest: UNSIGNED_NEVER - 1,
         get: |policy| count(policy.lockout_duration, 60),
@@ -82,7 +82,7 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "reset count minutes",
-        about: "minutes without a wrong password after which earlier ones are forgotten",
+        about: "minutes without a wrong password after which the count of wrong passwords is reset",
         never: false,
         largest: UNSIGNED_NEVER - 1,
         get: |policy| count(Some(policy.lockout_reset), 60),
@@ -102,23 +102,23 @@ fn time(value: i64, unit: u64) -> Option<Duration> {
     u64::try_from(value).ok().map(|value| Duration::from_secs(value.saturating_mul(unit)))
 }
 
-/// All policies: name, value, and what it means.
+/// Returns all policies: name, value, and description.
 pub fn all(policy: &AccountPolicy) -> impl Iterator<Item = (&'static str, i64, &'static str)> {
     TABLE.iter().map(|entry| (entry.name, (entry.get)(policy), entry.about))
 }
 
-/// The name as the table has it; an error lists those that there are.
+/// Returns the canonical name; the error lists the valid names.
 pub fn known(name: &str) -> Result<&'static str> {
     match name {
-        "disconnect time" => bail!("\"disconnect time\": accounts have no logon hours here, so nobody is disconnected"),
-        "refuse machine password change" => bail!("{name:?}: there are no machine accounts here"),
+        "disconnect time" => bail!("\"disconnect time\" has no effect: Frevo's accounts have no logon hours"),
+        "refuse machine password change" => bail!("{name:?} has no effect: Frevo has no machine accounts"),
         _ => {}
     }
     match TABLE.iter().find(|entry| entry.name.eq_ignore_ascii_case(name)) {
         Some(entry) => Ok(entry.name),
         None => {
             let names: Vec<_> = TABLE.iter().map(|entry| format!("{:?}", entry.name)).collect();
-            bail!("there is no account policy {name:?}; there are {}", names.join(", "))
+            bail!("there is no account policy {name:?}; use one of {}", names.join(", "))
         }
     }
 }
@@ -126,7 +126,7 @@ pub fn known(name: &str) -> Result<&'static str> {
 /// Sets one policy.
 pub fn set(policy: &mut AccountPolicy, name: &str, value: i64) -> Result<()> {
     let name = known(name)?;
-    let entry = TABLE.iter().find(|entry| entry.name == name).expect("known() takes names of the table alone");
+    let entry = TABLE.iter().find(|entry| entry.name == name).expect("known() returns only names of the table");
     let value = if entry.never && value == UNSIGNED_NEVER { -1 } else { value };
     let smallest = if entry.never { -1 } else { 0 };
     ensure!(
@@ -143,7 +143,7 @@ pub fn set(policy: &mut AccountPolicy, name: &str, value: i64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The policy's value after it was set; `None` where that is refused.
+    /// Returns the policy's value after it was set; `None` if setting it is refused.
     #[track_caller]
     fn check(name: &str, value: i64, expected: Option<i64>) {
         let mut policy = AccountPolicy::default();

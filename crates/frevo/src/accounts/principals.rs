@@ -1,5 +1,5 @@
-//! Between SIDs, names and the ids of Linux, in Samba's order: the accounts, the groups with SIDs of their own, then the
-//! ids themselves (S-1-22-1-uid, S-1-22-2-gid).
+//! Maps between SIDs, names and Linux ids, in Samba's order: accounts, then groups with their own SIDs, then the ids
+//! themselves (S-1-22-1-uid, S-1-22-2-gid).
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::groups::{Group, GroupKey, GroupKind};
 use super::unix::names::{Question, Reply};
 use super::{Directory, first};
 
-/// An answer of which there may be none.
+/// An answer that may be empty.
 type Maybe<T> = Answer<Result<Option<T>, Unavailable>>;
 
-/// Goes on with `next` where there is an answer, and with `other` where there is none.
+/// Continues with `next` if there is an answer, otherwise with `other`.
 fn either<T: Send + 'static, U: Send + 'static>(
     answer: Maybe<T>,
     next: impl FnOnce(T) -> Maybe<U> + Send + 'static,
@@ -39,7 +39,7 @@ fn some<T>(value: T) -> Maybe<T> {
 }
 
 impl Directory {
-    /// The group that is asked for: the server's own groups come first.
+    /// Returns the group for `key`; the server's own groups have priority.
     pub(super) fn group(&self, key: GroupKey) -> Maybe<Arc<Group>> {
         match self.own.group(&key) {
             Some(group) => some(group),
@@ -47,12 +47,12 @@ impl Directory {
         }
     }
 
-    /// The account called `name`.
+    /// Returns the account called `name`.
     fn entry_named(&self, name: String) -> Maybe<Entry> {
         first(self.backends.clone(), 0, name, |backend, name| backend.find(name))
     }
 
-    /// The name of the account with this SID, now or formerly.
+    /// Returns the name of the account that has or had this SID.
     fn name_of_sid(&self, sid: Sid) -> Maybe<String> {
         match self.own.former_owner(&sid) {
             Some(name) => {
@@ -62,7 +62,7 @@ impl Directory {
         }
     }
 
-    /// [`server::accounts::Accounts::expect_sids`].
+    /// Implements [`server::accounts::Accounts::expect_sids`].
     pub(super) fn expect_all(&self, sids: &[Sid]) -> Answer<()> {
         let unknown = |sid: &&Sid| {
             UnixId::in_sid(sid).is_none()
@@ -74,8 +74,8 @@ impl Directory {
         self.backends.iter().map(asked).fold(Answer::now(()), |before, next| before.then(|()| next))
     }
 
-    /// The account that is the UNIX user `uid`: one that says so, else the one with that user's name. Nobody's, where all
-    /// accounts act as the process's user.
+    /// Returns the account of the UNIX user `uid`: one that stores this uid, else the one with that user's name.
+    /// Returns none if all accounts act as the process's user.
     fn entry_of_uid(&self, uid: u32) -> Maybe<Entry> {
         if self.users.only().is_some() {
             return none();
@@ -94,7 +94,7 @@ impl Directory {
         })
     }
 
-    /// The account called `name`, unless it is another user than `uid` by its own fields.
+    /// Returns the account called `name`, unless its own fields name a different UNIX user than `uid`.
     fn entry_of_name_alone(&self, name: String, uid: u32) -> Maybe<Entry> {
         self.entry_named(name).map(move |found| {
             found.map(|entry| {
@@ -141,7 +141,7 @@ impl Directory {
         })
     }
 
-    /// The SIDs of the groups of `identity` from the one at `index` on, behind `sids`.
+    /// Appends the SIDs of the groups of `identity`, starting at `index`, to `sids`.
     fn more_sids(
         &self,
         identity: Arc<Identity>,
@@ -177,7 +177,7 @@ impl Directory {
         )
     }
 
-    /// The name of a user or group that is called by its id: the number where the host has no name for it, as in Samba.
+    /// Returns the user or group of an id. Its name is the number if the host has no name for it, as in Samba.
     fn unix_principal(&self, id: UnixId) -> Maybe<Principal> {
         let names = self.users.names();
         let (reply, number) = match id {
@@ -211,7 +211,7 @@ impl Directory {
         }
     }
 
-    /// An account, a group, or a group of Linux.
+    /// Returns an account, a group, or a Linux group.
     fn own_named(&self, name: String) -> Maybe<Principal> {
         let (this, again) = (self.clone(), self.clone());
         let (group, unix_group) = (name.clone(), name.clone());
@@ -228,7 +228,7 @@ impl Directory {
         )
     }
 
-    /// A user or group of Linux by its name; under the SID of the account or group that it is, where it is one.
+    /// Returns a Linux user or group by name, with the SID of its account or group if it has one.
     fn unix_named(&self, question: Question) -> Maybe<Principal> {
         let this = self.clone();
         let user = matches!(question, Question::Uid(_));
@@ -244,9 +244,9 @@ impl Directory {
     }
 }
 
-/// An account under the SID that was asked for, which may be one that it had elsewhere.
+/// Returns an account under the requested SID, which may be a former one.
 fn account_principal(name: String, sid: Sid) -> Principal {
-    // The account of a machine has a dollar sign behind its name.
+    // Names of machine accounts end with a dollar sign.
     let kind = if name.ends_with('$') { SidNameUse::COMPUTER } else { SidNameUse::USER };
     Principal { sid, kind, realm: Realm::Server, name }
 }

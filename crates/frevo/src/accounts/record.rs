@@ -1,4 +1,4 @@
-//! One stored account: its format in the database, the rules for names, and the NT hash of a password.
+//! A stored account: its format in the database, the rules for names, and the NT hash of a password.
 
 use anyhow::{Context, Result, bail, ensure};
 use md4::{Digest, Md4};
@@ -6,49 +6,49 @@ use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;
 use zeroize::Zeroizing;
 
-/// The first byte of a stored record. Any change of [`Record`]'s fields is a new version: an older program must not
-/// write back a record without what it did not know of.
+/// The first byte of a stored record. Every change of [`Record`]'s fields needs a new version, because an older program
+/// would write a record back without fields that it does not support.
 const VERSION: u8 = 2;
 
-/// The version before, which has no `never_expires`: records of which that is not true are still written so.
+/// The previous version, without `never_expires`. Records in which that is false are still written in this version.
 const FIRST_VERSION: u8 = 1;
 
-/// The longest password that Windows takes, in UTF-16 units.
+/// The longest password that Windows accepts, in UTF-16 units.
 const LONGEST_PASSWORD: usize = 256;
 
-/// The longest account name in bytes; NSS back ends know no longer one.
+/// The longest account name in bytes, which is also the limit of NSS back ends.
 const LONGEST_NAME: usize = 255;
 
-/// An account as it is stored. It has no `Debug` text: the hash in it is as good as a password.
+/// A stored account. It does not implement `Debug`, because its hash is equivalent to a password.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The name as the administrator wrote it, which is also the UNIX user's unless `uid` is given.
     pub name: String,
-    /// The last number of its SID.
+    /// The last sub-authority of its SID.
     pub rid: u32,
-    /// The hash of the password; `None` where it has none and so cannot log on.
+    /// The hash of the password; `None` if it has none and cannot log on.
     #[serde(with = "hex_hash")]
     pub nt_hash: Option<NtHash>,
-    /// May not log on, because the administrator said so.
+    /// Whether the administrator has disabled logons.
     pub disabled: bool,
-    /// May not log on, because Samba had locked it after wrong passwords when it was imported.
+    /// Whether logons are locked after wrong passwords.
     pub locked: bool,
-    /// The password is to be set anew before it is good for a logon, unless [`Record::never_expires`].
+    /// Whether the password must be changed before the next logon, unless [`Record::never_expires`].
     pub must_change: bool,
-    /// The password is good for ever: Samba's flag X.
+    /// Whether the password never expires: Samba's flag X.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub never_expires: bool,
-    /// When the password was set, in seconds since 1970; `None` where nobody knows.
+    /// When the password was set, in seconds since 1970; `None` if unknown.
     pub password_last_set: Option<i64>,
-    /// The owner's name in full; may be empty.
+    /// The owner's full name; may be empty.
     pub full_name: String,
-    /// The UNIX user, where it is not the one of the same name.
+    /// The uid of the UNIX user, if it is not the user of the same name.
     pub uid: Option<u32>,
 }
 
 impl Record {
-    /// An account called `name`, of which nothing else is said: nobody logs on to it, as it has no password.
+    /// Returns an account called `name` with defaults. It has no password, so no user can log on to it.
     pub fn named(name: &str) -> Record {
         Record {
             name: name.into(),
@@ -64,12 +64,12 @@ impl Record {
         }
     }
 
-    /// Whether nobody logs on until the password was set anew.
+    /// Returns whether the password must be changed before the next logon.
     pub fn needs_new_password(&self) -> bool {
         self.must_change && !self.never_expires
     }
 
-    /// The bytes that are stored.
+    /// Returns the stored form.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(512));
         bytes.push(if self.never_expires { VERSION } else { FIRST_VERSION });
@@ -77,20 +77,20 @@ impl Record {
         bytes
     }
 
-    /// The record in `bytes`.
+    /// Parses the stored form.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         match bytes.split_first() {
-            Some((&(FIRST_VERSION | VERSION), json)) => serde_json::from_slice(json).context("damaged record"),
+            Some((&(FIRST_VERSION | VERSION), json)) => serde_json::from_slice(json).context("the record is damaged"),
             Some((&version, _)) => {
-                bail!("record of version {version}, this program knows {VERSION}: was it written by a newer one?")
+                bail!("the record has version {version}, this program supports {VERSION}: use a newer version of Frevo")
             }
-            None => bail!("empty record"),
+            None => bail!("the record is empty"),
         }
     }
 }
 
-/// Why `name` cannot be an account's name. The characters are those that Windows forbids in account names
-/// ([MS-SAMR] 3.1.1.6 gives sAMAccountName's), save `@`, which names of joined hosts contain.
+/// Checks an account name; the error says why it is not allowed. The forbidden characters are those of Windows
+/// ([MS-SAMR] 3.1.1.6 lists sAMAccountName's), except `@`, which names of joined hosts contain.
 pub fn check_name(name: &str) -> Result<()> {
     ensure!(!name.is_empty(), "an account's name cannot be empty");
     ensure!(name.len() <= LONGEST_NAME, "an account's name has at most {LONGEST_NAME} bytes");
@@ -101,20 +101,17 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The NT hash of a password: MD4 of its UTF-16LE form ([MS-NLMP] 3.3.1, NTOWFv1).
+/// Returns the NT hash of a password: MD4 of its UTF-16LE form ([MS-NLMP] 3.3.1, NTOWFv1).
 pub fn nt_hash(password: &str) -> Result<NtHash> {
     ensure!(!password.is_empty(), "the password is empty");
     let units = password.encode_utf16().count();
-    ensure!(
-        units <= LONGEST_PASSWORD,
-        "the password has {units} UTF-16 units, clients send at most {LONGEST_PASSWORD}"
-    );
+    ensure!(units <= LONGEST_PASSWORD, "the password has {units} UTF-16 units: use at most {LONGEST_PASSWORD}");
     let mut bytes = Zeroizing::new(Vec::with_capacity(units * 2));
     bytes.extend(password.encode_utf16().flat_map(u16::to_le_bytes));
     Ok(NtHash(Md4::digest(&*bytes).into()))
 }
 
-/// The 16 bytes that 32 hexadecimal digits spell.
+/// Parses 32 hexadecimal digits as 16 bytes.
 pub(crate) fn hash_from_hex(text: &str) -> Option<NtHash> {
     let digits = text.as_bytes();
     if digits.len() != 32 {
@@ -128,7 +125,7 @@ pub(crate) fn hash_from_hex(text: &str) -> Option<NtHash> {
     Some(hash)
 }
 
-/// An optional hash as hexadecimal digits.
+/// Serializes an optional hash as hexadecimal digits.
 pub(crate) mod hex_hash {
     use std::fmt::Write;
 
@@ -141,14 +138,14 @@ pub(crate) mod hex_hash {
         let Some(hash) = hash else { return to.serialize_none() };
         let mut text = Zeroizing::new(String::with_capacity(32));
         for byte in hash.0 {
-            write!(text, "{byte:02x}").expect("a string takes all text");
+            write!(text, "{byte:02x}").expect("writing to a string cannot fail");
         }
         to.serialize_some(text.as_str())
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NtHash>, D::Error> {
         let Some(text) = Option::<String>::deserialize(from)?.map(Zeroizing::new) else { return Ok(None) };
-        super::hash_from_hex(&text).map(Some).ok_or_else(|| D::Error::custom("a hash has 32 hexadecimal digits"))
+        super::hash_from_hex(&text).map(Some).ok_or_else(|| D::Error::custom("a hash must have 32 hexadecimal digits"))
     }
 }
 

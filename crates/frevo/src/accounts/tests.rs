@@ -1,4 +1,4 @@
-//! [`Directory`] as a whole, over a real database and users that the test makes up.
+//! Tests of the whole [`Directory`], with a real database and simulated users.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn users() -> Arc<Users> {
     Users::new(None, Box::new(source))
 }
 
-/// A directory in `path` on such a host.
+/// A directory in `path` on that host.
 fn directory(path: &Path) -> Directory {
     let store = Store::open(&StateDir::create(path).unwrap()).unwrap();
     Directory::new(store, path, EMBEDDED, users()).unwrap()
@@ -169,7 +169,7 @@ fn a_command_finds_the_database_taken_while_a_server_has_it() {
     assert!(Directory::of_command(&state, EMBEDDED, false).unwrap().is_some());
 }
 
-/// A back end that cannot be asked.
+/// A back end that is unavailable.
 struct Down;
 
 impl Backend for Down {
@@ -225,7 +225,7 @@ async fn several_back_ends_are_asked_in_their_order() {
     assert_eq!(uid, Some(101), "bob");
     refused(&both, add("ann", None), "exists already");
 
-    // An account of that name in a later back end may be somebody else's.
+    // An account of that name in a later back end may belong to a different user.
     both.backends = [Arc::new(Down) as Arc<dyn Backend>, second.own.clone()].into();
     assert!(both.find("ann").await.is_err());
     both.backends = [second.own.clone() as Arc<dyn Backend>, Arc::new(Down)].into();
@@ -234,7 +234,8 @@ async fn several_back_ends_are_asked_in_their_order() {
     refused(&both, UserRequest::List { after: None }, "down");
 }
 
-/// A back end that says what the server's own database knows of an account when that is removed, and may refuse to.
+/// A back end that records what the server's own database has of an account when the account is removed, and may refuse
+/// to remove it.
 struct Watched {
     accounts: Arc<Store>,
     own: Arc<Store>,
@@ -283,7 +284,7 @@ impl Backend for Watched {
     }
 }
 
-/// A server that is killed between the two must not leave the SIDs to whoever is called so next.
+/// A server that is killed between the two steps must not leave the SIDs to a later account of the same name.
 #[test]
 fn what_an_account_of_another_back_end_had_goes_before_it() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
@@ -344,7 +345,7 @@ async fn an_smbpasswd_file_and_the_database_share_no_sid() {
         assert_eq!(both.find(name).await.unwrap().unwrap().sid, sid, "{name}");
         assert_eq!(both.uid_of(&sid).await.unwrap(), Some(uid), "{name}");
     }
-    // Deleted where it lies, and not in the first back end.
+    // Deleted in its own back end, which is not the first one.
     both.perform(UserRequest::Delete { name: "bob".into() }).unwrap();
     assert!(both.find("bob").await.unwrap().is_none());
 }
@@ -366,7 +367,7 @@ fn note(directory: &Directory, name: &str, sid: Sid) -> (ImportResult, String) {
     }
 }
 
-/// An account must not become another one, or a member of a group, by a SID that it had.
+/// A former SID must not make an account another account, or a member of a group.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_account_had_what_is_anothers_own() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
@@ -379,7 +380,7 @@ async fn no_account_had_what_is_anothers_own() {
     let mut all = Directory::new(store, dirs[0].path(), &backends, users()).unwrap();
     all.backends = all.backends.iter().cloned().chain([second.own.clone() as Arc<dyn Backend>]).collect();
     all.perform(add("ann", None)).unwrap();
-    // An odd number, which ann might have.
+    // An odd RID, which ann might get.
     let [bobs, carls] = [all.domain().with_rid(1202), second.domain().with_rid(1001)];
     let group = Sid::of(5, [21, 4, 5, 6, 1100]);
     let staff = |sid| groups::Group {
@@ -395,7 +396,7 @@ async fn no_account_had_what_is_anothers_own() {
         assert!(result == ImportResult::Skipped && why.contains(whose), "{whose}: {why}");
     }
     assert_eq!(note(&all, "bob", bobs).0, ImportResult::Unchanged);
-    // Numbers that nobody has before the machine has that SID, and one that carl has.
+    // RIDs that no account has before the machine has that SID, and one that carl has.
     let new = second.domain();
     assert_eq!(note(&all, "ann", new.with_rid(1202)).0, ImportResult::Added);
     let sneak = |change: &mut embedded::Change<'_>| {
@@ -415,7 +416,7 @@ async fn no_account_had_what_is_anothers_own() {
     assert_eq!(all.uid_of(&bobs).await.unwrap(), Some(101), "the SID that he had");
 }
 
-/// Whoever answers for a realm could otherwise have what stored ACLs give to accounts by the SIDs that they had.
+/// Otherwise a realm's controller could use the rights that stored ACLs grant to accounts by their former SIDs.
 #[tokio::test]
 async fn a_ticket_gives_no_sids_that_accounts_had() {
     let dir = tempfile::tempdir().unwrap();
@@ -444,7 +445,7 @@ async fn a_ticket_gives_no_sids_that_accounts_had() {
     };
     let own = directory.find("bob").await.unwrap().unwrap().former_sids.to_vec();
     let with = |more: &[Sid]| [&own[..], more].concat();
-    // Nobody has these any more, and nobody gets them.
+    // No account has these any more, and no account gets them.
     let gone = [first.with_rid(4711), second.with_rid(4711)];
     assert_eq!(ask(theirs, &[anns, gone[0], gone[1], first.with_rid(1000)]).await, with(&[theirs, group]));
     for user in [anns, gone[0], gone[1], first.with_rid(1000)] {
@@ -465,7 +466,7 @@ async fn users_are_counted_where_they_come_and_go() {
     for name in ["ann", "bob"] {
         directory.perform(add(name, None)).unwrap();
     }
-    // Where counting took its time, the number is good for a while.
+    // If counting took time, the number is cached for a while.
     *directory.counted.lock() = None;
     assert_eq!(directory.count_users().await.unwrap(), 2);
     let domain = directory.domain().sid();

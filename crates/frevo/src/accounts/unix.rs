@@ -1,9 +1,10 @@
-//! UNIX users and groups as the name service switch knows them, and which of them an account may be.
+//! UNIX users and groups from the name service switch, and which of them an account may be.
 //!
-//! NSS may ask the network, so look-ups run on blocking threads ([`asking`]), and answers are kept for a minute (found) or
-//! ten seconds (not found): a change of group membership reaches new logons after that time. While NSS does not answer,
-//! what was found counts for five minutes more.
-//! The only unsafe code of this crate for accounts is here: the C functions themselves.
+//! NSS may use the network, so look-ups run on blocking threads ([`asking`]). Answers are cached for a minute (found)
+//! or ten seconds (not found), so a change of group membership affects new logons after that time. While NSS does not
+//! answer, found entries remain valid for five more minutes.
+//!
+//! This module has the only unsafe code for accounts in this crate: the calls of the C functions.
 
 mod asking;
 mod kept;
@@ -25,7 +26,7 @@ use self::asking::Asking;
 use self::kept::Kept;
 use self::names::Names;
 
-/// The most bytes that one entry of the group database may have; a group of a whole university is about 1 MiB.
+/// The largest entry of the group database in bytes; a group of a whole university is about 1 MiB.
 const LARGEST_ENTRY: usize = 16 << 20;
 
 /// A UNIX user with its groups.
@@ -35,11 +36,11 @@ pub struct User {
     pub name: String,
     /// User id, primary group, supplementary groups.
     pub identity: Arc<Identity>,
-    /// The names of all its groups; one without a name is its number.
+    /// The names of all its groups; a group without a name has its number here.
     pub groups: Arc<[String]>,
 }
 
-/// How a user is asked for.
+/// The key of a user look-up.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Key {
     /// By name.
@@ -48,24 +49,24 @@ pub enum Key {
     Uid(u32),
 }
 
-/// A user, or in words why an account cannot be that user.
+/// A user, or the reason why an account cannot be that user.
 pub type Found = Result<Arc<User>, Arc<str>>;
 
-/// Whatever answers [`Key`]s: NSS, or what a test puts in its place.
+/// Answers [`Key`]s: NSS, or a substitute in tests.
 pub(crate) type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
 
-/// The users that accounts may be, with the answers of NSS kept for a while.
+/// The UNIX users of accounts, with a cache of NSS's answers.
 pub struct Users {
-    /// Who everybody is, where the process may not change its identity.
+    /// The user of all accounts, if the process cannot change its identity.
     only: Option<Arc<User>>,
     /// Users with all their groups.
     whole: Arc<LookUps>,
-    /// Users with their primary groups alone; `None` where `whole` is asked instead.
+    /// Users with only their primary groups; `None` if `whole` is used instead.
     glances: Option<Arc<LookUps>>,
     names: Arc<Names>,
 }
 
-/// Questions for users of one kind, with their answers.
+/// Look-ups of one kind, with their cache.
 struct LookUps {
     source: Source,
     kept: Kept<Key, Found>,
@@ -73,8 +74,8 @@ struct LookUps {
 }
 
 impl Users {
-    /// The users of this host: as root each account is the UNIX user of its name; without root, where the kernel lets
-    /// the process be nobody else, every account is the process's own user.
+    /// Returns the users of this host. As root, each account is the UNIX user of its name. Without root the kernel
+    /// allows no other identity, so every account is the process's own user.
     pub fn of_host() -> io::Result<Arc<Self>> {
         let only = match rustix::process::geteuid().is_root() {
             true => None,
@@ -84,7 +85,7 @@ impl Users {
         Ok(Self::with_glances(only, Box::new(move |key| look_up(key, &names)), Box::new(glance)))
     }
 
-    /// Users of which `source` knows all, and `glances` all but their groups.
+    /// Returns users for which `source` provides all data, and `glances` all but their groups.
     pub(super) fn with_glances(only: Option<Arc<User>>, source: Source, glances: Source) -> Arc<Self> {
         let (whole, glances) = (LookUps::new(source), Some(LookUps::new(glances)));
         Arc::new(Users { only, whole, glances, names: Names::of_host() })
@@ -95,23 +96,23 @@ impl Users {
         Self::with_names(only, source, Names::of_host())
     }
 
-    /// [`Users::new`] on a host with the names that `names` knows.
+    /// Like [`Users::new`], on a host with the names `names`.
     #[cfg(test)]
     pub(super) fn with_names(only: Option<Arc<User>>, source: Source, names: Arc<Names>) -> Arc<Self> {
         Arc::new(Users { only, whole: LookUps::new(source), glances: None, names })
     }
 
-    /// Names and numbers of users and groups, whether accounts may be them or not.
+    /// Returns names and numbers of users and groups, including those that accounts must not use.
     pub fn names(&self) -> &Arc<Names> {
         &self.names
     }
 
-    /// The user that everybody is, where the process does not run as root.
+    /// Returns the user of all accounts, if the process does not run as root.
     pub fn only(&self) -> Option<&Arc<User>> {
         self.only.as_ref()
     }
 
-    /// The user of `key`, at once where a recent answer is kept, else from a blocking thread.
+    /// Returns the user of `key`, at once if it is cached, otherwise from a blocking thread.
     pub fn find(&self, key: Key) -> Answer<Result<Found, Unavailable>> {
         match &self.only {
             Some(only) => Answer::now(Ok(Ok(only.clone()))),
@@ -119,7 +120,7 @@ impl Users {
         }
     }
 
-    /// [`Users::find`] on a thread that may block.
+    /// Like [`Users::find`], on a thread that may block.
     pub fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
         match &self.only {
             Some(only) => Ok(Ok(only.clone())),
@@ -127,8 +128,8 @@ impl Users {
         }
     }
 
-    /// Who `key` is, for lists of many: without the groups but the primary one, which NSS looks for user by user, and a
-    /// directory behind it among all that there are.
+    /// Returns the user of `key` with only the primary group, for lists of many users. NSS looks up the other groups
+    /// user by user, and a directory service searches all its groups each time.
     pub fn glance(&self, key: Key) -> Answer<Result<Found, Unavailable>> {
         match &self.only {
             Some(only) => Answer::now(Ok(Ok(only.clone()))),
@@ -136,7 +137,7 @@ impl Users {
         }
     }
 
-    /// [`Users::glance`] on a thread that may block.
+    /// Like [`Users::glance`], on a thread that may block.
     pub fn glance_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
         match &self.only {
             Some(only) => Ok(Ok(only.clone())),
@@ -144,13 +145,13 @@ impl Users {
         }
     }
 
-    /// Where to look for `key`: who is known whole need not be asked for again.
+    /// Returns the look-ups to use for `key`: a cached complete answer is not looked up again.
     fn glances_at(&self, key: &Key) -> &Arc<LookUps> {
         let known = |_: &&Arc<LookUps>| self.whole.kept.get(key, Instant::now()).is_none();
         self.glances.as_ref().filter(known).unwrap_or(&self.whole)
     }
 
-    /// Whether so few look-ups are under way that one may be begun which may turn out not to be needed.
+    /// Returns whether few enough look-ups are active to start one speculatively.
     pub(super) fn is_idle(&self) -> bool {
         self.whole.asking.is_idle()
     }
@@ -178,7 +179,7 @@ impl LookUps {
     }
 
     fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
-        // Others may have waited for the same name before the gate.
+        // Another task may have looked up the same key in the meantime.
         if let Some(found) = self.kept.get(key, Instant::now()) {
             return Ok(found);
         }
@@ -188,19 +189,19 @@ impl LookUps {
                 Key::Name(name) => format!("this host has no UNIX user {name:?}").into(),
                 Key::Uid(uid) => format!("this host has no UNIX user with uid {uid}").into(),
             }),
-            Err(error) => return Err(Unavailable(format!("UNIX user look-up of {key:?}: {error}"))),
+            Err(error) => return Err(Unavailable(format!("cannot look up the UNIX user {key:?}: {error}"))),
         };
         self.kept.put(key.clone(), found.clone(), found.is_ok(), Instant::now());
         Ok(found)
     }
 }
 
-/// The superuser is reached by the name `root` alone: neither another name of uid 0 in the password file nor a number
-/// in an account makes anybody root.
+/// Checks that an account may be `user`. Only the name `root` gives uid 0: neither another name of uid 0 in the
+/// password file nor a number in an account does.
 fn admit(key: &Key, user: User) -> Found {
-    // To the kernel, the highest number of both kinds says "as before", which is root.
+    // To the kernel the largest uid or gid means "unchanged", which would be root.
     if [user.identity.uid, user.identity.gid].contains(&u32::MAX) {
-        return Err(format!("UNIX user {:?} has the uid or gid 4294967295, which nobody may have", user.name).into());
+        return Err(format!("UNIX user {:?} has the uid or gid 4294967295, which is reserved", user.name).into());
     }
     if user.identity.uid != 0 || *key == Key::Name("root".into()) {
         return Ok(Arc::new(user));
@@ -211,12 +212,12 @@ fn admit(key: &Key, user: User) -> Found {
     })
 }
 
-/// Names of groups, kept for as long as users are: most users are in the same few.
+/// Names of groups, cached as long as users, because most users share a few groups.
 #[derive(Default)]
 struct GroupNames(Kept<u32, String>);
 
 impl GroupNames {
-    /// The name of a group; of one without a name, its number. Blocks.
+    /// Returns the name of a group, or its number if it has none. Blocks.
     fn of(&self, gid: u32) -> io::Result<String> {
         let now = Instant::now();
         if let Some(name) = self.0.get(&gid, now) {
@@ -228,7 +229,7 @@ impl GroupNames {
     }
 }
 
-/// The user that this process runs as, with the groups that it has.
+/// Returns the user and groups of this process.
 fn process_user() -> io::Result<User> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
@@ -237,14 +238,14 @@ fn process_user() -> io::Result<User> {
     user(name, uid, gid, groups, &GroupNames::default())
 }
 
-/// The user of `key` without groups, from NSS.
+/// Returns the user of `key` without groups, from NSS.
 fn glance(key: &Key) -> io::Result<Option<User>> {
     let Some((name, uid, gid)) = passwd(key)? else { return Ok(None) };
     let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
     Ok(Some(User { name: lossy(&name), identity, groups: Arc::new([]) }))
 }
 
-/// The user of `key` with all its groups, from NSS.
+/// Returns the user of `key` with all groups, from NSS.
 fn look_up(key: &Key, group_names: &GroupNames) -> io::Result<Option<User>> {
     let Some((name, uid, gid)) = passwd(key)? else { return Ok(None) };
     let groups = group_list(&name, gid)?;
@@ -268,12 +269,12 @@ fn user(name: String, uid: u32, gid: u32, groups: Vec<u32>, group_names: &GroupN
     Ok(User { name, identity, groups: names.into() })
 }
 
-/// Runs one of the `..._r` functions of NSS with a growing buffer. `call` gets the entry, the buffer and where to
-/// store a pointer to the result.
+/// Calls one of the `..._r` functions of NSS with a growing buffer. `call` receives the entry, the buffer, and the
+/// location for a pointer to the result.
 ///
 /// # Safety
-/// Where `call` answers 0, it must have stored null or a pointer to the entry, filled in, whose strings lie in the
-/// buffer. What `take` makes of the entry must own all that it holds.
+/// If `call` returns 0, it must have stored null or a pointer to the filled entry, whose strings are in the buffer. The
+/// value that `take` returns must own all its data.
 unsafe fn nss<E, T>(
     mut call: impl FnMut(*mut E, &mut [c_char], *mut *mut E) -> c_int,
     take: impl FnOnce(&E) -> T,
@@ -283,19 +284,19 @@ unsafe fn nss<E, T>(
         let mut entry = MaybeUninit::<E>::uninit();
         let mut result = std::ptr::null_mut();
         match call(entry.as_mut_ptr(), &mut buffer, &mut result) {
-            // SAFETY: by this function's contract a result that is not null points to `entry`, filled in; it and the
-            // buffer live until the end of this arm, and `take` keeps nothing of them.
+            // SAFETY: by this function's contract a non-null result points to the filled `entry`; it and the buffer
+            // live until the end of this arm, and `take` keeps no reference to them.
             0 => return Ok(unsafe { result.as_ref() }.map(take)),
             libc::ERANGE if buffer.len() < LARGEST_ENTRY => buffer.resize(buffer.len() * 4, 0),
             libc::EINTR => {}
-            // What some back ends answer for "no such name", says getpwnam(3).
+            // Some back ends return these for "no such name" (getpwnam(3)).
             libc::ENOENT | libc::ESRCH => return Ok(None),
             error => return Err(io::Error::from_raw_os_error(error)),
         }
     }
 }
 
-/// Name, uid and gid of a user.
+/// Returns name, uid and gid of a user.
 fn passwd(key: &Key) -> io::Result<Option<(CString, u32, u32)>> {
     let take = |entry: &libc::passwd| {
         // SAFETY: `pw_name` of an entry that a getpw..._r function filled in is a C string.
@@ -309,7 +310,7 @@ fn passwd(key: &Key) -> io::Result<Option<(CString, u32, u32)>> {
             let call = |entry, buffer: &mut [c_char], result| unsafe {
                 libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
             };
-            // SAFETY: getpwnam_r and getpwuid_r keep the contract, and `take` copies.
+            // SAFETY: getpwnam_r and getpwuid_r fulfil the contract, and `take` copies.
             unsafe { nss(call, take) }
         }
         Key::Uid(uid) => {
@@ -317,31 +318,30 @@ fn passwd(key: &Key) -> io::Result<Option<(CString, u32, u32)>> {
             let call = |entry, buffer: &mut [c_char], result| unsafe {
                 libc::getpwuid_r(*uid, entry, buffer.as_mut_ptr(), buffer.len(), result)
             };
-            // SAFETY: getpwnam_r and getpwuid_r keep the contract, and `take` copies.
+            // SAFETY: getpwnam_r and getpwuid_r fulfil the contract, and `take` copies.
             unsafe { nss(call, take) }
         }
     }
 }
 
-/// The UNIX user `name`, whoever it is: for names that the administrator wrote in the configuration.
-/// Blocks.
+/// Returns the UNIX user `name` without any check, for names in the administrator's configuration. Blocks.
 pub fn user_by_name(name: &str) -> io::Result<Option<User>> {
     look_up(&Key::Name(name.to_owned()), &GroupNames::default())
 }
 
-/// The gid of the UNIX group `name`. Blocks.
+/// Returns the gid of the UNIX group `name`. Blocks.
 pub fn group_by_name(name: &str) -> io::Result<Option<u32>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     // SAFETY: `name` is a C string, and entry, buffer with its length and result are valid for writing.
     let call = |entry, buffer: &mut [c_char], result| unsafe {
         libc::getgrnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
     };
-    // SAFETY: getgrnam_r keeps the contract, and a number is copied.
+    // SAFETY: getgrnam_r fulfils the contract, and a number is copied.
     unsafe { nss(call, |entry: &libc::group| entry.gr_gid) }
 }
 
-/// Whether the group is the private one of the user `uid`: of that user's name, the user's primary group, and without
-/// other members. Blocks.
+/// Returns whether the group is the private one of the user `uid`: it has that user's name, is the user's primary
+/// group, and has no other members. Blocks.
 pub(crate) fn is_private_group(gid: u32, uid: u32) -> bool {
     let Ok(Some((name, _, primary))) = passwd(&Key::Uid(uid)) else { return false };
     let has_its_name = matches!(group_name(gid), Ok(Some(group)) if group == lossy(&name));
@@ -350,7 +350,7 @@ pub(crate) fn is_private_group(gid: u32, uid: u32) -> bool {
         && members::members(gid, 2).is_ok_and(|members| members.iter().all(|(id, _)| *id == uid))
 }
 
-/// The name of a group. Blocks.
+/// Returns the name of a group. Blocks.
 fn group_name(gid: u32) -> io::Result<Option<String>> {
     // SAFETY: entry, buffer with its length and result are valid for writing.
     let call = |entry, buffer: &mut [c_char], result| unsafe {
@@ -361,11 +361,11 @@ fn group_name(gid: u32) -> io::Result<Option<String>> {
         let name = unsafe { CStr::from_ptr(entry.gr_name) };
         lossy(name)
     };
-    // SAFETY: getgrgid_r keeps the contract, and `take` copies.
+    // SAFETY: getgrgid_r fulfils the contract, and `take` copies.
     unsafe { nss(call, take) }
 }
 
-/// All groups of a user, `gid` among them. Blocks.
+/// Returns all groups of a user, including `gid`. Blocks.
 fn group_list(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
     let mut groups: Vec<libc::gid_t> = vec![0; 64];
     loop {
@@ -377,7 +377,7 @@ fn group_list(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
             groups.truncate(count);
             return Ok(groups);
         }
-        // The kernel takes no more than 65,536 groups (NGROUPS_MAX) either.
+        // The kernel also accepts at most 65,536 groups (NGROUPS_MAX).
         if groups.len() > 65_536 {
             return Err(io::Error::other(format!("user {} is in too many groups", lossy(name))));
         }
@@ -397,7 +397,7 @@ mod tests {
         User { name: name.into(), identity, groups: Arc::new([]) }
     }
 
-    /// Users whose source knows `ann`, `root` and `toor` and counts how often it is asked.
+    /// Users whose source has `ann`, `root` and `toor` and counts its queries.
     fn users(asked: &Arc<AtomicUsize>) -> Arc<Users> {
         let asked = asked.clone();
         let source = move |key: &Key| {
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 4);
     }
 
-    /// Lists want no groups, and who is known whole is not asked for again.
+    /// Lists need no groups, and a user with a complete cached answer is not looked up again.
     #[test]
     fn a_glance_asks_for_no_groups() {
         let asked = [const { AtomicUsize::new(0) }; 2].map(Arc::new);
@@ -474,7 +474,7 @@ mod tests {
         }
     }
 
-    /// NSS hangs for `slow`; who is known gets in, the others are told so, and all of it in bounded time.
+    /// NSS hangs for `slow`: cached users can log on, the others are refused in bounded time.
     #[tokio::test(start_paused = true)]
     async fn a_name_service_that_hangs_keeps_nobody_waiting_for_long() {
         let (guard, held) = std::sync::mpsc::channel::<()>();
@@ -493,13 +493,13 @@ mod tests {
             tokio::spawn(async move { users.find(key).await })
         };
         let (known, unknown) = (find(&ann), find(&bob));
-        // A clock that stands still does not go on by itself while threads are at work.
+        // A paused clock does not advance by itself while threads are busy.
         for _ in 0..12 {
             tokio::task::yield_now().await;
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert_eq!(known.await.unwrap().unwrap().unwrap().name, "ann");
-        // That somebody was missing a while ago is no reason to call him so now.
+        // A user that was missing some time ago must not be reported missing now.
         let Err(Unavailable(why)) = unknown.await.unwrap() else { panic!("answered") };
         assert!(why.contains("NSS has not answered"), "{why}");
         drop(guard);

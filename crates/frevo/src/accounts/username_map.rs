@@ -1,12 +1,13 @@
-//! `username map`: a file that says which account a client means by a name, in Samba's format.
+//! `username map`: a file that maps the names that clients send to accounts, in Samba's format.
 //!
-//! A line is `account = names`; names are separated by blanks or commas, with quotes around those that have blanks,
-//! `*` for everybody, `@group` for the members of a netgroup or UNIX group, `+group` and `&group` for one of the two. Of the
-//! lines that name a client's name the last one counts, or the first with `!` in front. Lines that begin with `#` or `;` are
-//! comments. The password is that of the account: the file lets nobody in who does not know it.
+//! A line is `account = names`. Names are separated by blanks or commas, and names with blanks are quoted. `*` matches
+//! every user, `@group` the members of a netgroup or UNIX group, `&group` those of a netgroup, and `+group` those of a
+//! UNIX group. The last line that matches a client's name applies, or the first matching one with a leading `!`. Lines
+//! that begin with `#` or `;` are comments. The client must know the mapped account's password, so the file alone
+//! grants no access.
 //!
-//! Nobody becomes root by `*` or by a group: only a name that is written out does. Samba takes any line (CVE-2020-25717 shows
-//! where names that others hand out lead).
+//! `*` and groups never map a user to root: only a name that is written out does. Samba accepts any line;
+//! CVE-2020-25717 shows the danger of names that others control.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,33 +27,33 @@ use super::unix::names::Question;
 use super::unix::{Key, Users};
 use crate::config::list;
 
-/// Names looked up at a time: groups may be asked for over a network, before anybody has proven anything, and a name service
-/// that hangs must not take all blocking threads of the runtime.
+/// Limits concurrent look-ups. Group look-ups may use the network before the client is authenticated, and a name
+/// service that hangs must not occupy all blocking threads of the runtime.
 static TURNS: Semaphore = Semaphore::const_new(16);
-/// How long an answer is waited for, turn and all. Clients give up after 20 seconds at the earliest, and a logon goes on from
-/// here.
+/// How long a caller waits for an answer, including the wait for a permit. Clients time out after 20 seconds at the
+/// earliest, and the logon has further steps.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// The file with what was read of it. It is read again when it changes.
+/// The file and its cached content. It is read again when it changes.
 pub struct FileMap(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    /// `username map cache time`: the file is not looked at again before.
+    /// `username map cache time`: how long the file is not checked for changes.
     every: Duration,
     users: Arc<Users>,
     kept: Mutex<Option<Kept>>,
     turns: &'static Semaphore,
 }
 
-/// Tells versions of the file apart: device, inode, size, and change time in seconds and nanoseconds.
+/// Identifies a version of the file: device, inode, size, and change time in seconds and nanoseconds.
 type Stamp = [i64; 5];
 
 struct Kept {
     looked: Instant,
-    /// Device, inode, size and time of change; `None` where the file cannot be read.
+    /// The version of the file; `None` if it cannot be read.
     stamp: Option<Stamp>,
     lines: Arc<[Line]>,
 }
@@ -66,17 +67,17 @@ struct Line {
 }
 
 impl FileMap {
-    /// The map in `path`, which is looked at again after `every`.
+    /// Returns the map in `path`, which is checked for changes after `every`.
     pub fn new(path: PathBuf, every: Duration, users: Arc<Users>) -> Self {
         FileMap(Arc::new(Inner { path, every, users, kept: Mutex::new(None), turns: &TURNS }))
     }
 }
 
-/// Whom an account is looked for.
+/// The user for whom an account is looked up.
 enum Who {
-    /// A name as a client sent it.
+    /// A name as sent by a client.
     Sent { domain: String, user: String },
-    /// A user of a domain, with his groups there. Only names in full mean him.
+    /// An authenticated user of a domain, with their groups there. Only full names match them.
     Proven { full: String, groups: Box<[String]> },
 }
 
@@ -85,10 +86,10 @@ impl FileMap {
         let inner = self.0.clone();
         Answer::later(async move {
             let asked = async {
-                let turn = inner.turns.acquire().await.expect("nobody closes it");
+                let turn = inner.turns.acquire().await.expect("the semaphore is never closed");
                 let inner = inner.clone();
                 let work = move || {
-                    // Given back when NSS has answered, whoever still waits for that.
+                    // Released when NSS has answered, even if the caller has given up.
                     let _turn = turn;
                     inner.find(&who)
                 };
@@ -98,7 +99,7 @@ impl FileMap {
                 Ok(Ok(found)) => found,
                 Ok(Err(error)) => Err(Unavailable(format!("username map: {error}"))),
                 Err(_) => Err(Unavailable(format!(
-                    "username map: NSS has not said for {} seconds who is in a group; see nsswitch.conf(5)",
+                    "username map: NSS has not answered a group look-up for {} seconds; check nsswitch.conf(5)",
                     PATIENCE.as_secs()
                 ))),
             }
@@ -117,7 +118,8 @@ impl UsernameMap for FileMap {
 }
 
 impl Inner {
-    /// Blocks. Where NSS does not say who is in a group that decides, it is not told who is meant.
+    /// Returns the account of `who`. Blocks. It fails if NSS does not answer a group look-up on which the result
+    /// depends.
     fn find(&self, who: &Who) -> Result<Option<String>, Unavailable> {
         let (lines, mut found) = (self.lines(), Ok(None));
         for line in &*lines {
@@ -133,9 +135,9 @@ impl Inner {
         found
     }
 
-    /// Whether a name of `line` means `who`: one that does is enough, whatever cannot be told of others.
+    /// Returns whether a name of `line` matches `who`. One match is sufficient, even if look-ups of other names fail.
     fn fits(&self, line: &Line, who: &Who) -> Result<bool, Unavailable> {
-        // As accounts are found: without regard to case.
+        // Without regard to case, like all account names.
         let root = fold(&line.account) == "root";
         let mut fits = Ok(false);
         for name in &line.names {
@@ -148,7 +150,7 @@ impl Inner {
         fits
     }
 
-    /// Whether `name` of a line means `who`. Root's line must name him.
+    /// Returns whether `name` of a line matches `who`. For `root` only an explicit name matches.
     fn means(&self, name: &str, who: &Who, root: bool) -> Result<bool, Unavailable> {
         let plain = name.trim_start_matches(['@', '+', '&']);
         let marks = &name[..name.len() - plain.len()];
@@ -194,7 +196,7 @@ impl Inner {
             Ok(read) => read,
             Err(error) => {
                 if before.is_none_or(|before| before.stamp.is_some()) {
-                    tracing::warn!(path = %self.path.display(), %error, "username map cannot be read: no name is mapped");
+                    tracing::warn!(path = %self.path.display(), %error, "cannot read username map: no name is mapped");
                 }
                 (None, Arc::new([]) as Arc<[Line]>)
             }
@@ -203,7 +205,7 @@ impl Inner {
         lines
     }
 
-    /// The lines, from `before` where the file has not changed since.
+    /// Returns the lines; those of `before` if the file has not changed since.
     fn read(&self, before: Option<&Kept>) -> io::Result<(Option<Stamp>, Arc<[Line]>)> {
         let file = File::open(&self.path)?;
         let metadata = file.metadata()?;
@@ -289,13 +291,13 @@ empty =
         Who::Sent { domain: domain.into(), user: user.into() }
     }
 
-    /// As smb.conf(5) has it for members of a domain: names in full alone mean whom a controller has proven.
+    /// As in smb.conf(5) for domain members: only full names match users authenticated by a controller.
     #[test]
     fn users_of_a_domain_are_named_in_full() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map");
-        let text = "!root = DOM\\administrator\n!ann = dora miller DOM\\emil\n!crew = @\"DOM\\the crew\" +staff\nroot = *\n\
-                    root = @DOM\\admins\n!mia = \"DOM\\mia miller\"\n";
+        let text = "!root = DOM\\administrator\n!ann = dora miller DOM\\emil\n!crew = @\"DOM\\the crew\" +staff\n\
+                    root = *\nroot = @DOM\\admins\n!mia = \"DOM\\mia miller\"\n";
         std::fs::write(&path, text).unwrap();
         let map = map(path.clone());
         let check = |full: &str, groups: &[&str], expected: Option<&str>| {
@@ -310,7 +312,7 @@ empty =
         check(r"dom\Emil", &[], Some("ann"));
         check(r"DOM\mia miller", &[], Some("mia"));
         check(r"DOM\gus", &[r"DOM\The Crew"], Some("crew"));
-        // UNIX groups of a local user of the same name are not his, and nobody becomes root by a group.
+        // UNIX groups of a local user of the same name do not apply, and a group never grants root.
         check(r"DOM\joe", &["staff of DOM"], None);
         check(r"DOM\adam", &[r"DOM\admins"], None);
         std::fs::write(&path, "visitor = *\n").unwrap();
@@ -371,7 +373,7 @@ empty =
         assert_eq!(map.account_of("", "x").await.unwrap(), None);
     }
 
-    /// A map of `text` on a host where `user` answers.
+    /// A map of `text` on a host where `user` answers look-ups.
     fn map_on(dir: &Path, text: &str, turns: &'static Semaphore, user: unix::Source) -> FileMap {
         let path = dir.join("map");
         std::fs::write(&path, text).unwrap();
@@ -403,9 +405,9 @@ empty =
             Ok(None)
         };
         let map = map_on(dir.path(), "crew = +staff\n", &ONE, Box::new(hang));
-        // One who asks, and one who has no turn.
+        // One that has a permit, and one that waits for it.
         let asks = ["ann", "bob"].map(|name| tokio::spawn(map.account_of("", name)));
-        // The clock does not go on by itself while a thread is at work.
+        // The clock does not advance by itself while a thread is busy.
         for _ in 0..=PATIENCE.as_secs() {
             tokio::task::yield_now().await;
             tokio::time::advance(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! [`Directory`] between SIDs, names and ids, over a real database and a host that the test makes up.
+//! Tests of [`Directory`]'s mapping between SIDs, names and ids, with a real database and a simulated host.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::state_dir::StateDir;
 const PEOPLE: [(&str, u32); 4] = [("root", 0), ("ann", 100), ("bob", 101), ("eve", 102)];
 const GROUPS: [(&str, u32); 3] = [("users", 50), ("staff", 51), ("ann", 100)];
 
-/// A directory on a host with those people and groups; ann and carl (who is bob on Linux) have accounts.
+/// A directory on a host with those users and groups; ann and carl (whose UNIX user is bob) have accounts.
 fn directory(path: &Path) -> Directory {
     let user = |key: &Key| {
         let found = PEOPLE.into_iter().find(|(name, uid)| match key {
@@ -85,7 +85,7 @@ async fn names_lead_to_sids_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     let own = |rid| directory.domain().with_rid(rid);
-    // The name that is asked for, the SID, and the name that the SID leads back to.
+    // The requested name, its SID, and the name to which the SID is mapped back.
     let cases = [
         ("ann", own(1000), "SRV\\ann"),
         ("SRV\\CARL", own(1001), "SRV\\carl"),

@@ -1,6 +1,6 @@
-//! Questions to NSS, which may hang for as long as a network service does: each is asked once at a time however many wait
-//! for its answer, on a bounded number of threads, and whoever waits gives up after a while. A thread that hangs comes back
-//! when NSS does, and only then is there room for another in its place.
+//! Queries to NSS, which may hang as long as a network service does. Each query runs once at a time, regardless of the
+//! number of waiting callers, on a bounded number of threads. Callers give up after a timeout. A thread that hangs is
+//! released only when NSS answers.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,17 +12,18 @@ use server::accounts::Unavailable;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-/// Questions under way at a time: a name service that hangs must not take all blocking threads of the runtime.
+/// Maximum number of active queries: a name service that hangs must not occupy all blocking threads of the runtime.
 const AT_A_TIME: usize = 16;
-/// How long an answer is waited for. Clients give up after 20 seconds at the earliest.
+/// How long a caller waits for an answer. Clients time out after 20 seconds at the earliest.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long nobody waits for a turn after one was waited for in vain: those who hang have all of them.
+/// After a query got no permit in time, further queries fail at once for this time, because hanging queries hold all
+/// permits.
 const REST: Duration = Duration::from_secs(5);
 
-/// What becomes of a question: nothing yet, or its answer.
+/// The state of a query: pending, or its answer.
 type Outcome<A> = Option<Result<A, Unavailable>>;
 
-/// Questions `Q` that are under way, with answers `A`.
+/// Active queries `Q` with answers `A`.
 pub(super) struct Asking<Q, A> {
     under_way: Arc<Mutex<HashMap<Q, watch::Receiver<Outcome<A>>>>>,
     turns: Arc<Semaphore>,
@@ -40,7 +41,7 @@ where
     Q: Clone + Eq + Hash + Send + 'static,
     A: Clone + Send + Sync + 'static,
 {
-    /// The answer of `work`, which blocks, to `question`; an error after [`LIMIT`].
+    /// Returns the answer of the blocking `work` to `question`; an error after [`LIMIT`].
     pub(super) async fn ask(
         &self,
         question: Q,
@@ -61,12 +62,12 @@ where
         };
         match timeout(LIMIT, answer.wait_for(Option::is_some)).await {
             Ok(Ok(answered)) => answered.clone().unwrap_or_else(|| Err(late())),
-            Ok(Err(_)) => Err(Unavailable("a look-up of NSS ended without an answer".into())),
+            Ok(Err(_)) => Err(Unavailable("an NSS look-up ended without an answer".into())),
             Err(_) => Err(late()),
         }
     }
 
-    /// Whether at least half of the turns are free.
+    /// Returns whether more than half of the permits are free.
     pub(super) fn is_idle(&self) -> bool {
         self.turns.available_permits() > AT_A_TIME / 2
     }
@@ -75,7 +76,7 @@ where
         self.turns.available_permits() == 0 && self.rests_until.lock().is_some_and(|until| Instant::now() < until)
     }
 
-    /// Does `work` when there is a turn, says what it answered, and forgets the question.
+    /// Runs `work` when there is a permit, publishes its answer, and removes the query.
     fn carry_out(
         &self,
         question: Q,
@@ -92,7 +93,7 @@ where
                         work(&asked)
                     };
                     let done = tokio::task::spawn_blocking(work).await;
-                    done.unwrap_or_else(|error| Err(Unavailable(format!("a look-up of NSS: {error}"))))
+                    done.unwrap_or_else(|error| Err(Unavailable(format!("NSS look-up: {error}"))))
                 }
                 _ => {
                     *rests_until.lock() = Some(Instant::now() + REST);
@@ -107,7 +108,7 @@ where
 
 fn late() -> Unavailable {
     Unavailable(format!(
-        "NSS has not answered for {} seconds; see `getent passwd` and nsswitch.conf(5)",
+        "NSS has not answered for {} seconds; check `getent passwd` and nsswitch.conf(5)",
         LIMIT.as_secs()
     ))
 }
@@ -119,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// What is answered when the sender is gone.
+    /// The answer of a query whose sender has gone.
     type Gate = Arc<Mutex<mpsc::Receiver<()>>>;
 
     fn gate() -> (mpsc::Sender<()>, Gate) {
@@ -127,7 +128,7 @@ mod tests {
         (held, Arc::new(Mutex::new(gate)))
     }
 
-    /// A name service that answers the even numbers, and others when the gate opens.
+    /// A name service that answers even numbers at once, and odd ones when the gate opens.
     fn service(asked: &Arc<AtomicUsize>, gate: &Gate) -> impl FnOnce(&u32) -> Result<u32, Unavailable> + Send + use<> {
         let (asked, gate) = (asked.clone(), gate.clone());
         move |number| {
@@ -139,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Time passes where nobody but the name service is waited for.
+    /// The clock advances while only the name service is waited for.
     async fn pass(time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -156,7 +157,7 @@ mod tests {
         while asked.load(Ordering::SeqCst) == 0 {
             pass(Duration::from_millis(1)).await;
         }
-        // Others have room beside them.
+        // Other queries still get permits.
         assert_eq!(ask(2).await.expect("no panic").expect("answered"), 20);
         drop(held);
         for one in waiting {
@@ -170,7 +171,7 @@ mod tests {
     async fn who_waits_for_a_turn_gives_up_and_then_nobody_waits() {
         let asking = Asking::<u32, u32>::default();
         let (asked, (_, gate)) = (Arc::default(), gate());
-        // All turns are taken by questions that hang.
+        // All permits are held by hanging queries.
         let hanging = asking.turns.clone().acquire_many_owned(AT_A_TIME as u32).await.expect("open");
         let since = Instant::now();
         let said = asking.ask(2, service(&asked, &gate)).await.expect_err("no turn").0;

@@ -1,4 +1,4 @@
-//! Answers of NSS that are kept for a while.
+//! A cache for answers of NSS.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long something that was found is taken for unchanged.
+/// How long a positive answer is cached.
 pub(super) const FOUND_TIME: Duration = Duration::from_secs(60);
 
-/// How long something that was not found is taken for missing.
+/// How long a negative answer is cached.
 pub(super) const MISSING_TIME: Duration = Duration::from_secs(10);
 
-/// How much longer something that was found counts while nobody answers.
+/// How much longer a positive answer is valid while NSS does not answer.
 const LATE_TIME: Duration = Duration::from_secs(300);
 
-/// Answers that are kept; past it, those out of date go, then all.
+/// Maximum number of cached answers. At the limit expired answers are removed, then all.
 const KEPT: usize = 65_536;
 
-/// Answers by question.
+/// Cached answers by query.
 pub(super) struct Kept<Q, A>(Mutex<HashMap<Q, (Instant, A)>>);
 
 impl<Q, A> Default for Kept<Q, A> {
@@ -28,25 +28,25 @@ impl<Q, A> Default for Kept<Q, A> {
 }
 
 impl<Q: Eq + Hash, A: Clone> Kept<Q, A> {
-    /// The answer to `question`, where it still counts.
+    /// Returns the answer to `question`, if it is still valid.
     pub(super) fn get(&self, question: &Q, now: Instant) -> Option<A> {
         let kept = self.0.lock();
         kept.get(question).filter(|(until, _)| now < *until).map(|(_, answer)| answer.clone())
     }
 
-    /// The answer to `question`, where it counts as long as nobody gives another.
+    /// Returns the answer to `question`, if it is valid while NSS does not answer.
     pub(super) fn late(&self, question: &Q, now: Instant) -> Option<A> {
         let kept = self.0.lock();
         kept.get(question).filter(|(until, _)| now < *until + LATE_TIME).map(|(_, answer)| answer.clone())
     }
 
-    /// How many answers are kept.
+    /// Returns the number of cached answers.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Keeps an answer, for longer where something was `found`.
+    /// Caches an answer, for longer if it is positive (`found`).
     pub(super) fn put(&self, question: Q, answer: A, found: bool, now: Instant) {
         let mut kept = self.0.lock();
         if kept.len() >= KEPT {

@@ -1,4 +1,4 @@
-//! Who is in a group of Linux: whoever it lists, and whoever has it as the primary group.
+//! The members of a Linux group: the listed users, and those whose primary group it is.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use super::{Key, lossy, nss, passwd};
 
-/// The members of the group `gid` by uid and name, up to `most` of them, in the order of their uids. Blocks.
+/// Returns the members of the group `gid` by uid and name, at most `most` of them, in the order of their uids. Blocks.
 ///
-/// Whose primary group it is, only a walk over all users tells: where NSS lists none of a directory's, those who are in
-/// the group that way alone are not found.
+/// Users with it as their primary group are found only by enumerating all users. If NSS does not enumerate a
+/// directory's users, these members are missing.
 pub(crate) fn members(gid: u32, most: usize) -> io::Result<Vec<(u32, String)>> {
     let mut users = primary_members(gid, most);
     for name in listed(gid)?.unwrap_or_default().into_iter().take(most) {
@@ -23,7 +23,7 @@ pub(crate) fn members(gid: u32, most: usize) -> io::Result<Vec<(u32, String)>> {
     Ok(users)
 }
 
-/// The names that the group lists.
+/// Returns the names that the group lists.
 fn listed(gid: u32) -> io::Result<Option<Vec<String>>> {
     // SAFETY: entry, buffer with its length and result are valid for writing.
     let call = |entry, buffer: &mut [c_char], result| unsafe {
@@ -32,7 +32,8 @@ fn listed(gid: u32) -> io::Result<Option<Vec<String>>> {
     let take = |entry: &libc::group| {
         let mut names = Vec::new();
         let mut member = entry.gr_mem;
-        // SAFETY: `gr_mem` of an entry that getgrgid_r filled in is an array of C strings with a null pointer behind it.
+        // SAFETY: `gr_mem` of an entry that getgrgid_r filled in is an array of C strings that ends with a null
+        // pointer.
         while let Some(name) = unsafe { member.as_ref() }.filter(|name| !name.is_null()) {
             // SAFETY: as above.
             names.extend(unsafe { CStr::from_ptr(*name) }.to_str().map(str::to_owned));
@@ -41,17 +42,18 @@ fn listed(gid: u32) -> io::Result<Option<Vec<String>>> {
         }
         names
     };
-    // SAFETY: getgrgid_r keeps the contract, and `take` copies.
+    // SAFETY: getgrgid_r fulfils the contract, and `take` copies.
     unsafe { nss(call, take) }
 }
 
-/// Those whose primary group it is.
+/// Returns the users whose primary group it is.
 fn primary_members(gid: u32, most: usize) -> Vec<(u32, String)> {
-    /// getpwent(3) has one place for the whole process; nothing else here asks it.
+    /// getpwent(3) has one position for the whole process; only this function uses it.
     static WALK: Mutex<()> = Mutex::new(());
     let _one_at_a_time = WALK.lock();
     let mut users = Vec::new();
-    // SAFETY: nobody else walks, so the entry that getpwent points to, and its name, stay as they are until the next call.
+    // SAFETY: no other thread enumerates, so the entry that getpwent returns and its name are valid until the next
+    // call.
     unsafe {
         libc::setpwent();
         while let Some(entry) = libc::getpwent().as_ref().filter(|_| users.len() < most) {

@@ -1,5 +1,5 @@
-//! What NSS knows of names and numbers beyond the users that accounts are: who a file belongs to, where a home is, who is
-//! in a netgroup. Answers are kept as those of [`super::Users`] are, and asked for in the same way.
+//! NSS look-ups other than the users of accounts: owners of files, home directories, netgroup members. Answers are
+//! cached and queried like those of [`super::Users`].
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,40 +15,40 @@ use super::asking::Asking;
 use super::kept::Kept;
 use super::{Key, group_by_name, group_name, lossy, nss, passwd};
 
-/// A question.
+/// A query.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Question {
-    /// What the user with this number is called.
+    /// The name of the user with this uid.
     User(u32),
-    /// What the group with this number is called.
+    /// The name of the group with this gid.
     Group(u32),
-    /// The number of the user of this name.
+    /// The uid of the user with this name.
     Uid(String),
-    /// The number of the group of this name.
+    /// The gid of the group with this name.
     Gid(String),
-    /// The home of the user of this name.
+    /// The home directory of the user with this name.
     Home(String),
     /// Whether the user is in the netgroup.
     Netgroup {
         /// The user's name.
         user: String,
-        /// The netgroup's.
+        /// The netgroup's name.
         group: String,
     },
 }
 
-/// What a [`Question`] is answered with, where there is an answer.
+/// The answer to a [`Question`], if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// A name as NSS writes it, and its number.
+    /// A name as written by NSS, and its number.
     Named(String, u32),
     /// A home directory.
     Home(PathBuf),
-    /// Yes.
+    /// The user is a member.
     Member,
 }
 
-/// Whatever answers questions: NSS, or what a test puts in its place.
+/// Answers queries: NSS, or a substitute in tests.
 pub type Source = Box<dyn Fn(&Question) -> io::Result<Option<Reply>> + Send + Sync>;
 
 /// The names of the host.
@@ -59,17 +59,17 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of this host.
+    /// Returns the names of this host.
     pub fn of_host() -> Arc<Self> {
         Self::new(Box::new(ask))
     }
 
-    /// Those that `source` knows.
+    /// Returns the names that `source` provides.
     pub fn new(source: Source) -> Arc<Self> {
         Arc::new(Names { source, kept: Kept::default(), asking: Asking::default() })
     }
 
-    /// The answer, at once where a recent one is kept, else from a blocking thread.
+    /// Returns the answer, at once if it is cached, otherwise from a blocking thread.
     pub fn ask(self: &Arc<Self>, question: Question) -> Answer<Result<Option<Reply>, Unavailable>> {
         if let Some(reply) = self.kept.get(&question, Instant::now()) {
             return Answer::now(Ok(reply));
@@ -86,19 +86,19 @@ impl Names {
         })
     }
 
-    /// [`Names::ask`] on a thread that may block.
+    /// Like [`Names::ask`], on a thread that may block.
     pub fn ask_blocking(&self, question: &Question) -> Result<Option<Reply>, Unavailable> {
         if let Some(reply) = self.kept.get(question, Instant::now()) {
             return Ok(reply);
         }
         let reply =
-            (self.source)(question).map_err(|error| Unavailable(format!("UNIX look-up of {question:?}: {error}")))?;
+            (self.source)(question).map_err(|error| Unavailable(format!("cannot look up {question:?}: {error}")))?;
         self.kept.put(question.clone(), reply.clone(), reply.is_some(), Instant::now());
         Ok(reply)
     }
 }
 
-/// Asks NSS. Blocks.
+/// Queries NSS. Blocks.
 fn ask(question: &Question) -> io::Result<Option<Reply>> {
     Ok(match question {
         Question::User(uid) => passwd(&Key::Uid(*uid))?.map(|(name, uid, _)| Reply::Named(lossy(&name), uid)),
@@ -110,7 +110,7 @@ fn ask(question: &Question) -> io::Result<Option<Reply>> {
     })
 }
 
-/// The home directory of the user called `name`. Blocks.
+/// Returns the home directory of the user called `name`. Blocks.
 fn home(name: &str) -> io::Result<Option<PathBuf>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     // SAFETY: `name` is a C string, and entry, buffer with its length and result are valid for writing.
@@ -122,15 +122,15 @@ fn home(name: &str) -> io::Result<Option<PathBuf>> {
         let home = unsafe { CStr::from_ptr(entry.pw_dir) };
         PathBuf::from(std::ffi::OsStr::from_bytes(home.to_bytes()))
     };
-    // SAFETY: getpwnam_r keeps the contract, and `take` copies.
+    // SAFETY: getpwnam_r fulfils the contract, and `take` copies.
     unsafe { nss(call, take) }
 }
 
-/// Whether `user` is in the netgroup `group`, on whatever host and in whatever NIS domain. Blocks.
+/// Returns whether `user` is in the netgroup `group`, on any host and in any NIS domain. Blocks.
 #[cfg(target_env = "gnu")]
 fn in_netgroup(user: &str, group: &str) -> bool {
     unsafe extern "C" {
-        /// netgroup(5); glibc locks its state inside.
+        /// innetgr(3); glibc locks its state internally.
         fn innetgr(
             netgroup: *const libc::c_char,
             host: *const libc::c_char,
@@ -139,11 +139,11 @@ fn in_netgroup(user: &str, group: &str) -> bool {
         ) -> libc::c_int;
     }
     let (Ok(user), Ok(group)) = (CString::new(user), CString::new(group)) else { return false };
-    // SAFETY: both names are C strings, and null stands for anything.
+    // SAFETY: both names are C strings, and null matches anything.
     unsafe { innetgr(group.as_ptr(), std::ptr::null(), user.as_ptr(), std::ptr::null()) == 1 }
 }
 
-/// C libraries other than glibc have no netgroups: nobody is in one.
+/// C libraries other than glibc have no netgroups.
 #[cfg(not(target_env = "gnu"))]
 fn in_netgroup(_: &str, _: &str) -> bool {
     false
