@@ -117,7 +117,7 @@ fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
     check(None, "");
     check(Some(b"# comment\nann:1:XX:\n"), "smbpasswd:2: warning: LM hash: not 32 hexadecimal digits\n  remedy: mend");
     check(Some("bad\n".repeat(30).as_bytes()), "smbpasswd: warning: 10 more such lines");
-    check(Some(b"TDB file\n\0\0\0"), "smbpasswd: warning: it is no text file");
+    check(Some(b"TDB file\n\0\0\0"), "smbpasswd: warning: it is not a text file");
 }
 
 #[test]

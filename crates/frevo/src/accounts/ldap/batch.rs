@@ -1,7 +1,8 @@
-//! Many accounts at a time: a client that shows a security descriptor, or the owners of a directory, asks for whole lists.
+//! Look-ups of many accounts at once: a client that shows a security descriptor, or the owners of a directory's files,
+//! needs whole lists.
 //!
-//! What is found goes where single questions look first. Of accounts the names alone are asked for, not who they are on
-//! Linux, which would be a question to NSS for each.
+//! The results are put into the caches of single look-ups. For accounts only names are fetched, not UNIX users, which
+//! would need an NSS query each.
 
 use std::collections::HashMap;
 
@@ -14,11 +15,11 @@ use super::people::{ACCOUNT, People};
 use super::{is_accounts, mapping};
 use crate::accounts::groups::GroupKey;
 
-/// SIDs, or names and uids of users, in one search.
+/// SIDs, or names and uids of users, per search.
 const AT_A_TIME: usize = 200;
 
 impl People {
-    /// Asks for all of `sids` of which nothing is known.
+    /// Looks up all of `sids` that are not cached.
     pub(super) async fn expect_sids(&self, mut sids: Vec<Sid>) {
         sids.sort_unstable();
         sids.dedup();
@@ -27,8 +28,8 @@ impl People {
             let accounts: Vec<Sid> = some.iter().copied().filter(|sid| self.is_unknown_account(sid)).collect();
             if let (Err(why), _) | (_, Err(why)) = tokio::join!(self.expect_groups(some), self.expect_names(&accounts))
             {
-                // Whoever asks for each of them gets this error for each.
-                tracing::debug!("SIDs not asked for together: {why:#}");
+                // Each single look-up will report this error.
+                tracing::debug!("batch look-up of SIDs failed: {why:#}");
                 return;
             }
         }
@@ -54,9 +55,10 @@ impl People {
         Ok(())
     }
 
-    /// The SIDs of the accounts that UNIX users are: those with name and uid of one, or with the name alone where the
-    /// directory says no uid. `None` where there is neither that name nor that uid. Who is left out is to be asked for by
-    /// himself: an account may have the name of one user and the uid of another, and two may have what one should.
+    /// Returns the SIDs of the accounts of UNIX users: accounts with a user's name and uid, or with the name alone if
+    /// the directory has no uid for them. `None` means that neither the name nor the uid exists. Ambiguous users are
+    /// omitted and must be looked up one by one: an account may have the name of one user and the uid of another, and
+    /// two accounts may share a value.
     pub(super) async fn sids_of_users(&self, users: &[(u32, String)]) -> Result<HashMap<u32, Option<Sid>>> {
         let mut of = HashMap::with_capacity(users.len());
         for some in users.chunks(AT_A_TIME / 2) {
@@ -85,7 +87,7 @@ impl People {
         Ok(of)
     }
 
-    /// Whether an account with the name of the UNIX user with this number is that user.
+    /// Returns whether an account with the name of the UNIX user `number` is that user.
     fn may_be(&self, entry: &Found, number: &str) -> bool {
         match entry.first("uidNumber") {
             Some(known) => known == number,
@@ -93,7 +95,7 @@ impl People {
         }
     }
 
-    /// The entries of a class by their SIDs; one that two have is nobody's.
+    /// Returns the entries of a class by SID, without SIDs that two entries share.
     async fn with_sids(
         &self,
         class: &str,
@@ -111,7 +113,7 @@ impl People {
         for found in self.search(base, filter, attributes, 0).await? {
             let Some(Ok(sid)) = found.first("sambaSID").map(str::parse::<Sid>) else { continue };
             if let Some(other) = of.insert(sid, found) {
-                tracing::error!("two entries have the SID {sid}, so it is nobody's: one is {}", other.dn);
+                tracing::error!("two entries have the SID {sid}, so both are ignored: one is {}", other.dn);
                 twice.push(sid);
             }
         }

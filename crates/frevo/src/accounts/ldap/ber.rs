@@ -1,4 +1,4 @@
-//! The part of the Basic Encoding Rules that LDAP uses (RFC 4511, 5.1): definite lengths, tags of one byte.
+//! The subset of the Basic Encoding Rules that LDAP uses (RFC 4511, 5.1): definite lengths, tags of one byte.
 
 use std::fmt;
 
@@ -12,35 +12,35 @@ pub(super) const ENUMERATED: u8 = 0x0a;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// Bytes that are no LDAP message.
+/// The bytes are not an LDAP message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Malformed;
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("its answer is no LDAP message")
+        f.write_str("its answer is not an LDAP message")
     }
 }
 
 impl std::error::Error for Malformed {}
 
-/// Writes elements one after the other. Passwords and hashes pass through: the bytes are wiped when dropped.
+/// Writes consecutive elements. The buffer is erased when dropped, because it may contain passwords and hashes.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Zeroizing<Vec<u8>>);
 
 impl Writer {
-    /// An element whose content `build` writes.
+    /// Writes an element whose content is written by `build`.
     pub(super) fn nested(&mut self, tag: u8, build: impl FnOnce(&mut Writer)) {
         let mut content = Writer::default();
         build(&mut content);
         self.bytes(tag, &content.0);
     }
 
-    /// An element with this content.
+    /// Writes an element with this content.
     pub(super) fn bytes(&mut self, tag: u8, content: &[u8]) {
         let length = content.len().to_be_bytes();
         let digits = &length[length.iter().position(|byte| *byte != 0).unwrap_or(length.len() - 1)..];
-        // A vector that grows leaves its former bytes behind.
+        // A growing vector would leave its old content in memory.
         self.reserve(content.len() + 10);
         self.0.push(tag);
         match digits {
@@ -61,12 +61,12 @@ impl Writer {
         }
     }
 
-    /// A string.
+    /// Writes a string.
     pub(super) fn string(&mut self, text: &str) {
         self.bytes(OCTET_STRING, text.as_bytes());
     }
 
-    /// A number under a tag of its own: INTEGER or ENUMERATED.
+    /// Writes a number with its own tag: INTEGER or ENUMERATED.
     pub(super) fn number(&mut self, tag: u8, number: i32) {
         let bytes = number.to_be_bytes();
         // The shortest form that keeps the sign.
@@ -77,28 +77,28 @@ impl Writer {
         self.bytes(tag, &bytes[start..]);
     }
 
-    /// A truth value.
+    /// Writes a truth value.
     pub(super) fn boolean(&mut self, value: bool) {
         self.bytes(BOOLEAN, &[if value { 0xff } else { 0 }]);
     }
 }
 
-/// Reads elements one after the other.
+/// Reads consecutive elements.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Whether all was read.
+    /// Returns whether everything was read.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The tag of the next element.
+    /// Returns the tag of the next element.
     pub(super) fn peek(&self) -> Option<u8> {
         self.0.first().copied()
     }
 
-    /// The next element: tag and content.
+    /// Reads the next element: tag and content.
     pub(super) fn next(&mut self) -> Result<(u8, Reader<'a>), Malformed> {
         let (head, length) = header(self.0)?.ok_or(Malformed)?;
         let content = self.0.get(head..head + length).ok_or(Malformed)?;
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         Ok((tag, Reader(content)))
     }
 
-    /// The next element, which must have this tag.
+    /// Reads the next element, which must have this tag.
     pub(super) fn expect(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
         match self.next()? {
             (found, content) if found == tag => Ok(content),
@@ -115,12 +115,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next element as a string. What is no UTF-8 is shown as such.
+    /// Reads the next element as a string. Invalid UTF-8 is replaced.
     pub(super) fn string(&mut self) -> Result<String, Malformed> {
         Ok(String::from_utf8_lossy(self.expect(OCTET_STRING)?.0).into_owned())
     }
 
-    /// The next element, a number under this tag.
+    /// Reads the next element, a number with this tag.
     pub(super) fn number(&mut self, tag: u8) -> Result<i32, Malformed> {
         let bytes = self.expect(tag)?.0;
         let (first, rest) = bytes.split_first().ok_or(Malformed)?;
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Length of an element's head, and of its content; `None` where the bytes end before that is known.
+/// Returns the length of an element's header and of its content; `None` if the bytes end before that is known.
 fn header(bytes: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
     let [tag, first, rest @ ..] = bytes else { return Ok(None) };
     if tag & 0x1f == 0x1f {
@@ -149,7 +149,8 @@ fn header(bytes: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
     }
 }
 
-/// How long the element at the start of `bytes` is, with its head; `None` where the bytes end before that is known.
+/// Returns the length of the element at the start of `bytes`, with its header; `None` if the bytes end before that is
+/// known.
 pub(super) fn whole_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok(header(bytes)?.map(|(head, content)| head + content))
 }

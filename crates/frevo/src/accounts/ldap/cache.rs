@@ -1,8 +1,8 @@
-//! What the directory said a short time ago.
+//! A short-term cache of the directory's answers.
 //!
-//! An account that was found is taken for unchanged for [`FOUND`], a name that was not found for [`MISSING`]: so long an
-//! old password works after it was changed elsewhere, so late a new account is seen by who had just tried it. Where no
-//! server answers, an account counts for [`STALE`].
+//! A found account is cached for [`FOUND`], and a missing name for [`MISSING`]. An old password works at most that long
+//! after a change by another program, and a new account is visible at most that late to a client that has just tried
+//! it. While no server answers, an account is valid for [`STALE`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,24 +14,25 @@ use server::policy::fold;
 
 use crate::accounts::backend::Entry;
 
-/// How long an account that was found is taken for unchanged.
+/// How long a found account is cached.
 pub(super) const FOUND: Duration = Duration::from_secs(5);
-/// How long a name that was not found is taken for nobody's.
+/// How long a missing name is cached.
 pub(super) const MISSING: Duration = Duration::from_secs(2);
-/// How long an account counts while no server answers.
+/// How long an account is valid while no server answers.
 pub(super) const STALE: Duration = Duration::from_secs(300);
-/// How long it is known whose a SID or uid is, or that it is nobody's.
+/// How long the owner of a SID or uid is cached, or that it has none.
 pub(super) const WHOSE: Duration = Duration::from_secs(60);
-/// Answers of a kind that are kept: about 40 MiB of accounts. Past it, those out of date go, then all.
+/// Maximum number of cached answers of a kind: about 40 MiB of accounts. At the limit expired answers are removed, then
+/// all.
 const KEPT: usize = 65_536;
 
-/// Answers by what was asked.
+/// Cached answers by query.
 pub(super) struct Kept<K, V>(Mutex<HashMap<K, Answer<V>>>);
 
 struct Answer<V> {
     since: Instant,
     value: V,
-    /// It was given to somebody after the one who had asked for it.
+    /// It has been returned to a caller other than the one that queried it.
     used: bool,
 }
 
@@ -40,7 +41,7 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
         Kept(Mutex::new(HashMap::new()))
     }
 
-    /// What was answered at most `age` ago, where `fits` says so.
+    /// Returns a cached answer that is younger than the age that `fits` returns for it.
     pub(super) fn get(&self, key: &K, fits: impl FnOnce(&V) -> Duration) -> Option<V> {
         let mut kept = self.0.lock();
         let answer = kept.get_mut(key)?;
@@ -51,7 +52,7 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
         Some(answer.value.clone())
     }
 
-    /// Keeps an answer; those older than `longest` are of no use any more.
+    /// Caches an answer; answers older than `longest` are expired.
     pub(super) fn put(&self, key: K, value: V, longest: Duration) {
         let mut kept = self.0.lock();
         if kept.len() >= KEPT {
@@ -76,9 +77,9 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
     }
 }
 
-/// Accounts by their folded names, and whose SIDs and uids are whose.
+/// Accounts by folded name, and the owners of SIDs and uids.
 pub(super) struct Cache {
-    /// How often something was forgotten because it was changed: who asked before that may have the answer from before.
+    /// The number of invalidations. A query that began before the last one may have returned old data.
     generation: Mutex<u64>,
     names: Kept<String, Option<Entry>>,
     sids: Kept<Sid, Option<String>>,
@@ -90,32 +91,32 @@ impl Cache {
         Cache { generation: Mutex::new(0), names: Kept::new(), sids: Kept::new(), uids: Kept::new() }
     }
 
-    /// The account called `name`, where that was asked a moment ago.
+    /// Returns the account called `name`, if it was queried recently.
     pub(super) fn fresh(&self, name: &str) -> Option<Option<Entry>> {
         self.names.get(&fold(name), |entry| if entry.is_some() { FOUND } else { MISSING })
     }
 
-    /// The account called `name`, where no server can be asked. That there is none is not known then.
+    /// Returns the account called `name`, while no server answers. Negative answers are not used then.
     pub(super) fn stale(&self, name: &str) -> Option<Entry> {
         self.names.get(&fold(name), |entry| if entry.is_some() { STALE } else { Duration::ZERO })?
     }
 
-    /// Whether what is known of `name` was used again after the directory had said it: then it may have changed.
+    /// Returns whether the cached answer for `name` was used again since it was fetched, so that it may be outdated.
     pub(super) fn was_kept(&self, name: &str) -> bool {
         self.names.used(&fold(name))
     }
 
-    /// Whether the directory has had an account called `name` of late.
+    /// Returns whether the directory recently had an account called `name`.
     pub(super) fn knows(&self, name: &str) -> bool {
         self.names.0.lock().get(&fold(name)).is_some_and(|answer| answer.value.is_some())
     }
 
-    /// For [`Cache::put`], before the directory is asked.
+    /// Returns the value for [`Cache::put`], before a query.
     pub(super) fn generation(&self) -> u64 {
         *self.generation.lock()
     }
 
-    /// Keeps what the directory said to who asked at `seen`, unless an account was changed since.
+    /// Caches the answer to a query that began at `seen`, unless an account was changed since.
     pub(super) fn put(&self, name: &str, entry: Option<Entry>, seen: u64) {
         let generation = self.generation.lock();
         if *generation != seen {
@@ -130,28 +131,28 @@ impl Cache {
         self.names.put(fold(name), entry, STALE);
     }
 
-    /// What is known of `name` is not true any more.
+    /// Invalidates the cached data of `name`.
     pub(super) fn forget(&self, name: &str) {
         *self.generation.lock() += 1;
         self.names.remove(&fold(name));
     }
 
-    /// Whose the SID is, where that was asked a moment ago.
+    /// Returns the owner of the SID, if it was queried recently.
     pub(super) fn fresh_sid(&self, sid: &Sid) -> Option<Option<String>> {
         self.sids.get(sid, |_| WHOSE)
     }
 
-    /// Whose the uid is, where that was asked a moment ago.
+    /// Returns the owner of the uid, if it was queried recently.
     pub(super) fn fresh_uid(&self, uid: u32) -> Option<Option<String>> {
         self.uids.get(&uid, |_| WHOSE)
     }
 
-    /// Whose the SID was, where no server can be asked.
+    /// Returns the last known owner of the SID, while no server answers.
     pub(super) fn stale_sid(&self, sid: &Sid) -> Option<Option<Entry>> {
         self.owner(self.sids.get(sid, |_| STALE)?)
     }
 
-    /// Whose the uid was, where no server can be asked.
+    /// Returns the last known owner of the uid, while no server answers.
     pub(super) fn stale_uid(&self, uid: u32) -> Option<Option<Entry>> {
         self.owner(self.uids.get(&uid, |_| STALE)?)
     }
@@ -163,7 +164,7 @@ impl Cache {
         }
     }
 
-    /// Whose the SID is, as who asked at `seen` was told.
+    /// Caches the owner of the SID, from a query that began at `seen`.
     pub(super) fn put_owner(&self, sid: Sid, name: Option<String>, seen: u64) {
         let generation = self.generation.lock();
         if *generation == seen {
@@ -171,7 +172,7 @@ impl Cache {
         }
     }
 
-    /// That the uid is nobody's, as who asked at `seen` was told.
+    /// Caches that the uid has no owner, from a query that began at `seen`.
     pub(super) fn put_nobodys_uid(&self, uid: u32, seen: u64) {
         let generation = self.generation.lock();
         if *generation == seen {

@@ -1,7 +1,7 @@
 //! Changes of accounts in the directory, for `frevo user`.
 //!
-//! As Samba does it: an entry of that name that is no account yet becomes one, and else a new one is made below
-//! `ldap user suffix`; an account that is removed leaves its entry behind, unless `ldap delete dn` says otherwise.
+//! As in Samba, an entry of that name that is not yet an account becomes one; otherwise a new entry is added below
+//! `ldap user suffix`. When an account is removed, its entry remains, unless `ldap delete dn` is set.
 
 use anyhow::{Context, Result, bail, ensure};
 use server::policy::fold;
@@ -20,7 +20,7 @@ impl People {
         let name = record.name.clone();
         ensure!(
             record.uid.is_none(),
-            "who {name} is on Linux lies in the directory itself (uidNumber) or in NSS; it cannot be given along"
+            "the UNIX user of {name} follows from the directory (uidNumber) or NSS: use no other uid"
         );
         let mut there =
             self.search(&self.settings.suffix, Filter::Equal("uid", name.clone()), &["uid", "objectClass"], 2).await?;
@@ -30,7 +30,7 @@ impl People {
             let other = || entry.first("uid").unwrap_or_default().to_owned();
             ensure!(
                 entry.all("uid").any(|uid| fold(uid) == fold(&name)),
-                "the directory takes {name:?} for {:?}, which {} has: no account can be told from that one",
+                "the directory treats {name:?} and {:?} of {} as the same name: use a different name",
                 other(),
                 entry.dn
             );
@@ -47,12 +47,14 @@ impl People {
             Some(_) => self.change_of(&name, &Request::Modify { dn: &dn, changes: &attributes }).await?,
             None => self.change_of(&name, &Request::Add { dn: &dn, attributes: &new_entry(&name, attributes) }).await?,
         };
-        ensure!(reply.outcome.code != ResultCode::ENTRY_ALREADY_EXISTS, "the directory has an entry {dn} already");
+        ensure!(reply.outcome.code != ResultCode::ENTRY_ALREADY_EXISTS, "the directory already has an entry {dn}");
         done(reply, &dn)?;
-        self.get(&name).await?.with_context(|| format!("{dn} was made and is not found: is it below `ldap suffix`?"))
+        self.get(&name)
+            .await?
+            .with_context(|| format!("{dn} was added but is not found: check that it is below `ldap suffix`"))
     }
 
-    /// Writes what differs from `person`, as it was read; `None` where somebody else was faster.
+    /// Writes the differences from `person` as it was read; `None` after a conflicting change.
     pub(super) async fn write(&self, person: &Person, record: &Record) -> Result<Option<Entry>> {
         let changes = changes(person, record);
         if !changes.is_empty() {
@@ -66,10 +68,10 @@ impl People {
             done(reply, &person.dn)?;
         }
         let name = &person.record.name;
-        self.get(name).await?.with_context(|| format!("account {name} was removed meanwhile")).map(Some)
+        self.get(name).await?.with_context(|| format!("account {name} was removed concurrently")).map(Some)
     }
 
-    /// Removes an account; `false` where there is none.
+    /// Removes an account; `false` if it does not exist.
     pub(super) async fn remove(&self, name: &str) -> Result<bool> {
         let Some(person) = self.person(name).await? else { return Ok(false) };
         let reply = if self.settings.delete_dn {
@@ -85,8 +87,8 @@ impl People {
         Ok(true)
     }
 
-    /// Its class and those of its attributes that it has: an attribute that it does not have may be one that the server has
-    /// never heard of.
+    /// Returns changes that remove the account's class and existing attributes. Other attributes of the class are
+    /// omitted, because the server may not have them in its schema.
     async fn what_makes_it_an_account(&self, person: &Person) -> Result<Vec<Change>> {
         let filter = Filter::And(vec![
             Filter::Equal("uid", person.record.name.clone()),
@@ -100,8 +102,8 @@ impl People {
         Ok(changes)
     }
 
-    /// Asks for a change of the account `name`. What was known of it counts no more, however that ends: where no answer
-    /// came, the change may have been made.
+    /// Sends a change of the account `name` and invalidates its cache entry in any case, because the change may have
+    /// been made even if no answer arrived.
     async fn change_of(&self, name: &str, request: &Request<'_>) -> Result<Reply> {
         let reply = self.change(request).await;
         self.cache.forget(name);
@@ -113,7 +115,7 @@ impl People {
     }
 }
 
-/// A whole entry: of the class that a name alone is enough for.
+/// Returns a complete entry, of a class that needs only a name.
 fn new_entry(name: &str, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizing<String>>)> {
     let own = |text: &str| Zeroizing::new(text.to_owned());
     let mut entry = vec![("uid", vec![own(name)])];
@@ -126,15 +128,15 @@ fn new_entry(name: &str, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizi
     entry
 }
 
-/// That a change was made; in words why not.
+/// Checks that a change was made; the error says why not.
 pub(super) fn done(reply: Reply, dn: &str) -> Result<()> {
     match reply.outcome.code {
         ResultCode::SUCCESS => Ok(()),
-        ResultCode::INSUFFICIENT_ACCESS => bail!("`ldap admin dn` may not change {dn}: {}", reply.outcome),
+        ResultCode::INSUFFICIENT_ACCESS => bail!("`ldap admin dn` has no permission to change {dn}: {}", reply.outcome),
         ResultCode::REFERRAL => {
-            bail!("this LDAP server takes no changes, {}: name that one first in `passdb backend`", reply.outcome)
+            bail!("this LDAP server accepts no changes, {}: put that server first in `passdb backend`", reply.outcome)
         }
-        ResultCode::NO_SUCH_OBJECT => bail!("{dn}: there is nothing to put it below; is `ldap user suffix` right?"),
-        _ => bail!("the LDAP directory refuses the change of {dn}: {}", reply.outcome),
+        ResultCode::NO_SUCH_OBJECT => bail!("the parent of {dn} does not exist: check `ldap user suffix`"),
+        _ => bail!("the LDAP directory refused the change of {dn}: {}", reply.outcome),
     }
 }

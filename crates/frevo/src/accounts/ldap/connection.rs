@@ -1,8 +1,8 @@
-//! One connection to a directory: requests of many logons under way at a time, each answer given to whom it is for.
+//! One connection to a directory, shared by concurrent requests; each answer is delivered to its caller.
 //!
-//! Whoever asks writes his request himself ([`super::line`]); a task of its own reads. A connection that answers what cannot
-//! be understood, that ends, or on which somebody has waited too long is closed, and all that wait on it hear why;
-//! [`super::servers`] opens another.
+//! The caller writes its request itself ([`super::line`]); a separate task reads. A connection is closed if it delivers
+//! invalid data, if it ends, or if a caller has waited too long. All callers that wait on it get the reason, and
+//! [`super::servers`] opens another connection.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,20 +23,20 @@ use super::line::Line;
 use super::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
 use super::uri::Uri;
 
-/// The longest message that is taken. An account has some KiB; of groups the members are not asked for.
+/// The longest message that is accepted. An account has some KiB, and the members of groups are usually not fetched.
 const LONGEST_MESSAGE: usize = 1 << 20;
-/// Requests under way at a time; who comes after them waits.
+/// Maximum number of concurrent requests; further ones wait.
 const AT_A_TIME: usize = 1024;
-/// After so much silence TCP asks whether the server is still there, so often, so many times.
+/// TCP keepalive: idle time, interval of probes, number of probes.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
 
-/// What an operation brought.
+/// The result of an operation.
 pub(super) struct Reply {
     pub(super) found: Vec<Found>,
     pub(super) outcome: Outcome,
 }
 
-/// Why there is no answer: the connection is closed.
+/// The connection is closed; the text is the reason.
 #[derive(Clone, Debug)]
 pub(super) struct Closed(pub(super) Arc<str>);
 
@@ -48,7 +48,7 @@ impl fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// A connection that is open, or was when last looked at.
+/// A connection that is or was open.
 pub(super) struct Connection {
     line: Arc<Line>,
     turns: Semaphore,
@@ -59,15 +59,15 @@ pub(super) struct Connection {
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// How to connect.
+/// Parameters of a connection.
 pub(super) struct Way {
-    /// Whether a connection without TLS asks for it with its first request.
+    /// Whether a plain connection is upgraded with StartTLS first.
     pub(super) start_tls: bool,
-    /// What TLS is spoken with, where it is.
+    /// The TLS configuration, if TLS is used.
     pub(super) tls: Option<Arc<rustls::ClientConfig>>,
-    /// Who binds, and the password; nobody is anonymous.
+    /// The bind DN and its password; `None` means anonymous.
     pub(super) bind: Option<(String, Zeroizing<String>)>,
-    /// How long the connection itself may take.
+    /// Time limit of the connection attempt.
     pub(super) patience: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
         let connection = Connection::over(stream);
         let bind = match (&way.bind, uri) {
             (Some((dn, password)), _) => Request::Bind { dn, password },
-            // The server knows from the socket which user asks.
+            // The server takes the user from the socket.
             (None, Uri::Local(_)) => Request::BindExternal,
             (None, _) => Request::Bind { dn: "", password: "" },
         };
@@ -97,9 +97,7 @@ impl Connection {
         match outcome.code {
             ResultCode::SUCCESS => Ok(connection),
             ResultCode::INVALID_CREDENTIALS => {
-                bail!(
-                    "it refuses `ldap admin dn` or its password: {outcome}; `frevo user ldap-password` sets the password"
-                )
+                bail!("it refuses `ldap admin dn` or its password: {outcome}; set it with `frevo user ldap-password`")
             }
             _ => bail!("it refuses the bind: {outcome}"),
         }
@@ -112,26 +110,26 @@ impl Connection {
         Connection { line, turns: Semaphore::new(AT_A_TIME), waiting: AtomicUsize::new(0), task }
     }
 
-    /// Ends it for all who wait on it.
+    /// Closes the connection for all callers that wait on it.
     pub(super) fn close(&self) {
         self.line.close(&Closed("the connection was closed".into()));
         self.task.abort();
     }
 
-    /// Whether nothing can be asked on it any more.
+    /// Returns whether the connection can no longer be used.
     pub(super) fn is_closed(&self) -> bool {
         self.line.is_closed()
     }
 
-    /// How many wait for an answer.
+    /// Returns the number of pending requests.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Reply, Closed> {
         let _waits = Waits::new(&self.waiting);
-        let _turn = self.turns.acquire().await.expect("nobody closes it");
+        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
         let question = self.line.ask(&request.encode())?;
         question.answered().await
     }
@@ -143,7 +141,7 @@ impl Drop for Connection {
     }
 }
 
-/// Counts one who waits.
+/// Counts a pending request.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
@@ -170,8 +168,8 @@ async fn connect(host: &str, port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// RFC 4511, 4.14: the request, and its answer alone. What came with the answer without being asked for was not protected,
-/// and ends the connection (RFC 4513, 3.1.1 lets nothing be under way).
+/// RFC 4511, 4.14: sends the request and reads only its answer. Additional unprotected data ends the connection (RFC
+/// 4513, 3.1.1 forbids outstanding operations).
 async fn ask_for_tls(mut stream: TcpStream) -> Result<TcpStream> {
     stream.write_all(&envelope(1, &Request::StartTls.encode())).await?;
     let mut bytes = Vec::new();
@@ -188,31 +186,31 @@ async fn ask_for_tls(mut stream: TcpStream) -> Result<TcpStream> {
     match decode(&bytes)? {
         (1, Response::Done(outcome)) if outcome.code == ResultCode::SUCCESS && length == bytes.len() => Ok(stream),
         (1, Response::Done(outcome)) if length == bytes.len() => {
-            bail!("it does not start TLS, which `ldap ssl = start tls` asks for: {outcome}")
+            bail!("it refuses StartTLS, which `ldap ssl = start tls` requires: {outcome}")
         }
-        _ => bail!("it says more than the answer to STARTTLS before TLS begins"),
+        _ => bail!("it sends data after the answer to StartTLS and before TLS"),
     }
 }
 
 async fn secured(stream: TcpStream, host: &str, way: &Way) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let configuration = way.tls.clone().context("TLS is not set up")?;
-    let name =
-        ServerName::try_from(host.to_owned()).with_context(|| format!("{host:?} is no name for a certificate"))?;
-    let refused = "its certificate or TLS is refused (`tls cafile` or TLS_CACERT of ldap.conf says who may sign it)";
+    let name = ServerName::try_from(host.to_owned())
+        .with_context(|| format!("{host:?} is not a valid name for a certificate"))?;
+    let refused = "its certificate or TLS is refused; set its CA with `tls cafile` or TLS_CACERT of ldap.conf";
     tokio_rustls::TlsConnector::from(configuration).connect(name, stream).await.context(refused)
 }
 
-/// The task of a connection.
+/// The reading task of a connection.
 struct Reader {
     read: ReadHalf<Box<dyn Stream>>,
     line: Arc<Line>,
-    /// What was read and is not yet a message.
+    /// Bytes that were read and are not yet a complete message.
     bytes: Zeroizing<Vec<u8>>,
 }
 
 impl Reader {
     fn new(read: ReadHalf<Box<dyn Stream>>, line: Arc<Line>) -> Reader {
-        // Room for the longest message, so that what was read is never left behind by a vector that grows.
+        // The buffer is grown explicitly, so that old content never stays in freed memory.
         Reader { read, line, bytes: Zeroizing::new(Vec::with_capacity(64 << 10)) }
     }
 
@@ -226,11 +224,12 @@ impl Reader {
         loop {
             self.make_room()?;
             tokio::select! {
-                // What could not be written at once is written while it is read: a server may want that.
+                // Data that could not be written at once is written concurrently with reading, because a server may
+                // require that.
                 Err(failed) = poll_fn(|context| line.poll_unwritten(context)) => return Err(failed),
                 read = self.read.read_buf(&mut *self.bytes) => {
-                    if read.context("reading")? == 0 {
-                        bail!("it has ended the connection");
+                    if read.context("cannot read")? == 0 {
+                        bail!("it has closed the connection");
                     }
                     self.take_messages()?;
                 }
@@ -238,7 +237,7 @@ impl Reader {
         }
     }
 
-    /// Grows the buffer by hand: one that grows by itself leaves hashes behind in memory.
+    /// Grows the buffer explicitly, because automatic growth would leave hashes in freed memory.
     fn make_room(&mut self) -> Result<()> {
         if self.bytes.len() < self.bytes.capacity() {
             return Ok(());
@@ -253,7 +252,7 @@ impl Reader {
     fn take_messages(&mut self) -> Result<()> {
         let mut taken = 0;
         while let Some(length) = whole_length(&self.bytes[taken..])? {
-            // Whoever speaks another protocol would be waited for.
+            // Another protocol would otherwise never yield a complete message.
             anyhow::ensure!(self.bytes[taken] == SEQUENCE, Malformed);
             anyhow::ensure!(length <= LONGEST_MESSAGE, "it sends a message of {length} bytes");
             let Some(message) = self.bytes.get(taken..taken + length) else { break };
@@ -270,7 +269,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // Also where the task was ended from outside: nobody would read the answers.
+        // Also if the task was aborted, because no task reads answers then.
         self.line.close(&Closed("the connection was closed".into()));
     }
 }

@@ -1,7 +1,7 @@
-//! The domain in the directory, which gives its accounts their SIDs: `sambaDomain`.
+//! The domain in the directory, `sambaDomain`, which supplies the SIDs of accounts.
 //!
-//! RIDs are given the way Samba gives them, so that both may do it at the same time: `sambaNextRid` is the last one given,
-//! and whoever takes the value that is there away and puts the next one in its place, in one change, has that one.
+//! RIDs are allocated as in Samba, so both may do it concurrently: `sambaNextRid` is the last RID allocated. A program
+//! allocates the next one by replacing the present value in a single change.
 
 use std::time::Duration;
 
@@ -14,42 +14,43 @@ use super::entry::in_dn;
 use super::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
 use super::people::People;
 
-/// The first RID for an account: those below belong to Windows itself ([MS-DTYP] 2.4.2.4).
+/// The first RID for an account: lower RIDs are reserved by Windows ([MS-DTYP] 2.4.2.4).
 const FIRST_RID: u32 = 1000;
-/// How often a RID is asked for before it is given up: each time somebody else was faster, or it was in use.
+/// Attempts to allocate a RID. An attempt fails if another program was faster, or the RID is in use.
 const ATTEMPTS: u32 = 20;
-/// How long to wait for somebody else to be done, times the number of attempts so far.
+/// The pause after a conflict, multiplied by the number of attempts so far.
 const PAUSE: Duration = Duration::from_millis(5);
 
 const ATTRIBUTES: &[&str] = &["sambaSID", "sambaNextRid", "sambaNextUserRid", "sambaNextGroupRid"];
 
 impl People {
-    /// A SID that nobody has or had.
+    /// Allocates a SID that no account has or had.
     pub(super) async fn new_sid(&self) -> Result<Sid> {
         for attempt in 0..ATTEMPTS {
             let domain = self.domain().await?;
-            let sid = domain.first("sambaSID").with_context(|| format!("{}: has no sambaSID", domain.dn))?;
+            let sid = domain.first("sambaSID").with_context(|| format!("{} has no sambaSID", domain.dn))?;
             let rid = next_rid(&domain)?;
             if !self.take_rid(&domain, rid).await? {
                 tokio::time::sleep(PAUSE * attempt).await;
                 continue;
             }
-            let sid: Sid = format!("{sid}-{rid}").parse().with_context(|| format!("{}: bad sambaSID", domain.dn))?;
+            let sid: Sid =
+                format!("{sid}-{rid}").parse().with_context(|| format!("{} has an invalid sambaSID", domain.dn))?;
             let filter = Filter::Equal("sambaSID", sid.to_string());
             if self.search(&self.settings.suffix, filter, &["1.1"], 1).await?.is_empty() {
                 return Ok(sid);
             }
         }
-        bail!("{ATTEMPTS} attempts to get a RID from the LDAP directory have failed: do others take them all the time?")
+        bail!("{ATTEMPTS} attempts to allocate a RID in the LDAP directory have failed: try again later")
     }
 
-    /// The domain's SID.
+    /// Returns the domain's SID.
     pub(super) async fn domain_sid(&self) -> Result<String> {
         let domain = self.domain().await?;
-        Ok(domain.first("sambaSID").with_context(|| format!("{}: has no sambaSID", domain.dn))?.to_owned())
+        Ok(domain.first("sambaSID").with_context(|| format!("{} has no sambaSID", domain.dn))?.to_owned())
     }
 
-    /// The domain's entry, made where there is none, with this machine's SID.
+    /// Returns the domain's entry. It is created with this machine's SID if it is missing.
     async fn domain(&self) -> Result<Found> {
         let name = &self.settings.domain;
         for made in [false, true] {
@@ -78,10 +79,10 @@ impl People {
                 done(reply, &dn)?;
             }
         }
-        bail!("the LDAP directory has no domain {name} (sambaDomainName), although it was just made")
+        bail!("the LDAP directory has no domain {name} (sambaDomainName), although it was just added")
     }
 
-    /// Whether `rid` was still to be had.
+    /// Allocates `rid`; `false` if another program was faster.
     async fn take_rid(&self, domain: &Found, rid: u32) -> Result<bool> {
         let mut changes = Vec::new();
         if let Some(last) = domain.first("sambaNextRid") {
@@ -90,7 +91,7 @@ impl People {
         changes.push(Change::new(ChangeKind::Add, "sambaNextRid", rid.to_string()));
         let request = Request::Modify { dn: &domain.dn, changes: &changes };
         let reply = self.servers.change(&request, self.settings.timeout).await?;
-        // The value that was to go is gone, or another has come.
+        // The old value no longer exists, or there is a new one.
         let lost =
             [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, ResultCode::CONSTRAINT_VIOLATION];
         if lost.contains(&reply.outcome.code) {
@@ -101,11 +102,11 @@ impl People {
     }
 }
 
-/// The RID after all that were given; those for users and groups have counters of their own in old directories.
+/// Returns the RID after all allocated ones. Old directories have separate counters for users and groups.
 fn next_rid(domain: &Found) -> Result<u32> {
     let counter = |name| domain.first(name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     let last = ATTRIBUTES[1..].iter().map(|name| counter(name)).max().unwrap_or(0);
-    Ok(last.checked_add(1).with_context(|| format!("{}: no RIDs are left", domain.dn))?.max(FIRST_RID))
+    Ok(last.checked_add(1).with_context(|| format!("{}: all RIDs are in use", domain.dn))?.max(FIRST_RID))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An account as it lies in the directory: `sambaSamAccount` (Samba's schema) and `posixAccount` (RFC 2307, 5).
+//! An account in the directory: `sambaSamAccount` (Samba's schema) and `posixAccount` (RFC 2307, 5).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::message::{Change, ChangeKind, Found};
 use crate::accounts::backend::Entry;
 use crate::accounts::record::{Record, hash_from_hex};
 
-/// What of an account is asked for.
+/// The attributes that are fetched for an account.
 pub(super) const ATTRIBUTES: &[&str] = &[
     "uid",
     "displayName",
@@ -25,41 +25,41 @@ pub(super) const ATTRIBUTES: &[&str] = &[
     "sambaBadPasswordCount",
 ];
 
-/// An account that was read.
+/// An account as read from the directory.
 #[derive(Clone)]
 pub(super) struct Person {
     pub(super) dn: Arc<str>,
     pub(super) record: Arc<Record>,
     pub(super) sid: Sid,
-    /// uidNumber and gidNumber, where it is a `posixAccount`.
+    /// uidNumber and gidNumber, if it is a `posixAccount`.
     pub(super) ids: Option<(u32, u32)>,
-    /// `sambaKickoffTime`: the account ends then, in seconds since 1970.
+    /// `sambaKickoffTime`: when the account expires, in seconds since 1970.
     pub(super) ends: Option<i64>,
-    /// `sambaAcctFlags`, read.
+    /// `sambaAcctFlags`, parsed.
     pub(super) flags: Flags,
-    /// `sambaAcctFlags` as they lie there; `None` where there are none.
+    /// `sambaAcctFlags`, as stored; `None` if it is missing.
     pub(super) flags_there: Option<String>,
     /// `sambaBadPasswordCount`.
     pub(super) bad_passwords: u32,
 }
 
 impl Person {
-    /// The account, without who it is on Linux.
+    /// Returns the account, without its UNIX user.
     pub(super) fn entry(&self) -> Entry {
         Entry { record: self.record.clone(), sid: self.sid, user: None, refused: None, ends: self.ends }
     }
 
-    /// The account in `found`; in words what it lacks.
+    /// Parses the account in `found`; the error says what is missing.
     pub(super) fn read(found: &Found) -> Result<Person, String> {
         let wrong = |what: &str| format!("{}: {what}", found.dn);
         let name = found.first("uid").ok_or_else(|| wrong("has no uid"))?.to_owned();
         let sid: Sid = match found.first("sambaSID").map(str::parse) {
             Some(Ok(sid)) => sid,
-            _ => return Err(wrong("has no sambaSID that is a SID")),
+            _ => return Err(wrong("has no valid sambaSID")),
         };
-        let rid = sid.rid().ok_or_else(|| wrong("has a sambaSID without a number at its end"))?;
+        let rid = sid.rid().ok_or_else(|| wrong("has a sambaSID without a RID"))?;
         let number = |attribute| found.first(attribute).and_then(|text| text.parse::<i64>().ok());
-        // The highest number is no user: to the kernel it says "as before", which is root.
+        // The largest number is not a user: to the kernel it means "unchanged", which would be root.
         let id = |attribute| {
             number(attribute).and_then(|number| u32::try_from(number).ok()).filter(|number| *number != u32::MAX)
         };
@@ -67,10 +67,10 @@ impl Person {
         let set = number("sambaPwdLastSet");
         let record = Record {
             nt_hash: found.first("sambaNTPassword").and_then(hash_from_hex),
-            // A machine's account is no person's: Samba lets nobody log on with it either.
+            // Machine accounts are not for users: Samba refuses their logons too.
             disabled: flags.has('D') || ['W', 'S', 'I', 'T'].iter().any(|kind| flags.has(*kind)),
             locked: flags.has('L'),
-            // Samba writes 0 where the password has to be changed at the next logon.
+            // Samba writes 0 if the password must be changed at the next logon.
             must_change: set == Some(0),
             never_expires: flags.has('X'),
             password_last_set: set.filter(|seconds| *seconds > 0),
@@ -84,7 +84,7 @@ impl Person {
             record: Arc::new(record),
             sid,
             ids: id("uidNumber").zip(id("gidNumber")),
-            // Samba writes the largest number that it has for "never".
+            // Samba writes its largest number for "never".
             ends: number("sambaKickoffTime").filter(|seconds| (1..i64::from(i32::MAX)).contains(seconds)),
             flags,
             flags_there: found.first("sambaAcctFlags").map(str::to_owned),
@@ -93,8 +93,7 @@ impl Person {
     }
 }
 
-/// `sambaAcctFlags`: letters in brackets, filled up with spaces to thirteen characters. Letters that are not known here
-/// stay as they are.
+/// `sambaAcctFlags`: letters in brackets, padded with spaces to thirteen characters. Unknown letters are preserved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Flags(String);
 
@@ -122,7 +121,7 @@ impl Flags {
     }
 }
 
-/// The changes that make `before` what `now` says. Only what differs is written: what this program does not know of stays.
+/// Returns the changes from `before` to `now`. Only differences are written, so unknown data is preserved.
 pub(super) fn changes(before: &Person, now: &Record) -> Vec<Change> {
     let mut changes = Vec::new();
     let was = &*before.record;
@@ -137,14 +136,14 @@ pub(super) fn changes(before: &Person, now: &Record) -> Vec<Change> {
         flags.set('X', now.never_expires);
     }
     if flags != before.flags {
-        // What was read has to be there still: who else changed other flags meanwhile is not undone.
+        // Requires that the stored value is unchanged, so that concurrent changes of other flags are not undone.
         let gone = before.flags_there.as_ref().map(|there| Change::new(ChangeKind::Delete, "sambaAcctFlags", there));
         changes.extend(gone);
         changes.push(Change::new(ChangeKind::Add, "sambaAcctFlags", flags.write()));
     }
     let bytes = |hash: &Option<NtHash>| hash.as_ref().map(|hash| hash.0);
     if bytes(&was.nt_hash) != bytes(&now.nt_hash) {
-        // The value that was read has to be there still: who else changed the password meanwhile is not overrun.
+        // Requires that the stored value is unchanged, so that a concurrent change of the password is not overwritten.
         let gone = was.nt_hash.as_ref().map(|hash| Change::new(ChangeKind::Delete, "sambaNTPassword", hex(hash)));
         let new = now.nt_hash.as_ref().map(|hash| Change::new(ChangeKind::Add, "sambaNTPassword", hex(hash)));
         changes.extend(gone.into_iter().chain(new));
@@ -164,7 +163,7 @@ pub(super) fn changes(before: &Person, now: &Record) -> Vec<Change> {
     changes
 }
 
-/// What makes an entry an account: for one that is there already, and for a new one.
+/// Returns the attributes that make an entry an account, for an existing or a new entry.
 pub(super) fn attributes(record: &Record, sid: &Sid) -> Vec<Change> {
     let add = |attribute, value: String| Change::new(ChangeKind::Add, attribute, value);
     let mut flags = Flags("U".into());
@@ -186,7 +185,7 @@ pub(super) fn attributes(record: &Record, sid: &Sid) -> Vec<Change> {
     attributes
 }
 
-/// The attributes that make an entry an account: without them it is none.
+/// The attributes that belong to an account and are removed with it.
 pub(super) const OF_ACCOUNTS: &[&str] = &[
     "sambaSID",
     "sambaLMPassword",
@@ -226,7 +225,7 @@ fn hex(hash: &NtHash) -> String {
     text
 }
 
-/// A value within a distinguished name (RFC 4514, 2.4).
+/// Escapes a value in a distinguished name (RFC 4514, 2.4).
 pub(super) fn in_dn(value: &str) -> String {
     let mut text = String::new();
     let last = value.chars().count().saturating_sub(1);

@@ -1,8 +1,7 @@
 //! Changes of groups in the directory, for `frevo group`.
 //!
-//! As `net groupmap` does it: the `posixGroup` with that number becomes a `sambaGroupMapping` as well, and where there is
-//! none an entry of its own says which group of the host a SID is. A group that is taken away leaves its `posixGroup` with
-//! its members behind.
+//! As with `net groupmap`, the `posixGroup` with the gid also becomes a `sambaGroupMapping`. If there is none, a
+//! separate entry maps the SID to the host's group. When a group is removed, its `posixGroup` and members remain.
 
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
@@ -18,19 +17,19 @@ use crate::accounts::groups::{Group, GroupKind, NewSid, Wanted};
 
 /// The class of groups with SIDs.
 const MAPPING: &str = "sambaGroupMapping";
-/// The class of groups of Linux.
+/// The class of Linux groups.
 const POSIX: &str = "posixGroup";
-/// The class of an entry that is a SID and nothing else.
+/// The class of an entry that consists only of a SID.
 const SID_ENTRY: &str = "sambaSidEntry";
-/// What is asked for where a group is to be changed.
+/// The attributes that are fetched to change a group.
 const ATTRIBUTES: &[&str] =
     &["objectClass", "cn", "gidNumber", "sambaSID", "sambaGroupType", "sambaSIDList", "displayName", "description"];
-/// The same with its members, who may be many.
+/// The same with the group's members, which may be many.
 const WITH_MEMBERS: &[&str] =
     &["objectClass", "cn", "gidNumber", "sambaSID", "sambaGroupType", "displayName", "description", "memberUid"];
 
 impl People {
-    /// All groups with SIDs, in the order of their SIDs.
+    /// Returns all groups with SIDs, in the order of their SIDs.
     pub(super) async fn mapped_groups(&self) -> Result<Vec<Group>> {
         let filter = Filter::Equal("objectClass", MAPPING.into());
         let found = self.every(&self.settings.group_suffix, filter, mapping::ATTRIBUTES).await?;
@@ -39,7 +38,7 @@ impl People {
         Ok(groups)
     }
 
-    /// The entry of the group that Windows calls `name`.
+    /// Returns the entry of the group with the Windows name `name`.
     async fn mapped(&self, name: &str, attributes: &'static [&'static str]) -> Result<Option<(Found, Group)>> {
         let named =
             Filter::Or(vec![Filter::Equal("displayName", name.to_owned()), Filter::Equal("cn", name.to_owned())]);
@@ -54,7 +53,7 @@ impl People {
         Ok(groups.pop())
     }
 
-    /// The group that Windows calls `name`.
+    /// Returns the group with the Windows name `name`.
     pub(super) async fn mapped_group(&self, name: &str) -> Result<Option<Group>> {
         Ok(self.mapped(name, ATTRIBUTES).await?.map(|(_, group)| group))
     }
@@ -63,13 +62,13 @@ impl People {
     pub(super) async fn add_group(&self, wanted: Wanted) -> Result<Group> {
         let there = self.of_linux(wanted.gid).await?;
         if let Some(there) = self.mapped_group(&wanted.name).await? {
-            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+            bail!("group {:?} ({}, gid {}) exists already", there.name, there.sid, there.gid);
         }
         let sid = self.sid_for(&wanted).await?;
         let Wanted { name, gid, kind, comment, .. } = wanted;
         let group = Group { name, sid, gid, kind, comment };
         group.check(self.own.get())?;
-        ensure!(gid != 0, "group 0 is root's, and no group of a directory may be that");
+        ensure!(gid != 0, "gid 0 is root's group and is not allowed for a group of a directory");
         self.refuse_used(&group.sid).await?;
         let changes = attributes(&group, there.as_ref());
         let (dn, reply) = match there {
@@ -86,10 +85,10 @@ impl People {
         };
         made(reply, &dn)?;
         let found = self.mapped_group(&group.name).await?;
-        found.with_context(|| format!("{dn} was made and is not found: is `ldap group suffix` right?"))
+        found.with_context(|| format!("{dn} was added but is not found: check `ldap group suffix`"))
     }
 
-    /// Takes the SID from a group; `false` where there is no group of that name.
+    /// Removes the SID of a group; `false` if there is no group of that name.
     pub(super) async fn remove_group(&self, name: &str) -> Result<bool> {
         let Some((entry, group)) = self.mapped(name, ATTRIBUTES).await? else { return Ok(false) };
         let of_linux = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(POSIX));
@@ -100,21 +99,21 @@ impl People {
             }
             None => self.change_group(&Request::Delete { dn: &entry.dn }).await?,
             Some(class) => bail!(
-                "{} is more than a group with a SID, a {class}, which would go with it: take the class {MAPPING} and its \
-                 attributes from it with ldapmodify",
+                "{} also has the class {class} and would be deleted: remove the class {MAPPING} and its attributes \
+                 with ldapmodify",
                 entry.dn
             ),
         };
         match reply.outcome.code {
             ResultCode::NO_SUCH_OBJECT => Ok(false),
             ResultCode::NO_SUCH_ATTRIBUTE => {
-                bail!("group {name:?} ({}) was changed by somebody else meanwhile", group.sid)
+                bail!("group {name:?} ({}) was changed concurrently: try again", group.sid)
             }
             _ => made(reply, &entry.dn).map(|()| true),
         }
     }
 
-    /// Gives a group another name or comment; `None` where there is no group of that name.
+    /// Changes the name or comment of a group; `None` if there is no group of that name.
     pub(super) async fn edit_group(
         &self,
         name: &str,
@@ -129,7 +128,7 @@ impl People {
         if fold(&group.name) != fold(name)
             && let Some(there) = self.mapped_group(&group.name).await?
         {
-            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+            bail!("group {:?} ({}, gid {}) exists already", there.name, there.sid, there.gid);
         }
         let mut changes = Vec::new();
         if group.name != before.name {
@@ -145,8 +144,8 @@ impl People {
         Ok(Some(group))
     }
 
-    /// Adds members to the `posixGroup` of a group and takes others from it; those that it has then. `None` where there is
-    /// no group of that name.
+    /// Adds members to the `posixGroup` of a group, removes others, and returns the resulting members. `None` if there
+    /// is no group of that name.
     pub(super) async fn group_members(
         &self,
         name: &str,
@@ -157,12 +156,12 @@ impl People {
         let is_posix = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(POSIX));
         ensure!(
             is_posix,
-            "the directory has no posixGroup with gidNumber {}: the members of {name:?} are those of the host's group",
+            "the directory has no posixGroup with gidNumber {}: change the members of the host's group of {name:?}",
             group.gid
         );
         let has = |user: &&String| entry.all("memberUid").any(|member| member == user.as_str());
         if let Some(stranger) = remove.iter().find(|user| !has(user)) {
-            bail!("{stranger:?} is no member of {name:?}; whose primary group it is is one without being named there");
+            bail!("{stranger:?} is not a listed member of {name:?}; users are not listed in their primary group");
         }
         for user in add {
             ensure!(self.knows_user(user).await?, "the directory has no user {user:?} (posixAccount with that uid)");
@@ -183,7 +182,7 @@ impl People {
         Ok(Some(members))
     }
 
-    /// The `posixGroup` with this number, which has no SID yet; an error for one that has.
+    /// Returns the `posixGroup` with this gid if it has no SID yet; an error if it has one.
     async fn of_linux(&self, gid: u32) -> Result<Option<Found>> {
         let filter = Filter::Equal("gidNumber", gid.to_string());
         let of_groups =
@@ -191,7 +190,7 @@ impl People {
         let filter = Filter::And(vec![filter, of_groups]);
         let mut found = self.search(&self.settings.group_suffix, filter, ATTRIBUTES, 0).await?;
         if let Some(there) = found.iter().find_map(read) {
-            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+            bail!("group {:?} ({}, gid {}) exists already", there.name, there.sid, there.gid);
         }
         ensure!(found.len() < 2, "the directory has more than one group with gidNumber {gid}: {} is one", found[0].dn);
         Ok(found.pop())
@@ -203,9 +202,9 @@ impl People {
             (NewSid::Rid(rid), GroupKind::Builtin) => Ok(Sid::of(5, [32, *rid])),
             (NewSid::Rid(rid), _) => {
                 let domain = self.domain_sid().await?;
-                format!("{domain}-{rid}").parse().context("the domain's sambaSID is no SID")
+                format!("{domain}-{rid}").parse().context("the domain's sambaSID is not a SID")
             }
-            (NewSid::Next, GroupKind::Builtin) => bail!("a builtin group needs its SID (S-1-5-32-...): --sid"),
+            (NewSid::Next, GroupKind::Builtin) => bail!("a builtin group needs a SID: add --sid S-1-5-32-..."),
             (NewSid::Next, _) => self.new_sid().await,
         }
     }
@@ -218,7 +217,7 @@ impl People {
         }
     }
 
-    /// Asks for a change. What was known of groups counts no more, however that ends.
+    /// Sends a change and invalidates the caches of groups in any case.
     async fn change_group(&self, request: &Request<'_>) -> Result<Reply> {
         let reply = self.change(request).await;
         self.mappings.forget();
@@ -227,7 +226,7 @@ impl People {
     }
 }
 
-/// What makes `there`, or a new entry, the group.
+/// Returns the attributes that make `there`, or a new entry, the group.
 fn attributes(group: &Group, there: Option<&Found>) -> Vec<Change> {
     let add = |attribute, value: String| Change::new(ChangeKind::Add, attribute, value);
     let kind = match group.kind {
@@ -239,7 +238,7 @@ fn attributes(group: &Group, there: Option<&Found>) -> Vec<Change> {
         add("objectClass", MAPPING.into()),
         add("sambaSID", group.sid.to_string()),
         add("sambaGroupType", kind.into()),
-        // A group of Linux may have one of another kind of program.
+        // A Linux group may have a displayName from other software.
         Change::new(ChangeKind::Replace, "displayName", group.name.clone()),
     ];
     match there {
@@ -250,7 +249,7 @@ fn attributes(group: &Group, there: Option<&Found>) -> Vec<Change> {
     attributes
 }
 
-/// The comment in place of the one that was shown. An entry may have further descriptions, which are not `frevo group`'s.
+/// Returns the changes that replace the displayed comment. Further descriptions of the entry are preserved.
 fn described(entry: &Found, comment: &str) -> Vec<Change> {
     let before = entry.first("description");
     if before.unwrap_or_default() == comment {
@@ -262,13 +261,13 @@ fn described(entry: &Found, comment: &str) -> Vec<Change> {
     gone.into_iter().chain(new).collect()
 }
 
-/// A class of an entry that says that it is something else as well.
+/// Returns a class of an entry that shows that it is also used for something else.
 fn others_class(entry: &Found) -> Option<&str> {
     let own = |class: &&str| [MAPPING, SID_ENTRY, "top"].iter().any(|own| class.eq_ignore_ascii_case(own));
     entry.all("objectClass").find(|class| !own(class))
 }
 
-/// A whole entry, for a group that only the host has.
+/// Returns a complete entry, for a group that exists only on the host.
 fn entry(group: &Group, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizing<String>>)> {
     let own = |text: &str| Zeroizing::new(text.to_owned());
     let mut entry = vec![("gidNumber", vec![own(&group.gid.to_string())])];
@@ -281,7 +280,7 @@ fn entry(group: &Group, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizin
     entry
 }
 
-/// The description belongs to the group of Linux as well, and stays.
+/// Returns the changes that remove a mapping. The description also belongs to the Linux group and remains.
 fn what_makes_it_one(entry: &Found) -> Vec<Change> {
     let mut changes = vec![Change::new(ChangeKind::Delete, "objectClass", MAPPING)];
     for attribute in ["sambaSID", "sambaGroupType", "displayName"] {
@@ -293,8 +292,8 @@ fn what_makes_it_one(entry: &Found) -> Vec<Change> {
 
 fn made(reply: Reply, dn: &str) -> Result<()> {
     match reply.outcome.code {
-        ResultCode::NO_SUCH_OBJECT => bail!("{dn}: there is nothing to put it below; is `ldap group suffix` right?"),
-        ResultCode::ENTRY_ALREADY_EXISTS => bail!("the directory has an entry {dn} already"),
+        ResultCode::NO_SUCH_OBJECT => bail!("the parent of {dn} does not exist: check `ldap group suffix`"),
+        ResultCode::ENTRY_ALREADY_EXISTS => bail!("the directory already has an entry {dn}"),
         _ => done(reply, dn),
     }
 }

@@ -1,10 +1,11 @@
-//! The UNIX groups of an account, as the directory has them: `posixGroup` (RFC 2307), by name or by distinguished name of
-//! the member, and the primary group.
+//! The UNIX groups of an account in the directory: `posixGroup` (RFC 2307) by name or distinguished name of the member,
+//! and the primary group.
 //!
-//! One search, kept for [`KEPT`]: a change of membership reaches new logons after that time, as it does with NSS.
+//! One search, cached for [`KEPT`]: a change of membership affects new logons after that time, as with NSS.
 //!
-//! Most directories have members by name alone (RFC 2307), and have no index for the other kind: a server would look at every
-//! group then. So it is found out once an hour whether any group has such members, and not asked for them where none has.
+//! Most directories list members by name only (RFC 2307), and have no index for distinguished names, so a server would
+//! scan every group for them. Therefore the server checks once an hour whether any group has such members, and omits
+//! them from searches otherwise.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,25 +23,25 @@ use super::people::People;
 use super::servers::Unasked;
 use crate::accounts::unix::User;
 
-/// How long groups are taken for unchanged.
+/// How long groups are cached.
 const KEPT: Duration = Duration::from_secs(60);
-/// A search that takes so long says that something is amiss.
+/// A search that takes this long is reported.
 const SLOW: Duration = Duration::from_secs(1);
-/// Groups of one account: the kernel takes no more (NGROUPS_MAX), and a search no more than 10,000.
+/// Maximum number of groups of one account. The kernel's limit is NGROUPS_MAX, and a search returns at most 10,000.
 const MOST: i32 = 10_000;
 
-/// How long it is known whether groups have members by distinguished name.
+/// How long it is cached whether groups have members by distinguished name.
 const HABIT: Duration = Duration::from_secs(3600);
 
 /// Users with their groups.
 pub(super) struct Groups {
-    /// How often groups were changed: who asked before that may have the answer from before.
+    /// The number of changes of groups. A query that began before the last one may have returned old data.
     generation: Mutex<u64>,
     /// By name and ids.
     users: Kept<(String, u32, u32), Arc<User>>,
-    /// Whether any group has members by distinguished name, and since when that is known.
+    /// Whether any group has members by distinguished name, and when that was checked.
     named: Mutex<Option<(Instant, bool)>>,
-    /// Whose turn it is to find that out.
+    /// Held by the task that checks it.
     turn: Turn<()>,
 }
 
@@ -49,7 +50,7 @@ impl Groups {
         Groups { generation: Mutex::new(0), users: Kept::new(), named: Mutex::new(None), turn: Turn::new(()) }
     }
 
-    /// The user that `person` is by these ids, with all groups.
+    /// Returns the user of `person` with these ids and all groups.
     pub(super) async fn user(&self, people: &People, person: &Person, (uid, gid): (u32, u32)) -> Result<Arc<User>> {
         let key = (person.record.name.clone(), uid, gid);
         if let Some(user) = self.users.get(&key, |_| KEPT) {
@@ -75,7 +76,7 @@ impl Groups {
         }
     }
 
-    /// Somebody's groups have changed.
+    /// Invalidates all cached groups.
     pub(super) fn forget(&self) {
         *self.generation.lock() += 1;
         self.users.clear();
@@ -93,7 +94,7 @@ impl Groups {
         if began.elapsed() > SLOW {
             tracing::warn!(
                 took = ?began.elapsed(),
-                "the LDAP directory is slow to find groups: are memberUid, gidNumber and member indexed?"
+                "the LDAP directory is slow to find groups: check that memberUid, gidNumber and member are indexed"
             );
         }
         found
@@ -109,7 +110,7 @@ impl Groups {
             },
             None => self.turn.lock().await,
         };
-        // Others may have found it out before this one's turn.
+        // Another task may have checked it while this one waited.
         if let Some((since, named)) = known()
             && since.elapsed() < HABIT
         {
@@ -127,11 +128,11 @@ fn of_linux() -> Filter {
 }
 
 fn number(group: &Found) -> Option<u32> {
-    // The highest number is no group: the kernel refuses it.
+    // The largest number is not a group: the kernel refuses it.
     group.first("gidNumber").and_then(|text| text.parse().ok()).filter(|number| *number != u32::MAX)
 }
 
-/// Group 0 is root's, and nobody gets into it by what a directory says.
+/// Builds the user. Group 0 is root's and is dropped, because a directory must not grant it.
 fn user(name: &str, uid: u32, gid: u32, found: &[Found]) -> User {
     let named = |entry: &Found| Some((number(entry)?, entry.first("cn")?.to_owned()));
     let mut groups: Vec<(u32, String)> = found.iter().filter_map(named).filter(|(group, _)| *group != 0).collect();

@@ -1,7 +1,7 @@
-//! What those who ask on a connection share with the task that reads from it: the writing end, and who waits for what.
+//! The state of a connection that callers share with its reading task: the writing end, and the pending requests.
 //!
-//! A request is written by whoever asks, in the middle of his own work, so no other thread has to be woken for it. What the
-//! kernel does not take at once is left to the task, and later requests wait behind it.
+//! A caller writes its request itself, so no other thread has to be woken for it. Data that the kernel does not accept
+//! at once is left to the task, and later requests are queued after it.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,21 +17,21 @@ use zeroize::Zeroizing;
 use super::connection::{Closed, Reply, Stream};
 use super::message::{Found, Response, envelope};
 
-/// The most entries that one search may bring: no page is larger.
+/// The maximum number of entries of one search; no page is larger.
 const MOST_ENTRIES: usize = 10_000;
 
-/// Who waits for an answer.
+/// The receiver of an answer.
 type Waiter = oneshot::Sender<Result<Reply, Closed>>;
 
-/// A connection's writing end, and who waits.
+/// A connection's writing end and its pending requests.
 pub(super) struct Line(Mutex<State>);
 
 struct State {
     write: WriteHalf<Box<dyn Stream>>,
-    /// What is not yet written, from `written` on.
+    /// Data not yet written, from `written` on.
     out: Zeroizing<Vec<u8>>,
     written: usize,
-    /// The reading task writes: nobody else may.
+    /// The reading task writes; callers must not.
     left_to_task: bool,
     task: Option<Waker>,
     waiting: HashMap<i32, (Vec<Found>, Waiter)>,
@@ -39,7 +39,7 @@ struct State {
     closed: Option<Closed>,
 }
 
-/// A request that is on its way. Who drops it does not want the answer any more.
+/// A request that has been sent. Dropping it discards the answer.
 pub(super) struct Question {
     line: Arc<Line>,
     id: i32,
@@ -73,7 +73,7 @@ impl Line {
         }))
     }
 
-    /// Writes a request, or as much of it as can be written at once.
+    /// Writes a request, or as much of it as possible without blocking.
     pub(super) fn ask(self: &Arc<Self>, body: &[u8]) -> Result<Question, Closed> {
         let mut state = self.0.lock();
         if let Some(closed) = &state.closed {
@@ -97,7 +97,7 @@ impl Line {
         Ok(Question { line: self.clone(), id, answer })
     }
 
-    /// For the task: writes what was left to it. Is ready only where that fails, or the connection was closed.
+    /// For the task: writes the remaining data. It is ready only on failure, or if the connection was closed.
     pub(super) fn poll_unwritten(&self, context: &mut Asking<'_>) -> Poll<Result<()>> {
         let mut state = self.0.lock();
         if let Some(closed) = &state.closed {
@@ -116,7 +116,7 @@ impl Line {
         Poll::Pending
     }
 
-    /// Gives what has come to whom it is for.
+    /// Delivers a response to its caller.
     pub(super) fn take(&self, id: i32, response: Response) -> Result<()> {
         let mut state = self.0.lock();
         match response {
@@ -129,7 +129,7 @@ impl Line {
             }
             Response::Entry(entry) => {
                 if let Some((found, _)) = state.waiting.get_mut(&id) {
-                    ensure!(found.len() < MOST_ENTRIES, "it finds more than {MOST_ENTRIES} entries at a time");
+                    ensure!(found.len() < MOST_ENTRIES, "it returns more than {MOST_ENTRIES} entries for one search");
                     found.push(entry);
                 }
             }
@@ -138,7 +138,7 @@ impl Line {
         Ok(())
     }
 
-    /// Nothing can be asked any more, and all who wait hear `why`, unless they have heard another reason.
+    /// Closes the connection. All pending callers get `why`, or the first reason if it was already closed.
     pub(super) fn close(&self, why: &Closed) {
         self.0.lock().close(why);
     }
@@ -149,7 +149,7 @@ impl Line {
 }
 
 impl State {
-    /// By hand: a vector that grows by itself leaves passwords and hashes behind in memory.
+    /// Grows the buffer explicitly, because automatic growth would leave passwords and hashes in freed memory.
     fn append(&mut self, message: &[u8]) {
         if self.out.capacity() - self.out.len() < message.len() {
             let left = &self.out[self.written..];
@@ -163,13 +163,13 @@ impl State {
     fn poll_write(&mut self, context: &mut Asking<'_>) -> Poll<Result<()>> {
         while self.written < self.out.len() {
             match Pin::new(&mut self.write).poll_write(context, &self.out[self.written..]) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(anyhow::anyhow!("it takes nothing more"))),
-                Poll::Ready(written) => self.written += written.context("writing")?,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(anyhow::anyhow!("it accepts no more data"))),
+                Poll::Ready(written) => self.written += written.context("cannot write")?,
                 Poll::Pending => return Poll::Pending,
             }
         }
         (self.out, self.written) = (Zeroizing::default(), 0);
-        Pin::new(&mut self.write).poll_flush(context).map(|flushed| flushed.context("writing"))
+        Pin::new(&mut self.write).poll_flush(context).map(|flushed| flushed.context("cannot write"))
     }
 
     fn close(&mut self, why: &Closed) {

@@ -1,7 +1,7 @@
 //! Lists of accounts: page by page, in the order of their names.
 //!
-//! A directory gives entries in no order. All names are asked for once (RFC 2696, page by page) and kept sorted while a
-//! list is read; the accounts of each page are asked for by their names. So a list of 300,000 takes some MiB.
+//! A directory returns entries in no order. All names are fetched once (RFC 2696, page by page) and kept sorted while a
+//! list is read. The accounts of each page are then fetched by name. A list of 300,000 accounts takes some MiB.
 
 use std::time::{Duration, Instant};
 
@@ -17,32 +17,32 @@ use super::people::{ACCOUNT, People, found};
 use super::worker::Worker;
 use crate::accounts::backend::Entry;
 
-/// How long the names are good for: a list that is read more slowly is read from the directory again.
+/// How long the names are cached: a list that is read more slowly is fetched from the directory again.
 const KEPT: Duration = Duration::from_secs(60);
-/// Names in one search.
+/// Names per search.
 const AT_A_TIME: usize = 200;
-/// The most entries that are taken.
+/// Maximum number of entries.
 const MOST: usize = 5_000_000;
 
-/// UNIX users of a page that are asked for at the same time.
+/// Concurrent look-ups of UNIX users of a page.
 const USERS_AT_A_TIME: usize = 8;
 
-/// What a list tells of accounts.
+/// The content of a list of accounts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whole {
-    /// What their entries say.
+    /// The data of the entries.
     Records,
-    /// And who they are on Linux.
+    /// The entries with their UNIX users.
     Users,
 }
 
-/// The names of the list that was read last, folded, in their order.
+/// The sorted folded names of the last list that was read.
 #[derive(Default)]
 pub(super) struct Listing(Mutex<Option<(Instant, Vec<String>)>>);
 
 impl Listing {
-    /// Up to `count` accounts after `after`; fewer only where there are no more, however many cannot be used: whoever puts
-    /// lists of several back ends together goes on after the last name of all.
+    /// Returns up to `count` accounts after `after`; fewer only at the end, even if many are invalid, because merged
+    /// lists of several back ends continue after the last name of all.
     pub(super) fn page(
         &self,
         worker: &Worker,
@@ -62,7 +62,7 @@ impl Listing {
         Ok(page)
     }
 
-    /// Up to `count` folded names after `after`.
+    /// Returns up to `count` folded names after `after`.
     fn names_after(
         &self,
         worker: &Worker,
@@ -87,7 +87,7 @@ impl Listing {
 }
 
 impl People {
-    /// The folded names of all accounts, in their order.
+    /// Returns the sorted folded names of all accounts.
     async fn names(&self) -> Result<Vec<String>> {
         let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut names = Vec::new();
@@ -98,7 +98,7 @@ impl People {
         Ok(names)
     }
 
-    /// How many accounts have a SID of `domain`.
+    /// Returns the number of accounts with a SID of `domain`.
     pub(super) async fn count(&self, domain: Sid) -> Result<usize> {
         let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut count = 0;
@@ -110,7 +110,7 @@ impl People {
         Ok(count)
     }
 
-    /// All entries below `base` that fit, in no order.
+    /// Returns all matching entries below `base`, in no order.
     pub(super) async fn every(
         &self,
         base: &str,
@@ -122,7 +122,7 @@ impl People {
         Ok(all)
     }
 
-    /// Hands over each entry below `base` that fits, page by page.
+    /// Passes each matching entry below `base` to `note`, page by page.
     async fn each(
         &self,
         base: &str,
@@ -132,7 +132,7 @@ impl People {
     ) -> Result<()> {
         let size = i32::from(self.settings.page_size);
         let search = Search { size_limit: 0, ..self.search_for(base, filter, attributes, 0) };
-        // A page's cookie is good on the connection that it came over.
+        // A page's cookie is valid only on its connection.
         let connection = self.servers.pin(self.settings.timeout).await?;
         let (mut cookie, mut count) = (Vec::new(), 0);
         loop {
@@ -150,8 +150,8 @@ impl People {
         }
     }
 
-    /// The accounts of these folded and sorted names, in their order; of those removed meanwhile, none, and none that has
-    /// one of them only as a second name: a list goes on after the last.
+    /// Returns the accounts of these sorted folded names, in order. Accounts removed meanwhile are omitted, and so are
+    /// those that have one of the names only as a second name, because a list continues after the last name.
     async fn entries(&self, names: &[String], whole: Whole) -> Result<Vec<Entry>> {
         let mut people = Vec::with_capacity(names.len());
         for some in names.chunks(AT_A_TIME) {
@@ -161,7 +161,7 @@ impl People {
                 match Person::read(&found) {
                     Ok(person) if names.binary_search(&fold(&person.record.name)).is_err() => {}
                     Ok(person) => people.push(person),
-                    Err(why) => tracing::warn!("an account cannot be used: {why}"),
+                    Err(why) => tracing::warn!("invalid account in the LDAP directory: {why}"),
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! Groups with SIDs: `sambaGroupMapping`, which is what `net groupmap` writes.
+//! Groups with SIDs: `sambaGroupMapping`, as written by `net groupmap`.
 //!
-//! The search for an account's groups brings their mappings along, so a logon asks for none of them again.
+//! The search for an account's groups also returns their mappings, so a logon needs no further queries for them.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::message::{Filter, Found};
 use super::people::{People, unavailable};
 use crate::accounts::groups::{Group, GroupKey, GroupKind};
 
-/// What of a group is asked for.
+/// The attributes that are fetched for a group.
 pub(super) const ATTRIBUTES: &[&str] = &["cn", "gidNumber", "sambaSID", "sambaGroupType", "displayName", "description"];
 
-/// How long a mapping, or that there is none, is taken for unchanged.
+/// How long a mapping is cached, or that there is none.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Groups by what they were asked for by.
+/// Cached groups by key.
 pub(super) struct Mappings(Kept<GroupKey, Option<Arc<Group>>>);
 
 impl Mappings {
@@ -28,29 +28,29 @@ impl Mappings {
         Mappings(Kept::new())
     }
 
-    /// What was found a short time ago.
+    /// Returns a cached answer.
     pub(super) fn fresh(&self, key: &GroupKey) -> Option<Option<Arc<Group>>> {
         self.0.get(&folded(key), |_| KEPT)
     }
 
-    /// Some have changed.
+    /// Invalidates all cached groups.
     pub(super) fn forget(&self) {
         self.0.clear();
     }
 
-    /// Takes note of the group of a `posixGroup`, mapped or not.
+    /// Caches the group of a `posixGroup`, mapped or not.
     pub(super) fn note(&self, gid: u32, found: &Found) {
         self.0.put(GroupKey::Gid(gid), read(found).map(Arc::new), STALE);
     }
 
-    /// Takes note of the group with `sid`, or that there is none.
+    /// Caches the group with `sid`, or that there is none.
     pub(super) fn note_sid(&self, sid: Sid, found: Option<&Found>) {
         self.0.put(GroupKey::Sid(sid), found.and_then(read).map(Arc::new), STALE);
     }
 }
 
 impl People {
-    /// The group that is asked for; where no server answers, what it was before.
+    /// Returns the group for `key`; while no server answers, the last known one.
     pub(super) async fn group(&self, key: GroupKey) -> Result<Option<Arc<Group>>, Unavailable> {
         match self.search_group(&key).await {
             Ok(group) => {
@@ -79,7 +79,7 @@ impl People {
     }
 }
 
-/// A name may be one that the group has for Linux alone, which is not what Windows calls it.
+/// Returns whether the group matches `key`. A name may match a group's Linux name, which is not its Windows name.
 fn fits(group: &Group, key: &GroupKey) -> bool {
     match key {
         GroupKey::Name(name) => fold(&group.name) == fold(name),
@@ -94,7 +94,7 @@ fn folded(key: &GroupKey) -> GroupKey {
     }
 }
 
-/// The group in an entry; `None` for one without a mapping. Group 0 is root's and nobody's else.
+/// Returns the group in an entry; `None` without a mapping. Group 0 is root's and is refused.
 pub(super) fn read(found: &Found) -> Option<Group> {
     let gid = found.first("gidNumber")?.parse().ok().filter(|gid| ![0, u32::MAX].contains(gid))?;
     let kind = match found.first("sambaGroupType")? {

@@ -1,7 +1,7 @@
-//! The messages of LDAP that a client of accounts needs (RFC 4511, 4; paged results, RFC 2696).
+//! The LDAP messages that are needed for accounts (RFC 4511, 4; paged results, RFC 2696).
 //!
-//! A filter is never text here, so nothing in a name has to be escaped in one (RFC 4515 is about text): a name is a value
-//! in the message, whatever characters it has. Left out: rename, compare, SASL but EXTERNAL, intermediate responses.
+//! Filters are never text here, so names in them need no escaping (RFC 4515 defines text): a name is a value in the
+//! message. Not implemented: rename, compare, SASL mechanisms other than EXTERNAL, intermediate responses.
 
 use zeroize::Zeroizing;
 
@@ -14,7 +14,7 @@ const PAGED_RESULTS: &[u8] = b"1.2.840.113556.1.4.319";
 /// `scope` of 4.5.1.2.
 const WHOLE_SUBTREE: i32 = 2;
 
-/// `protocolOp` of answers.
+/// `protocolOp` of responses.
 const BIND_RESPONSE: u8 = 0x61;
 const SEARCH_ENTRY: u8 = 0x64;
 const SEARCH_DONE: u8 = 0x65;
@@ -24,11 +24,11 @@ const DELETE_RESPONSE: u8 = 0x6b;
 const SEARCH_REFERENCE: u8 = 0x73;
 const EXTENDED_RESPONSE: u8 = 0x78;
 
-/// What is asked for.
+/// A request.
 pub(super) enum Request<'a> {
-    /// 4.2, simple: an empty name and password are nobody's.
+    /// 4.2, simple; an empty name and password bind anonymously.
     Bind { dn: &'a str, password: &'a str },
-    /// 4.2, SASL EXTERNAL: whoever the socket says the process is.
+    /// 4.2, SASL EXTERNAL: the server takes the user from the socket.
     BindExternal,
     /// 4.5.
     Search(&'a Search),
@@ -42,7 +42,7 @@ pub(super) enum Request<'a> {
     StartTls,
 }
 
-/// What to do with the values of an attribute.
+/// A change of the values of an attribute.
 pub(super) struct Change {
     pub(super) kind: ChangeKind,
     pub(super) attribute: &'static str,
@@ -52,11 +52,11 @@ pub(super) struct Change {
 /// `operation` of 4.6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChangeKind {
-    /// These values come to those that are there.
+    /// Adds these values to the existing ones.
     Add = 0,
-    /// These values, all where none is named, go; an error where they are not there.
+    /// Removes these values, or all if none is given; it is an error if they do not exist.
     Delete = 1,
-    /// These values take the place of those that are there.
+    /// Replaces the existing values by these.
     Replace = 2,
 }
 
@@ -65,28 +65,28 @@ impl Change {
         Change { kind, attribute, values: vec![Zeroizing::new(value.into())] }
     }
 
-    /// Removes an attribute, whether it is there or not.
+    /// Removes an attribute; it need not exist.
     pub(super) fn clear(attribute: &'static str) -> Change {
         Change { kind: ChangeKind::Replace, attribute, values: Vec::new() }
     }
 }
 
-/// 4.5.1, of all that lies below the base.
+/// 4.5.1, for the whole subtree of the base.
 #[derive(Clone)]
 pub(super) struct Search {
     pub(super) base: String,
     pub(super) deref: Deref,
-    /// At most so many entries; 0 is no limit of the client's.
+    /// Maximum number of entries; 0 means no limit by the client.
     pub(super) size_limit: i32,
-    /// At most so many seconds.
+    /// Time limit in seconds.
     pub(super) time_limit: i32,
     pub(super) filter: Filter,
     pub(super) attributes: &'static [&'static str],
-    /// So many entries at a time, from where the cookie of the page before says; the first page's is empty.
+    /// The page size, and the cookie of the previous page, which is empty for the first page.
     pub(super) page: Option<(i32, Vec<u8>)>,
 }
 
-/// 4.5.1.3: which aliases stand for what they name.
+/// 4.5.1.3: which aliases are followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deref {
     /// None.
@@ -99,7 +99,7 @@ pub enum Deref {
     Always = 3,
 }
 
-/// 4.5.1.7, the kinds that are used.
+/// 4.5.1.7, the filters that are used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Filter {
     And(Vec<Filter>),
@@ -123,7 +123,7 @@ impl Filter {
 }
 
 impl Request<'_> {
-    /// The message without its envelope: operation and controls.
+    /// Encodes the message without its envelope: operation and controls.
     pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut to = Writer::default();
         match self {
@@ -199,7 +199,7 @@ fn attribute(to: &mut Writer, name: &str, values: &[Zeroizing<String>]) {
     });
 }
 
-/// The envelope around what [`Request::encode`] made.
+/// Wraps the result of [`Request::encode`] in its envelope.
 pub(super) fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut to = Writer::default();
     to.nested(SEQUENCE, |to| {
@@ -211,28 +211,28 @@ pub(super) fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
 
 /// One message from the server.
 pub(super) enum Response {
-    /// An entry that a search has found.
+    /// An entry found by a search.
     Entry(Found),
-    /// Entries may also lie elsewhere.
+    /// A reference to entries on other servers.
     Reference,
     /// The end of an operation.
     Done(Outcome),
 }
 
-/// An entry with the attributes that were asked for.
+/// An entry with the requested attributes.
 pub(super) struct Found {
     pub(super) dn: String,
     attributes: Vec<(String, Vec<Zeroizing<Vec<u8>>>)>,
 }
 
 impl Found {
-    /// The values of an attribute that are text.
+    /// Returns the values of an attribute that are text.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.attributes.iter().filter(move |(attribute, _)| attribute.eq_ignore_ascii_case(name));
         named.flat_map(|(_, values)| values).filter_map(|value| std::str::from_utf8(value).ok())
     }
 
-    /// The first of them.
+    /// Returns the first of them.
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         let named = self.attributes.iter().find(|(attribute, _)| attribute.eq_ignore_ascii_case(name));
         named.and_then(|(_, values)| values.first()).and_then(|value| std::str::from_utf8(value).ok())
@@ -246,15 +246,15 @@ impl Found {
     }
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) code: ResultCode,
-    /// What the server says about it.
+    /// The server's explanation.
     pub(super) text: String,
-    /// Where to go instead.
+    /// The server to use instead.
     pub(super) referral: Option<String>,
-    /// Where the next page begins; empty after the last.
+    /// The start of the next page; empty after the last.
     pub(super) cookie: Vec<u8>,
 }
 
@@ -277,7 +277,7 @@ impl ResultCode {
     pub(super) const UNAVAILABLE: ResultCode = ResultCode(52);
     pub(super) const ENTRY_ALREADY_EXISTS: ResultCode = ResultCode(68);
 
-    /// The name in the specification.
+    /// Returns the name in the specification.
     fn name(self) -> &'static str {
         match self.0 {
             0 => "success",
@@ -321,7 +321,7 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Decodes one message: its id and what it says. Id 0 is the server's own word, which is that it closes the connection.
+/// Decodes one message: its id and content. Id 0 is a notice that the server closes the connection.
 pub(super) fn decode(bytes: &[u8]) -> Result<(i32, Response), Malformed> {
     let mut message = Reader(bytes).expect(SEQUENCE)?;
     let id = message.number(INTEGER)?;
@@ -369,7 +369,7 @@ fn outcome(mut operation: Reader<'_>) -> Result<Outcome, Malformed> {
     Ok(Outcome { code, text, referral, cookie: Vec::new() })
 }
 
-/// The cookie of the control for paged results, where it is among the controls.
+/// Returns the cookie of the control for paged results, if it is present.
 fn cookie(mut controls: Reader<'_>) -> Result<Vec<u8>, Malformed> {
     while !controls.is_empty() {
         let mut control = controls.expect(SEQUENCE)?;

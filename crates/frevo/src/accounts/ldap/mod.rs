@@ -1,12 +1,13 @@
 //! `passdb backend = ldapsam:URI...`: accounts in an LDAP directory, in Samba's schema (`sambaSamAccount`).
 //!
-//! A logon costs one search by name, which brings the password's hash, flags, SID and ids, and where the directory says
-//! who the account is on Linux, one more for its groups. What was found is kept for a short time ([`cache`]); a proof that
-//! does not fit what was kept is judged by what the directory says at that moment, so a new password works at once.
-//! Where no server answers, what was kept counts longer, and who is not known from before is told that the accounts cannot
-//! be asked. Whoever logs on asks and hears the answer on his own thread ([`worker`]), without holding it while he waits.
+//! A logon needs one search by name, which returns the password hash, flags, SID and ids. If the directory also
+//! supplies the UNIX user, one more search returns its groups. Results are cached for a short time ([`cache`]). A logon
+//! that fails against a cached hash is checked again with the directory's present data, so a new password works at
+//! once. While no server answers, cached accounts remain valid for longer, and other logons fail because the accounts
+//! are unavailable. The task of a logon writes its query and reads the answer itself, without blocking its thread
+//! meanwhile ([`worker`]).
 //!
-//! Left out: referrals and SASL but EXTERNAL.
+//! Not implemented: referrals, and SASL mechanisms other than EXTERNAL.
 
 mod batch;
 mod ber;
@@ -52,41 +53,41 @@ use super::unix::Users;
 pub use self::message::Deref;
 pub use self::uri::Uri;
 
-/// How often a change is tried where others change the same account.
+/// How often a change is tried if other programs change the same account.
 const EDITS: usize = 5;
 
-/// What the configuration says of a directory.
+/// The settings of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// The element of `passdb backend`.
     pub name: String,
-    /// Its servers, in the order in which they are asked.
+    /// Its servers, in the order in which they are tried.
     pub servers: Vec<Uri>,
     /// `ldap suffix`: the base of all searches.
     pub suffix: String,
-    /// `ldap user suffix`, whole: where new accounts go.
+    /// `ldap user suffix`, as a full DN: the parent of new accounts.
     pub user_suffix: String,
-    /// `ldap group suffix`, whole: where groups are searched for.
+    /// `ldap group suffix`, as a full DN: the base of group searches.
     pub group_suffix: String,
-    /// `ldap admin dn`; empty is nobody, and on `ldapi` whoever the server sees in the socket.
+    /// `ldap admin dn`; if empty, the bind is anonymous, or on `ldapi` as the user of the process.
     pub admin_dn: String,
-    /// `ldap ssl`: whether connections without TLS are turned into such with it.
+    /// `ldap ssl`: whether plain connections are upgraded with StartTLS.
     pub start_tls: bool,
-    /// `tls cafile`, where it is set.
+    /// `tls cafile`, if it is set.
     pub authority: Option<PathBuf>,
-    /// `ldap timeout`: how long a question may take, all servers together.
+    /// `ldap timeout`: the time limit of a query, for all servers together.
     pub timeout: Duration,
-    /// `ldap connection timeout`: how long a connection may take.
+    /// `ldap connection timeout`: the time limit of a connection attempt.
     pub connection_timeout: Duration,
-    /// `ldap page size`: entries per page of a list.
+    /// `ldap page size`: entries per page of a search.
     pub page_size: u16,
     /// `ldap deref`.
     pub deref: Deref,
-    /// `ldap delete dn`: whether the whole entry goes with its account.
+    /// `ldap delete dn`: whether the whole entry is deleted with its account.
     pub delete_dn: bool,
-    /// `ldapsam:trusted`: the directory says who accounts are on Linux, and NSS is not asked.
+    /// `ldapsam:trusted`: the directory supplies the UNIX users of accounts, and NSS is not queried.
     pub trusted: bool,
-    /// The domain whose `sambaDomain` gives RIDs: a server on its own is one by its NetBIOS name.
+    /// The name of the `sambaDomain` that allocates RIDs: on a standalone server its NetBIOS name.
     pub domain: String,
 }
 
@@ -95,13 +96,13 @@ pub struct Ldap {
     people: Arc<People>,
     notes: Notes,
     listing: Listing,
-    // Dropped last: it ends what the others have under way.
+    // Dropped last: this ends the tasks of the other fields.
     worker: Worker,
 }
 
 impl Ldap {
-    /// The directory that `settings` names. It is asked for the first time at the first logon: one that is away does not
-    /// keep a server from starting. `own` is what a new domain in the directory gets for its SID.
+    /// Opens the directory of `settings`. It is first queried at the first logon, so a server starts even if the
+    /// directory is unavailable. `own` becomes the SID of a new domain in the directory.
     pub fn open(settings: &Settings, state: PathBuf, own: impl Into<OwnDomain>, users: Arc<Users>) -> Result<Ldap> {
         let worker = Worker::start()?;
         let people = Arc::new(People::new(settings.clone(), state, own.into(), users)?);
@@ -110,7 +111,7 @@ impl Ldap {
     }
 }
 
-/// Whether `sid` may be one of an account: S-1-5-21-x-y-z-rid.
+/// Returns whether `sid` may be the SID of an account: S-1-5-21-x-y-z-rid.
 fn is_accounts(sid: &Sid) -> bool {
     sid.authority() == 5 && sid.sub_authorities().len() == 5 && sid.sub_authorities()[0] == 21
 }
@@ -130,7 +131,7 @@ impl Backend for Ldap {
 
     fn find_anew(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
         if !self.people.cache.was_kept(name) {
-            // The directory has said it since the question was asked; somebody else may have had it asked meanwhile.
+            // The directory has already answered since this query began, perhaps to a concurrent logon.
             return Answer::now(Ok(self.people.cache.fresh(name).flatten()));
         }
         let (people, name) = (self.people.clone(), name.to_owned());
@@ -144,7 +145,7 @@ impl Backend for Ldap {
         if let Some(kept) = self.people.cache.fresh_sid(sid) {
             match kept {
                 None => return Answer::now(Ok(None)),
-                // The account of that name may be another by now.
+                // The account of that name may be a different one by now.
                 Some(name) => {
                     let sid = *sid;
                     return self.find(&name).map(move |found| found.map(|it| it.filter(|entry| entry.sid == sid)));
@@ -175,7 +176,7 @@ impl Backend for Ldap {
     fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
         match self.people.cache.fresh_uid(uid) {
             Some(None) => Answer::now(Ok(None)),
-            // As above.
+            // The same applies here.
             Some(Some(name)) => {
                 let is_it = move |entry: &Entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == uid);
                 self.find(&name).map(move |found| found.map(|it| it.filter(is_it)))
@@ -196,7 +197,7 @@ impl Backend for Ldap {
     }
 
     fn logged_on(&self, name: &str, outcome: LogonOutcome) {
-        // Accounts of other back ends are none of its business.
+        // Outcomes for accounts of other back ends are ignored.
         if self.people.cache.knows(name) {
             self.notes.take(name, outcome);
         }
@@ -253,7 +254,7 @@ impl Backend for Ldap {
                 return Ok(Some(entry));
             }
         }
-        bail!("account {name} is changed by others all the time: {EDITS} attempts have failed")
+        bail!("account {name} is changed concurrently: {EDITS} attempts have failed; try again later")
     }
 
     fn remove(&self, name: &str) -> Result<bool> {

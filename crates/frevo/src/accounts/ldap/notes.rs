@@ -1,8 +1,8 @@
-//! What the directory is told of logons: `sambaLogonTime`, `sambaBadPasswordCount`, `sambaBadPasswordTime`.
+//! Logon statistics in the directory: `sambaLogonTime`, `sambaBadPasswordCount`, `sambaBadPasswordTime`.
 //!
-//! Nobody waits for it. Notes are gathered for a second and written one account after the other; of more accounts than
-//! [`MOST`] at a time the rest is not told. The time of a logon is written at most once an hour: a directory with replicas
-//! is not made for a change with every logon.
+//! Logons do not wait for the writes. Notes are collected for a second and written one account at a time; beyond
+//! [`MOST`] accounts, notes are dropped. The time of a logon is written at most once an hour, because replicated
+//! directories are not made for a change at every logon.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use super::people::People;
 use super::worker::Worker;
 use crate::when;
 
-/// Accounts with something to be told.
+/// Maximum number of accounts with pending notes.
 const MOST: usize = 4096;
-/// How long notes are gathered.
+/// How long notes are collected.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long the time of a logon is good enough.
+/// How long a written logon time is not updated.
 const GOOD_ENOUGH: Duration = Duration::from_secs(3600);
 
-/// The notes that are not yet written.
+/// Notes that are not yet written.
 pub(super) struct Notes(Arc<Shared>);
 
 struct Shared {
     pending: Mutex<HashMap<String, Note>>,
     some: Notify,
-    /// Whose logon was told, or whose wrong passwords were not yet followed by a logon.
+    /// Whether the last outcome of an account was a logon, for recent outcomes.
     told: Kept<String, bool>,
 }
 
-/// What is to be told of an account.
+/// The note about an account.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 struct Note {
-    /// A logon came after all wrong passwords.
+    /// A logon succeeded; `bad` counts only wrong passwords after it.
     good: bool,
-    /// Wrong passwords after the last logon.
+    /// Wrong passwords since the last successful logon.
     bad: u32,
-    /// When the last of it was, seconds since 1970.
+    /// The time of the last outcome, in seconds since 1970.
     at: i64,
 }
 
@@ -64,7 +64,7 @@ impl Notes {
         Notes(shared)
     }
 
-    /// Notes how a logon ended.
+    /// Records the outcome of a logon.
     pub(super) fn take(&self, name: &str, outcome: LogonOutcome) {
         let (key, shared) = (fold(name), &self.0);
         let good = outcome == LogonOutcome::Success;
@@ -91,7 +91,7 @@ impl Note {
         }
     }
 
-    /// The changes of an account with so many wrong passwords so far.
+    /// Returns the changes of an account that had `bad_before` wrong passwords.
     fn changes(self, bad_before: u32) -> Vec<Change> {
         let replace = |attribute, value: String| Change::new(ChangeKind::Replace, attribute, value);
         let mut changes = Vec::new();
@@ -109,21 +109,21 @@ impl Note {
     }
 }
 
-/// Writes them; whether there is sense in more.
+/// Writes the notes; returns whether further writes may succeed.
 async fn write_all(people: &People, notes: HashMap<String, Note>) -> bool {
     let began = Instant::now();
     for (name, note) in notes {
         match write(people, &name, note).await {
             Ok(ResultCode::INSUFFICIENT_ACCESS) => {
                 tracing::warn!(
-                    "`ldap admin dn` may not write sambaLogonTime and sambaBadPasswordCount: logons are not noted"
+                    "logons are not recorded: `ldap admin dn` cannot write sambaLogonTime and sambaBadPasswordCount"
                 );
                 return false;
             }
             Ok(_) => {}
-            Err(error) => tracing::debug!(account = name, "logon not noted in the LDAP directory: {error:#}"),
+            Err(error) => tracing::debug!(account = name, "logon not recorded in the LDAP directory: {error:#}"),
         }
-        // A directory that is away or slow is not waited for with a queue that grows old.
+        // If the directory is unavailable or slow, the remaining notes are dropped instead of queued.
         if began.elapsed() > people.settings.timeout * 2 {
             return true;
         }

@@ -1,4 +1,4 @@
-//! Searches for accounts, and who they are on Linux.
+//! Searches for accounts, and their UNIX users.
 
 use std::future::{Future, poll_fn};
 use std::path::PathBuf;
@@ -62,13 +62,13 @@ impl People {
         })
     }
 
-    /// For a logon: what the directory says of `name`, and where it says nothing, what it said before.
+    /// For a logon: returns the directory's account called `name`, or the cached one if no server answers.
     pub(super) async fn find(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
         match self.ask(name).await {
             Ok(entry) => Ok(entry),
             Err(unavailable) => match self.cache.stale(name) {
                 Some(entry) => {
-                    tracing::debug!(account = name, "LDAP directory is away: what it said before counts");
+                    tracing::debug!(account = name, "LDAP directory is unavailable: using the cached account");
                     Ok(Some(entry))
                 }
                 None => Err(unavailable),
@@ -76,7 +76,7 @@ impl People {
         }
     }
 
-    /// What the directory says of `name` at this moment.
+    /// Returns the directory's present account called `name`.
     pub(super) async fn find_anew(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
         self.ask(name).await
     }
@@ -86,7 +86,7 @@ impl People {
         let mut early = self.ask_nss_early(name);
         match meanwhile(self.person(name), &mut early).await.map_err(unavailable)? {
             Some(person) => {
-                // It is about the name that was asked for, which the directory may write in another way.
+                // The early answer is for the requested name; the directory's spelling may differ.
                 let early = early.filter(|_| person.record.name == name);
                 self.noted(&person, early, seen).await
             }
@@ -97,14 +97,14 @@ impl People {
         }
     }
 
-    /// Who `name` is by NSS, asked while the directory is asked; not where many ask NSS already, for the directory may
-    /// know nobody of that name.
+    /// Starts the NSS look-up of `name` concurrently with the directory's. Not while many NSS look-ups are active,
+    /// because the directory may have no account of that name.
     fn ask_nss_early(&self, name: &str) -> Option<Asked> {
         let asked = !self.settings.trusted && self.users.only().is_none() && self.users.is_idle();
         asked.then(|| self.users.find(Key::Name(name.to_owned())))
     }
 
-    /// Whose `sid` is; where no server answers, whose it was.
+    /// Returns the account with `sid`; while no server answers, the last known one.
     pub(super) async fn by_sid(&self, sid: &Sid) -> Result<Option<Entry>, Unavailable> {
         let seen = self.cache.generation();
         match self.one(Filter::Equal("sambaSID", sid.to_string())).await {
@@ -117,7 +117,8 @@ impl People {
         }
     }
 
-    /// The account that is the UNIX user `uid`; where no server answers, who it was. NSS may know another of that name.
+    /// Returns the account of the UNIX user `uid`; while no server answers, the last known one. NSS may have a
+    /// different user of that name.
     pub(super) async fn by_uid(&self, uid: u32) -> Result<Option<Entry>, Unavailable> {
         let seen = self.cache.generation();
         match self.one(Filter::Equal("uidNumber", uid.to_string())).await {
@@ -139,20 +140,20 @@ impl People {
         Ok(entry)
     }
 
-    /// For `frevo user`: the account called `name`.
+    /// For `frevo user`: returns the account called `name`.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Entry>> {
         let Some(person) = self.person(name).await? else { return Ok(None) };
         self.shown(&person).await.map(Some)
     }
 
-    /// For `frevo user`: whose own SID this is.
+    /// For `frevo user`: returns the name of the account whose own SID is `sid`.
     pub(super) async fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
         let person = self.one(Filter::Equal("sambaSID", sid.to_string())).await?;
         Ok(person.map(|person| person.record.name.clone()))
     }
 
-    /// The account called `name` as it lies in the directory. That its server takes two names for one is not enough: it may
-    /// do so with spaces and with letters that only look alike.
+    /// Returns the account called `name` from the directory. A match by the directory is not sufficient, because it may
+    /// ignore spaces and differences between similar letters.
     pub(super) async fn person(&self, name: &str) -> Result<Option<Person>> {
         let asked = fold(name);
         let is_it = |found: &Found| found.all("uid").any(|uid| fold(uid) == asked);
@@ -168,13 +169,17 @@ impl People {
         let filter = Filter::And(vec![filter, Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut found = self.search(&self.settings.suffix, filter, ATTRIBUTES, 2).await?;
         if let [one, other, ..] = &found[..] {
-            tracing::error!("two accounts have one name or SID, so neither may log on: {} and {}", one.dn, other.dn);
+            tracing::error!(
+                "two accounts have the same name or SID, so neither can log on: {} and {}",
+                one.dn,
+                other.dn
+            );
             return Ok(None);
         }
         Ok(found.pop())
     }
 
-    /// Entries below `base`, at most `most`.
+    /// Returns at most `most` entries below `base`.
     pub(super) async fn search(
         &self,
         base: &str,
@@ -206,8 +211,9 @@ impl People {
         }
     }
 
-    /// Who `person` is on Linux: with `ldapsam:trusted` the directory says so; else NSS, and the directory of those that
-    /// NSS does not know. Nobody is root: an account of a directory is not this machine's administrator.
+    /// Adds the UNIX user of `person`. With `ldapsam:trusted` the directory supplies it; otherwise NSS, or the
+    /// directory for users that NSS does not have. Root is refused, because an account of a directory must not be this
+    /// machine's administrator.
     async fn entry(&self, person: &Person, early: Option<Asked>) -> Result<Option<Entry>, Unavailable> {
         let name = || Key::Name(person.record.name.clone());
         match self.user(person, || early.unwrap_or_else(|| self.users.find(name()))).await? {
@@ -217,7 +223,7 @@ impl People {
                 tracing::warn!(
                     account = person.record.name,
                     dn = &*person.dn,
-                    "with `ldapsam:trusted` an account needs uidNumber and gidNumber, and this one cannot log on"
+                    "account without uidNumber or gidNumber cannot log on, because `ldapsam:trusted` needs them"
                 );
                 Ok(None)
             }
@@ -228,18 +234,18 @@ impl People {
         }
     }
 
-    /// An account for `frevo user`, which is told of those too that may not log on, and of nobody's groups.
+    /// Returns an account for `frevo user`, including accounts that cannot log on, and without groups.
     pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
         let asked = || self.users.glance(Key::Name(person.record.name.clone()));
         let mut refused = None;
         let user = match self.user(person, asked).await.map_err(|Unavailable(why)| anyhow!(why))? {
             Who::Known(user) => user,
             Who::Root => {
-                refused = Some("it would be uid 0 or in group 0");
+                refused = Some("its UNIX user has uid 0 or gid 0, which is not allowed");
                 None
             }
             Who::Nobody => {
-                refused = Some("with `ldapsam:trusted` it needs uidNumber and gidNumber");
+                refused = Some("`ldapsam:trusted` requires uidNumber and gidNumber");
                 None
             }
             Who::Directorys((uid, gid)) => {
@@ -250,7 +256,7 @@ impl People {
         Ok(Entry { refused, ..entry_of(person, user) })
     }
 
-    /// `ask` asks NSS, where it is to be asked.
+    /// Returns the UNIX user of `person`; `ask` queries NSS, if it is needed.
     async fn user(&self, person: &Person, ask: impl FnOnce() -> Asked) -> Result<Who, Unavailable> {
         if self.users.only().is_some() {
             return Ok(Who::Known(None));
@@ -266,13 +272,13 @@ impl People {
         Ok(match person.ids {
             Some((0, _) | (_, 0)) => Who::Root,
             Some(ids) => Who::Directorys(ids),
-            // Whoever is left to NSS by name could be root there.
+            // A look-up by name in NSS could return root.
             None if self.settings.trusted => Who::Nobody,
             None => Who::Known(None),
         })
     }
 
-    /// Whether the directory has a UNIX user called `name`, which may become an account.
+    /// Returns whether the directory has a UNIX user called `name`, which may become an account.
     pub(super) async fn knows_user(&self, name: &str) -> Result<bool> {
         let filter = Filter::And(vec![
             Filter::Equal("uid", name.to_owned()),
@@ -283,10 +289,10 @@ impl People {
     }
 }
 
-/// A question to NSS.
+/// A query to NSS.
 type Asked = Answer<Result<unix::Found, Unavailable>>;
 
-/// Waits for `question`, with which `early` goes on as far as it comes.
+/// Waits for `question`, and polls `early` meanwhile.
 async fn meanwhile<T>(question: impl Future<Output = T>, early: &mut Option<Asked>) -> T {
     let mut question = pin!(question);
     poll_fn(|context| {
@@ -304,18 +310,18 @@ async fn meanwhile<T>(question: impl Future<Output = T>, early: &mut Option<Aske
 
 fn read(found: &Found) -> Option<Person> {
     let person = Person::read(found);
-    person.inspect_err(|why| tracing::error!("an account cannot be used: {why}")).ok()
+    person.inspect_err(|why| tracing::error!("invalid account in the LDAP directory: {why}")).ok()
 }
 
-/// Who an account is on Linux.
+/// The UNIX user of an account.
 enum Who {
-    /// Whom NSS says; `None` is for the caller to find out.
+    /// The user from NSS; `None` if the caller must look it up.
     Known(Option<Arc<User>>),
-    /// Whom the directory says: uid and primary gid.
+    /// The user from the directory: uid and primary gid.
     Directorys((u32, u32)),
-    /// Somebody whom no account of a directory may be.
+    /// Root, which is refused for accounts of a directory.
     Root,
-    /// Whom the directory does not say, where nobody else is to be asked.
+    /// The directory has no ids, and NSS must not be queried.
     Nobody,
 }
 
@@ -323,7 +329,7 @@ fn refuse_root(person: &Person) -> Option<Entry> {
     tracing::warn!(
         account = person.record.name,
         dn = &*person.dn,
-        "an account of a directory would be uid 0 or in group 0, and is refused"
+        "account refused: an account of a directory must not have uid 0 or gid 0"
     );
     None
 }
@@ -332,17 +338,17 @@ fn entry_of(person: &Person, user: Option<Arc<User>>) -> Entry {
     Entry { user, ..person.entry() }
 }
 
-/// What a search has brought. That the base is missing is a mistake in the configuration, not an account that is missing.
+/// Returns the entries found by a search. A missing base is an error in the configuration, not a missing account.
 pub(super) fn found(reply: Reply, base: &str) -> Result<Vec<Found>> {
     match reply.outcome.code {
         ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => Ok(reply.found),
         ResultCode::NO_SUCH_OBJECT => {
-            Err(anyhow!("there is no {base:?} that `ldap admin dn` may see; is `ldap suffix` right?"))
+            Err(anyhow!("{base:?} does not exist or is not visible to `ldap admin dn`: check `ldap suffix`"))
         }
         _ => {
             ensure!(
                 reply.outcome.code != ResultCode::TIME_LIMIT_EXCEEDED,
-                "the search takes too long: is uid indexed?"
+                "the search exceeded its time limit: check that uid is indexed"
             );
             Err(anyhow!("the search below {base:?} failed: {}", reply.outcome))
         }

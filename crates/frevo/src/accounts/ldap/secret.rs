@@ -1,6 +1,6 @@
-//! The password of `ldap admin dn`: what Samba keeps in `secrets.tdb` lies in the state directory, mode 0600.
+//! The password of `ldap admin dn`, which Samba stores in `secrets.tdb`: a file of mode 0600 in the state directory.
 //!
-//! It is kept with the name that it belongs to, so that another `ldap admin dn` is never tried with it.
+//! It is stored together with its DN, so that it is never tried with a different `ldap admin dn`.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -12,44 +12,46 @@ use crate::state_dir::StateDir;
 
 /// The file's name in the state directory.
 const FILE: &str = "ldap.secret";
-/// The longest file that is read.
+/// The maximum size of the file.
 const LONGEST: u64 = 64 << 10;
 
 /// Stores the password of `dn`.
 pub fn store(state: &StateDir, dn: &str, password: &str) -> Result<()> {
-    ensure!(!dn.is_empty(), "`ldap admin dn` names nobody: there is no password to keep");
-    ensure!(!dn.contains('\n') && !password.contains('\n'), "neither the name nor the password may have line breaks");
-    ensure!(!password.is_empty(), "the password is empty: with that, LDAP servers let everybody in as nobody");
+    ensure!(!dn.is_empty(), "`ldap admin dn` is empty: set it before its password");
+    ensure!(!dn.contains('\n') && !password.contains('\n'), "the DN and the password must not contain line breaks");
+    ensure!(!password.is_empty(), "the password is empty: LDAP servers treat that as an anonymous bind");
     let text = Zeroizing::new(format!("{dn}\n{password}\n"));
-    // A server that reads it meanwhile finds the old one or the new one, and a full disk leaves the old one.
+    // The file is replaced atomically: a concurrent reader gets the old or the new one, and a full disk leaves the old
+    // one.
     let unfinished = format!("{FILE}.{}", std::process::id());
     state.remove(&unfinished)?;
     let mut file = state.create_file(&unfinished)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("writing the LDAP password");
+    let written =
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("cannot write the LDAP password");
     let stored = written.and_then(|()| state.rename(&unfinished, FILE));
     if stored.is_err() {
-        // The error before it says more.
+        // The first error is more informative.
         let _ = state.remove(&unfinished);
     }
     stored
 }
 
-/// The password of `dn`.
+/// Returns the password of `dn`.
 pub(super) fn read(state: &Path, dn: &str) -> Result<Zeroizing<String>> {
     let missing = || {
         format!(
-            "there is no password for `ldap admin dn` = {dn} in {}: `frevo user ldap-password` sets it",
+            "there is no password for `ldap admin dn` = {dn} in {}: set it with `frevo user ldap-password`",
             state.display()
         )
     };
     let file =
         StateDir::open(state)?.map(|state| state.open_file(FILE)).transpose()?.flatten().with_context(missing)?;
     let mut text = Zeroizing::new(String::with_capacity(4096));
-    file.take(LONGEST).read_to_string(&mut text).context("reading the LDAP password")?;
+    file.take(LONGEST).read_to_string(&mut text).context("cannot read the LDAP password")?;
     let (owner, password) = text.trim_end_matches('\n').split_once('\n').with_context(missing)?;
     ensure!(
         owner == dn,
-        "the LDAP password in {} is that of {owner}, and `ldap admin dn` is {dn}: `frevo user ldap-password` sets the new one",
+        "the LDAP password in {} is for {owner}, but `ldap admin dn` is {dn}: set it with `frevo user ldap-password`",
         state.display()
     );
     Ok(Zeroizing::new(password.to_owned()))
@@ -74,7 +76,7 @@ mod tests {
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
-        // A password that cannot be stored leaves the one before.
+        // A password that cannot be stored leaves the previous one.
         let unfinished = dir.path().join(format!("{FILE}.{}", std::process::id()));
         std::fs::create_dir(&unfinished).unwrap();
         assert!(store(&state, "cn=a", "three").is_err());

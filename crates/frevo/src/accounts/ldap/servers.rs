@@ -1,9 +1,8 @@
-//! The servers of one directory: which is asked, over which of its connections, and what happens where one does not
-//! answer.
+//! The servers of one directory: selection of a server and a connection, and failover.
 //!
-//! They are asked in the order in which the configuration names them. One that fails is left alone for [`DEAD`] while
-//! another answers; where all have failed, each is tried again after [`RETRY`], and until then the answer is the error.
-//! However many there are, a question is answered, or refused, within its time.
+//! Servers are tried in the configured order. A server that fails is skipped for [`DEAD`] while another answers. If all
+//! have failed, each is tried again after [`RETRY`], and queries fail at once until then. A query is answered or fails
+//! within its time limit, regardless of the number of servers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +18,18 @@ use super::message::{Request, ResultCode};
 use super::uri::Uri;
 use super::worker::as_process;
 
-/// How long a server that failed is passed over while another answers.
+/// How long a failed server is skipped while another answers.
 const DEAD: Duration = Duration::from_secs(5);
-/// How long it is passed over where none answers.
+/// How long it is skipped if none answers.
 const RETRY: Duration = Duration::from_secs(1);
-/// Connections to one server.
+/// Maximum number of connections to one server.
 const CONNECTIONS: usize = 4;
-/// Another connection is opened where so many wait on the one with the fewest.
+/// Another connection is opened when the least busy one has this many pending queries.
 const CROWDED: usize = 16;
-/// How long that may take, with TLS and the bind.
+/// Time limit of opening it, including TLS and the bind.
 const RELIEF: Duration = Duration::from_secs(10);
 
-/// Nobody could be asked: why, for each that was tried.
+/// No server answered; the text has the reason for each server that was tried.
 #[derive(Debug)]
 pub(super) struct Unasked(String);
 
@@ -42,10 +41,10 @@ impl fmt::Display for Unasked {
 
 impl std::error::Error for Unasked {}
 
-/// Makes a [`Way`]: read again for each connection, so that a new password is used without a restart.
+/// Makes a [`Way`]. It is called for each connection, so that a new password is used without a restart.
 pub(super) type FindWay = Box<dyn Fn() -> Result<Way> + Send + Sync>;
 
-/// The servers, in their order.
+/// The servers, in order.
 pub(super) struct Servers {
     servers: Vec<Arc<Server>>,
 }
@@ -54,7 +53,7 @@ struct Server {
     uri: Uri,
     way: Arc<FindWay>,
     state: Mutex<State>,
-    /// Whose turn it is to open a connection.
+    /// Held by the task that opens a connection.
     turn: Turn<()>,
 }
 
@@ -64,11 +63,11 @@ struct State {
     failed: Option<(Instant, Arc<str>)>,
 }
 
-/// How an attempt at one server ended without an answer.
+/// How an attempt at one server failed.
 enum Failure {
-    /// The connection had been open before, and its end may have been an old one's: another may do.
+    /// An existing connection failed, perhaps because it was stale: a new one may work.
     Old(Closed),
-    /// The server is not to be had.
+    /// The server is unavailable.
     Dead(Arc<str>),
 }
 
@@ -81,17 +80,17 @@ impl Servers {
         Servers { servers: uris.iter().map(server).collect() }
     }
 
-    /// Asks what changes nothing, within `patience`.
+    /// Sends a query within `patience`. The query may be repeated because it changes nothing.
     pub(super) async fn ask(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, Unasked> {
         self.ask_until(request, Instant::now() + patience, true).await
     }
 
-    /// Asks for a change, within `patience`. Once it is on its way it is not sent again: it may have been made.
+    /// Sends a change within `patience`. Once sent it is not repeated, because it may have been made.
     pub(super) async fn change(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, Unasked> {
         self.ask_until(request, Instant::now() + patience, false).await
     }
 
-    /// One connection, for questions that belong together.
+    /// Returns one connection, for related queries.
     pub(super) async fn pin(&self, patience: Duration) -> Result<Arc<Connection>, Unasked> {
         let mut reasons = Vec::new();
         for server in self.order(&mut reasons) {
@@ -109,7 +108,7 @@ impl Servers {
         let order = self.order(&mut reasons);
         for (position, server) in order.iter().enumerate() {
             let left = end.saturating_duration_since(Instant::now());
-            // The last may take all that is left; the others leave as much as they take.
+            // The last server gets all the remaining time; each other one gets half of it.
             let share = if position + 1 == order.len() { left } else { left / 2 };
             match timeout(share, server.ask(request, again)).await {
                 Ok(Ok(reply)) if [ResultCode::BUSY, ResultCode::UNAVAILABLE].contains(&reply.outcome.code) => {
@@ -122,12 +121,12 @@ impl Servers {
                 Ok(Err(Failure::Dead(why))) => reasons.push(server.fail(&why)),
                 Ok(Err(Failure::Old(closed))) if again => reasons.push(server.fail(&closed.0)),
                 Ok(Err(Failure::Old(closed))) => {
-                    return Err(Unasked(format!("{}: {closed}; whether the change was made is unknown", server.uri)));
+                    return Err(Unasked(format!("{}: {closed}; the change may have been made", server.uri)));
                 }
                 Err(_) => {
                     reasons.push(server.fail(&format!("no answer within {share:?}")));
                     if !again {
-                        return Err(Unasked(format!("{}; whether the change was made is unknown", reasons.join("; "))));
+                        return Err(Unasked(format!("{}; the change may have been made", reasons.join("; "))));
                     }
                 }
             }
@@ -135,7 +134,8 @@ impl Servers {
         Err(Unasked(reasons.join("; ")))
     }
 
-    /// Who is to be asked, in this order; why the others are not goes to `reasons`.
+    /// Returns the servers to try, in order. The reasons for skipping the others are added to `reasons` if all are
+    /// skipped.
     fn order(&self, reasons: &mut Vec<String>) -> Vec<&Arc<Server>> {
         let failed = |server: &Server| server.state.lock().failed.clone();
         let rested =
@@ -154,7 +154,7 @@ impl Servers {
 
 impl Server {
     async fn ask(self: &Arc<Self>, request: &Request<'_>, again: bool) -> Result<Reply, Failure> {
-        // A server that has been restarted has closed all connections at once, and each is found out by itself.
+        // A restarted server has closed all connections at once, and each is detected separately.
         for _ in 0..CONNECTIONS {
             let (connection, fresh) = self.connection().await.map_err(Failure::Dead)?;
             match connection.ask(request).await {
@@ -168,7 +168,7 @@ impl Server {
         connection.ask(request).await.map_err(Failure::Old)
     }
 
-    /// A connection, and whether it was opened for this question.
+    /// Returns a connection, and whether it was opened for this query.
     async fn connection(self: &Arc<Self>) -> Result<(Arc<Connection>, bool), Arc<str>> {
         if let Some(connection) = self.open_one() {
             self.relieve(&connection);
@@ -179,7 +179,7 @@ impl Server {
         if let Some(connection) = self.open_one() {
             return Ok((connection, false));
         }
-        // Who waited for the turn of somebody who failed has waited long enough.
+        // Callers that waited while another task failed to connect do not try again.
         if let Some((since, why)) = &self.state.lock().failed
             && *since >= asked
         {
@@ -194,14 +194,14 @@ impl Server {
         }
     }
 
-    /// The connection on which the fewest wait.
+    /// Returns the connection with the fewest pending queries.
     fn open_one(&self) -> Option<Arc<Connection>> {
         let mut state = self.state.lock();
         state.connections.retain(|connection| !connection.is_closed());
         state.connections.iter().min_by_key(|connection| connection.waiting()).cloned()
     }
 
-    /// Opens another connection beside `busiest`, without waiting for it.
+    /// Opens another connection if `least`, the least busy one, has too many pending queries. Does not wait for it.
     fn relieve(self: &Arc<Self>, least: &Connection) {
         if least.waiting() < CROWDED || self.state.lock().connections.len() >= CONNECTIONS {
             return;
@@ -209,7 +209,7 @@ impl Server {
         let server = self.clone();
         tokio::spawn(async move {
             if let Ok(_turn) = server.turn.try_lock() {
-                // Nobody waits for it who would give up: a server that hangs must not have the turn for ever.
+                // The attempt needs a time limit, because a server that hangs must not hold the lock forever.
                 _ = timeout(RELIEF, server.open()).await;
             }
         });
@@ -222,7 +222,7 @@ impl Server {
         Ok(connection)
     }
 
-    /// Notes that it does not answer, and ends what is under way with it; the reason with its name.
+    /// Records that the server does not answer, and closes its connections. Returns the reason with the server's name.
     fn fail(&self, why: &str) -> String {
         let mut state = self.state.lock();
         let known = state.failed.replace((Instant::now(), why.into()));

@@ -1,4 +1,4 @@
-//! A directory of a few lines, on a socket, that behaves well or badly.
+//! Tests with a minimal directory on a socket that behaves correctly or incorrectly.
 
 mod in_server;
 
@@ -12,7 +12,7 @@ use super::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET, Write
 use super::*;
 use crate::accounts::unix::Key;
 
-/// What a fake server does with a request: its number, the tag of the operation, the whole message, and the stream.
+/// The action of a fake server on a request: its number, the tag of the operation, the whole message, and the stream.
 type Serve = Arc<dyn Fn(usize, i32, u8, &[u8], &mut TcpStream) + Send + Sync>;
 
 struct Fake {
@@ -109,14 +109,14 @@ fn found(id: i32, dn: &str, attributes: &[(&str, &str)]) -> Vec<u8> {
     })
 }
 
-/// The value that the search in `message` asks for first.
+/// Returns the value that the search in `message` looks for first.
 fn wanted(message: &[u8]) -> String {
     let at = message.windows(3).position(|bytes| bytes == b"uid").unwrap() + 3;
     let mut rest = Reader(&message[at..]);
     String::from_utf8(rest.expect(OCTET_STRING).unwrap().0.to_vec()).unwrap()
 }
 
-/// Lets everybody bind, and finds whoever is asked for.
+/// Accepts every bind, and finds every requested account.
 fn friendly(id: i32, tag: u8, message: &[u8], stream: &mut TcpStream) {
     let answer = match tag {
         0x60 => done(id, 0x61, 0),
@@ -145,7 +145,7 @@ fn settings(servers: Vec<Uri>) -> Settings {
     }
 }
 
-/// The accounts of such servers, on a host where every account has a UNIX user.
+/// Returns the accounts of such servers, on a host where every account has a UNIX user.
 fn open(servers: Vec<Uri>, change: impl FnOnce(&mut Settings)) -> Ldap {
     let mut settings = settings(servers);
     change(&mut settings);
@@ -167,7 +167,7 @@ fn why(found: Result<Option<Entry>, Unavailable>) -> String {
 
 #[tokio::test]
 async fn many_are_answered_over_one_connection_in_any_order() {
-    // Answers come in pairs, the later question's first.
+    // Answers are sent in pairs, the later query's first.
     let held = parking_lot::Mutex::new(Vec::new());
     let fake = Fake::start(move |_, id, tag, message, stream| {
         if tag == 0x60 {
@@ -205,7 +205,7 @@ async fn whoever_is_asked_anew_hears_what_another_was_just_told() {
     let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
     let ldap = open(vec![fake.uri()], |_| {});
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
-    // Two logons have had the kept answer, and both proofs do not fit.
+    // Two logons have used the cached answer, and both proofs fail.
     for _ in 0..2 {
         assert!(matches!(ldap.find("ann"), Answer::Now(_)));
     }
@@ -216,7 +216,7 @@ async fn whoever_is_asked_anew_hears_what_another_was_just_told() {
 
 #[tokio::test]
 async fn a_trusted_directory_leaves_nobody_to_the_host() {
-    // The host's user of the name might be anybody, root among them.
+    // The host's user of that name might be any user, including root.
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             return friendly(id, tag, message, stream);
@@ -232,7 +232,7 @@ async fn a_trusted_directory_leaves_nobody_to_the_host() {
     let ldap = open(vec![fake.uri()], |settings| settings.trusted = true);
     assert!(name(ldap.find("root").await).is_none());
     assert!(name(ldap.find("ann").await).is_none());
-    // Nor does `frevo user list` show him as the host's.
+    // `frevo user list` does not show it as the host's user either.
     let shown = ldap.people.get("root").await.unwrap().unwrap();
     assert!(shown.user.is_none() && shown.refused.is_some_and(|why| why.contains("uidNumber")));
 }
@@ -251,7 +251,7 @@ async fn answers_that_are_none_end_the_connection_and_are_named() {
             _ => stream.write_all(bytes).unwrap(),
         });
         let said = why(open(vec![fake.uri()], |_| {}).find("ann").await);
-        assert!(said.contains("no LDAP message") || said.contains("a message of"), "{said}");
+        assert!(said.contains("not an LDAP message") || said.contains("a message of"), "{said}");
     }
 }
 
@@ -288,7 +288,7 @@ async fn where_nobody_answers_the_error_names_all_and_what_was_known_counts() {
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
     let said = why(ldap.find("bob").await);
     assert!(said.contains(&fake.uri().to_string()), "{said}");
-    // The kept answer is used, and the server is asked whether it still holds: nobody can say.
+    // The cached answer is used. The query whether it is still valid fails.
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
     assert!(why(ldap.find_anew("ann").await).contains("no LDAP server answers"));
     assert_eq!(name(ldap.people.find("ann").await).unwrap(), "ann");
@@ -320,9 +320,9 @@ async fn a_search_or_bind_that_is_refused_says_so() {
     };
     check(49, 0, "frevo user ldap-password").await;
     check(8, 0, "strongerAuthRequired (8), as the fake says").await;
-    check(0, 32, "is `ldap suffix` right?").await;
+    check(0, 32, "check `ldap suffix`").await;
     check(0, 53, "unwillingToPerform (53), as the fake says").await;
-    check(0, 3, "is uid indexed?").await;
+    check(0, 3, "check that uid is indexed").await;
 }
 
 #[tokio::test]
@@ -336,7 +336,7 @@ async fn groups_are_one_search_and_members_by_name_are_asked_for_where_there_are
                 return friendly(id, tag, message, stream);
             }
             let crew = found(id, "cn=crew", &[("cn", "crew"), ("gidNumber", "20")]);
-            // The search for any group at all that has named members is for what is there, not for a value.
+            // The search for any group with members by DN is a presence filter without a value.
             let any = has("\u{6}member") && !has("memberUid");
             seen.lock().push(if any {
                 "any"
@@ -376,12 +376,12 @@ async fn starttls_is_answered_alone_or_not_at_all() {
         let said = why(open(vec![fake.uri()], tls).find("ann").await);
         assert!(said.contains(expected), "{said}");
     };
-    check(|id| done(id, 0x78, 2), "does not start TLS").await;
-    check(|id| [done(id, 0x78, 0), done(2, 0x61, 0)].concat(), "more than the answer").await;
-    check(|id| entry(id, "ann"), "more than the answer").await;
+    check(|id| done(id, 0x78, 2), "refuses StartTLS").await;
+    check(|id| [done(id, 0x78, 0), done(2, 0x61, 0)].concat(), "data after the answer").await;
+    check(|id| entry(id, "ann"), "data after the answer").await;
 }
 
-/// An authority's certificate, for which nobody has a key any more.
+/// The certificate of an authority whose key no longer exists.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
 MIIBdTCCARugAwIBAgIUYb2HrZ1LPPRwrgxkQRSF5SNLoOcwCgYIKoZIzj0EAwIw\n\
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjExNzA1MDBaGA8yMTI2MTAyODE3MDUw\n\

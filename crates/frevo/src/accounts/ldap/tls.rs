@@ -1,8 +1,8 @@
-//! Whom to believe that it is the directory: certificates for `ldaps` and STARTTLS.
+//! TLS to the directory: the certification authorities for `ldaps` and StartTLS.
 //!
-//! A certificate is always checked: OpenLDAP's `TLS_REQCERT never` has no counterpart. Who signs the directory's
-//! certificate is, in this order: `tls cafile` where smb.conf sets it, `TLS_CACERT` of ldap.conf(5), which is what Samba's
-//! `ldapsam` goes by, the authorities of the system.
+//! Certificates are always checked: there is no equivalent of OpenLDAP's `TLS_REQCERT never`. The trusted authorities
+//! are, in this order: `tls cafile` if smb.conf sets it, `TLS_CACERT` of ldap.conf(5), which Samba's `ldapsam` uses,
+//! and the authorities of the system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Where distributions have ldap.conf(5).
+/// The locations of ldap.conf(5) in distributions.
 const CONFIGURATIONS: [&str; 2] = ["/etc/ldap/ldap.conf", "/etc/openldap/ldap.conf"];
 
-/// What a TLS connection is made with. Blocks.
+/// Builds the TLS configuration. Blocks.
 pub(super) fn configuration(authority: Option<&Path>) -> Result<Arc<ClientConfig>> {
     let named = authority.map(Path::to_owned).or_else(of_openldap);
     let mut roots = RootCertStore::empty();
@@ -25,14 +25,14 @@ pub(super) fn configuration(authority: Option<&Path>) -> Result<Arc<ClientConfig
             for certificate in CertificateDer::pem_file_iter(path).with_context(context)? {
                 roots.add(certificate.with_context(context)?).with_context(context)?;
             }
-            ensure!(!roots.is_empty(), "certification authority {}: there is no certificate in it", path.display());
+            ensure!(!roots.is_empty(), "certification authority {}: the file contains no certificate", path.display());
         }
         None => {
             let found = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(found.certs);
             ensure!(
                 !roots.is_empty(),
-                "this system has no certification authorities; `tls cafile` names the directory's"
+                "this system has no certification authorities: set the directory's with `tls cafile`"
             );
         }
     }
@@ -41,13 +41,13 @@ pub(super) fn configuration(authority: Option<&Path>) -> Result<Arc<ClientConfig
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// The file that OpenLDAP's own programs go by.
+/// Returns the file that OpenLDAP's own programs use.
 fn of_openldap() -> Option<PathBuf> {
     let text = CONFIGURATIONS.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
     authority_in(&text)
 }
 
-/// `TLS_CACERT` of an ldap.conf(5): keywords in any case, comments are lines that begin with `#`.
+/// Returns `TLS_CACERT` of an ldap.conf(5): keywords in any case, comments are lines that begin with `#`.
 fn authority_in(text: &str) -> Option<PathBuf> {
     let words =
         |line: &str| line.split_once(char::is_whitespace).map(|(word, rest)| (word.to_owned(), rest.trim().to_owned()));

@@ -1,11 +1,11 @@
-//! The servers of `passdb backend = ldapsam:"ldap://a ldaps://b:637 ldapi://%2Frun%2Fldapi"` (RFC 4516, without what
-//! stands after the host; `ldapi` is OpenLDAP's).
+//! The servers of `passdb backend = ldapsam:"ldap://a ldaps://b:637 ldapi://%2Frun%2Fldapi"` (RFC 4516, without the
+//! parts after the host; `ldapi` is OpenLDAP's).
 
 use std::fmt;
 
 use anyhow::{Result, bail, ensure};
 
-/// The socket that OpenLDAP's server makes where nothing else is said.
+/// The default socket of OpenLDAP's server.
 const DEFAULT_SOCKET: &str = "/var/run/slapd/ldapi";
 
 /// One server.
@@ -17,39 +17,41 @@ pub enum Uri {
         host: String,
         /// The port.
         port: u16,
-        /// Whether TLS begins with the first byte.
+        /// Whether TLS is used from the start.
         tls: bool,
     },
-    /// A socket of the file system.
+    /// A UNIX socket.
     Local(String),
 }
 
 impl Uri {
-    /// Reads one; the error says what is wrong with it.
+    /// Parses a URI; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Uri> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            bail!("{text:?} is no LDAP URI, such as ldap://host, ldaps://host:636 or ldapi://%2Frun%2Fldapi");
+            bail!("{text:?} is not an LDAP URI; write ldap://host, ldaps://host:636 or ldapi://%2Frun%2Fldapi");
         };
         let place = rest.split('/').next().unwrap_or_default();
         ensure!(
             rest[place.len()..].trim_matches('/').is_empty(),
-            "{text:?} names more than a server; `ldap suffix` says where to search"
+            "{text:?} has more than a server; set the search base with `ldap suffix`"
         );
         match scheme.to_ascii_lowercase().as_str() {
             "ldap" => tcp(text, place, false),
             "ldaps" => tcp(text, place, true),
             "ldapi" if place.is_empty() => Ok(Uri::Local(DEFAULT_SOCKET.into())),
-            "ldapi" => Ok(Uri::Local(percent_decoded(place).map_or_else(|| bail!("{text:?} is misspelt"), Ok)?)),
-            other => bail!("{text:?} has the scheme {other:?}; there are ldap, ldaps and ldapi"),
+            "ldapi" => Ok(Uri::Local(
+                percent_decoded(place).map_or_else(|| bail!("{text:?} has an invalid percent encoding"), Ok)?,
+            )),
+            other => bail!("{text:?} has the scheme {other:?}; use ldap, ldaps or ldapi"),
         }
     }
 
-    /// Whether TLS is spoken with it, where connections without it are to be turned into such with it or not.
+    /// Returns whether TLS may be used with this server; `start_tls` says whether plain connections are upgraded.
     pub(super) fn may_have_tls(&self, start_tls: bool) -> bool {
         matches!(self, Uri::Tcp { tls, .. } if *tls || start_tls)
     }
 
-    /// Those of a list parted by white space. An empty list is the one on this host.
+    /// Parses a list separated by white space. An empty list means the server on this host.
     pub fn list(text: &str) -> Result<Vec<Uri>> {
         let uris: Vec<Uri> = text.split_whitespace().map(Uri::parse).collect::<Result<_>>()?;
         Ok(if uris.is_empty() { vec![Uri::Tcp { host: "localhost".into(), port: 389, tls: false }] } else { uris })
@@ -67,7 +69,7 @@ fn tcp(text: &str, place: &str, tls: bool) -> Result<Uri> {
         Some(digits) => digits.parse().ok().filter(|port| *port != 0).unwrap_or(0),
         None => 0,
     };
-    ensure!(port != 0, "{text:?} has a bad port");
+    ensure!(port != 0, "{text:?} has an invalid port");
     let host = if host.is_empty() { "localhost" } else { host }.to_owned();
     Ok(Uri::Tcp { host, port, tls })
 }

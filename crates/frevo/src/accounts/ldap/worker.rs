@@ -1,8 +1,8 @@
-//! Where a directory's connections live.
+//! The execution context of a directory's connections.
 //!
-//! In a server, among its own tasks: whoever logs on writes his question himself, and the thread that reads the answer is
-//! mostly the one that goes on with the logon, so no thread waits for another. `frevo user` has no such tasks; there it is
-//! a thread of its own.
+//! In a server, they are tasks of its runtime: the task of a logon writes its query itself, and the thread that reads
+//! the answer usually continues the logon, so threads do not wait for each other. `frevo user` has no such runtime and
+//! uses a separate thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,13 +13,13 @@ use server::answer::Answer;
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-/// The place; what is under way on a thread of its own ends when this is dropped.
+/// The execution context. If it is a separate thread, its work ends when this is dropped.
 pub(super) struct Worker {
     handle: Handle,
     pub(super) thread: Option<oneshot::Sender<()>>,
 }
 
-/// An answer that can say that there will be none.
+/// An answer type with a value for "there will be no answer".
 pub(super) trait Ended {
     fn ended() -> Self;
 }
@@ -38,7 +38,7 @@ impl Worker {
     pub(super) fn start() -> Result<Worker> {
         match Handle::try_current() {
             Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => Ok(Worker { handle, thread: None }),
-            // Whoever blocks the only thread of a runtime would wait for himself.
+            // On a single-threaded runtime, blocking its only thread would deadlock.
             _ => Worker::with_thread(),
         }
     }
@@ -46,27 +46,27 @@ impl Worker {
     fn with_thread() -> Result<Worker> {
         let runtime = Builder::new_current_thread()
             .enable_all()
-            // A thread begins with the identity of the one that started it.
-            .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may become what it is"))
+            // A new thread inherits the identity of its creator.
+            .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may keep its identity"))
             .build()
-            .context("starting the LDAP thread")?;
+            .context("cannot start the LDAP thread")?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            localfs::identity::as_process(|| ()).expect("a process may become what it is");
+            localfs::identity::as_process(|| ()).expect("a process may keep its identity");
             _ = runtime.block_on(stopped);
             runtime.shutdown_background();
         };
-        std::thread::Builder::new().name("ldap".into()).spawn(run).context("starting the LDAP thread")?;
+        std::thread::Builder::new().name("ldap".into()).spawn(run).context("cannot start the LDAP thread")?;
         Ok(Worker { handle, thread: Some(stop) })
     }
 
-    /// Does it there, without anybody who waits.
+    /// Runs `work` there without waiting for it.
     pub(super) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(work);
     }
 
-    /// Does it there, as a part of whoever waits where that is the same place.
+    /// Runs `work` there, or as a part of the caller's task if that has the same runtime.
     pub(super) fn answer<T: Ended + Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -78,7 +78,7 @@ impl Worker {
         Answer::later(async move { done.await.unwrap_or_else(|_| T::ended()) })
     }
 
-    /// Does it there and blocks until it is done.
+    /// Runs `work` there and blocks until it is done.
     pub(super) fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let (done, wait) = oneshot::channel();
         self.handle.spawn(async move { _ = done.send(work.await) });
@@ -86,13 +86,13 @@ impl Worker {
     }
 }
 
-/// Does `work` with the identity of the process, on threads that may have a user's: for what opens files or sockets by
-/// their paths.
+/// Polls `work` with the identity of the process, on threads that may have a user's. It is needed to open files or
+/// sockets by path.
 pub(super) async fn as_process<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
     poll_fn(|context| match localfs::identity::as_process(|| work.as_mut().poll(context)) {
         Ok(polled) => polled,
-        Err(error) => std::task::Poll::Ready(Err(error).context("acting as the process itself")),
+        Err(error) => std::task::Poll::Ready(Err(error).context("cannot switch to the process's identity")),
     })
     .await
 }

@@ -1,9 +1,10 @@
-//! Changes of the file, under its lock: each is one write of a line where it stands, or at the end.
+//! Changes of the file, under its lock: each is one write of a line in its location, or at the end.
 //!
-//! A line that changes is overwritten in place, and one that is deleted becomes a comment whose room a later account
-//! takes. An older line of another width, or one that lies on two pages and so may be left half written by a process
-//! that is killed, is written anew elsewhere, and deleted then. The file is never replaced by another: a program of Samba that waits for the lock to change a password goes
-//! on with the file that it has open, and what it wrote would be lost.
+//! A changed line is overwritten in place. A deleted line becomes a comment whose space a later account reuses. Two
+//! kinds of lines are rewritten in a new location and then deleted: old lines of a different width, and lines that
+//! cross a page boundary, which a killed process could leave half written. The file is never replaced by a new one. A
+//! program of Samba that waits for the lock to change a password continues with the file that it has open, so its
+//! change would be lost.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,7 +19,7 @@ use super::index::{Index, crosses, freed, padding};
 use super::line::{self, FIXED, Fields};
 use super::live::Known;
 
-/// A change that is under way.
+/// A change in progress.
 pub(super) struct Change<'a> {
     file: &'a File,
     known: &'a RwLock<Known>,
@@ -26,28 +27,29 @@ pub(super) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Changes of `file`, of which `known` says what is in it.
+    /// Starts changes of `file`, whose content is `known`.
     pub(super) fn new(file: &'a File, known: &'a RwLock<Known>) -> Self {
         Change { file, known, done: false }
     }
 
-    /// Whether anything was written.
+    /// Returns whether anything was written.
     pub(super) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// What is in the file.
+    /// Reads the index of the file.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
         look(&self.known.read().index)
     }
 
-    /// Adds an account of the user `uid`, which there is none of yet.
+    /// Adds an account of the user `uid`; the account must not exist yet.
     pub(super) fn add(&mut self, record: &Record, uid: u32) -> Result<()> {
         let line = line::new(record, uid)?;
         self.place(&line, None)
     }
 
-    /// Puts `line` where a deleted one was, or at the end. `gone` is the folded name whose line it takes the place of.
+    /// Writes `line` into the space of a deleted line, or at the end. `gone` is the folded name of the line that it
+    /// replaces.
     fn place(&mut self, line: &[u8], gone: Option<&str>) -> Result<()> {
         let (room, end, cut) = self.look(|index| (index.room(line.len()), index.len(), index.is_cut()));
         let mut bytes = Zeroizing::new(Vec::with_capacity(line.len() + 2));
@@ -71,7 +73,7 @@ impl<'a> Change<'a> {
         self.write(end, &bytes, gone)
     }
 
-    /// Makes the line of `name` say what `after` says. `false` where there is none.
+    /// Updates the line of `name` from `after`. Returns `false` if there is none.
     pub(super) fn edit(&mut self, name: &str, after: &Record) -> Result<bool> {
         let name = fold(name);
         let found = self.look(|index| {
@@ -84,7 +86,7 @@ impl<'a> Change<'a> {
         let Some((at, length, in_place, line)) = found else { return Ok(false) };
         match in_place {
             Some(from) => self.write(at + from, &line[from..from + FIXED], None)?,
-            // There is no moment at which the file has none; of two, the first counts.
+            // The account never disappears from the file. If it is there twice, the first line applies.
             None => {
                 self.place(&line, Some(&name))?;
                 self.write(at, &freed(length), None)?;
@@ -93,7 +95,7 @@ impl<'a> Change<'a> {
         Ok(true)
     }
 
-    /// Removes the account `name`. `false` where there is none.
+    /// Removes the account `name`. Returns `false` if there is none.
     pub(super) fn remove(&mut self, name: &str) -> Result<bool> {
         let name = fold(name);
         let Some((at, length)) = self.look(|index| index.place(&name).map(|(at, line)| (at, line.len()))) else {
@@ -103,14 +105,14 @@ impl<'a> Change<'a> {
         Ok(true)
     }
 
-    /// Writes `bytes` at `at`, in the file first. What a failed write left is taken back.
+    /// Writes `bytes` at `at`, to the file first. A failed write is undone.
     fn write(&mut self, at: usize, bytes: &[u8], gone: Option<&str>) -> Result<()> {
         self.done = true;
         if let Err(error) = self.file.write_all_at(bytes, at as u64) {
             let (before, length) = self.look(|index| (index.bytes(at..at + bytes.len()), index.len()));
             let back = self.file.write_all_at(&before, at as u64).and_then(|()| self.file.set_len(length as u64));
-            back.context("taking back what could not be written whole")?;
-            return Err(error).context("it could not be written");
+            back.context("cannot undo an incomplete write")?;
+            return Err(error).context("cannot write it");
         }
         self.known.write().index.wrote(at, bytes, gone)
     }

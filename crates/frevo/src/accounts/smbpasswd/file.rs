@@ -1,4 +1,4 @@
-//! The file itself: opened, locked as Samba locks it, made where it is missing, and how a change of it is seen.
+//! The file itself: opening, locking in the same way as Samba, creation if it is missing, and detection of changes.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,25 +14,26 @@ use zeroize::Zeroizing;
 
 use super::index::LARGEST;
 
-/// How long to wait for the lock; Samba waits as long.
+/// How long to wait for the lock; the same time as in Samba.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often to ask for it meanwhile.
+/// The interval between attempts to lock the file.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// The bytes that Samba locks.
+/// The byte range that Samba locks.
 const LOCKED: (i64, i64) = (0, 1);
 
-/// Times that the file is opened again because another took its place.
+/// How often the file is reopened because it was replaced.
 const REPLACED: usize = 50;
 
-/// How far apart two changes must be for the kernel to give them different times. It counts in ticks of up to 10 ms.
+/// The distance of two changes in nanoseconds that gives them different times. The kernel's clock has ticks of up to 10
+/// ms.
 const TICK: i128 = 50_000_000;
 
-/// The same where the file system keeps whole seconds only.
+/// The same for file systems that store only whole seconds.
 const COARSE_TICK: i128 = 2_000_000_000;
 
-/// What is compared to see whether the file changed.
+/// The attributes that are compared to detect changes of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
     device: u64,
@@ -45,7 +46,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     fn of(stat: &Stat) -> Self {
-        /// The width of the second number depends on the processor.
+        /// The type of the second number depends on the architecture.
         fn nanos(secs: i64, nanos: impl Into<i128>) -> i128 {
             i128::from(secs) * 1_000_000_000 + nanos.into()
         }
@@ -58,20 +59,21 @@ impl Stamp {
         }
     }
 
-    /// That of the file at `path`.
+    /// Returns the stamp of the file at `path`.
     pub(super) fn at(path: &Path) -> rustix::io::Result<Self> {
         rustix::fs::stat(path).map(|stat| Self::of(&stat))
     }
 
-    /// Whether a change after the moment `read` (nanoseconds since 1970) is certain to give another stamp: not within
-    /// the tick of the last change. A time far ahead is that of a clock that was set back, and as good as any.
+    /// Returns whether a change after the moment `read` (nanoseconds since 1970) certainly produces a different stamp:
+    /// `read` must not be within a tick of the last change. A change time far in the future comes from a clock that was
+    /// set back, and is fine.
     pub(super) fn settled(&self, read: i128) -> bool {
         let tick = if self.changed % 1_000_000_000 == 0 { COARSE_TICK } else { TICK };
         (read - self.changed).abs() > tick
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub(super) fn now() -> i128 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => since.as_nanos() as i128,
@@ -79,14 +81,14 @@ pub(super) fn now() -> i128 {
     }
 }
 
-/// The file, open and locked.
+/// The open and locked file.
 pub(super) struct Locked {
     pub(super) file: File,
     pub(super) stamp: Stamp,
 }
 
 impl Locked {
-    /// Opens the file at `path`, and takes all permissions from others. `Ok(None)` where there is none.
+    /// Opens the file at `path` and removes all permissions of group and others. `Ok(None)` if it does not exist.
     pub(super) fn open(path: &Path, keeps: Keeps) -> Result<Option<Self>> {
         let Some(locked) = Self::open_as_it_is(path, keeps)? else { return Ok(None) };
         secure(path, &locked.file)?;
@@ -94,7 +96,7 @@ impl Locked {
         Ok(Some(Locked { stamp, ..locked }))
     }
 
-    /// The same without any change.
+    /// Like [`Locked::open`], without changing permissions.
     pub(super) fn open_as_it_is(path: &Path, keeps: Keeps) -> Result<Option<Self>> {
         let access = if keeps == Keeps::EverybodyOut { OFlags::RDWR } else { OFlags::RDONLY };
         for _ in 0..REPLACED {
@@ -111,35 +113,35 @@ impl Locked {
                 return Ok(Some(Locked { file, stamp: Stamp::of(&stat) }));
             }
         }
-        bail!("it is replaced again and again")
+        bail!("it is replaced continuously by another program")
     }
 
-    /// All that is in it.
+    /// Reads the whole file.
     pub(super) fn read(&self) -> Result<Zeroizing<Vec<u8>>> {
         let size = u64::try_from(self.stamp.size)?;
-        ensure!(size <= LARGEST, "it has {size} bytes, more than the {LARGEST} that are read");
-        // With room for what is added later, so that no copies of hashes stay behind in freed memory.
+        ensure!(size <= LARGEST, "it has {size} bytes, more than the maximum of {LARGEST}");
+        // With capacity for later additions, so that reallocations do not leave copies of hashes in freed memory.
         let mut text = Zeroizing::new(Vec::with_capacity(size as usize + (64 << 10)));
         (&self.file).take(LARGEST).read_to_end(&mut text)?;
-        // Nothing must ever be added to such a file.
+        // Such a file must never be written to.
         let start = &text[..text.len().min(1024)];
         ensure!(
             !start.contains(&0),
-            "it is no text file; a database of Samba is taken over by `pdbedit -L -w | frevo user import -`"
+            "it is not a text file; import a database of Samba with `pdbedit -L -w | frevo user import -`"
         );
         Ok(text)
     }
 
-    /// Brings what was written to the disk, and gives the file a time of which it is certain that no other change has
-    /// it. `None` where that cannot be had.
+    /// Syncs the file to disk, and gives it a modification time that no other change has. Returns `None` if that is
+    /// impossible.
     pub(super) fn settle(&self) -> Result<Option<Stamp>> {
         self.file.sync_data()?;
         let now = now();
         let omit = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
-        // The kernel itself counts in ticks: none of its times is this one but by a chance of one in millions.
+        // The kernel's own times are at ticks, so the chance that one of them equals this time is one in millions.
         let time = rustix::fs::Timespec { tv_sec: (now / 1_000_000_000) as i64, tv_nsec: (now % 1_000_000_000) as _ };
         let times = Timestamps { last_access: omit, last_modification: time };
-        // Only the owner and root may.
+        // Only the owner and root may set times.
         if rustix::fs::futimens(&self.file, &times).is_err() {
             return Ok(None);
         }
@@ -150,44 +152,44 @@ impl Locked {
 
 fn lock(file: &File, keeps: Keeps) -> Result<()> {
     let end = Instant::now() + PATIENCE;
-    while !try_lock(file.as_fd(), keeps, LOCKED.0, LOCKED.1).context("locking it")? {
-        ensure!(Instant::now() < end, "another program has had it locked for {} seconds", PATIENCE.as_secs());
+    while !try_lock(file.as_fd(), keeps, LOCKED.0, LOCKED.1).context("cannot lock it")? {
+        ensure!(Instant::now() < end, "another program has kept it locked for {} seconds", PATIENCE.as_secs());
         std::thread::sleep(AGAIN);
     }
     Ok(())
 }
 
-/// Takes all permissions from others, as Samba does. Where that cannot be, a file that others may write is refused.
+/// Removes all permissions of group and others, as Samba does. If that fails, a file that others may write is refused.
 fn secure(path: &Path, file: &File) -> Result<()> {
     let mode = rustix::fs::fstat(file)?.st_mode & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
     match rustix::fs::fchmod(file, Mode::from_raw_mode(0o600)) {
-        Ok(()) => tracing::warn!(file = %path.display(), "had mode {mode:04o}: taking away the permissions of others"),
+        Ok(()) => tracing::warn!(file = %path.display(), "mode was {mode:04o}: removed permissions of other users"),
         Err(error) if mode & 0o022 == 0 => {
-            tracing::warn!(file = %path.display(), "mode {mode:04o} lets others read the hashes: {error}; chmod 600 it");
+            tracing::warn!(file = %path.display(), "mode {mode:04o} exposes the hashes: {error}; run chmod 600");
         }
-        Err(error) => bail!("mode {mode:04o} lets others write it and so log on as anybody: {error}; chmod 600 it"),
+        Err(error) => bail!("mode {mode:04o} lets others write it and log on as any user: {error}; run chmod 600"),
     }
     Ok(())
 }
 
-/// Makes the file at `path` empty with mode 0600; nothing where it is there.
+/// Creates an empty file at `path` with mode 0600, unless it exists.
 pub(super) fn create(path: &Path) -> Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
-        Ok(_) => tracing::info!(file = %path.display(), "made: there was none"),
+        Ok(_) => tracing::info!(file = %path.display(), "created, because it did not exist"),
         Err(Errno::EXIST) => return Ok(()),
         Err(Errno::NOENT) => {
             let directory = path.parent().map(Path::to_path_buf).unwrap_or_else(|| PathBuf::from("/"));
-            bail!("it cannot be made: there is no directory {}", directory.display());
+            bail!("cannot create it: there is no directory {}", directory.display());
         }
-        Err(error) => return Err(error).context("it cannot be made"),
+        Err(error) => return Err(error).context("cannot create it"),
     }
-    // The name must outlive a crash, too.
+    // The directory entry must also survive a crash.
     if let Some(directory) = path.parent() {
-        File::open(directory).and_then(|directory| directory.sync_all()).context("its directory")?;
+        File::open(directory).and_then(|directory| directory.sync_all()).context("cannot sync its directory")?;
     }
     Ok(())
 }

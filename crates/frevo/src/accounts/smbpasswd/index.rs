@@ -1,7 +1,7 @@
-//! What is in the file, in memory: its text, and where in it each account stands.
+//! The content of the file in memory: its text, and the position of each account.
 //!
-//! A logon reads one line of the text. A change that this process makes changes the index along, so that nobody reads
-//! the whole file for it again.
+//! A logon reads one line of the text. Changes by this process update the index, so the file is not read again for
+//! them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,52 +14,52 @@ use zeroize::Zeroizing;
 use super::super::record::check_name;
 use super::line::{FIXED, Fields};
 
-/// The largest file in bytes that is read: some ten million accounts.
+/// The largest supported file in bytes: about ten million accounts.
 pub(super) const LARGEST: u64 = 1 << 30;
 
-/// What a line becomes when its account is deleted: a comment of the same length, whose room the next account takes.
+/// The start of a deleted account's line: a comment of the same length, whose space a new account reuses.
 const FREED: &[u8] = b"#frevo: free";
 
-/// Complaints about lines that are kept and shown; of the others there is the number.
+/// The number of problems that are stored and shown; the others are only counted.
 const COMPLAINTS: usize = 20;
 
-/// The file as it was at one moment.
+/// The file at one moment.
 #[derive(Default)]
 pub(super) struct Index {
     text: Zeroizing<Vec<u8>>,
-    /// Folded name -> where the line begins.
+    /// Folded name -> start of the line.
     names: HashMap<Box<str>, u32>,
-    /// The uid of a user's account -> where the line begins.
+    /// The uid of a user's account -> start of the line.
     uids: HashMap<u32, u32>,
-    /// The lines of [`FREED`].
+    /// The positions of [`FREED`] lines.
     free: Vec<Range<usize>>,
-    /// The folded names in their order, made when they are first asked for.
+    /// The sorted folded names, computed on first use.
     order: OnceLock<Vec<Box<str>>>,
-    /// What is wrong with lines: up to [`COMPLAINTS`], and how many there are.
+    /// The problems of lines, up to [`COMPLAINTS`], and their number.
     complaints: (Vec<Complaint>, usize),
 }
 
-/// What is wrong with a line.
+/// A problem of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// Its number, from 1 on.
+    /// The line number, from 1.
     pub line: u32,
-    /// In words.
+    /// The description.
     pub what: String,
 }
 
-/// What a name leads to.
+/// The result of a look-up by name.
 pub(super) enum Found<'a> {
     /// A user's account.
     Account(Fields<'a>),
-    /// An account of the kind that no user has.
+    /// An account that does not belong to a user; the string describes its kind.
     Machine(&'static str),
-    /// A line that cannot be read: its number, and why.
+    /// An invalid line: its number, and the reason.
     Damaged(usize, anyhow::Error),
 }
 
 impl Index {
-    /// Reads `text`, a whole file.
+    /// Parses `text`, a whole file.
     pub(super) fn new(text: Zeroizing<Vec<u8>>) -> Self {
         let lines = text.len() / (FIXED + 12);
         let mut index =
@@ -68,7 +68,7 @@ impl Index {
         for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1..) {
             let whole = line.strip_suffix(b"\n");
             if let Err(error) = index.note(at, whole.unwrap_or(line)) {
-                let cut = if whole.is_none() { " (the file ends in the midst of the line)" } else { "" };
+                let cut = if whole.is_none() { " (the file ends before the end of the line)" } else { "" };
                 index.complain(Complaint { line: number, what: format!("{error:#}{cut}") });
             }
             at += line.len();
@@ -84,12 +84,12 @@ impl Index {
         }
     }
 
-    /// What is wrong with lines, and with how many.
+    /// Returns the problems of lines, and their number.
     pub(super) fn complaints(&self) -> (&[Complaint], usize) {
         (&self.complaints.0, self.complaints.1)
     }
 
-    /// Takes note of the line that begins at `at`. The first line of a name or uid is the one that counts.
+    /// Indexes the line that begins at `at`. The first line of a name or uid applies.
     fn note(&mut self, at: usize, line: &[u8]) -> Result<()> {
         if line.strip_prefix(FREED).is_some_and(|rest| rest.iter().all(|byte| *byte == b' ')) {
             self.free.push(at..at + line.len());
@@ -100,7 +100,7 @@ impl Index {
             Ok(Some(fields)) => fields,
             Ok(None) => return Ok(()),
             Err(error) => {
-                // Who stands on such a line is not "no such user".
+                // A user with an invalid line must not be reported as missing.
                 if let Some(name) = name_of(line) {
                     self.names.entry(fold(name).into()).or_insert(place);
                 }
@@ -108,25 +108,25 @@ impl Index {
             }
         };
         let there = *self.names.entry(fold(fields.name).into()).or_insert(place);
-        ensure!(there == place, "{} is on an earlier line already, which is the one that counts", fields.name);
+        ensure!(there == place, "{} has an earlier line, which applies; remove this line", fields.name);
         if let (None, Some(uid)) = (fields.flags.machine(), fields.uid) {
             let there = *self.uids.entry(uid).or_insert(place);
             ensure!(
                 there == place,
-                "{} has the uid {uid} of an account on an earlier line: one SID for two",
+                "{} has the same uid {uid} as an account on an earlier line, and so the same SID; correct one",
                 fields.name
             );
         }
         Ok(())
     }
 
-    /// The line that begins at `at`, without its line feed.
+    /// Returns the line that begins at `at`, without its line feed.
     fn line(&self, at: u32) -> &[u8] {
         let rest = &self.text[at as usize..];
         &rest[..rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())]
     }
 
-    /// What `name`, folded, leads to.
+    /// Returns the entry of the folded name `name`.
     pub(super) fn find(&self, name: &str) -> Option<Found<'_>> {
         self.names.get(name).map(|at| self.found(*at))
     }
@@ -134,7 +134,7 @@ impl Index {
     fn found(&self, at: u32) -> Found<'_> {
         let fields = match Fields::read(self.line(at)) {
             Ok(Some(fields)) => fields,
-            Ok(None) => return Found::Damaged(self.number(at), anyhow::anyhow!("no account any more")),
+            Ok(None) => return Found::Damaged(self.number(at), anyhow::anyhow!("it is not an account any more")),
             Err(error) => return Found::Damaged(self.number(at), error),
         };
         match fields.flags.machine() {
@@ -147,7 +147,7 @@ impl Index {
         self.text[..at as usize].iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    /// The account of the user `uid`.
+    /// Returns the account of the user `uid`.
     pub(super) fn by_uid(&self, uid: u32) -> Option<Fields<'_>> {
         match self.found(*self.uids.get(&uid)?) {
             Found::Account(fields) => Some(fields),
@@ -155,7 +155,7 @@ impl Index {
         }
     }
 
-    /// Up to `count` users' accounts whose folded names come after `after`, in the order of those names.
+    /// Returns up to `count` user accounts whose folded names are greater than `after`, in the order of those names.
     pub(super) fn page(&self, after: Option<&str>, count: usize) -> Vec<Fields<'_>> {
         let order = self.order.get_or_init(|| {
             let mut order: Vec<_> = self.names.keys().cloned().collect();
@@ -170,42 +170,42 @@ impl Index {
         order[from..].iter().filter_map(|name| account(name)).take(count).collect()
     }
 
-    /// How many bytes the file has.
+    /// Returns the size of the file in bytes.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Those of `range` that the file has.
+    /// Returns the bytes of `range` that the file has.
     pub(super) fn bytes(&self, range: Range<usize>) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(self.text[range.start.min(self.len())..range.end.min(self.len())].to_vec())
     }
 
-    /// Whether the file ends in the midst of a line.
+    /// Returns whether the file ends without a line feed.
     pub(super) fn is_cut(&self) -> bool {
         self.text.last().is_some_and(|byte| *byte != b'\n')
     }
 
-    /// Where the line of `name`, folded, begins, and the line.
+    /// Returns the start of the line of the folded name `name`, and the line.
     pub(super) fn place(&self, name: &str) -> Option<(usize, &[u8])> {
         let at = *self.names.get(name)?;
         Some((at as usize, self.line(at)))
     }
 
-    /// A freed line that has room for one of `length` bytes: of that length, or long enough for a comment behind it.
+    /// Returns a deleted line with space for one of `length` bytes: exactly that, or enough for a comment after it.
     pub(super) fn room(&self, length: usize) -> Option<Range<usize>> {
         let fits = |free: &&Range<usize>| free.len() == length || free.len() > length + FREED.len();
         self.free.iter().filter(fits).find(|free| !crosses(free.start, length)).cloned()
     }
 
-    /// Notes that `bytes` were written at `at`: into a line, over whole ones, or at the end of the file. `gone` is the
-    /// folded name whose line is no more.
+    /// Records that `bytes` were written at `at`: into a line, over whole lines, or at the end of the file. `gone` is
+    /// the folded name whose line was removed.
     pub(super) fn wrote(&mut self, at: usize, bytes: &[u8], gone: Option<&str>) -> Result<()> {
         let names = self.names.len();
         if let Some(gone) = gone {
             self.forget(gone);
         }
         let end = at + bytes.len();
-        ensure!(at <= self.text.len(), "written behind the end of the file");
+        ensure!(at <= self.text.len(), "written beyond the end of the file");
         if self.text.len() < end {
             self.text.resize(end, 0);
         }
@@ -234,16 +234,16 @@ impl Index {
     }
 }
 
-/// What is written within so many bytes from a multiple of them is written whole, also by a process that is killed
-/// meanwhile: the kernel looks for signals between the pages of a write.
+/// Page size. The kernel checks for signals between the pages of a write, so a write inside one page is complete even
+/// if the process is killed.
 const PAGE: usize = 4096;
 
-/// Whether `length` bytes at `at` lie on two pages.
+/// Returns whether `length` bytes at `at` cross a page boundary.
 pub(super) fn crosses(at: usize, length: usize) -> bool {
     at / PAGE != (at + length.saturating_sub(1)) / PAGE
 }
 
-/// Lines of nothing from `at` to the next page.
+/// Returns empty or comment lines that fill the file from `at` to the next page.
 pub(super) fn padding(at: usize) -> Vec<u8> {
     let length = PAGE - at % PAGE;
     if length <= FREED.len() {
@@ -254,14 +254,14 @@ pub(super) fn padding(at: usize) -> Vec<u8> {
     line
 }
 
-/// A comment of `length` bytes that says of its room that it is free.
+/// Returns a comment of `length` bytes that marks its space as free.
 pub(super) fn freed(length: usize) -> Vec<u8> {
     let mut line = FREED.to_vec();
     line.resize(length, b' ');
     line
 }
 
-/// The name on a line that says nothing else for certain.
+/// Returns the name on a line whose other fields are invalid.
 fn name_of(line: &[u8]) -> Option<&str> {
     let name = line.split(|byte| *byte == b':').next().filter(|name| name.len() < line.len())?;
     std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok())

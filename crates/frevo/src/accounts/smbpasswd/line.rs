@@ -1,6 +1,7 @@
 //! One line of an smbpasswd(5) file: `name:uid:LM hash:NT hash:[flags]:LCT-time:`.
 //!
-//! What changes has a fixed width, so that a line is overwritten where it stands. Everything about a line that this
+//! The fields that change have a fixed width, so a line is overwritten in place. Unknown parts of a line are preserved.
+//! The LM hash is never used.
 //! program does not know stays as it is. The LM hash is never used.
 
 use std::fmt::Write;
@@ -11,36 +12,36 @@ use zeroize::Zeroizing;
 
 use super::super::record::{Record, check_name, hash_from_hex};
 
-/// The longest line in bytes that is looked at.
+/// The longest supported line in bytes.
 pub(crate) const LONGEST: usize = 4096;
 
-/// The longest line in bytes that Samba reads as one.
+/// The longest line in bytes that Samba supports.
 const LONGEST_OF_SAMBA: usize = 255;
 
-/// Bytes from the LM hash to the colon behind the time.
+/// Bytes from the LM hash to the colon after the time.
 pub(super) const FIXED: usize = 93;
 
-/// The letters of flags in the order in which Samba writes them.
+/// The flags' letters in the order in which Samba writes them.
 const LETTERS: &str = "NDHTUMWSLXI";
 
-/// In place of a hash that there is not.
+/// The text for a missing hash.
 const NO_HASH: &str = "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX";
 
-/// A line that says something, in its parts.
+/// The fields of a line with an account.
 pub(crate) struct Fields<'a> {
     /// The account's name.
     pub(crate) name: &'a str,
-    /// The user's number; `None` where it is -1, Samba's "nobody's".
+    /// The user's uid; `None` if it is -1, which Samba writes for "no user".
     pub(crate) uid: Option<u32>,
-    /// The hash of the password, whether it counts or not.
+    /// The hash of the password, even if flags make it invalid.
     pub(crate) nt_hash: Option<NtHash>,
-    /// The letters between the brackets.
+    /// The flags between the brackets.
     pub(crate) flags: Flags,
-    /// When the password was set, in seconds since 1970; 0 where it must be changed.
+    /// When the password was set, in seconds since 1970; 0 if it must be changed.
     pub(crate) changed: Option<i64>,
-    /// Where the LM hash begins.
+    /// The offset of the LM hash.
     hashes: usize,
-    /// What follows the known fields.
+    /// The text after the known fields.
     rest: &'a str,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Fields<'a> {
 pub(crate) struct Flags(u16);
 
 impl Flags {
-    /// Whether `letter` is among them.
+    /// Returns whether `letter` is set.
     pub(crate) fn has(self, letter: char) -> bool {
         LETTERS.find(letter).is_some_and(|at| self.0 & 1 << at != 0)
     }
@@ -59,14 +60,14 @@ impl Flags {
         self.0 = if on { self.0 | bit } else { self.0 & !bit };
     }
 
-    /// What kind of account it is, where it is no user's.
+    /// Returns the kind of an account that does not belong to a user.
     pub(crate) fn machine(self) -> Option<&'static str> {
         [('W', "a workstation's account"), ('S', "a domain controller's account"), ('I', "a trusted domain's account")]
             .into_iter()
             .find_map(|(letter, kind)| self.has(letter).then_some(kind))
     }
 
-    /// `[UD         ]`: letters between brackets, filled up with spaces.
+    /// Parses `[UD         ]`: letters between brackets, padded with spaces.
     fn read(text: &str) -> Result<Self> {
         let letters = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let letters = letters.with_context(|| format!("{text:?} are not flags in brackets"))?;
@@ -80,11 +81,11 @@ impl Flags {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a line without its line feed; `None` where it is a comment or empty. An error says what is wrong, without
-    /// quoting any hash.
+    /// Parses a line without its line feed; `None` for a comment or an empty line. An error says what is wrong without
+    /// quoting a hash.
     pub(crate) fn read(line: &'a [u8]) -> Result<Option<Self>> {
-        ensure!(line.len() <= LONGEST, "a line has at most {LONGEST} bytes");
-        let line = std::str::from_utf8(line).context("not UTF-8")?.trim_end_matches('\r');
+        ensure!(line.len() <= LONGEST, "the line has more than {LONGEST} bytes");
+        let line = std::str::from_utf8(line).context("the line is not UTF-8")?.trim_end_matches('\r');
         if line.trim().is_empty() || line.starts_with('#') {
             return Ok(None);
         }
@@ -94,11 +95,11 @@ impl<'a> Fields<'a> {
             rest = after;
             Some(field)
         };
-        let mut field = |what: &str| next().with_context(|| format!("ends before {what}"));
+        let mut field = |what: &str| next().with_context(|| format!("the line ends before {what}"));
         let name = field("the name")?;
         check_name(name)?;
         let uid_text = field("the uid")?;
-        // Samba prints -1 as a signed or an unsigned number.
+        // Samba writes -1 as a signed or an unsigned number.
         let number: i64 = uid_text.parse().ok().with_context(|| format!("{uid_text:?} is not a uid"))?;
         let uid = u32::try_from(number).ok().filter(|uid| *uid != u32::MAX);
         read_hash(field("the LM hash")?).context("LM hash")?;
@@ -116,7 +117,7 @@ impl<'a> Fields<'a> {
         Ok(Some(fields))
     }
 
-    /// Flags and time. Files from before Samba 2.2 have none, and other things in their place.
+    /// Parses flags and time. Files older than Samba 2.2 have other data there.
     fn read_flags(&mut self) -> Result<()> {
         if !self.rest.starts_with('[') {
             self.flags.set(if self.name.ends_with('$') { 'W' } else { 'U' }, true);
@@ -128,7 +129,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The account as it is stored elsewhere. Who may log on without a password in Samba may not here.
+    /// Returns the account as a record. An account that Samba lets log on without a password has no hash here.
     pub(super) fn record(&self, rid: u32) -> Record {
         Record {
             name: self.name.to_owned(),
@@ -144,7 +145,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// `line`, which these are the fields of, with what `after` says.
+    /// Returns `line`, whose fields these are, updated from `after`.
     pub(super) fn rewritten(&self, line: &[u8], after: &Record) -> Zeroizing<Vec<u8>> {
         let before = self.record(after.rid);
         let same = |a: &Option<NtHash>, b: &Option<NtHash>| a.as_ref().map(|h| h.0) == b.as_ref().map(|h| h.0);
@@ -170,52 +171,52 @@ impl<'a> Fields<'a> {
         Zeroizing::new(text.as_bytes().to_vec())
     }
 
-    /// Whether what changes stands in `line`, which these are the fields of, in its full width.
+    /// Returns whether the changing fields of `line`, whose fields these are, have their full width.
     pub(super) fn has_fixed_width(&self, line: &[u8]) -> bool {
         let Some(fixed) = line.get(self.hashes..self.hashes + FIXED) else { return false };
         fixed[66] == b'[' && fixed[78] == b']' && fixed[80..].starts_with(b"LCT-") && fixed[92] == b':'
     }
 
-    /// Where in the line that begins.
+    /// Returns the offset of the changing fields.
     pub(super) fn fixed(&self) -> usize {
         self.hashes
     }
 }
 
-/// The line of a new account, without a line feed.
+/// Returns the line of a new account, without a line feed.
 pub(super) fn new(record: &Record, uid: u32) -> Result<Zeroizing<Vec<u8>>> {
     let mut flags = Flags::default();
     for (letter, on) in [('U', true), ('D', record.disabled), ('L', record.locked), ('X', record.never_expires)] {
         flags.set(letter, on);
     }
     let mut text = Zeroizing::new(String::with_capacity(record.name.len() + 12 + FIXED));
-    write!(text, "{}:{uid}:", record.name).expect("a string takes all text");
+    write!(text, "{}:{uid}:", record.name).expect("writing to a string cannot fail");
     push_hashes(&mut text, record.nt_hash.as_ref());
     push_flags(&mut text, flags, time(record));
     if text.len() > LONGEST_OF_SAMBA {
-        bail!("the name is too long for an smbpasswd file, whose lines have at most {LONGEST_OF_SAMBA} bytes");
+        bail!("the name is too long for an smbpasswd file: a line has at most {LONGEST_OF_SAMBA} bytes");
     }
     Ok(Zeroizing::new(text.as_bytes().to_vec()))
 }
 
-/// Both hashes with the colons behind them; 66 bytes.
+/// Appends both hashes, each with a colon; 66 bytes.
 fn push_hashes(text: &mut String, hash: Option<&NtHash>) {
     text.push_str(NO_HASH);
     text.push(':');
     match hash {
-        Some(hash) => hash.0.iter().for_each(|byte| write!(text, "{byte:02X}").expect("a string takes all text")),
+        Some(hash) => hash.0.iter().for_each(|byte| write!(text, "{byte:02X}").expect("strings accept all text")),
         None => text.push_str(NO_HASH),
     }
     text.push(':');
 }
 
-/// Flags and time with the colons behind them; 27 bytes.
+/// Appends flags and time, each with a colon; 27 bytes.
 fn push_flags(text: &mut String, flags: Flags, time: u32) {
     let letters: String = LETTERS.chars().filter(|letter| flags.has(*letter)).collect();
-    write!(text, "[{letters:11}]:LCT-{time:08X}:").expect("a string takes all text");
+    write!(text, "[{letters:11}]:LCT-{time:08X}:").expect("writing to a string cannot fail");
 }
 
-/// All ones is Samba's "never".
+/// Samba's value for "never".
 const NEVER: u32 = u32::MAX;
 
 fn time(record: &Record) -> u32 {
@@ -226,7 +227,7 @@ fn time(record: &Record) -> u32 {
     }
 }
 
-/// A hash; `None` for the texts that stand for "none": 32 times `X`, and `NO PASSWORD` filled up with `X`.
+/// Parses a hash; `None` for the texts that mean "none": 32 times `X`, and `NO PASSWORD` padded with `X`.
 fn read_hash(text: &str) -> Result<Option<NtHash>> {
     if text.len() == 32 && text.strip_prefix("NO PASSWORD").unwrap_or(text).bytes().all(|byte| byte == b'X') {
         return Ok(None);
@@ -234,7 +235,7 @@ fn read_hash(text: &str) -> Result<Option<NtHash>> {
     hash_from_hex(text).map(Some).context("not 32 hexadecimal digits")
 }
 
-/// `LCT-` and the time of the last change in hexadecimal; an empty field is no time.
+/// Parses `LCT-` and the time of the last change in hexadecimal; an empty field means no time.
 fn read_changed(text: &str) -> Result<Option<i64>> {
     if text.is_empty() {
         return Ok(None);
@@ -256,7 +257,7 @@ mod tests {
         format!("{NAME}{HASHES}{end}")
     }
 
-    /// What becomes of a line that ends with `end` by `edit`: again only its end, where the hashes stay.
+    /// Checks that `edit` on a line that ends with `end` changes only its end, and keeps the hashes.
     #[track_caller]
     fn check(end: &str, edit: impl FnOnce(&mut Record), becomes: &str) {
         let line = line(end);
@@ -265,7 +266,7 @@ mod tests {
         edit(&mut record);
         let text = String::from_utf8(fields.rewritten(line.as_bytes(), &record).to_vec()).unwrap();
         assert_eq!(text.strip_prefix(NAME).unwrap().strip_prefix(HASHES).unwrap_or(&text), becomes);
-        // What was written reads as what was meant.
+        // The written line parses to the same values.
         let fields = Fields::read(text.as_bytes()).unwrap().unwrap();
         assert!(*fields.record(1014).encode() == *record.encode(), "{text}");
         assert!(fields.has_fixed_width(text.as_bytes()));
@@ -283,7 +284,7 @@ mod tests {
         // A password that must be changed has no time.
         let expire = |record: &mut Record| (record.must_change, record.password_last_set) = (true, None);
         check("[U          ]:LCT-6B01BECE:", expire, "[U          ]:LCT-00000000:");
-        // Who has this flag need not change it, and must again when it goes.
+        // With this flag the password need not be changed. Without it, it must be again.
         check("[U          ]:LCT-00000000:", |record| record.never_expires = true, "[UX         ]:LCT-00000000:");
         check("[DUX        ]:LCT-6B01BECE:", |record| record.never_expires = false, "[DU         ]:LCT-6B01BECE:");
     }

@@ -1,9 +1,8 @@
-//! The file as logons see it: in memory, and read again when it changed.
+//! The file as used by logons: cached in memory, and read again when it has changed.
 //!
-//! Each look-up asks the kernel once whether the file is still the one that was read: device, inode, size, times of
-//! change. Where it is not, the look-up waits until the file was read again, on a thread for such work. So a change
-//! counts from the moment at which it stands in the file, and what stood there before counts no longer. All look-ups
-//! that come meanwhile wait for one reading.
+//! Each look-up calls stat once and compares device, inode, size and times with the cached version. If they differ, the
+//! look-up waits until the file has been read again on a blocking thread. A change therefore applies as soon as it is
+//! in the file, and the old content does not apply any longer. Concurrent look-ups share one read of the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,38 +18,38 @@ use super::change::Change;
 use super::file::{self, Locked, Stamp};
 use super::index::{Complaint, Index};
 
-/// The file and what is known of it.
+/// The file and its cached content.
 pub(super) struct Live {
     path: PathBuf,
     known: RwLock<Known>,
-    /// Held by whoever reads the file or changes it. In it: when the last reading that failed began, and why.
+    /// Held while the file is read or changed. It contains the start and the reason of the last failed read.
     turn: Mutex<Option<(Instant, String)>>,
-    /// Before it wait the look-ups that need the file read, so that they do not take a thread each.
+    /// Serializes look-ups that need the file to be read, so that they do not occupy a thread each.
     gate: tokio::sync::Mutex<()>,
 }
 
-/// What was read.
+/// The cached content.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) index: Index,
     stamp: Option<Stamp>,
-    /// Whether a later change is certain to change the stamp.
+    /// Whether a later change certainly changes the stamp.
     settled: bool,
-    /// When the reading began.
+    /// When the read began.
     began: Option<Instant>,
-    /// The complaints that were last told.
+    /// The problems that were last logged.
     told: Vec<Complaint>,
 }
 
 impl Known {
-    /// Whether it is what stands in the file whose stamp is `stamp` at `since` or later.
+    /// Returns whether it is the content of the file with the stamp `stamp` at `since` or later.
     fn is(&self, stamp: &Stamp, since: Instant) -> bool {
         self.stamp.as_ref() == Some(stamp) && (self.settled || self.began.is_some_and(|began| began >= since))
     }
 }
 
 impl Live {
-    /// The file at `path`, read; made where it is missing, as Samba makes it. Blocks.
+    /// Opens and reads the file at `path`; creates it if it is missing, as Samba does. Blocks.
     pub(super) fn open(path: &Path) -> Result<Arc<Self>> {
         let live = Live {
             path: path.to_owned(),
@@ -65,7 +64,7 @@ impl Live {
         Ok(Arc::new(live))
     }
 
-    /// As messages name it.
+    /// Returns the name of the file for messages.
     pub(super) fn place(&self) -> String {
         format!("smbpasswd file {}", self.path.display())
     }
@@ -74,7 +73,7 @@ impl Live {
         Unavailable(format!("{}: {:#}", self.place(), why.into()))
     }
 
-    /// What stands in the file now, where that is known without reading it.
+    /// Returns the present content of the file, if it is known without reading the file.
     pub(super) fn at_once(&self) -> Result<Option<RwLockReadGuard<'_, Known>>, Unavailable> {
         let since = Instant::now();
         let stamp = as_process(|| Stamp::at(&self.path)).map_err(|why| self.unavailable(why))?;
@@ -83,7 +82,7 @@ impl Live {
         Ok(Some(known).filter(|known| known.is(&stamp, since)))
     }
 
-    /// What stands in the file at this moment or later; reads it where it must.
+    /// Waits until the content of the file at this moment or later is cached; reads the file if necessary.
     pub(super) async fn waited(self: &Arc<Self>) -> Result<(), Unavailable> {
         let since = Instant::now();
         let _gate = self.gate.lock().await;
@@ -92,12 +91,12 @@ impl Live {
         read.map_err(|why| self.unavailable(why)).flatten()
     }
 
-    /// [`Live::waited`] on a thread that may block.
+    /// Like [`Live::waited`], on a thread that may block.
     pub(super) fn blocking(&self, since: Instant) -> Result<(), Unavailable> {
         as_process(|| self.refresh(since)).map_err(Into::into).flatten().map_err(|why| self.unavailable(why))
     }
 
-    /// What is known, however old.
+    /// Returns the cached content, regardless of its age.
     pub(super) fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read()
     }
@@ -107,18 +106,19 @@ impl Live {
         if self.known.read().is(&Stamp::at(&self.path)?, since) {
             return Ok(());
         }
-        // Those that waited for a reading do not each wait for the lock of a program that hangs.
+        // Look-ups that waited for a failed read fail too, instead of each waiting for the lock of a program that
+        // hangs.
         if let Some((_, why)) = failed.as_ref().filter(|(began, _)| *began >= since) {
             bail!("{why}");
         }
         let began = Instant::now();
-        let locked = Locked::open(&self.path, Keeps::WritersOut).and_then(|locked| locked.context("it is gone"));
+        let locked = Locked::open(&self.path, Keeps::WritersOut).and_then(|locked| locked.context("it does not exist"));
         let read = locked.and_then(|locked| self.read(&locked));
         *failed = read.as_ref().err().map(|why| (began, format!("{why:#}")));
         read
     }
 
-    /// Reads the file that is open.
+    /// Reads the open file.
     fn read(&self, locked: &Locked) -> Result<()> {
         let (began, clock) = (Instant::now(), file::now());
         let text = locked.read()?;
@@ -136,16 +136,16 @@ impl Live {
                 tracing::warn!("{}, line {line}: {what}", self.place());
             }
             if count > complaints.len() {
-                tracing::warn!("{}: and {} more such lines", self.place(), count - complaints.len());
+                tracing::warn!("{}: {} more lines have problems", self.place(), count - complaints.len());
             }
         }
-        // The old text is wiped without the lock.
+        // The old text is erased without holding the lock.
         let old = std::mem::replace(&mut *self.known.write(), known);
         drop(old);
         Ok(())
     }
 
-    /// Runs `change` on the file while nobody else reads or changes it. What it wrote is on the disk when this returns.
+    /// Runs `change` on the file while no other program reads or changes it. Its changes are on disk when this returns.
     /// Blocks.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
         as_process(|| self.change_as_process(change)).map_err(Into::into).flatten().with_context(|| self.place())
@@ -155,9 +155,9 @@ impl Live {
         let _turn = self.turn.lock();
         let locked = match Locked::open(&self.path, Keeps::EverybodyOut)? {
             Some(locked) => locked,
-            None => bail!("it is gone; make it again (touch, chmod 600), or restore it"),
+            None => bail!("it does not exist; create it (touch, chmod 600), or restore it from a backup"),
         };
-        // What is in memory is what is in the file, or is made so, and stays so with each step of the change.
+        // The cache is brought up to date first, and each step of the change updates it.
         if !self.known.read().is(&locked.stamp, Instant::now()) {
             self.read(&locked)?;
         }
@@ -166,10 +166,10 @@ impl Live {
         if changing.is_done() {
             let settled = locked.settle();
             let mut known = self.known.write();
-            // After a failure nobody knows.
+            // After a failure the content of the file is unknown.
             known.stamp = settled.as_ref().ok().filter(|_| answer.is_ok()).copied().flatten();
             known.settled = true;
-            settled.context("it could not be brought to the disk")?;
+            settled.context("cannot sync it to disk")?;
         }
         answer
     }

@@ -1,10 +1,9 @@
-//! `passdb backend = smbpasswd:FILE`: accounts in Samba's text file, smbpasswd(5), which Samba's programs and this one
-//! may change at the same time.
+//! `passdb backend = smbpasswd:FILE`: accounts in Samba's text file, smbpasswd(5), which Samba's programs and Frevo may
+//! change at the same time.
 //!
-//! An account is the UNIX user of its name, as in Samba. Its RID is made of that user's uid: twice the uid and
-//! `algorithmic rid base`. Accounts of machines and trusted domains are nobody's here, and stay in the file as they are;
-//! so do comments and lines that cannot be read. What the file has no place for cannot be had: full names, other UNIX
-//! users.
+//! As in Samba, an account is the UNIX user of its name. Its RID is twice that user's uid plus `algorithmic rid base`.
+//! Accounts of machines and trusted domains are ignored and stay in the file unchanged, as do comments and invalid
+//! lines. The format cannot store full names or other UNIX users.
 
 mod change;
 mod file;
@@ -37,10 +36,10 @@ use super::record::Record;
 use super::unix::{self, Key, User, Users};
 use crate::admin::message::{ImportResult, Imported, Outcome};
 
-/// Users about whom something was said already, so that it is not said again.
+/// The number of remembered warnings, so that each is logged once.
 const WARNED: usize = 10_000;
 
-/// Which file, as the configuration says.
+/// The location of the file, from the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The file.
@@ -50,8 +49,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// What is wrong with lines of the file, as far as it is told, and with how many. Nothing is changed, and a file that
-    /// is missing has nothing wrong. Blocks.
+    /// Returns the problems of lines in the file, up to a limit, and their number. Nothing is changed, and a missing
+    /// file has no problems. Blocks.
     pub fn complaints(&self) -> Result<(Vec<Complaint>, usize)> {
         let Some(locked) = Locked::open_as_it_is(&self.file, Keeps::WritersOut)? else { return Ok((Vec::new(), 0)) };
         let index = Index::new(locked.read()?);
@@ -74,7 +73,7 @@ struct Parts {
     warned: Mutex<HashSet<String>>,
 }
 
-/// An account as its line has it. The record has no RID yet.
+/// An account as its line specifies it. The record has no RID yet.
 struct Stands {
     record: Record,
     uid: Option<u32>,
@@ -89,7 +88,8 @@ impl Stands {
 type Answered = Answer<Result<Option<Entry>, Unavailable>>;
 
 impl Smbpasswd {
-    /// The accounts in the file of `place`, which is made where it is missing. SIDs are those of `domain`. Blocks.
+    /// Opens the accounts in the file of `place`, which is created if it is missing. SIDs are those of `domain`.
+    /// Blocks.
     pub fn open(place: &Place, domain: impl Into<OwnDomain>, users: Arc<Users>) -> Result<Self> {
         let live = Live::open(&place.file)?;
         let (rid_base, warned) = (place.rid_base, Mutex::default());
@@ -97,7 +97,7 @@ impl Smbpasswd {
         Ok(Smbpasswd { name, parts: Arc::new(Parts { live, users, domain: domain.into(), rid_base, warned }) })
     }
 
-    /// Asks the index, at once or after the file was read again.
+    /// Queries the index, at once or after the file was read again.
     fn ask(
         &self,
         ask: impl FnOnce(&Parts, &Index) -> Result<Option<Stands>, Unavailable> + Send + 'static,
@@ -119,7 +119,7 @@ impl Smbpasswd {
         })
     }
 
-    /// [`Smbpasswd::ask`] on a thread that may block.
+    /// Like [`Smbpasswd::ask`], on a thread that may block.
     fn ask_blocking<T>(&self, ask: impl FnOnce(&Index) -> Result<T, Unavailable>) -> Result<T> {
         let ask = || {
             self.parts.live.blocking(Instant::now())?;
@@ -128,12 +128,16 @@ impl Smbpasswd {
         ask().map_err(|Unavailable(why)| anyhow!(why))
     }
 
-    /// The uid for the line of a new account.
+    /// Returns the uid for the line of a new account.
     fn new_uid(&self, record: &Record) -> Result<u32> {
-        ensure!(record.uid.is_none(), "in {} an account is the UNIX user of its name: no other uid", self.name);
+        ensure!(
+            record.uid.is_none(),
+            "in {} an account is always the UNIX user of its name: use no other uid",
+            self.name
+        );
         let user = match self.parts.users.only() {
             None => self.parts.users.glance_blocking(&Key::Name(record.name.clone())),
-            // Whoever everybody is here, the file is also for those for whom it is not so.
+            // All accounts act as one user here, but the file may also be used by servers that run as root.
             Some(_) => match unix::user_by_name(&record.name)? {
                 Some(user) => Ok(Ok(Arc::new(user))),
                 None => Ok(Err(format!("this host has no UNIX user {:?}", record.name).into())),
@@ -176,7 +180,7 @@ impl Smbpasswd {
 }
 
 impl Parts {
-    /// The account called `name`, as its line has it.
+    /// Returns the account called `name`, as its line specifies it.
     fn stands(&self, name: &str, index: &Index) -> Result<Option<Stands>, Unavailable> {
         match index.find(&fold(name)) {
             Some(Found::Account(fields)) => Ok(Some(Stands::of(&fields))),
@@ -187,13 +191,13 @@ impl Parts {
         }
     }
 
-    /// The last number of the SID of the user `uid`.
+    /// Returns the RID of the user `uid`.
     fn rid(&self, uid: u32) -> Result<u32> {
         let rid = uid.checked_mul(2).and_then(|twice| twice.checked_add(self.rid_base));
-        rid.with_context(|| format!("uid {uid} is too large to make a RID of"))
+        rid.with_context(|| format!("uid {uid} is too large for a RID"))
     }
 
-    /// The user whose SID this is, where it is one that is made of a uid.
+    /// Returns the uid from which the SID is computed, if it is such a SID.
     fn uid_in(&self, sid: &Sid) -> Option<u32> {
         let rid = sid.rid().filter(|rid| *sid == self.domain.get().with_rid(*rid));
         let twice = rid.and_then(|rid| rid.checked_sub(self.rid_base)).filter(|twice| twice % 2 == 0);
@@ -214,15 +218,15 @@ impl Parts {
         Ok(self.complete(stands, found.map_err(|Unavailable(why)| anyhow!(why))?.ok()))
     }
 
-    /// The entry of an account that is `user`. Whose UNIX user has another uid than its line is that user all the same,
-    /// with the RID of that user, as in Samba: else it would have the SID of somebody else.
+    /// Returns the entry of an account whose UNIX user is `user`. If the line has a different uid, the UNIX user
+    /// applies, with the RID of its uid, as in Samba. Otherwise the account would have the SID of a different user.
     fn complete(&self, stands: Stands, user: Option<Arc<User>>) -> Option<Entry> {
         let Stands { record, uid } = stands;
         let real = user.as_ref().filter(|_| self.users.only().is_none()).map(|user| user.identity.uid);
         if let Some(real) = real.filter(|real| Some(*real) != uid) {
             let there = uid.map_or_else(|| "-1".to_owned(), |uid| uid.to_string());
             self.warn(&format!(
-                "{}: {} has the uid {there} there, and the UNIX user of that name has {real}, which counts; write it there",
+                "{}: {} has uid {there} in the file, but the UNIX user has {real}, which applies; correct the file",
                 self.live.place(),
                 record.name
             ));
@@ -272,7 +276,7 @@ impl Backend for Smbpasswd {
         let Some(uid) = self.parts.uid_in(sid) else { return Answer::now(Ok(None)) };
         let sid = *sid;
         let found = self.ask(move |_, index| Ok(index.by_uid(uid).map(|fields| Stands::of(&fields))));
-        // On whose line another's uid stands has another SID.
+        // An account whose line has a different user's uid has a different SID.
         found.map(move |found| Ok(found?.filter(|entry| entry.sid == sid)))
     }
 
@@ -294,7 +298,7 @@ impl Backend for Smbpasswd {
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
         let (mut page, mut after) = (Vec::new(), after.map(fold));
-        // Fewer than `count` are the last, however many lines are nobody's on this host.
+        // A page shorter than `count` must be the last, even if many lines have no UNIX user on this host.
         while page.len() < count {
             let most = count - page.len();
             let stand: Vec<Stands> =
@@ -309,11 +313,7 @@ impl Backend for Smbpasswd {
     }
 
     fn add(&self, record: Record) -> Result<Entry> {
-        ensure!(
-            record.full_name.is_empty(),
-            "{} has no place for a full name: it is the UNIX user's own (chfn)",
-            self.name
-        );
+        ensure!(record.full_name.is_empty(), "{} cannot store a full name: set it for the UNIX user (chfn)", self.name);
         let uid = self.new_uid(&record)?;
         self.parts.live.change(|change| {
             match change.look(|index| index.find(&fold(&record.name)).map(|found| self.parts.obstacle(&record, &found)))
@@ -322,7 +322,7 @@ impl Backend for Smbpasswd {
                 Some(why) => bail!(why),
             }
         })?;
-        self.get(&record.name)?.with_context(|| format!("{} was deleted again at once", record.name))
+        self.get(&record.name)?.with_context(|| format!("{} was deleted concurrently by another program", record.name))
     }
 
     fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
@@ -348,9 +348,9 @@ impl Backend for Smbpasswd {
         })
     }
 
-    /// All under one lock, and on the disk together.
+    /// Imports all accounts under one lock, and syncs them to disk together.
     fn import(&self, accounts: Vec<Imported>, dry_run: bool, check: Check<'_>) -> Result<Vec<Outcome>> {
-        // Names are looked up before the lock is held, and kept for longer than it is.
+        // Names are looked up before the lock is taken; the answers stay cached for longer than it is held.
         for account in &accounts {
             let _ = self.parts.users.glance_blocking(&Key::Name(account.name.clone()));
         }
@@ -361,12 +361,12 @@ impl Backend for Smbpasswd {
 }
 
 impl Parts {
-    /// Why there cannot be a new account where `found` is.
+    /// Returns why there cannot be a new account whose name leads to `found`.
     fn obstacle(&self, record: &Record, found: &Found<'_>) -> String {
         match found {
             Found::Account(there) => format!("account {} exists already", there.name),
-            Found::Machine(kind) => format!("{} is {kind} there", record.name),
-            Found::Damaged(line, error) => format!("line {line} is that account's and cannot be read: {error:#}"),
+            Found::Machine(kind) => format!("{} is {kind} in the file", record.name),
+            Found::Damaged(line, error) => format!("line {line} of that account is invalid: {error:#}"),
         }
     }
 }

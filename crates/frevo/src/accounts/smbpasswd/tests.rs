@@ -1,4 +1,4 @@
-//! The back end as a whole, over files that the tests write and users that they make up.
+//! Tests of the whole back end, with files written by the tests and simulated users.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -30,7 +30,7 @@ fn users() -> Arc<Users> {
     Users::new(None, Box::new(source))
 }
 
-/// The line of an account.
+/// Returns the line of an account.
 fn line(name: &str, uid: u32, password: &str) -> String {
     line_with(name, uid, password, "[U          ]:LCT-6B01BECE:")
 }
@@ -68,7 +68,7 @@ impl Bed {
         self.accounts.find(name).await.unwrap_or_else(|Unavailable(why)| panic!("{why}"))
     }
 
-    /// Whether `password` is that of `name`.
+    /// Returns whether `password` is the password of `name`.
     async fn is(&self, name: &str, password: &str) -> bool {
         let hash = self.find(name).await.and_then(|entry| entry.record.nt_hash.clone());
         hash.is_some_and(|hash| hash.0 == nt_hash(password).unwrap().0)
@@ -93,7 +93,7 @@ async fn accounts_are_found_by_name_and_by_sid() {
     assert_eq!(entry.sid, DOMAIN.with_rid(21_002));
     assert_eq!(entry.user.unwrap().identity.uid, 10_001);
     assert!(bed.is("u1", "a").await && !bed.is("u1", "b").await);
-    // Without a UNIX user it has the SID of its line, and nobody logs on as it.
+    // Without a UNIX user it has the SID of its line and cannot log on.
     let entry = bed.find("u2x").await.unwrap();
     assert!(entry.user.is_none() && entry.sid == DOMAIN.with_rid(1014));
     assert!(bed.find("u3").await.is_none());
@@ -143,14 +143,14 @@ async fn what_is_no_users_account_or_cannot_be_read_is_told_apart_from_nobody() 
 async fn a_change_by_another_program_counts_at_the_next_look_however_soon() {
     let bed = Bed::new(&format!("{}{}", line("u1", 10_001, "a"), line("u2", 10_002, "b")));
     let file = OpenOptions::new().write(true).open(bed.path()).unwrap();
-    // Many of these fall into one tick of the kernel's clock, and none changes the size.
+    // Many of these are within one tick of the kernel's clock, and none changes the size.
     for turn in 0..400 {
         let password = ["one", "two", "three"][turn % 3];
         file.write_all_at(line("u2", 10_002, password).as_bytes(), line("u1", 10_001, "a").len() as u64).unwrap();
         assert!(bed.is("u2", password).await, "turn {turn}");
         assert!(bed.is("u1", "a").await);
     }
-    // Another file in its place.
+    // A new file replaces it.
     fs::write(bed.dir.path().join("new"), line("u3", 10_003, "c")).unwrap();
     fs::rename(bed.dir.path().join("new"), bed.path()).unwrap();
     assert!(bed.find("u2").await.is_none() && bed.is("u3", "c").await);
@@ -167,7 +167,7 @@ async fn a_file_that_is_gone_is_not_nobody() {
     assert!(bed.accounts.add(record("u2", "x")).err().unwrap().to_string().contains("smbpasswd file"));
     fs::rename(bed.dir.path().join("away"), bed.path()).unwrap();
     assert!(bed.is("u1", "a").await && bed.find("u2").await.is_none());
-    // A database of Samba is not written to.
+    // A database of Samba is never written to.
     fs::write(bed.path(), b"TDB file\n\0\0").unwrap();
     assert!(bed.accounts.find("u1").await.is_err() && bed.accounts.add(record("u2", "x")).is_err());
     assert_eq!(fs::read(bed.path()).unwrap(), b"TDB file\n\0\0");
@@ -200,7 +200,7 @@ async fn what_is_added_changed_and_removed_leaves_the_rest_byte_for_byte() {
     assert!(bed.accounts.remove("U1").unwrap() && !bed.accounts.remove("u1").unwrap());
     assert!(bed.find("u1").await.is_none() && bed.accounts.by_sid(&DOMAIN.with_rid(21_002)).await.unwrap().is_none());
     assert!(bed.text().starts_with(&others) && !bed.text().contains(&hex("b")));
-    // The room of the deleted line is taken by the next account of that length.
+    // The next account of that length reuses the space of the deleted line.
     let size = bed.text().len();
     bed.accounts.add(record("u2", "c")).unwrap();
     assert_eq!(bed.text().len(), size);
@@ -213,7 +213,7 @@ async fn what_is_added_changed_and_removed_leaves_the_rest_byte_for_byte() {
 async fn longer_room_is_shared_and_shorter_is_left() {
     let bed = Bed::new(&format!("{}{}", line("u1234", 11_234, "a"), line("u2", 10_002, "b")));
     assert!(bed.accounts.remove("u1234").unwrap());
-    // Three bytes shorter: no room for a comment behind it.
+    // Three bytes shorter: no space for a comment after it.
     bed.accounts.add(record("u1", "c")).unwrap();
     assert!(bed.text().ends_with(&format!("{}{}", line("u2", 10_002, "b"), line("u1", 10_001, "c"))));
     let long = format!("#frevo: free{}\n", " ".repeat(150));
@@ -222,7 +222,7 @@ async fn longer_room_is_shared_and_shorter_is_left() {
     assert!(bed.text().starts_with(&format!("{}#frevo: free ", line("u1", 10_001, "c"))));
     assert_eq!(bed.text().len(), long.len() + line("u2", 10_002, "b").len());
     assert!(bed.is("u1", "c").await && bed.is("u2", "b").await);
-    // A comment that only begins so is somebody's.
+    // A comment that only begins like a freed line belongs to the administrator.
     let comment = format!("#frevo: freedom{}\n", " ".repeat(150));
     let bed = Bed::new(&comment);
     bed.accounts.add(record("u1", "c")).unwrap();
@@ -260,9 +260,9 @@ fn the_file_is_made_for_its_owner_alone_and_kept_so() {
     let accounts = open(&path);
     assert_eq!(mode(), 0o600);
     accounts.remove("u1").unwrap();
-    // It is the same file, so that whoever waits for its lock waits for the right one.
+    // The file is not replaced, so a program that waits for its lock gets the right one.
     assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
-    // A link leads to it.
+    // Through a symbolic link.
     std::os::unix::fs::symlink(&path, dir.path().join("link")).unwrap();
     open(&dir.path().join("link")).add(record("u2", "b")).unwrap();
     assert!(accounts.get("u2").unwrap().is_some());
@@ -310,7 +310,7 @@ fn many_programs_at_once_lose_nothing() {
     let text: String = (0..8).map(|number| line(&format!("u{number}"), 10_000 + number, "start")).collect();
     let bed = Bed::new(&format!("# comment\n{text}"));
     let path = bed.path();
-    // Each has the file open by itself, as another process would have.
+    // Each opens the file separately, like separate processes.
     std::thread::scope(|scope| {
         for worker in 0..4u32 {
             let path = &path;
@@ -388,14 +388,14 @@ fn a_killed_process_leaves_a_whole_file() {
             let hash = entry.record.nt_hash.as_ref().unwrap().0;
             assert!(passwords.iter().any(|password| hash == nt_hash(password).unwrap().0), "u{number}");
         }
-        // What was being added may be cut; nothing else is wrong, and the next change goes on.
+        // The line being added may be cut off; nothing else is wrong, and the next change works.
         bed.accounts.edit("u0", &mut |record| record.disabled = !record.disabled).unwrap();
     }
 }
 
 #[tokio::test]
 async fn what_is_overwritten_lies_on_one_page() {
-    // 107 bytes a line: what changes of some lies on two pages.
+    // With 107 bytes a line, the changing fields of some lines cross a page boundary.
     let text: String = (0..100).map(|number| line(&format!("u{}", number + 1100), 11_100 + number, "a")).collect();
     let bed = Bed::new(&text);
     let size = bed.text().len();
@@ -406,7 +406,7 @@ async fn what_is_overwritten_lies_on_one_page() {
         }
     }
     let text = bed.text();
-    // Those that did were written anew, once, and not again.
+    // Those lines were rewritten in a new location once, and never again.
     assert!(text.len() > size && text.len() < size + 1000, "{}", text.len());
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -440,7 +440,7 @@ fn pages_follow_one_another() {
     assert_eq!(names(Some("U2"), 2), ["u3"]);
 }
 
-/// Lists of several back ends go on after the last name of all, and a short page is the end of one of them.
+/// Pages of several back ends continue after the last name of all, and a short page means the end of a back end.
 #[test]
 fn lines_that_are_nobodys_do_not_shorten_a_page() {
     let text = ["u1", "nobody1", "nobody2", "u2", "u3"]

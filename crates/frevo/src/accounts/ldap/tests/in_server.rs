@@ -1,4 +1,4 @@
-//! Among the tasks of a server: questions are written by whoever asks, and NSS is asked at the same time.
+//! Tests in a server's runtime: callers write their queries, and NSS is queried concurrently.
 
 use std::sync::Barrier;
 
@@ -20,7 +20,7 @@ async fn no_thread_is_started_and_nobody_blocks() {
     assert!(ldap.worker.thread.is_none());
 }
 
-/// A server that reads late has the sockets full by then, and what does not fit is written when it fits.
+/// A server that reads late has filled the socket buffers by then; the remaining data is written when there is space.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_kernel_does_not_take_at_once_is_written_later() {
     const QUESTIONS: usize = 40;
@@ -68,7 +68,7 @@ async fn who_gives_up_is_forgotten() {
     assert_eq!(connection.waiting(), 0);
 }
 
-/// NSS answers only once the directory is asked, and the directory only once NSS is: each of them waits for the other.
+/// NSS answers only after the directory was queried, and the directory only after NSS was, so each needs the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nss_and_the_directory_are_asked_at_the_same_time() {
     let meet = Arc::new(Barrier::new(2));
@@ -96,7 +96,7 @@ async fn nss_and_the_directory_are_asked_at_the_same_time() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
-/// A directory may take "a  nn", "ａnn" and "ann" for the same; an account has the name by which it is asked for.
+/// A directory may treat "a  nn", "ａnn" and "ann" as the same; an account has the name by which it was requested.
 #[tokio::test]
 async fn names_that_only_the_directory_takes_for_one_are_nobodys() {
     let fake = Fake::start(|_, id, tag, message, stream| {
@@ -112,8 +112,8 @@ async fn names_that_only_the_directory_takes_for_one_are_nobodys() {
     }
 }
 
-/// Accounts 1000 and 1001 are there, the second one twice, and group 1100; all are found with two searches, also those
-/// that are not there.
+/// Accounts 1000 and 1001 exist, the second one twice, and group 1100. Two searches answer everything, including
+/// missing SIDs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_sids_are_two_questions() {
     let fake = Fake::start(|_, id, tag, message, stream| {
@@ -153,7 +153,7 @@ async fn many_sids_are_two_questions() {
     assert_eq!(fake.asked.load(Ordering::SeqCst), 2);
 }
 
-/// Members of a group, whom NSS has named: one search, and no question to NSS.
+/// Members of a group, already named by NSS: one search, and no query to NSS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_users_are_one_question() {
     let fake = Fake::start(|_, id, tag, message, stream| {
@@ -188,7 +188,7 @@ async fn many_users_are_one_question() {
         assert_eq!(known.remove(&100), Some(Some(sid(1000))));
         assert_eq!(known.remove(&102), (!trusted).then(|| Some(sid(1002))));
         assert_eq!(known.remove(&105), Some(None));
-        // Name and number of two, and a number that two have.
+        // Name and number of two accounts, and a number that two share.
         assert!(known.is_empty(), "{known:?}");
     }
 }
@@ -213,11 +213,11 @@ async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
         let asking = ldap.clone();
         let added = tokio::task::spawn_blocking(move || asking.groups().unwrap().add(wanted)).await.unwrap();
         let said = added.unwrap_err().to_string();
-        assert!(said.contains(&format!("`ldap admin dn` may not change {dn}")), "{said}");
+        assert!(said.contains(&format!("`ldap admin dn` has no permission to change {dn}")), "{said}");
     }
 }
 
-/// Whoever logs on while his groups are changed here has been told of those before; that is not kept.
+/// A logon during a change of the user's groups gets the old ones; they are not cached.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_logon_had_read_before_a_change_of_groups_is_not_kept() {
     let (held, holds) = std::sync::mpsc::channel();
@@ -263,7 +263,7 @@ async fn what_a_logon_had_read_before_a_change_of_groups_is_not_kept() {
     assert_eq!(after.await.unwrap(), 0);
 }
 
-/// Lists of several back ends go on after the last name of all, so that a short page is the end of one of them.
+/// Lists of several back ends continue after the last name of all, so a short page means the end of one of them.
 #[test]
 fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
     const NAMES: [&str; 5] = ["ann", "bad1", "bad2", "bob", "cid"];
@@ -280,7 +280,7 @@ fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
                 false => entry(id, name),
             });
         }
-        // Somebody has that as a second name.
+        // Another account has that as a second name.
         if !names_alone && has("bob") {
             let zed = [("uid", "zed"), ("uid", "bob"), ("sambaSID", "S-1-5-21-1-2-3-1001")];
             answer.extend(found(id, "uid=zed,dc=x", &zed));
@@ -298,7 +298,7 @@ fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
     assert!(names(Some("cid"), 2).is_empty());
 }
 
-/// A machine that was given another SID while the server runs.
+/// A machine whose SID is changed while the server runs.
 #[test]
 fn a_new_domain_has_the_sid_that_the_machine_has_then() {
     let made = Arc::new(AtomicBool::new(false));
@@ -347,8 +347,8 @@ fn whose_a_sid_is_is_told_without_nss() {
     assert_eq!(ldap.owner_of(&Sid::of(5, [32, 544])).unwrap(), None);
 }
 
-/// NSS answers only where it is asked for both at the same time, and nobody asks it for groups. Who only lists or counts does
-/// not ask it at all, and a second list not again.
+/// NSS answers only if it is queried for both at the same time, and is never queried for groups. Lists without users
+/// and counts do not query it, and a second list does not query it again.
 #[test]
 fn lists_ask_nss_for_several_or_for_nobody() {
     let fake = Fake::start(|_, id, tag, message, stream| {
