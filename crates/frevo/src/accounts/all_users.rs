@@ -1,5 +1,5 @@
 //! Former groups that follow from an account's former SIDs: every user of a machine or domain is a member of its Domain
-//! Users, as whose SID Samba stores the group of each file.
+//! Users, and Samba stores the SID of that group as the group of each file.
 
 use std::sync::Arc;
 

@@ -107,7 +107,7 @@ fn unix_user(directory: &Directory, name: String, sids: Vec<Sid>) -> Answer<Resu
     })
 }
 
-/// Returns an account that is not stored anywhere: it consists of the realm's and the kernel's data.
+/// Returns an account that is not stored anywhere: it consists of the realm's SIDs and the host's UNIX user.
 fn of_user(user: &User, sids: Vec<Sid>) -> Account {
     let mut sids = sids.into_iter().chain([Sid::unix_user(user.identity.uid)]);
     Account {

@@ -343,7 +343,7 @@ impl Directory {
             return Ok(Outcome { result: ImportResult::Unchanged, note: None });
         }
         change.put_sid(sid, &entry.record.name);
-        let note = owner.map(|owner| format!("takes {sid} over from {owner}"));
+        let note = owner.map(|owner| format!("takes over {sid} from {owner}"));
         Ok(Outcome { result: if note.is_some() { ImportResult::Updated } else { ImportResult::Added }, note })
     }
 

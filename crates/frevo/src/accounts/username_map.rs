@@ -73,7 +73,7 @@ impl FileMap {
     }
 }
 
-/// The user for whom an account is looked up.
+/// The user whose account is looked up.
 enum Who {
     /// A name as sent by a client.
     Sent { domain: String, user: String },

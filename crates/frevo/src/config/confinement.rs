@@ -22,7 +22,7 @@ pub struct Confinement {
 /// Reads the requirements from the configuration in `path`.
 ///
 /// Users and groups of the host are not looked up, because a name service library may start threads and each thread
-/// keeps the privileges that the process had at that time. A configuration with errors has no requirements; its errors
+/// keeps the privileges that the process had at that time. Errors in the configuration are ignored here, because they
 /// are reported when it is loaded.
 pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     let mut confinement = Confinement { wanted: true, describes: false };

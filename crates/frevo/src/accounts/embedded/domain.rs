@@ -14,7 +14,7 @@ use super::{FIRST_RID, Record, Store};
 use crate::accounts::groups::GroupKey;
 
 /// The first RID for accounts without a SID in the new domain. It is far above the RIDs that the other server has
-/// allocated, which are not all known here.
+/// allocated, which this server cannot know completely.
 const APART: u32 = 1_000_000;
 
 /// The present SID of this machine. A clone is another handle to the same SID.
