@@ -198,7 +198,7 @@ mod tests {
         hangs.abort();
         assert!(hangs.await.is_err_and(|ended| ended.is_cancelled()));
         assert_eq!(TURNS.available_permits(), 0);
-        // The clock does not go on by itself while a thread is at work.
+        // The clock does not advance by itself while a thread is busy.
         let waits = tokio::spawn(async { read_in_turn(&TURNS, || Ok(1)).await });
         for _ in 0..=PATIENCE.as_secs() {
             tokio::task::yield_now().await;

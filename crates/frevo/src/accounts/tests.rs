@@ -413,7 +413,7 @@ async fn no_account_had_what_is_anothers_own() {
         assert_eq!(all.own.former_owner(&sid).as_deref(), Some(name));
         assert!(ann.sid != sid && !ann.former_sids.contains(&sid), "{name}");
     }
-    assert_eq!(all.uid_of(&bobs).await.unwrap(), Some(101), "the SID that he had");
+    assert_eq!(all.uid_of(&bobs).await.unwrap(), Some(101), "the former SID");
 }
 
 /// Otherwise a realm's controller could use the rights that stored ACLs grant to accounts by their former SIDs.

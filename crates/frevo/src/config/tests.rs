@@ -308,7 +308,7 @@ fn a_server_that_nobody_can_log_on_to_is_a_warning() {
 
 #[test]
 fn an_unreadable_file_is_one_error() {
-    let missing = load(Path::new("/nonexistent/smb.conf"), &TestNames).expect_err("there is none");
+    let missing = load(Path::new("/nonexistent/smb.conf"), &TestNames).expect_err("the file does not exist");
     assert_eq!(
         missing.to_string(),
         "/nonexistent/smb.conf: error: cannot read the configuration file: No such file or directory (os error 2)\n  \

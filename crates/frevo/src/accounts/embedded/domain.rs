@@ -48,7 +48,7 @@ pub struct Other {
     pub after: Sid,
 }
 
-/// The key of this machine's former SIDs in [`META`].
+/// The key of this machine's former SIDs in the table `META`.
 const FORMER: &str = "former domains";
 /// The size of one SID in bytes.
 const SIZE: usize = 12;

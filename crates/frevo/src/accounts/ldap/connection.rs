@@ -65,7 +65,7 @@ pub(super) struct Way {
     pub(super) start_tls: bool,
     /// The TLS configuration, if TLS is used.
     pub(super) tls: Option<Arc<rustls::ClientConfig>>,
-    /// The bind DN and its password; `None` means anonymous.
+    /// The bind DN and its password; `None` means anonymous, or SASL EXTERNAL on a local socket.
     pub(super) bind: Option<(String, Zeroizing<String>)>,
     /// Time limit of the connection attempt.
     pub(super) patience: Duration,

@@ -367,7 +367,7 @@ async fn starttls_is_answered_alone_or_not_at_all() {
     let authority = certificate.path().to_owned();
     let check = async |answer: fn(i32) -> Vec<u8>, expected: &str| {
         let fake = Fake::start(move |_, id, tag, _, stream| {
-            assert_eq!(tag, 0x77, "something is said before TLS");
+            assert_eq!(tag, 0x77, "a request was sent before TLS");
             stream.write_all(&answer(id)).unwrap();
         });
         let tls = |settings: &mut Settings| {

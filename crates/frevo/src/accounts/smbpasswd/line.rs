@@ -2,7 +2,6 @@
 //!
 //! The fields that change have a fixed width, so a line is overwritten in place. Unknown parts of a line are preserved.
 //! The LM hash is never used.
-//! program does not know stays as it is. The LM hash is never used.
 
 use std::fmt::Write;
 

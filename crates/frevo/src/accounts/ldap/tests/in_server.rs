@@ -258,7 +258,7 @@ async fn what_a_logon_had_read_before_a_change_of_groups_is_not_kept() {
     assert_eq!(before.await.unwrap(), 1);
     let after = find();
     let is_asked = tokio::task::spawn_blocking(move || holds.recv_timeout(Duration::from_secs(60)));
-    let (_, without, mut stream) = is_asked.await.unwrap().expect("the directory is asked anew");
+    let (_, without, mut stream) = is_asked.await.unwrap().expect("the directory is queried again");
     stream.write_all(&without).unwrap();
     assert_eq!(after.await.unwrap(), 0);
 }
