@@ -1,7 +1,7 @@
-//! Whether a client still takes what it is sent: a break of an oplock that it never gets must go over another channel
-//! ([MS-SMB2] 3.3.4.6), and TCP itself gives up only after a quarter of an hour.
+//! Detects clients that no longer acknowledge what is sent to them. An oplock break that a client never receives must
+//! be sent over another channel ([MS-SMB2] 3.3.4.6), and TCP itself gives up only after a quarter of an hour.
 //!
-//! The kernel knows how much the other side has acknowledged. It is asked only while a break is under way.
+//! The kernel tracks how much the other side has acknowledged. It is queried only while a break is in progress.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,37 +11,38 @@ use server::conn::Connection;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// How often the kernel is asked.
+/// How often the kernel is queried.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A client that has acknowledged nothing for so long is gone. TCP has repeated itself three times by then, and of the 35
-/// seconds for the answer to a break most are left.
+/// A client that has acknowledged nothing for this long is considered gone. TCP has retransmitted three times by then,
+/// and most of the 35 seconds that the client has to answer a break are left.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A break that is under way.
+/// The state of a break that is in progress.
 pub(crate) struct Watch {
     next: Instant,
-    /// How much was acknowledged when last anything was, and when that was.
+    /// The highest acknowledged byte count so far; `since` is the time at which it was reached.
     acknowledged: u64,
     since: Instant,
 }
 
 impl Watch {
-    /// A break was just sent.
+    /// Starts watching, right after a break was sent.
     pub(crate) fn new() -> Self {
         let now = Instant::now();
         Watch { next: now + INTERVAL, acknowledged: 0, since: now }
     }
 
-    /// When to look.
+    /// Returns the time of the next check.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// Looks how far `connection` has come, of whose frames `sent` bytes were given to `stream`. `false`: all has arrived.
+    /// Checks the progress of `connection`; `sent` bytes of its frames were given to `stream`. Returns `false` once all
+    /// of them have been acknowledged.
     ///
     /// # Errors
     ///
-    /// `TimedOut` where the client is gone and its sessions have other channels.
+    /// `TimedOut` if the client is gone and its sessions have other channels.
     pub(crate) fn look(&mut self, connection: &Connection, stream: &TcpStream, sent: u64) -> io::Result<bool> {
         let now = Instant::now();
         self.next = now + INTERVAL;
@@ -52,16 +53,16 @@ impl Watch {
             (self.acknowledged, self.since) = (acknowledged, now);
         }
         if now.duration_since(self.since) >= PATIENCE && connection.is_dispensable() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client acknowledges nothing"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client no longer acknowledges data"));
         }
         Ok(true)
     }
 }
 
-/// How many bytes the kernel keeps for the other side, which has not acknowledged them.
+/// Returns the number of bytes that the kernel has queued for the other side and that are not yet acknowledged.
 fn unacknowledged(stream: &TcpStream) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the socket is open as long as `stream` is borrowed, and SIOCOUTQ, which has TIOCOUTQ's number, stores an int.
+    // SAFETY: the socket is open as long as `stream` is borrowed. SIOCOUTQ, which has TIOCOUTQ's number, stores an int.
     if unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -79,7 +80,7 @@ mod tests {
         let mut one = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut other, _) = listener.accept().await.unwrap();
         assert_eq!(unacknowledged(&one).unwrap(), 0);
-        // More than both sides' buffers take.
+        // More than the buffers of both sides can hold.
         let flood = vec![0; 64 << 20];
         let taken = one.try_write(&flood).unwrap();
         let kept = unacknowledged(&one).unwrap();

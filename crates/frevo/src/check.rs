@@ -1,8 +1,8 @@
-//! `frevo check`: what a configuration means here, as Samba's testparm says it of Samba.
+//! `frevo check`: checks a configuration and shows its effective values, as Samba's testparm does.
 //!
-//! Problems go to the standard error output, the effective configuration to the standard output. Exit status: 0 the
-//! server starts with it; 1 it does not, or the file has an unknown parameter or a share without its directory; 2 wrong
-//! usage.
+//! Problems are written to standard error, the effective configuration to standard output. Exit status: 0 if the server
+//! starts with the configuration; 1 if it does not, or if the file has an unknown parameter or a share without its
+//! directory; 2 for wrong usage.
 
 mod parameters;
 
@@ -21,16 +21,16 @@ use crate::config::{self, Code, Effective, Loaded, Names, PassdbBackend, Place, 
 use crate::host::Host;
 use crate::state_dir::{self, StateDir};
 
-/// Checks a configuration and shows what it means
+/// Checks a configuration file and prints the effective configuration
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The configuration file [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
+    /// Configuration file [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Lists all parameters that are known, with what becomes of them
+    /// List all known parameters and how each is treated
     #[arg(long)]
     parameters: bool,
 }
@@ -43,9 +43,9 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     }
     let path =
         args.config.clone().or_else(config::default_path).context(
-            "there is neither /etc/frevo/smb.conf nor /etc/samba/smb.conf: name a configuration file with -c",
+            "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
-    let host = Host::of_process().context("this process's user")?;
+    let host = Host::of_process().context("cannot look up this process's user")?;
     let report = Report::of(path, &host);
     if args.json {
         print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
@@ -58,27 +58,28 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
 
 fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // `frevo check | head` is no failure.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        // `frevo check | head` is not an error.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(()),
     }
 }
 
-/// All that is to be said of a configuration; this is what `--json` prints.
+/// The result of checking a configuration, as printed by `--json`.
 #[derive(Serialize)]
 struct Report {
     file: PathBuf,
     /// Whether the exit status is 0.
     passes: bool,
-    /// Whether the server starts with it.
+    /// Whether the server starts with this configuration.
     starts: bool,
     errors: usize,
     warnings: usize,
     notes: usize,
     problems: Vec<Problem>,
-    /// By share: which descriptors made of POSIX ACLs are stored, as `frevo:acl store` and a calibration have it.
+    /// For each share, which descriptors synthesized from POSIX ACLs are stored, according to `frevo:acl store` and the
+    /// calibration.
     acl_store: BTreeMap<String, String>,
-    /// What is served and differs from the defaults; empty where the server does not start.
+    /// Served parameters that differ from their defaults; empty if the server does not start.
     sections: Vec<Section>,
 }
 
@@ -88,7 +89,7 @@ struct Section {
     parameters: BTreeMap<&'static str, String>,
 }
 
-/// Adds what is wrong with accounts that lie in a file.
+/// Adds the problems of an account file.
 fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
     let PassdbBackend::Smbpasswd(place) = backend else { return };
     let problem = |line: u32, message: String, remedy: &str| Problem {
@@ -104,20 +105,20 @@ fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
         Ok((complaints, count)) => {
             let more = count - complaints.len();
             for Complaint { line, what } in complaints {
-                problems.add(problem(line, what, "mend or remove the line; its account cannot log on"));
+                problems.add(problem(line, what, "fix or remove the line; its account cannot log on"));
             }
             if more > 0 {
                 problems.add(problem(0, format!("{more} more such lines"), ""));
             }
         }
         Err(error) => {
-            let remedy = "as it is, nobody whose account lies there can log on";
+            let remedy = "fix the file; until then no user with an account in it can log on";
             problems.add(problem(0, format!("{error:#}"), remedy));
         }
     }
 }
 
-/// Which conversions each share stores that has any. A calibration that cannot be read is a problem.
+/// Returns which conversions each converting share stores. A calibration that cannot be read is added as a problem.
 fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
     let state = loaded.daemon.state_directory.clone().map_or_else(state_dir::default_path, Ok);
     if let Ok(Some(state)) = state.and_then(|path| StateDir::open(&path)) {
@@ -130,7 +131,7 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
                 subject: format!("[{}] frevo:acl store", share.name),
                 value: "auto".into(),
                 message: format!("{error:#}"),
-                remedy: "until then nothing is stored that was converted".into(),
+                remedy: "until then no converted descriptors are stored".into(),
             });
         });
     }
@@ -167,7 +168,7 @@ impl Report {
         }
     }
 
-    /// Errors and warnings, one after the other, and what follows from them.
+    /// Formats errors and warnings, and the conclusion.
     fn complaints(&self) -> String {
         let mut text = String::new();
         for problem in self.problems.iter().filter(|problem| problem.severity != Severity::Note) {
@@ -181,7 +182,7 @@ impl Report {
         if !counts.is_empty() {
             let verdict = match (self.starts, self.passes) {
                 (false, _) => "the server does not start with this file",
-                (true, false) => "the server starts, but the file is not right",
+                (true, false) => "the server starts, but the file has mistakes",
                 (true, true) => "the server starts",
             };
             text += &format!("{}: {}: {verdict}\n", self.file.display(), counts.join(", "));
@@ -189,7 +190,7 @@ impl Report {
         text
     }
 
-    /// The effective configuration, and what of the file is not part of it.
+    /// Formats the effective configuration and the parts of the file that are not in effect.
     fn text(&self) -> String {
         let mut text = String::new();
         for section in &self.sections {
@@ -201,18 +202,18 @@ impl Report {
             text.push('\n');
         }
         if !self.acl_store.is_empty() {
-            text += "# stored of descriptors made of POSIX ACLs, by the number of their entries\n";
+            text += "# which descriptors converted from POSIX ACLs are stored, by number of entries\n";
         }
         for (share, store) in &self.acl_store {
             text += &format!("#   [{share}] {store}\n");
         }
-        text += &self.group(Code::Accepted, Severity::Note, "read, and changing nothing");
-        text += &self.group(Code::NotServed, Severity::Note, "not served, and asking for nothing");
+        text += &self.group(Code::Accepted, Severity::Note, "accepted, without effect");
+        text += &self.group(Code::NotServed, Severity::Note, "not served, and not needed");
         text += &self.group(Code::NotServed, Severity::Warning, "not served");
         text
     }
 
-    /// The problems of one kind as a comment: their number, then each message once.
+    /// Formats the problems of one kind as a comment: their number, then each message once.
     fn group(&self, code: Code, severity: Severity, title: &str) -> String {
         let chosen: Vec<_> =
             self.problems.iter().filter(|problem| problem.code == code && problem.severity == severity).collect();

@@ -1,4 +1,4 @@
-//! The command line: which subcommands there are, and who carries them out.
+//! The command line: the subcommands and the functions that run them.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ enum Command {
     Man,
 }
 
-/// Runs the command of `cli`; an error is said on the standard error output and is exit status 1.
+/// Runs the command of `cli`. An error is printed to standard error and results in exit status 1.
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => serve::run(args),

@@ -1,7 +1,7 @@
-//! One task for each connection: bytes from the socket to frames, frames to the socket.
+//! One task per connection, which turns bytes from the socket into frames and sends response frames.
 //!
-//! A connection that waits for its client owns no buffer. Requests are executed on this task as soon as they arrive; one
-//! that must wait for something (a disk, a lock) is set aside and finished when it can be, while the next ones run.
+//! An idle connection owns no buffer. Requests are executed on this task as soon as they arrive. A request that must
+//! wait (for a disk, a lock) is set aside and finished later, while the next requests run.
 
 use std::future::Future;
 use std::io;
@@ -23,31 +23,31 @@ use crate::acknowledgment::Watch;
 use crate::input::Inputs;
 use crate::progress::Progress;
 
-/// How many bytes one read asks for when nothing is known of what comes.
-/// A request with 64 KiB of data, the most that one credit pays for, comes in one.
+/// Size of one read when the length of the incoming data is unknown. A request with 64 KiB of data, the most that one
+/// credit pays for, arrives in one read.
 const READ_AHEAD: usize = 66 * 1024;
-/// Frames up to this length are copied out of the buffer that they came in, so that one that waits does not keep it.
+/// Frames up to this length are copied out of the input buffer, so that a waiting request does not keep that buffer.
 const SMALL: usize = 4 * 1024;
-/// How many frames are executed before other connections have their turn.
+/// Number of frames executed before other connections get their turn.
 const TURN: usize = 32;
-/// How long a connection waits before it looks again whether the accounts that pay for it have room.
+/// How long a connection waits before it checks again whether the memory budgets that it is charged to have capacity.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
-/// What is in flight when the server stops has this long to finish.
+/// Requests in progress have this long to finish when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(5);
-/// Requests that go on without their connection wait for others to give up a cache, which takes no longer.
+/// Requests that outlive their connection are waiting for a lease or oplock break, which takes no longer than this.
 const SURVIVAL_TIME: Duration = Duration::from_secs(60);
 
-/// The transport's own messages on port 139 ([MS-SMB2] 2.1, RFC 1002 4.3).
+/// Message types of the transport; all but the first are used on port 139 only ([MS-SMB2] 2.1, RFC 1002 4.3).
 const SESSION_MESSAGE: u8 = 0x00;
 const SESSION_REQUEST: u8 = 0x81;
 const POSITIVE_RESPONSE: [u8; 4] = [0x82, 0, 0, 0];
 const KEEP_ALIVE: u8 = 0x85;
 
-/// A chain that waits, and its cost when it is done.
+/// A pending chain of requests; its output is the cost to release.
 type Running = Pin<Box<dyn Future<Output = Cost> + Send>>;
 
-/// Serves `connection` over `stream` until either side ends it or `stop` becomes true.
-/// With `dead_time`, a connection that was silent for so long and has no open file is closed.
+/// Serves `connection` over `stream` until either side ends it or `stop` becomes true. With `dead_time`, a connection
+/// that was silent for that long and has no open files is closed.
 pub(crate) async fn drive(
     stream: TcpStream,
     connection: Arc<Connection>,
@@ -75,19 +75,19 @@ pub(crate) async fn drive(
     };
     let reason = match reason {
         Some(result) => result,
-        // What is in flight is finished and answered; nothing new is read.
+        // Requests in progress are finished and answered; nothing new is read.
         None => tokio::time::timeout(STOP_TIME, driver.finish()).await.unwrap_or(Ok(())),
     };
     if let Err(error) = reason {
         tracing::debug!(connection = connection.id, %error, "connection lost");
     }
-    // Requests in flight are cancelled, and finish to give up what they hold (a place in the queue for a lock): a session
-    // with other channels goes on.
+    // Requests in progress are cancelled, and finish in order to release what they hold (such as a position in a lock
+    // queue), because a session with other channels continues.
     let Driver { stream, mut running, .. } = driver;
     let close = async {
         connection.close().await;
         guard.dismiss();
-        // A client that waits for the end of the stream sees it once everything is closed, and no later.
+        // A client that waits for the end of the stream sees it only after everything is closed.
         drop(stream);
     };
     let (_, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, settle(&mut running)), close);
@@ -97,14 +97,15 @@ pub(crate) async fn drive(
             () = stopped(&mut stop) => {}
         }
     }
-    // A disk that sleeps or a server behind the mount may take longer. What is dropped half done is never undone: a file
-    // whose last handle was being closed could not be opened again.
+    // A sleeping disk or a server behind the mount may take longer. These requests still have to finish, because
+    // dropping one halfway leaves its effects in place: a file whose last handle was being closed could not be opened
+    // again.
     if !running.is_empty() {
         tokio::spawn(async move { settle(&mut running).await });
     }
 }
 
-/// Closes a connection whose task ends otherwise than by its own decision: by a panic, or because it is aborted.
+/// Closes a connection whose task ends unexpectedly: by a panic, or because it is aborted.
 struct Guard(Option<Arc<Connection>>);
 
 impl Guard {
@@ -118,25 +119,25 @@ impl Drop for Guard {
         let Some(connection) = self.0.take() else { return };
         tracing::error!(connection = connection.id, "a connection's task ended without closing it");
         connection.end(server::error::Disconnect("its task ended"));
-        // Outside of a runtime the process is ending.
+        // Without a runtime the process is ending.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { connection.close().await });
         }
     }
 }
 
-/// Finishes what is in flight; nobody is answered any more.
+/// Finishes the requests in progress. Their answers are no longer sent.
 async fn settle(running: &mut FuturesUnordered<Running>) {
     while running.next().await.is_some() {}
 }
 
-/// Waits until the server is to stop.
+/// Waits until the server is asked to stop.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone: then the server has stopped long since.
+    // An error means that the sender is gone, so the server has already stopped.
     let _ = stop.wait_for(|&stop| stop).await;
 }
 
-/// When it is time to look whether a break has arrived.
+/// Waits until the next check of a break's acknowledgment is due.
 async fn until(watch: Option<&Watch>) {
     match watch {
         Some(watch) => tokio::time::sleep_until(watch.next()).await,
@@ -148,20 +149,20 @@ struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
     dead_time: Option<Duration>,
-    /// Where buffers for `input` come from.
+    /// Source of buffers for `input`.
     inputs: Arc<Inputs>,
-    /// Bytes of a frame that has not come whole yet; without capacity between frames.
+    /// Bytes of an incomplete frame; without capacity between frames.
     input: BytesMut,
-    /// How large that buffer was when it was taken.
+    /// Capacity of `input` when the buffer was taken.
     input_size: usize,
-    /// Room for what comes was refused: it is asked for again after a while.
+    /// No memory was granted for the input; the request is repeated after a while.
     starved: bool,
-    /// A frame of which the socket has taken only a part.
+    /// A frame that the socket has accepted only in part, with the number of bytes sent.
     unsent: Option<(Frame, usize)>,
-    /// Bytes of frames that the socket has taken.
+    /// Number of frame bytes that the socket has accepted.
     sent: u64,
     running: FuturesUnordered<Running>,
-    /// What those hold.
+    /// The total cost of `running`.
     held: Cost,
 }
 
@@ -184,7 +185,7 @@ impl Driver {
             self.connection.record(transit);
             let may_read = !std::mem::take(&mut self.starved) && self.may_go_on(transit);
             if may_read && self.has_frame()? {
-                // Other connections of this thread have their turn in between.
+                // Gives other connections of this thread their turn.
                 tokio::task::yield_now().await;
                 self.execute_all().await?;
                 continue;
@@ -203,12 +204,13 @@ impl Driver {
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
                 Some(cost) = self.running.next(), if !self.running.is_empty() => self.release(cost),
-                // A connection that was reset has nobody to wait for; one that is read from says so itself.
+                // A connection that was reset is not worth waiting for. While the driver reads, the read itself reports
+                // the reset.
                 reset = self.stream.ready(Interest::ERROR), if !may_read => {
                     reset?;
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
-                // An account is overdrawn, perhaps by another connection.
+                // A memory budget is exceeded, possibly by another connection.
                 () = async { tokio::time::sleep(TRY_AGAIN).await }, if !may_read => {
                     if !self.connection.is_logged_on() && self.is_left() {
                         return Ok(());
@@ -249,13 +251,13 @@ impl Driver {
         }
     }
 
-    /// Whether the client has closed its side, although it may not be read from.
+    /// Returns whether the client has closed its side. Works even if nothing may be read at the moment.
     fn is_left(&self) -> bool {
         let ready = self.stream.ready(Interest::READABLE).now_or_never();
         ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
     }
 
-    /// Finishes what is in flight and sends what is queued.
+    /// Finishes the requests in progress and sends the queued frames.
     async fn finish(&mut self) -> io::Result<()> {
         loop {
             self.send()?;
@@ -269,7 +271,7 @@ impl Driver {
         }
     }
 
-    /// What the connection holds at the moment.
+    /// Returns the memory that the connection holds at the moment.
     fn transit(&self) -> Transit {
         Transit {
             input: self.input.capacity(),
@@ -278,7 +280,8 @@ impl Driver {
         }
     }
 
-    /// Whether further requests may be received and executed. A frame that has room already may always come whole.
+    /// Returns whether further requests may be received and executed. A frame that fits in the buffer may always be
+    /// completed.
     fn may_go_on(&self, transit: Transit) -> bool {
         let limits = &self.connection.server.policy().limits;
         if self.running.len() >= limits.in_flight || self.held.total() >= limits.in_flight_bytes {
@@ -287,7 +290,7 @@ impl Driver {
         let room = self.input.capacity() - self.input.len();
         let more = match self.header() {
             Ok(Some((_, length))) => (4 + length).saturating_sub(self.input.len()).saturating_sub(room),
-            // What is wrong with it is found when it is read.
+            // An invalid header is detected when it is read.
             _ => 0,
         };
         let is_under_way = more == 0 && !self.input.is_empty() && !matches!(self.has_frame(), Ok(true));
@@ -299,7 +302,7 @@ impl Driver {
         self.held.response -= cost.response;
     }
 
-    /// Sends what the socket takes now.
+    /// Sends as much as the socket accepts now.
     fn send(&mut self) -> io::Result<()> {
         loop {
             let Some((frame, mut sent)) = self.unsent.take().or_else(|| Some((self.connection.next_frame()?, 0)))
@@ -327,19 +330,19 @@ impl Driver {
         }
     }
 
-    /// Reads what is there and executes the frames that are whole; `false` at the end of the stream.
+    /// Reads the available bytes and executes complete frames. Returns `false` at the end of the stream.
     async fn receive(&mut self) -> io::Result<bool> {
-        // A byte more than will come, so that a read of all of it is a short one.
+        // One byte more than expected, so that reading everything results in a short read.
         let wanted = self.wanted()? + 1;
         let room = self.input.capacity() - self.input.len();
-        // A buffer with room for the frame is not changed for one with more.
+        // A buffer that has space for the frame is not replaced by a larger one.
         if room < wanted && !self.make_room(wanted.max(READ_AHEAD)) {
             self.starved = true;
             return Ok(true);
         }
         let mut room = (&mut self.input).limit(wanted.max(READ_AHEAD));
-        // Polled once. Unlike `try_read_buf`, it knows that a short read has emptied the socket, and so spares the
-        // next call that would only say so.
+        // Polled once. Unlike `try_read_buf`, it treats a short read as having emptied the socket, which saves a second
+        // system call.
         let mut read = std::pin::pin!(self.stream.read_buf(&mut room));
         match std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
             Poll::Ready(Ok(0)) => return Ok(false),
@@ -350,7 +353,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Executes the frames that have come whole, as far as the connection may go on. What is left stays in `input`.
+    /// Executes the complete frames as far as the connection may continue. The rest stays in `input`.
     async fn execute_all(&mut self) -> io::Result<()> {
         for _ in 0..TURN {
             let Some(frame) = self.next_frame()? else { break };
@@ -370,13 +373,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether a frame has come whole.
+    /// Returns whether a complete frame has been received.
     fn has_frame(&self) -> io::Result<bool> {
         Ok(self.header()?.is_some_and(|(_, length)| self.input.len() >= 4 + length))
     }
 
-    /// Room for `room` more bytes of input; `false` where the accounts that pay for it have none now. They are charged
-    /// first: many connections may learn at once how long their frames are to be.
+    /// Provides space for `room` more bytes of input. Returns `false` if the memory budgets have no capacity now. The
+    /// budgets are charged first because many connections may learn the length of their frames at the same time.
     fn make_room(&mut self, room: usize) -> bool {
         if self.input.try_reclaim(room) {
             return true;
@@ -391,24 +394,24 @@ impl Driver {
         true
     }
 
-    /// How many bytes complete the frame under way, or its header.
+    /// Returns the number of bytes missing from the current frame, or from its header.
     fn wanted(&self) -> io::Result<usize> {
         let length = self.header()?.map_or(0, |(_, length)| length);
         Ok((4 + length).saturating_sub(self.input.len()).max(1))
     }
 
-    /// The transport header of the frame under way: its type, and how many bytes follow.
+    /// Parses the transport header of the current frame: its type and the number of bytes that follow.
     fn header(&self) -> io::Result<Option<(u8, usize)>> {
         let Some(&[kind, a, b, c]) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         let limits = &self.connection.server.policy().limits;
         if length > if self.connection.is_logged_on() { limits.frame } else { limits.frame_before_logon } {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the limit"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the client sent a frame longer than the limit"));
         }
         Ok(Some((kind, length)))
     }
 
-    /// Takes the next whole frame out of the input.
+    /// Takes the next complete frame out of the input.
     fn next_frame(&mut self) -> io::Result<Option<BytesMut>> {
         while let Some((kind, length)) = self.header()? {
             if self.input.len() < 4 + length {
@@ -430,7 +433,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// NetBIOS session service, on port 139 only.
+    /// Handles a message of the NetBIOS session service, which is used only on port 139.
     fn transport_message(&mut self, kind: u8) -> io::Result<()> {
         let netbios = self.connection.peer.local.port() == 139;
         match kind {
@@ -440,11 +443,11 @@ impl Driver {
                 Err(error) => Err(error),
             },
             KEEP_ALIVE => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no SMB transport message")),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the client sent an unknown transport message")),
         }
     }
 
-    /// Runs what waited and need not any more.
+    /// Polls the pending requests and finishes those that are ready.
     async fn run_ready(&mut self) {
         while let Poll::Ready(Some(cost)) =
             std::future::poll_fn(|context| Poll::Ready(self.running.poll_next_unpin(context))).await
@@ -453,13 +456,13 @@ impl Driver {
         }
     }
 
-    /// Executes a frame as far as it goes without waiting; the rest goes on beside what comes next.
+    /// Executes a frame as far as possible without waiting. The rest runs concurrently with later frames.
     async fn execute(&mut self, frame: BytesMut) -> Result<(), server::error::Disconnect> {
         let Some(chain) = self.connection.receive(frame)? else { return Ok(()) };
         let (cost, cancels) = (chain.cost(), chain.cancels());
         let connection = self.connection.clone();
         let mut running: Running = Box::pin(async move {
-            // The rest of what the connection has under way is finished: what is dropped half done is never undone.
+            // The connection's other requests are finished, because dropping one halfway leaves its effects in place.
             if AssertUnwindSafe(chain.run()).catch_unwind().await.is_err() {
                 tracing::error!(connection = connection.id, peer = %connection.peer.remote, "a request panicked");
                 connection.end(server::error::Disconnect("a request panicked"));

@@ -1,8 +1,8 @@
-//! `frevo group`: groups that Windows knows by a SID of their own, and which UNIX group each is; what `net groupmap` is for
-//! Samba.
+//! `frevo group`: manages groups that have their own SIDs and their mapping to UNIX groups, like Samba's `net
+//! groupmap`.
 //!
-//! As `frevo user`, it works while a server runs, whose new sessions heed the change at once. Exit status: 0 done, 1
-//! refused or partly refused, 2 wrong usage.
+//! Like `frevo user`, it works while a server is running; new sessions use the change immediately. Exit status: 0
+//! success, 1 refused or partly refused, 2 wrong usage.
 
 mod import;
 
@@ -18,76 +18,76 @@ use crate::state_dir::{AccountPlace, locate_accounts};
 use crate::table::table;
 use crate::user::{Performer, print};
 
-/// Manages groups with SIDs of their own, and which UNIX groups they are
+/// Manages groups that have their own SIDs, and their UNIX groups
 #[derive(Args, Debug)]
 pub struct GroupArgs {
     #[command(subcommand)]
     command: GroupCommand,
-    /// The state directory that holds the account database
+    /// State directory that contains the account database
     #[arg(long, value_name = "DIR", global = true)]
     state_dir: Option<PathBuf>,
-    /// The configuration that names the state directory, where --state-dir does not
+    /// Configuration file that specifies the state directory if --state-dir is not given
     #[arg(short = 'c', long = "config", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
 enum GroupCommand {
-    /// Gives a UNIX group a SID and a name for Windows
+    /// Adds a SID and a Windows name for a UNIX group
     Add {
-        /// The name that Windows has for it
+        /// Windows name of the group
         name: String,
         /// The UNIX group, by name or number
         #[arg(long, value_name = "GROUP")]
         unix_group: String,
-        /// The SID, or the last number of one in this server's domain; the next that is free where it is not said
+        /// The SID, or only its RID in this server's domain [default: the next free RID]
         #[arg(long, value_name = "SID|RID")]
         sid: Option<String>,
-        /// What it is
+        /// Type of the group
         #[arg(long = "type", value_enum, default_value = "domain")]
         kind: GroupKind,
-        /// What is to be known of it
+        /// Comment
         #[arg(long, value_name = "TEXT", default_value = "")]
         comment: String,
     },
-    /// Gives a group in an LDAP directory another name for Windows, or another comment
+    /// Changes the Windows name or the comment of a group in an LDAP directory
     Edit {
-        /// The name that Windows has for it
+        /// Windows name of the group
         name: String,
-        /// The new name
+        /// New name
         #[arg(long, value_name = "NAME")]
         rename: Option<String>,
-        /// What is to be known of it
+        /// New comment
         #[arg(long, value_name = "TEXT", required_unless_present = "rename")]
         comment: Option<String>,
     },
-    /// Shows who is in a group in an LDAP directory, and adds and removes users
+    /// Lists the members of a group in an LDAP directory, after adding and removing users
     Members {
-        /// The name that Windows has for it
+        /// Windows name of the group
         name: String,
-        /// A user who comes into it
+        /// User to add
         #[arg(long, value_name = "USER")]
         add: Vec<String>,
-        /// A user who goes
+        /// User to remove
         #[arg(long, value_name = "USER")]
         remove: Vec<String>,
     },
     /// Lists the groups
     List {
-        /// Prints JSON instead of a table
+        /// Print JSON instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Takes name and SID from a UNIX group, which stays
+    /// Removes the Windows name and SID of a UNIX group; the UNIX group is kept
     Delete {
-        /// The name that Windows has for it
+        /// Windows name of the group
         name: String,
     },
-    /// Adds groups from Samba: what `net groupmap list verbose` prints
+    /// Imports groups from Samba, from the output of `net groupmap list verbose`
     Import {
-        /// The file, or - for standard input
+        /// Input file, or - for standard input
         file: PathBuf,
-        /// Only says what would be done
+        /// Only report what would be done
         #[arg(long)]
         dry_run: bool,
     },
@@ -107,7 +107,7 @@ pub fn run(args: GroupArgs) -> Result<ExitCode> {
         }
         GroupCommand::Members { name, add, remove } => {
             let reply = perform(&place, true, GroupRequest::Members { name, add, remove })?;
-            let Some(UserReply::Members(members)) = reply else { bail!("the server's answer is of another kind") };
+            let Some(UserReply::Members(members)) = reply else { bail!("the server sent an unexpected answer") };
             members.iter().try_for_each(|member| print(&format!("{member}\n")))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -125,7 +125,7 @@ pub fn run(args: GroupArgs) -> Result<ExitCode> {
 }
 
 fn print_changed(reply: Option<UserReply>) -> Result<ExitCode> {
-    let Some(UserReply::Groups(changed)) = reply else { bail!("the server's answer is of another kind") };
+    let Some(UserReply::Groups(changed)) = reply else { bail!("the server sent an unexpected answer") };
     changed.iter().try_for_each(|group| {
         let unix = group.unix_group.clone().unwrap_or_else(|| group.gid.to_string());
         print(&format!("group {} ({}) is the UNIX group {unix}\n", group.name, group.sid))
@@ -133,7 +133,7 @@ fn print_changed(reply: Option<UserReply>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `None` where there is no database.
+/// Performs a request; `None` if there is no database.
 fn perform(place: &AccountPlace, create: bool, request: GroupRequest) -> Result<Option<UserReply>> {
     let performer = Performer::open(place, create)?;
     performer.map(|mut performer| performer.perform(UserRequest::Group(request))).transpose()
@@ -145,7 +145,7 @@ fn list(place: &AccountPlace, json: bool) -> Result<ExitCode> {
         loop {
             let after = groups.last().map(|group| group.sid.clone());
             let UserReply::Groups(page) = performer.perform(UserRequest::Group(GroupRequest::List { after }))? else {
-                bail!("the server's answer is of another kind");
+                bail!("the server sent an unexpected answer");
             };
             if page.is_empty() {
                 break;
@@ -172,7 +172,7 @@ fn row(group: &GroupView) -> Vec<String> {
     };
     let unix_group = match &group.unix_group {
         Some(name) => format!("{name} ({})", group.gid),
-        None => format!("{} (this host has none of that number)", group.gid),
+        None => format!("{} (this host has no group with that number)", group.gid),
     };
     vec![group.name.clone(), group.sid.clone(), kind.into(), unix_group, group.comment.clone()]
 }
@@ -225,7 +225,7 @@ mod tests {
             &["add", "x", "--unix-group", "9", "--sid", "S-1-1-0"],
             &["add", "x", "--unix-group", "9", "--sid", "nonsense"],
             &["delete", "nobody at all"],
-            // The members of a group of the embedded database are those of the host's group.
+            // The members of a group in the embedded database are those of the host's group.
             &["members", "NT Staff", "--add", "root"],
             &["edit", "NT Staff", "--rename", "x"],
             &["edit", "nobody at all", "--rename", "x"],

@@ -1,7 +1,7 @@
-//! Persistent handles of continuously available shares: one redb file, `handles.redb`, in the state directory.
+//! Persistent handles of continuously available shares, in one redb file (`handles.redb`) in the state directory.
 //!
-//! One thread writes. What has come while it waited for the disk goes into one transaction, so many clients wait for the
-//! same flush. The file is made with the first record: who has no such share has no such file.
+//! One thread writes. Requests that arrived while it waited for the disk are combined into one transaction, so many
+//! clients share one flush. The file is created with the first record, so a server without such shares has no file.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,16 +21,16 @@ const FILE: &str = "handles.redb";
 /// Persistent id -> record, in the server's own layout.
 const HANDLES: TableDefinition<u64, &[u8]> = TableDefinition::new("handles");
 
-/// Records are read once, when the server starts.
+/// The cache is small because records are read only once, when the server starts.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// How many changes go into one transaction.
+/// Maximum number of changes in one transaction.
 const BATCH: usize = 1024;
 
-/// The store, and the thread that writes it.
+/// The store and the channel to its writer thread.
 pub(crate) struct Handles {
     requests: Sender<Request>,
-    /// What the file had when it was opened, until somebody takes it.
+    /// The file's content when it was opened, until it is taken.
     records: Mutex<Records>,
 }
 
@@ -45,12 +45,12 @@ enum Change {
 }
 
 impl Handles {
-    /// Opens the store in `state` and starts its thread.
+    /// Opens the store in `state` and starts its writer thread.
     pub(crate) fn open(state: Arc<StateDir>) -> Result<Handles> {
         let place = state.path().join(FILE).display().to_string();
         let remedy = || {
             format!(
-                "the store of persistent handles {place}; without it, started anew, clients only lose their handles"
+                "cannot open the store of persistent handles {place}; removing it only makes clients lose their handles"
             )
         };
         let database = state.open_file(FILE)?.map(open).transpose().with_context(remedy)?;
@@ -101,19 +101,19 @@ fn records(database: &Database) -> Result<Records> {
 
 struct Writer {
     state: Arc<StateDir>,
-    /// `None` until there is something to keep.
+    /// `None` until there is something to store.
     database: Option<Database>,
 }
 
 impl Writer {
-    /// Until nobody can ask any more.
+    /// Processes requests until all senders are gone.
     fn run(mut self, received: &Receiver<Request>) {
         while let Ok(first) = received.recv() {
             let mut batch = vec![first];
             batch.extend(received.try_iter().take(BATCH - 1));
             let result = self.write(&batch).map_err(|error| Failed(format!("{FILE}: {error:#}")));
             for request in batch {
-                // Whoever was cancelled does not listen any more.
+                // The receiver of a cancelled request is gone.
                 let _ = request.done.send(result.clone());
             }
         }
@@ -135,12 +135,13 @@ impl Writer {
                 };
             }
         }
-        // On disk when this returns.
+        // The data is on disk when this returns.
         transaction.commit()?;
         Ok(())
     }
 
-    /// Makes the file under another name and links it into place complete, so that a crash leaves none or all of it.
+    /// Creates the file under another name and links it into place once it is complete, so that a crash leaves either
+    /// no file or a complete one.
     fn create(&self) -> Result<Database> {
         let temporary = format!("{FILE}.new");
         self.state.remove(&temporary)?;
@@ -150,7 +151,7 @@ impl Writer {
         transaction.commit()?;
         let linked = self.state.link(&temporary, FILE)?;
         self.state.remove(&temporary)?;
-        ensure!(linked, "somebody else has made the file meanwhile");
+        ensure!(linked, "another process created the file meanwhile");
         Ok(database)
     }
 }
@@ -167,7 +168,7 @@ mod tests {
 
     async fn reopened(handles: Handles, state: &Arc<StateDir>) -> (Handles, Records) {
         drop(handles);
-        // The file is free when the thread has ended.
+        // The file can be opened again once the thread has ended.
         for _ in 0..1000 {
             match Handles::open(state.clone()) {
                 Ok(handles) => {

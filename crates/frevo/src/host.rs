@@ -1,4 +1,4 @@
-//! What the configuration asks of this machine: its users and groups, its name, its environment.
+//! What the configuration needs to look up on this machine: users and groups, the host name, environment variables.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::accounts::unix::names::{Names as UnixNames, Question, Reply};
 use crate::accounts::unix::{User, Users, group_by_name, user_by_name};
 use crate::config::Names;
 
-/// This machine. Blocks where NSS asks the network.
+/// Access to this machine. Blocks if NSS uses the network.
 #[derive(Clone)]
 pub struct Host {
     only: Option<Arc<User>>,
@@ -19,19 +19,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// This machine as `users` sees it: where everybody is the process's own user, so are the users and groups that
-    /// the configuration names, provided that they exist.
+    /// Access to this machine through `users`. If every client acts as the process's own user, all users and groups
+    /// that the configuration names map to that user, provided that they exist.
     pub fn new(users: &Users) -> Self {
         Host { only: users.only().cloned(), names: users.names().clone() }
     }
 
-    /// This machine as the present process sees it.
+    /// Access to this machine as the present process sees it.
     pub fn of_process() -> io::Result<Self> {
         Users::of_host().map(|users| Self::new(&users))
     }
 }
 
-/// The machine's name.
+/// Returns the machine's name.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -49,7 +49,7 @@ impl Names for Host {
 
     fn home(&self, name: &str, uid: Option<u32>) -> Result<Option<PathBuf>, String> {
         let ask = |question| self.names.ask_blocking(&question).map_err(|Unavailable(why)| why);
-        // Where everybody acts as the process's user, that user's home is not everybody's.
+        // If every client acts as the process's user, that user's home must not become everyone's.
         let known = match uid.filter(|_| self.only.is_none()) {
             Some(uid) => ask(Question::User(uid))?,
             None => None,

@@ -1,5 +1,5 @@
-//! `frevo acl show`, `set`, `diff` and `convert` on a share in a temporary directory, without a server. Descriptors lie in
-//! an attribute that any user may write.
+//! `frevo acl show`, `set`, `diff` and `convert` on a share in a temporary directory, without a server. Descriptors are
+//! stored in an attribute that any user may write.
 
 use std::fs;
 use std::io::Write;
@@ -20,8 +20,8 @@ struct Ground {
 }
 
 impl Ground {
-    /// A share with `d`, `d/f`, `d/sub/g` and `other`, of mode 0755 and 0644, and a link that leads out; and an account, in
-    /// a database that one process has open at a time.
+    /// Creates a share with `d`, `d/f`, `d/sub/g` and `other`, of mode 0755 and 0644, and a symbolic link that leads
+    /// out. Also creates an account in a database that only one process can open at a time.
     fn new() -> Ground {
         let directory = tempfile::tempdir().unwrap();
         let top = directory.path().canonicalize().unwrap();
@@ -91,13 +91,13 @@ fn what_is_set_is_shown_and_handed_on() {
     assert!(ground.says(&["diff", &ground.path("d/f")]).is_empty());
     ground.says(&["set", &ground.path("d/sub"), "D:P(A;;FA;;;WD)"]);
     let said = ground.says(&["set", "-r", &ground.path("d"), "D:P(A;OICI;FA;;;WD)"]);
-    assert_eq!(said, "1 changed, 0 had it already, 1 protected and left alone, 0 failed\n");
+    assert_eq!(said, "1 changed, 0 already up to date, 1 protected and skipped, 0 failed\n");
     assert!(ground.sddl("d").ends_with("D:P(A;OICI;FA;;;WD)"), "{}", ground.sddl("d"));
     assert!(ground.sddl("d/f").ends_with("(A;ID;FA;;;WD)"), "{}", ground.sddl("d/f"));
     assert!(ground.sddl("d/sub").ends_with("D:P(A;;FA;;;WD)"));
     assert_eq!(ground.source("d/sub/g"), "converted", "beneath what is protected");
     let said = ground.says(&["set", "-r", &ground.path("d"), "D:P(A;OICI;FA;;;WD)"]);
-    assert!(said.starts_with("0 changed, 1 had it already"), "{said}");
+    assert!(said.starts_with("0 changed, 1 already up to date"), "{said}");
     let out = ground.run(&["diff", &ground.path("d")], "");
     let lines = String::from_utf8(out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(1));
@@ -115,7 +115,7 @@ fn a_file_with_two_names_has_what_comes_down_to_one() {
     fs::hard_link(ground.path("other"), ground.path("d/protected")).unwrap();
     ground.says(&["set", &ground.path("other"), "D:P(A;;FR;;;WD)"]);
     let said = ground.says(&["set", "-r", &ground.path("d"), "D:P(A;OICI;FA;;;WD)"]);
-    let expected = "3 changed (1 with other names, perhaps elsewhere, which have it, too), 0 had it already, ";
+    let expected = "3 changed (1 with other hard links, which are changed as well), 0 already up to date, ";
     assert!(said.starts_with(expected), "{said}");
     for name in ["d/f", "elsewhere"] {
         assert!(ground.sddl(name).ends_with("(A;ID;FA;;;WD)"), "{name}: {}", ground.sddl(name));

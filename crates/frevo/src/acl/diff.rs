@@ -1,7 +1,7 @@
-//! `frevo acl diff`: what differs between the descriptors of two files, or between the stored descriptor of one and what
-//! its POSIX ACL alone would give.
+//! `frevo acl diff`: compares the security descriptors of two files, or the stored descriptor of one file with the one
+//! synthesized from its POSIX ACL alone.
 //!
-//! Exit status as diff(1): 0 the same, 1 different, 2 trouble.
+//! Exit status as for diff(1): 0 identical, 1 different, 2 error.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,14 +18,14 @@ use super::words::{self, People};
 use crate::table::printable;
 use crate::user::print;
 
-/// Shows what differs between the access control lists of two files, or between a stored one and the POSIX ACL beneath
+/// Shows the differences between the Windows ACLs of two files, or between a file's stored ACL and its POSIX ACL
 #[derive(Args, Debug)]
 pub(super) struct DiffArgs {
-    /// The file or directory, by its path on this machine
+    /// Local path of the file or directory
     path: PathBuf,
-    /// The other one; without it, what is stored for the first is compared with what its POSIX ACL alone would give
+    /// Local path of the other file; without it, the stored descriptor of the first is compared with its POSIX ACL
     other: Option<PathBuf>,
-    /// The share to look through, where several have the path
+    /// The share to use if several shares contain the path
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(super) async fn run(args: DiffArgs) -> Result<ExitCode> {
     })
 }
 
-/// Prints the differences; whether there are none.
+/// Prints the differences. Returns whether there are none.
 async fn compare(args: &DiffArgs) -> Result<bool> {
     let opened = args.place.open()?;
     let look = look(&opened, args, &args.path).await?;
@@ -57,7 +57,7 @@ async fn compare(args: &DiffArgs) -> Result<bool> {
         }
         None => {
             let stored = match look.source {
-                Source::Outdated(stored) | Source::Unsure(stored) => (format!("{path} (stored, not counting)"), stored),
+                Source::Outdated(stored) | Source::Unsure(stored) => (format!("{path} (stored, not valid)"), stored),
                 Source::Stored => (format!("{path} (stored)"), look.descriptor),
                 _ => (path.clone(), look.descriptor),
             };
@@ -80,7 +80,8 @@ async fn look(opened: &Opened, args: &DiffArgs, path: &Path) -> Result<Look> {
     counter.desk.look(&item).await.map_err(failed)
 }
 
-/// A line for each part and entry that only one has, `-` of the old, `+` of the new; `directories` says what both are.
+/// Returns a line for each part and ACE that only one of the descriptors has: `-` for the old, `+` for the new.
+/// `directories` indicates which of the two files are directories.
 fn differences(
     old: &SecurityDescriptor,
     new: &SecurityDescriptor,
@@ -114,7 +115,7 @@ fn differences(
     lines
 }
 
-/// What stands before the entries of a list; `None` where there is no list.
+/// Returns the SDDL text before the ACEs of an ACL; `None` if there is no ACL.
 fn head(descriptor: &SecurityDescriptor, is_dacl: bool) -> Option<String> {
     let (list, present) = match is_dacl {
         true => (descriptor.dacl.is_some(), Control::DACL_PRESENT),
@@ -131,10 +132,11 @@ fn head(descriptor: &SecurityDescriptor, is_dacl: bool) -> Option<String> {
     sddl::encode(&alone).ok()
 }
 
-/// The entries that go and come, in an order that makes the one list of the other: all but a longest common subsequence.
+/// Returns the ACEs to remove and to add, in an order that turns `old` into `new`: all that are not in a longest common
+/// subsequence.
 fn changes(old: &[Ace], new: &[Ace]) -> Vec<(char, Ace)> {
     let width = new.len() + 1;
-    // common[i][j] is how long the one of old[i..] and new[j..] is.
+    // common[i][j] is the length of the longest common subsequence of old[i..] and new[j..].
     let mut common = vec![0_u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

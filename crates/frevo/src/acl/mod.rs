@@ -1,6 +1,6 @@
-//! `frevo acl`: the access control lists of files, as Windows sees them and as they are stored.
+//! `frevo acl`: the access control lists of files, as Windows shows them and as they are stored.
 //!
-//! Exit status: 0 done, 1 refused or failed, 2 wrong usage.
+//! Exit status: 0 success, 1 refused or failed, 2 wrong usage.
 
 pub(crate) mod calibrate;
 mod convert;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Works on the access control lists of files
+/// Shows and changes the access control lists of files
 #[derive(Args, Debug)]
 pub struct AclArgs {
     #[command(subcommand)]
@@ -49,7 +49,7 @@ pub fn run(args: AclArgs) -> Result<ExitCode> {
     }
 }
 
-/// Raises `stop` at SIGINT and SIGTERM.
+/// Sets `stop` on SIGINT or SIGTERM.
 async fn stop_at_signals(stop: Arc<AtomicBool>) {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
     tokio::select! {
@@ -59,7 +59,7 @@ async fn stop_at_signals(stop: Arc<AtomicBool>) {
     stop.store(true, Ordering::Relaxed);
 }
 
-/// Runs `command` on this thread; another answers signals.
+/// Runs `command` on this thread. Another thread handles signals.
 fn run_to_end(command: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.context("starting threads")?.block_on(command)

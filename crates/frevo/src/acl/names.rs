@@ -1,4 +1,4 @@
-//! The accounts as `frevo acl` sees them: those of the running server, those in the database where no server runs, or none.
+//! The accounts that `frevo acl` uses: those of the running server, those in the database if no server runs, or none.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::state_dir::AccountPlace;
 use crate::user::Performer;
 use crate::winbind::{Winbind, WithDomain};
 
-/// The accounts in `place`; where there are none, SIDs are those with the ids in them.
+/// Returns the accounts in `place`. If there are none, only SIDs that contain an id can be resolved.
 pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Accounts>> {
     Ok(match Performer::open(place, false)? {
         Some(Performer::Server(client)) => Arc::new(Asked::of(client)?),
@@ -25,12 +25,12 @@ pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Acc
     })
 }
 
-/// No accounts at all.
+/// Returns a back end without any accounts.
 pub(super) fn nobody() -> Arc<dyn Accounts> {
     Arc::new(Asked { client: None, domain: DomainSid([0; 3]) })
 }
 
-/// A SID as people know it; the SID itself where nobody knows it.
+/// Returns the name of a SID, or the SID itself if it has no name.
 pub(super) async fn name(accounts: &dyn Accounts, sid: &Sid) -> String {
     match principals::by_sid(accounts, sid).await {
         Ok(Some(Principal { realm: Realm::Named(realm), name, .. })) if !name.is_empty() => format!("{realm}\\{name}"),
@@ -39,7 +39,7 @@ pub(super) async fn name(accounts: &dyn Accounts, sid: &Sid) -> String {
     }
 }
 
-/// What this host calls a user or group.
+/// Looks up the name of a user or group on this host.
 fn of_host(id: UnixId) -> Result<Option<Principal>, Unavailable> {
     let (question, realm, kind) = match id {
         UnixId::User(uid) | UnixId::Both(uid) => (Question::User(uid), principals::UNIX_USERS, SidNameUse::USER),
@@ -52,7 +52,7 @@ fn of_host(id: UnixId) -> Result<Option<Principal>, Unavailable> {
     }))
 }
 
-/// The accounts of a running server. Nobody logs on here: only whose SIDs are whose is asked.
+/// The accounts of a running server. No user logs on here; only SIDs, ids and names are looked up.
 struct Asked {
     client: Option<Mutex<Client>>,
     domain: DomainSid,
@@ -61,10 +61,10 @@ struct Asked {
 impl Asked {
     fn of(mut client: Client) -> Result<Asked> {
         let names: Names = client.ask(&NamesRequest::Of(Whom::default()))?;
-        let sid: Sid = names.domain.parse().ok().context("the server's SID is no SID")?;
+        let sid: Sid = names.domain.parse().ok().context("the server sent an invalid SID as its own")?;
         let domain = match *sid.sub_authorities() {
             [21, x, y, z] => DomainSid([x, y, z]),
-            _ => bail!("the server's SID {sid} is none of a machine"),
+            _ => bail!("the server's SID {sid} is not a machine SID"),
         };
         Ok(Asked { client: Some(Mutex::new(client)), domain })
     }
@@ -72,7 +72,7 @@ impl Asked {
     fn ask(&self, whom: Whom) -> Result<Option<Names>, Unavailable> {
         let Some(client) = &self.client else { return Ok(None) };
         let names = client.lock().ask(&NamesRequest::Of(whom));
-        names.map(Some).map_err(|error| Unavailable(format!("the server's accounts: {error:#}")))
+        names.map(Some).map_err(|error| Unavailable(format!("cannot query the server's accounts: {error:#}")))
     }
 
     fn known(&self, sid: &Sid) -> Result<Option<Known>, Unavailable> {
@@ -129,6 +129,6 @@ impl Accounts for Asked {
     server::plain_accounts!(all but find, domain, uid_of, id_of, sid_of, principal, change_password);
 
     fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
-        Answer::now(Err(NotChanged::Unavailable("no account is changed here".into())))
+        Answer::now(Err(NotChanged::Unavailable("accounts cannot be changed here".into())))
     }
 }

@@ -1,4 +1,4 @@
-//! Which share a path on this machine belongs to, and the server's view of it.
+//! Finds the share that contains a local path, and opens the server's view of it.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,51 +17,52 @@ use crate::host::Host;
 use crate::state_dir::locate_accounts;
 use crate::world::RealWorld;
 
-/// Where the configuration and the accounts are.
+/// Location of the configuration and the accounts.
 #[derive(clap::Args, Debug)]
 pub(super) struct Where {
-    /// The configuration [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
+    /// Configuration file [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// The state directory of the server
+    /// State directory of the server
     #[arg(long, value_name = "DIR")]
     pub(super) state_dir: Option<PathBuf>,
 }
 
 impl Where {
-    /// The configuration.
+    /// Loads the configuration.
     pub(super) fn load(&self) -> Result<Loaded> {
         let path = self.config.clone().or_else(config::default_path).context(
-            "there is neither /etc/frevo/smb.conf nor /etc/samba/smb.conf: name a configuration file with -c",
+            "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
-        let host = Host::of_process().context("this process's user")?;
+        let host = Host::of_process().context("cannot look up this process's user")?;
         config::load(&path, &host).map_err(|problems| anyhow!("{problems}"))
     }
 
-    /// The share called `name`, where it is one that stores what it makes of POSIX ACLs, in one directory.
+    /// Returns the share called `name`. Fails unless it stores descriptors synthesized from POSIX ACLs and has a single
+    /// directory.
     pub(super) fn converting_share(&self, name: &str) -> Result<Arc<Share>> {
         let loaded = self.load()?;
         let share = loaded.policy.share(name).with_context(|| format!("there is no share [{name}]"))?;
         let Some(acls) = &share.acls else {
-            bail!("[{}] stores no descriptors: it has no vfs objects = acl_xattr", share.name);
+            bail!("[{}] stores no security descriptors; set vfs objects = acl_xattr for it", share.name);
         };
         if acls.ignore_system_acls {
-            bail!("[{}] converts no POSIX ACLs: it has acl_xattr:ignore system acls = yes", share.name);
+            bail!("[{}] does not convert POSIX ACLs because of acl_xattr:ignore system acls = yes", share.name);
         }
         if share.path_template.is_some() {
-            bail!("[{}] has a directory for each session ({}): name a share of one", share.name, share.path.display());
+            bail!("[{}] has a directory per session ({}); specify another share", share.name, share.path.display());
         }
         Ok(share.clone())
     }
 
-    /// The configuration and the accounts.
+    /// Loads the configuration and opens the accounts.
     pub(super) fn open(&self) -> Result<Opened> {
         let loaded = self.load()?;
         let (accounts, domains) = self.accounts(&loaded.policy)?;
         Ok(Opened { loaded, accounts, domains })
     }
 
-    /// The accounts, and the domains of aliases.
+    /// Opens the accounts, and returns the domains to which SDDL aliases refer.
     fn accounts(&self, policy: &Policy) -> Result<(Arc<dyn Accounts>, Domains)> {
         let member = policy.membership.is_some();
         let place = locate_accounts(self.state_dir.as_deref(), self.config.as_deref())?;
@@ -71,7 +72,7 @@ impl Where {
     }
 }
 
-/// A share, for the administrator.
+/// A share opened for the administrator.
 pub(super) struct Counter {
     pub(super) desk: Desk,
     pub(super) accounts: Arc<dyn Accounts>,
@@ -79,14 +80,14 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The share that has `path`, or the one called `share`, and where in it that is.
+    /// Opens the share that contains `path`, or the one called `share`. Also returns the path relative to the share.
     pub(super) fn of(place: &Where, path: &Path, share: Option<&str>) -> Result<(Counter, RelPath)> {
         place.open()?.counter(path, share)
     }
 }
 
-/// Configuration and accounts for as many paths as are looked at: where no server runs, only one at a time has the
-/// database open.
+/// Configuration and accounts, to be shared by all paths of a command. If no server runs, only one process at a time
+/// can open the database.
 pub(super) struct Opened {
     loaded: Loaded,
     pub(super) accounts: Arc<dyn Accounts>,
@@ -94,7 +95,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// As [`Counter::of`].
+    /// Same as [`Counter::of`].
     pub(super) fn counter(&self, path: &Path, share: Option<&str>) -> Result<(Counter, RelPath)> {
         let path = path.canonicalize().with_context(|| path.display().to_string())?;
         let (share, inside) = share_of(&self.loaded.policy, &path, share)?;
@@ -103,16 +104,16 @@ impl Opened {
     }
 }
 
-/// The server's view of `share`.
+/// Opens the server's view of `share`.
 pub(super) fn desk(share: Arc<Share>, accounts: Arc<dyn Accounts>) -> Result<Desk> {
     let options = localfs::Options { links: Links::NONE };
     let volume = localfs::LocalFs::open(&share.path, options);
-    let volume = volume.with_context(|| format!("the directory {} of [{}]", share.path.display(), share.name))?;
+    let volume = volume.with_context(|| format!("cannot open {} of [{}]", share.path.display(), share.name))?;
     Ok(Desk::new(share, Arc::new(volume), accounts, Arc::new(RealWorld::new())))
 }
 
-/// Where `path`, which has no links, is in which share: in the one called `name`, else in the one whose directory is the
-/// deepest that has it.
+/// Finds the share that contains `path` (which has no links) and the path relative to it. The share is the one called
+/// `name`, or else the one with the deepest directory.
 fn share_of(policy: &Policy, path: &Path, name: Option<&str>) -> Result<(Arc<Share>, RelPath)> {
     let inside = |share: &Share| {
         let root = share.path.canonicalize().ok().filter(|_| share.path_template.is_none())?;
@@ -123,7 +124,7 @@ fn share_of(policy: &Policy, path: &Path, name: Option<&str>) -> Result<(Arc<Sha
             let share = policy.share(name).with_context(|| format!("there is no share [{name}]"))?;
             let (_, rest) = inside(share).with_context(|| {
                 format!(
-                    "{} does not lie in {}, the directory of [{}]",
+                    "{} is not below {}, which is the directory of [{}]",
                     path.display(),
                     share.path.display(),
                     share.name
@@ -138,14 +139,14 @@ fn share_of(policy: &Policy, path: &Path, name: Option<&str>) -> Result<(Arc<Sha
     };
     let Some((share, rest)) = found else {
         bail!(
-            "{} lies in no share of the configuration (homes and paths with variables are not looked at)",
+            "{} is not in any share of the configuration ([homes] and paths with variables are not considered)",
             path.display()
         );
     };
     let mut relative = RelPath::root();
     for component in rest.components() {
         if !relative.push(component.as_os_str().as_bytes()) {
-            bail!("{}: longer than a path can be", path.display());
+            bail!("{}: the path is too long", path.display());
         }
     }
     Ok((share.clone(), relative))

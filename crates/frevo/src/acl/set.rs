@@ -1,8 +1,10 @@
-//! `frevo acl set PATH SDDL`: sets the descriptor of a file as a client who may set everything.
+//! `frevo acl set PATH SDDL`: sets the security descriptor of a file, with the rights of a client that may set every
+//! part.
 //!
-//! The parts that the text has are set, the others stay. `--recursive` hands on what is inheritable to all beneath ([MS-DTYP]
-//! 2.5.3.4): their own entries stay, inherited ones are replaced, and what is protected stays as it is with all beneath it.
-//! A file that has other names as well has the new list under all of them, as with setfacl -R: that is said.
+//! Only the parts present in the text are set. `--recursive` propagates inheritable ACEs to everything below ([MS-DTYP]
+//! 2.5.3.4): explicit ACEs of the children stay, inherited ones are replaced. A protected file or directory is skipped,
+//! together with everything below it. A file with several hard links has the new ACL under all its names, as with
+//! setfacl -R; the command reports such files.
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -19,21 +21,21 @@ use server::vfs::RelPath;
 use super::place::{Counter, Where};
 use crate::user::print;
 
-/// The longest text that is read from the standard input, bytes.
+/// Size limit of text read from standard input, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Sets the access control list of a file, as root, in SDDL
+/// Sets the Windows ACL of a file, as root, from SDDL
 #[derive(Args, Debug)]
 pub(super) struct SetArgs {
-    /// The file or directory, by its path on this machine
+    /// Local path of the file or directory
     path: PathBuf,
-    /// The parts to set, as in O:BAG:BUD:P(A;OICI;FA;;;BA); - reads them from the standard input
+    /// The parts to set, as in O:BAG:BUD:P(A;OICI;FA;;;BA); - reads them from standard input
     #[arg(allow_hyphen_values = true)]
     sddl: String,
-    /// Hands on to all beneath what they inherit
+    /// Propagate inheritable entries to everything below
     #[arg(short = 'r', long)]
     recursive: bool,
-    /// The share to set it through, where several have the path
+    /// The share to use if several shares contain the path
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
     #[command(flatten)]
@@ -48,7 +50,7 @@ pub(super) async fn run(args: SetArgs) -> Result<ExitCode> {
     let stores = counter.desk.share().acls.is_some();
     if args.recursive && !stores {
         bail!(
-            "[{}] stores no descriptors, so nothing is handed on: it has no vfs objects = acl_xattr",
+            "[{}] stores no security descriptors to propagate; set vfs objects = acl_xattr for it",
             counter.desk.share().name
         );
     }
@@ -66,18 +68,18 @@ pub(super) async fn run(args: SetArgs) -> Result<ExitCode> {
 
 fn from_input() -> Result<String> {
     let mut text = String::new();
-    std::io::stdin().lock().take(LONGEST).read_to_string(&mut text).context("standard input")?;
+    std::io::stdin().lock().take(LONGEST).read_to_string(&mut text).context("cannot read standard input")?;
     Ok(text)
 }
 
-/// Handing on what is inherited.
+/// Propagation of inheritable ACEs.
 struct Descent<'a> {
     desk: &'a Desk,
-    /// The directory it begins at, as it was named.
+    /// The directory that the command was given.
     top: &'a Path,
     bar: ProgressBar,
     changed: u64,
-    /// Those of them that have other names as well, each counted under each name that lies beneath.
+    /// Changed files that have other hard links; counted once for each name below `top`.
     linked: u64,
     same: u64,
     protected: u64,
@@ -90,7 +92,8 @@ impl<'a> Descent<'a> {
         Descent { desk, top, bar, changed: 0, linked: 0, same: 0, protected: 0, failed: 0 }
     }
 
-    /// All beneath `item`. What waits is held by its path, for there is no bound on it, and on open files there is one.
+    /// Processes everything below `item`. Pending directories are stored as paths because their number is unbounded and
+    /// the number of open files is not.
     async fn run(&mut self, item: Item) -> Result<(), Error> {
         if !item.is_directory() {
             return Ok(());
@@ -120,13 +123,13 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// What the directory hands on, and the names in it.
+    /// Reads the directory's descriptor and the names in it.
     async fn read(&self, directory: &RelPath) -> Result<(Look, Vec<Box<[u8]>>), Error> {
         let item = self.desk.item(directory).await?;
         Ok((self.desk.look(&item).await?, self.desk.names(&item).await?))
     }
 
-    /// Gives the file at `path` what comes down from `parent`; its path where it goes on beneath it.
+    /// Applies inheritance from `parent` to the file at `path`. Returns its path if it is a directory to descend into.
     async fn hand_on(&mut self, parent: &SecurityDescriptor, path: &RelPath) -> Result<Option<RelPath>, Error> {
         let item = self.desk.item(path).await?;
         if !item.keeps_descriptor() {
@@ -157,10 +160,10 @@ impl<'a> Descent<'a> {
         let Descent { changed, linked, same, protected, failed, .. } = self;
         let linked = match linked {
             0 => String::new(),
-            linked => format!(" ({linked} with other names, perhaps elsewhere, which have it, too)"),
+            linked => format!(" ({linked} with other hard links, which are changed as well)"),
         };
         format!(
-            "{changed} changed{linked}, {same} had it already, {protected} protected and left alone, {failed} failed\n"
+            "{changed} changed{linked}, {same} already up to date, {protected} protected and skipped, {failed} failed\n"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! `frevo acl show PATH`: the descriptor that clients are shown, where it comes from, and the POSIX ACL beneath.
+//! `frevo acl show PATH`: the security descriptor that clients see, its source, and the underlying POSIX ACL.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,21 +15,21 @@ use super::{names, words};
 use crate::table::printable;
 use crate::user::print;
 
-/// Shows the access control list of a file as clients see it, and the POSIX ACL beneath
+/// Shows the Windows ACL of a file as clients see it, and the underlying POSIX ACL
 #[derive(Args, Debug)]
 pub(super) struct ShowArgs {
-    /// The file or directory, by its path on this machine
+    /// Local path of the file or directory
     path: PathBuf,
-    /// The share to look through, where several have the path [default: the one with the deepest directory]
+    /// The share to use if several shares contain the path [default: the one with the deepest directory]
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
-    /// Only the descriptor, in SDDL, as `frevo acl set` takes it
+    /// Print only the descriptor, in SDDL, as accepted by `frevo acl set`
     #[arg(long, conflicts_with_all = ["words", "json"])]
     sddl: bool,
-    /// Only the descriptor, in words
+    /// Print only the descriptor, in words
     #[arg(long, conflicts_with = "json")]
     words: bool,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -53,24 +53,24 @@ pub(super) async fn run(args: ShowArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The descriptor in SDDL.
+/// Encodes the descriptor as SDDL.
 pub(super) fn encoded(descriptor: &SecurityDescriptor) -> Result<String> {
-    sddl::encode(descriptor).map_err(|error| anyhow!("{error}; --words shows it"))
+    sddl::encode(descriptor).map_err(|error| anyhow!("{error}; use --words to show it"))
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Shown {
     path: String,
     share: String,
     /// `stored`, `converted`, `outdated`, `unsure`, `default` or `posix`.
     source: &'static str,
-    /// What clients are shown; `null` where an entry has no text in SDDL.
+    /// The descriptor shown to clients; `null` if an ACE cannot be written in SDDL.
     sddl: Option<String>,
     words: Vec<String>,
-    /// One that is stored and does not count.
+    /// A descriptor that is stored but not valid.
     stored_but_not_counting: Option<String>,
-    /// The POSIX ACL beneath, as getfacl writes it.
+    /// The underlying POSIX ACL, in getfacl syntax.
     posix: Vec<String>,
 }
 
@@ -99,14 +99,14 @@ impl Shown {
 
     fn text(&self) -> String {
         let from = match self.source {
-            "stored" => "stored, and it counts",
-            "converted" => "made from the POSIX ACL; nothing is stored",
+            "stored" => "stored and valid",
+            "converted" => "synthesized from the POSIX ACL; nothing is stored",
             "outdated" => {
-                "made from the POSIX ACL, which was changed after a descriptor was stored; that one does not count"
+                "synthesized from the POSIX ACL, which was changed after a descriptor was stored; that one is not valid"
             }
-            "unsure" => "made from the POSIX ACL; of the stored one it cannot be told whether it is for this POSIX ACL",
+            "unsure" => "synthesized from the POSIX ACL; the stored one may not belong to this POSIX ACL",
             "default" => "acl_xattr:default acl style; nothing is stored",
-            _ => "made from the POSIX ACL; the share stores no descriptors",
+            _ => "synthesized from the POSIX ACL; the share stores no descriptors",
         };
         let mut text = format!("{} in [{}]: {from}\n\n", printable(&self.path), self.share);
         if let Some(sddl) = &self.sddl {
@@ -114,9 +114,9 @@ impl Shown {
         }
         text += &lines(&self.words);
         if let Some(other) = &self.stored_but_not_counting {
-            text += &format!("\nStored, but not counting:\n{other}\n");
+            text += &format!("\nStored, but not valid:\n{other}\n");
         }
-        text + "\nPOSIX ACL beneath:\n" + &lines(&self.posix)
+        text + "\nUnderlying POSIX ACL:\n" + &lines(&self.posix)
     }
 }
 
@@ -124,13 +124,13 @@ fn lines(lines: &[String]) -> String {
     lines.iter().map(|line| printable(line) + "\n").collect()
 }
 
-/// The lists as getfacl writes them, with numbers where nobody has a name.
+/// Formats the POSIX ACLs in getfacl syntax, with numbers for ids without a name.
 async fn posix(counter: &Counter, look: &Look) -> Vec<String> {
     let posix = &look.posix;
     let name = async |sid: Sid| {
         let name = names::name(&*counter.accounts, &sid).await;
         let plain = name.rsplit('\\').next().unwrap_or_default().to_owned();
-        // A SID is no name for what has a number.
+        // For an id without a name, print the number instead of the SID.
         if name == sid.to_string() { sid.rid().unwrap_or_default().to_string() } else { plain }
     };
     let mut lines = vec![format!(

@@ -1,4 +1,4 @@
-//! Descriptors in words, for people who read neither SDDL nor masks.
+//! Security descriptors in words, for readers who know neither SDDL nor access masks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,12 +10,12 @@ use server::accounts::Accounts;
 
 use super::names;
 
-/// The names of all SIDs of some descriptors.
+/// The names of all SIDs in some descriptors.
 #[derive(Default)]
 pub(super) struct People(HashMap<Sid, String>);
 
 impl People {
-    /// Those of `descriptors`.
+    /// Looks up the names of the SIDs in `descriptors`.
     pub(super) async fn of(accounts: &dyn Accounts, descriptors: &[&SecurityDescriptor]) -> People {
         let mut people = People::default();
         for descriptor in descriptors {
@@ -30,14 +30,14 @@ impl People {
         people
     }
 
-    /// The name of a SID; itself where it has none.
+    /// Returns the name of a SID, or the SID itself if it has none.
     pub(super) fn name(&self, sid: &Sid) -> String {
         self.0.get(sid).cloned().unwrap_or_else(|| sid.to_string())
     }
 }
 
-/// Rights that go together, from many to few: a mask that has all of one is said by its words, the first for a file and
-/// the second for a directory.
+/// Groups of rights, from large to small. A mask that contains a whole group is described by its word: the first for a
+/// file, the second for a directory.
 const GROUPS: [(AccessMask, &str, &str); 3] = [
     (AccessMask(0x0000_0089), "read", "list"),
     (AccessMask(0x0000_0116), "write", "add files and directories"),
@@ -62,12 +62,12 @@ const SINGLE: [(AccessMask, &str, &str); 14] = [
     (AccessMask::ACCESS_SYSTEM_SECURITY, "see and change auditing", "see and change auditing"),
 ];
 
-/// What comes with every way of reading and writing, and is not worth a word then.
+/// Rights that accompany reading and writing and are not mentioned then.
 const BESIDES: AccessMask = AccessMask(AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0);
-/// The same of a right to run.
+/// Rights that accompany execution and are not mentioned then.
 const BESIDES_RUNNING: AccessMask = AccessMask(AccessMask::FILE_READ_ATTRIBUTES.0 | BESIDES.0);
 
-/// The rights of a mask: "read, write and delete it", with `and` before the last.
+/// Describes the rights of a mask: "read, write and delete it", with `and` before the last.
 fn rights(mask: AccessMask, directory: bool, and: &str) -> String {
     let mut left = mask.expand(&GenericMapping::FILE);
     if left.contains(AccessMask::FILE_ALL_ACCESS) {
@@ -99,7 +99,7 @@ fn rights(mask: AccessMask, directory: bool, and: &str) -> String {
     }
 }
 
-/// Who inherits an entry: ", inherited by files and directories".
+/// Describes which children inherit an ACE: ", inherited by files and directories".
 fn inheritance(flags: AceFlags) -> String {
     let whom = match (flags.contains(AceFlags::OBJECT_INHERIT), flags.contains(AceFlags::CONTAINER_INHERIT)) {
         (true, true) => "files and directories",
@@ -116,15 +116,15 @@ fn inheritance(flags: AceFlags) -> String {
     } else if flags.contains(AceFlags::INHERIT_ONLY) {
         text += ", without any effect";
     }
-    text + if flags.contains(AceFlags::INHERITED) { " (from above)" } else { "" }
+    text + if flags.contains(AceFlags::INHERITED) { " (from the parent)" } else { "" }
 }
 
-/// An entry in a sentence: "alice may read and write, inherited by files and directories".
+/// Describes an ACE in a sentence: "alice may read and write, inherited by files and directories".
 pub(super) fn ace(ace: &Ace, people: &People, directory: bool) -> String {
     let Some((mask, sid)) = ace.trustee() else {
-        return format!("an entry of the type {:?}, which counts for nothing here", ace.ace_type);
+        return format!("an entry of the type {:?}, which has no effect here", ace.ace_type);
     };
-    // What is only for files is said in words for files.
+    // An ACE that applies only to files uses the words for files.
     let of_files = ace.ace_flags.contains(AceFlags::INHERIT_ONLY | AceFlags::OBJECT_INHERIT);
     let directory = directory && (!of_files || ace.ace_flags.contains(AceFlags::CONTAINER_INHERIT));
     let and = if ace.ace_type == AceType::ACCESS_DENIED { "or" } else { "and" };
@@ -139,7 +139,7 @@ pub(super) fn ace(ace: &Ace, people: &People, directory: bool) -> String {
                 (true, true) => "succeeds or fails",
                 (true, false) => "succeeds",
                 (false, true) => "fails",
-                (false, false) => "never is seen",
+                (false, false) => "neither succeeds nor fails",
             };
             format!("audited when {who} {when} to {what}")
         }
@@ -148,7 +148,7 @@ pub(super) fn ace(ace: &Ace, people: &People, directory: bool) -> String {
     sentence + &inheritance(flags)
 }
 
-/// A whole descriptor, a line for each part and entry.
+/// Describes a whole descriptor, with a line for each part and ACE.
 pub(super) fn descriptor(descriptor: &SecurityDescriptor, people: &People, directory: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (part, sid) in [("owner", descriptor.owner), ("group", descriptor.group)] {
@@ -157,13 +157,13 @@ pub(super) fn descriptor(descriptor: &SecurityDescriptor, people: &People, direc
         }
     }
     match &descriptor.dacl {
-        None if descriptor.has_null_dacl() => lines.push("everybody may do everything (NULL DACL)".into()),
-        None => lines.push("no list".into()),
-        Some(list) if list.aces().is_empty() => lines.push("nobody may do anything (empty DACL)".into()),
+        None if descriptor.has_null_dacl() => lines.push("everyone may do everything (NULL DACL)".into()),
+        None => lines.push("no DACL".into()),
+        Some(list) if list.aces().is_empty() => lines.push("no user may do anything (empty DACL)".into()),
         Some(list) => lines.extend(list.aces().iter().map(|entry| ace(entry, people, directory))),
     }
     if descriptor.control.contains(Control::DACL_PROTECTED) {
-        lines.push("nothing is inherited from above (protected)".into());
+        lines.push("nothing is inherited from the parent (protected)".into());
     }
     lines.extend(descriptor.sacl.iter().flat_map(Acl::aces).map(|entry| ace(entry, people, directory)));
     lines
@@ -209,7 +209,7 @@ mod tests {
         let audit = Ace { ace_type: AceType::SYSTEM_AUDIT, ..Ace::allow(sid, write, AceFlags::FAILED_ACCESS) };
         for (entry, text) in [
             (Ace::allow(sid, write, both), "alice may read and write, inherited by files and directories"),
-            (Ace::deny(sid, write, AceFlags::INHERITED), "alice may not read or write (from above)"),
+            (Ace::deny(sid, write, AceFlags::INHERITED), "alice may not read or write (from the parent)"),
             (Ace::deny(sid, AccessMask::GENERIC_ALL, AceFlags::NONE), "alice may do nothing"),
             (
                 Ace::allow(sid, write, AceFlags::OBJECT_INHERIT | AceFlags::INHERIT_ONLY | AceFlags(4)),

@@ -1,4 +1,4 @@
-//! The server's side of the control socket.
+//! The server side of the control socket.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -20,44 +20,44 @@ use super::names::{Names, NamesRequest};
 use crate::state_dir::StateDir;
 use crate::status::Status;
 
-/// Clients at a time; the next ones are told to try again.
+/// Maximum number of concurrent clients; further ones are asked to try again.
 const CLIENTS: usize = 16;
 
-/// How long a client may take over its next request.
+/// Time limit for receiving the next request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// How long a client may take to accept an answer.
+/// Time limit for sending an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 
-/// What the running server does on request. All are called on threads that may block.
+/// The operations that the running server offers. They are all called on threads that may block.
 pub trait Control: Send + Sync + 'static {
-    /// Who is connected.
+    /// Returns the connected clients.
     fn status(&self) -> server::status::Snapshot;
 
-    /// A change of accounts, or a question about them.
+    /// Performs an account request: a change or a query.
     fn user(&self, request: UserRequest) -> Result<UserReply>;
 
-    /// Whose SIDs are whose.
+    /// Resolves SIDs, ids and names.
     fn names(&self, request: NamesRequest) -> Result<Names>;
 
-    /// Reads the configuration again and says in one line what came of it.
+    /// Reloads the configuration and returns a one-line summary.
     fn reload(&self) -> Result<String>;
 
-    /// Begins to stop, and does not wait for the end of it.
+    /// Starts the shutdown without waiting for its end.
     fn stop(&self);
 }
 
-/// The socket, listening. Dropping it removes the socket's file.
+/// The listening socket. Dropping it removes the socket file.
 pub struct Listener {
     listener: UnixListener,
     state: Arc<StateDir>,
-    /// Device and inode of the socket's file, so that a successor's is never removed.
+    /// Device and inode of the socket file, so that the file of a successor is not removed.
     file: (u64, u64),
 }
 
 impl Listener {
     /// Listens in `state`. The caller must have the account database of `state` open, which makes it the only server
-    /// there: a socket left behind is replaced when nobody answers on it. Must be called within a tokio runtime.
+    /// there. A stale socket is replaced if no server answers on it. Must be called within a tokio runtime.
     pub fn bind(state: Arc<StateDir>) -> Result<Self> {
         Self::try_bind(state).context("control socket")
     }
@@ -65,7 +65,7 @@ impl Listener {
     fn try_bind(state: Arc<StateDir>) -> Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // Linux makes the file with the socket's own mode: there is no moment at which others could connect.
+        // Linux creates the file with the socket's own mode, so other users can never connect.
         rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
         let path = state.short_path(SOCKET);
         let address = SocketAddrUnix::new(&path)?;
@@ -90,7 +90,8 @@ impl Listener {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Most likely no descriptor is left: the connection stays in the queue, so do not spin.
+                    // Most likely the process is out of file descriptors. The connection stays queued, so avoid a busy
+                    // loop.
                     warn!(%error, "control socket");
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
@@ -114,7 +115,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // The thread may act as a user at this moment.
+        // The thread may be impersonating a user at this moment.
         let removed = localfs::identity::as_process(|| {
             let path = self.state.short_path(SOCKET);
             let mine = rustix::fs::lstat(&path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file);
@@ -129,22 +130,22 @@ impl Drop for Listener {
 fn remove_stale(state: &StateDir) -> Result<()> {
     match std::os::unix::net::UnixStream::connect(state.short_path(SOCKET)) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            info!("control socket: replacing the one that a server left behind");
+            info!("control socket: replacing a stale one");
             state.remove(SOCKET)
         }
         _ => bail!(
-            "{} is in use: does a server run with this state directory already?",
+            "{} is in use; check whether a server already runs with this state directory",
             state.path().join(SOCKET).display()
         ),
     }
 }
 
 async fn turn_away(mut stream: UnixStream) {
-    let answer = encode(Err::<(), _>(anyhow!("{CLIENTS} control connections are open already: try again")));
+    let answer = encode(Err::<(), _>(anyhow!("{CLIENTS} control connections are already open; try again later")));
     let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(&answer)).await;
 }
 
-/// One client, from its first request to the end of its connection.
+/// Serves one client from its first request to the end of its connection.
 async fn client(mut stream: UnixStream, control: Arc<dyn Control>) -> Result<()> {
     let uid = stream.peer_cred()?.uid();
     ensure!(uid == 0 || uid == rustix::process::geteuid().as_raw(), "refused a connection of user {uid}");
@@ -161,12 +162,12 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>) -> Result<()>
         let control = control.clone();
         let answer = tokio::task::spawn_blocking(move || answer(&line, &*control));
         let answer =
-            answer.await.unwrap_or_else(|_| encode(Err::<(), _>(anyhow!("the server failed inside; see its log"))));
-        tokio::time::timeout(ANSWER_TIME, stream.write_all(&answer)).await.context("a client takes no answer")??;
+            answer.await.unwrap_or_else(|_| encode(Err::<(), _>(anyhow!("internal error in the server; see its log"))));
+        tokio::time::timeout(ANSWER_TIME, stream.write_all(&answer)).await.context("a client stopped reading")??;
     }
 }
 
-/// The next line without its line feed; `None` at the end of the connection. `buffer` keeps what came behind it.
+/// Returns the next line without its line feed; `None` at the end of the connection. `buffer` keeps the bytes after it.
 async fn next_line(stream: &mut UnixStream, buffer: &mut Zeroizing<Vec<u8>>) -> Result<Option<Zeroizing<Vec<u8>>>> {
     let mut searched = 0;
     loop {
@@ -177,7 +178,7 @@ async fn next_line(stream: &mut UnixStream, buffer: &mut Zeroizing<Vec<u8>>) -> 
             return Ok(Some(line));
         }
         searched = buffer.len();
-        ensure!(searched < LONGEST_REQUEST, "a request has at most {LONGEST_REQUEST} bytes");
+        ensure!(searched < LONGEST_REQUEST, "a request may have at most {LONGEST_REQUEST} bytes");
         let mut chunk = Zeroizing::new([0; 16 << 10]);
         let count = stream.read(&mut *chunk).await?;
         if count == 0 {
@@ -187,9 +188,9 @@ async fn next_line(stream: &mut UnixStream, buffer: &mut Zeroizing<Vec<u8>>) -> 
     }
 }
 
-/// The answer to one request line, as a line.
+/// Answers one request line with one line.
 fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
-    /// Enough of a request to know which kind it is.
+    /// The part of a request that identifies its kind.
     #[derive(Deserialize)]
     struct Kind {
         request: String,
@@ -222,13 +223,14 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
     }
 }
 
-/// The error's own text may quote the request, which may have a hash in it: only where it lies is told.
+/// Reports only the position of the error, because serde's text may quote the request, which may contain a password
+/// hash.
 fn not_understood(error: &serde_json::Error) -> anyhow::Error {
     let kind = match error.classify() {
-        serde_json::error::Category::Data => "unknown request, or a field that it does not have",
+        serde_json::error::Category::Data => "unknown request or field",
         _ => "not JSON",
     };
-    anyhow!("the request is not understood: {kind}, near column {}", error.column())
+    anyhow!("the request is not understood: {kind} near column {}", error.column())
 }
 
 fn encode<T: Serialize>(answer: Result<T>) -> Vec<u8> {

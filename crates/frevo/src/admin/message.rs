@@ -1,8 +1,8 @@
-//! What goes over the control socket: one JSON object a line, a request from the client, then an answer.
+//! The protocol of the control socket: one JSON object per line, a request from the client followed by an answer.
 //!
 //! A request is `{"request": "<name>", ...}`, an answer `{"ok": ...}` or `{"error": "<text for a person>"}`. Passwords
-//! never go over it, only their NT hashes. The same requests for users are what [`crate::accounts::Directory`]
-//! performs when no server runs.
+//! are never sent, only their NT hashes. Account requests are also performed by [`crate::accounts::Directory`] directly
+//! when no server runs.
 
 use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;
@@ -10,118 +10,118 @@ use server::accounts::NtHash;
 use crate::accounts::groups::GroupKind;
 use crate::accounts::record::hex_hash;
 
-/// The longest request line in bytes; a full batch of [`IMPORT_BATCH`] accounts fits.
+/// Maximum length of a request line in bytes; a full batch of [`IMPORT_BATCH`] accounts fits.
 pub const LONGEST_REQUEST: usize = 1 << 20;
 
-/// Accounts in one `user.import`.
+/// Maximum number of accounts in one `user.import`.
 pub const IMPORT_BATCH: usize = 500;
 
-/// Accounts in one answer to `user.list`.
+/// Maximum number of accounts in one answer to `user.list`.
 pub const LIST_PAGE: usize = 1000;
 
-/// What is asked of the server itself.
+/// A request to the server itself.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "request", deny_unknown_fields)]
 pub enum ServerRequest {
-    /// Which program this is: answered with [`Version`].
+    /// Queries the program; answered with [`Version`].
     #[serde(rename = "version")]
     Version {},
-    /// Who is connected: answered with [`crate::status::Status`].
+    /// Queries the connected clients; answered with [`crate::status::Status`].
     #[serde(rename = "status")]
     Status {},
-    /// Read the configuration again: answered with a text that says what came of it.
+    /// Reloads the configuration; answered with a text that summarizes the result.
     #[serde(rename = "reload")]
     Reload {},
-    /// Finish what is in flight and end: answered with a text.
+    /// Finishes pending requests and stops the server; answered with a text.
     #[serde(rename = "stop")]
     Stop {},
 }
 
-/// What is asked of the accounts; all are answered with a [`UserReply`].
+/// A request about accounts; answered with a [`UserReply`].
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "request", deny_unknown_fields)]
 pub enum UserRequest {
-    /// A new account.
+    /// Adds an account.
     #[serde(rename = "user.add")]
     Add {
-        /// Its name.
+        /// The account's name.
         name: String,
         /// The hash of its password.
         #[serde(with = "hex_hash")]
         nt_hash: Option<NtHash>,
-        /// The owner's name in full.
+        /// The user's full name.
         full_name: String,
-        /// The UNIX user, where it is not the one of the same name.
+        /// The UNIX user, if it does not have the same name.
         uid: Option<u32>,
     },
-    /// Another password, which also ends `locked` and `must change`.
+    /// Sets another password, which also clears `locked` and `must change`.
     #[serde(rename = "user.passwd")]
     Passwd {
-        /// Whose.
+        /// The account's name.
         name: String,
         /// The hash of the new password.
         #[serde(with = "hex_hash")]
         nt_hash: Option<NtHash>,
     },
-    /// Lets an account log on, or no longer.
+    /// Enables or disables an account.
     #[serde(rename = "user.enable")]
     Enable {
-        /// Whose.
+        /// The account's name.
         name: String,
-        /// Whether it may log on.
+        /// Whether the account may log on.
         enabled: bool,
     },
-    /// Sets the flags of an account, all three.
+    /// Sets all three flags of an account.
     #[serde(rename = "user.account-control")]
     AccountControl {
-        /// Whose.
+        /// The account's name.
         name: String,
-        /// Flag D: it may not log on.
+        /// Flag D: the account may not log on.
         disabled: bool,
-        /// Flag L: neither, after wrong passwords.
+        /// Flag L: the account may not log on because of too many wrong passwords.
         locked: bool,
-        /// Flag X: its password is good for ever.
+        /// Flag X: the password does not expire.
         never_expires: bool,
     },
     /// Removes an account.
     #[serde(rename = "user.delete")]
     Delete {
-        /// Whose.
+        /// The account's name.
         name: String,
     },
-    /// One account.
+    /// Queries one account.
     #[serde(rename = "user.find")]
     Find {
-        /// Its name.
+        /// The account's name.
         name: String,
     },
-    /// Up to [`LIST_PAGE`] accounts.
+    /// Lists up to [`LIST_PAGE`] accounts.
     #[serde(rename = "user.list")]
     List {
-        /// The name that they come after.
+        /// The name after which the list starts.
         after: Option<String>,
     },
-    /// The account policies, after one was set where that is asked for.
+    /// Queries the account policies, after setting one if requested.
     #[serde(rename = "user.policy")]
     Policy {
-        /// Its name and its new value.
+        /// The policy's name and its new value.
         set: Option<(String, i64)>,
     },
-    /// The SID of this machine, after it was set where that is asked for.
+    /// Queries the SID of this machine, after setting it if requested.
     #[serde(rename = "user.machine-sid")]
     MachineSid {
-        /// The new one, as text.
+        /// The new SID, as text.
         set: Option<String>,
-        /// One that the machine had by mistake, as text.
+        /// A SID that the machine had by mistake, as text.
         #[serde(default)]
         forget: Option<String>,
     },
-    /// Notes up to [`IMPORT_BATCH`] SIDs that accounts had elsewhere, in one step.
+    /// Records up to [`IMPORT_BATCH`] SIDs that accounts had on another server, in one step.
     #[serde(rename = "user.sids")]
     Sids {
-        /// Whose they were.
+        /// The SIDs and their accounts.
         sids: Vec<FormerSid>,
-        /// Only say what would be done.
+        /// Only report what would be done.
         dry_run: bool,
     },
     /// Adds or updates up to [`IMPORT_BATCH`] accounts in one step.
@@ -129,92 +129,92 @@ pub enum UserRequest {
     Import {
         /// The accounts.
         accounts: Vec<Imported>,
-        /// Only say what would be done.
+        /// Only report what would be done.
         dry_run: bool,
     },
-    /// What is asked of the groups.
+    /// A request about groups.
     #[serde(untagged)]
     Group(GroupRequest),
 }
 
-/// What is asked of the groups that have SIDs of their own.
+/// A request about groups that have their own SIDs.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "request", deny_unknown_fields)]
 pub enum GroupRequest {
-    /// A new group.
+    /// Adds a group.
     #[serde(rename = "group.add")]
     Add(NewGroup),
-    /// Another name or comment for a group.
+    /// Changes the name or comment of a group.
     #[serde(rename = "group.edit")]
     Edit {
-        /// The name that Windows has for it.
+        /// The group's Windows name.
         name: String,
-        /// The new one; `None` where it stays.
+        /// The new name; `None` keeps the name.
         new_name: Option<String>,
-        /// What is to be known of it; `None` where that stays.
+        /// The new comment; `None` keeps the comment.
         comment: Option<String>,
     },
-    /// Who is in the UNIX group that a group is, in a directory, after these changes.
+    /// Queries the members of the corresponding UNIX group in a directory, after making these changes.
     #[serde(rename = "group.members")]
     Members {
-        /// The name that Windows has for it.
+        /// The group's Windows name.
         name: String,
-        /// Users who come into it.
+        /// Users to add.
         add: Vec<String>,
-        /// Users who go.
+        /// Users to remove.
         remove: Vec<String>,
     },
-    /// Removes a group; the UNIX group stays.
+    /// Removes a group; the UNIX group is kept.
     #[serde(rename = "group.delete")]
     Delete {
-        /// The name that Windows has for it.
+        /// The group's Windows name.
         name: String,
     },
-    /// Up to [`LIST_PAGE`] groups.
+    /// Lists up to [`LIST_PAGE`] groups.
     #[serde(rename = "group.list")]
     List {
-        /// The SID that they come after.
+        /// The SID after which the list starts.
         after: Option<String>,
     },
-    /// Up to [`IMPORT_BATCH`] groups as another server had them.
+    /// Imports up to [`IMPORT_BATCH`] groups of another server.
     #[serde(rename = "group.import")]
     Import {
         /// The groups.
         groups: Vec<NewGroup>,
-        /// Only say what would be done.
+        /// Only report what would be done.
         dry_run: bool,
     },
 }
 
-/// A group that is to be.
+/// A group to be added.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct NewGroup {
-    /// The name that Windows has for it.
+    /// The group's Windows name.
     pub name: String,
     /// The UNIX group, by name or number.
     pub unix_group: String,
-    /// The SID, or the last number of one in this server's domain; `None` for the next that is free.
+    /// The SID, or only its RID in this server's domain; `None` assigns the next free RID.
     pub sid: Option<String>,
-    /// What it is.
+    /// The kind of group.
     pub kind: GroupKind,
-    /// What is to be known of it.
+    /// The comment.
     pub comment: String,
 }
 
-/// A group as it is shown.
+/// A group as shown to the administrator.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct GroupView {
-    /// The name that Windows has for it.
+    /// The group's Windows name.
     pub name: String,
     /// Its SID.
     pub sid: String,
-    /// What it is.
+    /// The kind of group.
     pub kind: GroupKind,
-    /// The UNIX group's number.
+    /// The UNIX group's gid.
     pub gid: u32,
-    /// The UNIX group's name; `null` where this host has none of that number.
+    /// The UNIX group's name; `null` if this host has no group with that gid.
     pub unix_group: Option<String>,
-    /// What the administrator wrote of it.
+    /// The administrator's comment.
     pub comment: String,
 }
 
@@ -228,13 +228,13 @@ pub struct FormerSid {
     pub sid: String,
 }
 
-/// An account as another server had it.
+/// An account of another server.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Imported {
     /// The name.
     pub name: String,
-    /// The hash of the password; `None` where it has none.
+    /// The hash of the password; `None` if there is none.
     #[serde(with = "hex_hash")]
     pub nt_hash: Option<NtHash>,
     /// Flag D.
@@ -250,23 +250,23 @@ pub struct Imported {
     pub password_last_set: Option<i64>,
 }
 
-/// An answer.
+/// An answer to a request.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Response<T> {
-    /// It was done.
+    /// The request succeeded.
     Ok(T),
-    /// It was not, and why.
+    /// The request failed, with the reason.
     Error(String),
 }
 
-/// What a request for users is answered with.
+/// The answer to an account request.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum UserReply {
-    /// The change was made; the text is a warning, where there is one.
+    /// The change was made, with an optional warning.
     Done(Option<String>),
-    /// The account, where there is one.
+    /// The account, if it exists.
     Found(Option<AccountView>),
     /// The accounts, in the order of their names.
     List(Vec<AccountView>),
@@ -274,7 +274,7 @@ pub enum UserReply {
     Policies(Vec<PolicyView>),
     /// The SID of this machine.
     MachineSid(String),
-    /// What became of each account or group of an import, in its order.
+    /// The result for each account or group of an import, in request order.
     Imported(Vec<Outcome>),
     /// The groups, in the order of their SIDs.
     Groups(Vec<GroupView>),
@@ -285,53 +285,53 @@ pub enum UserReply {
 /// An account policy.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PolicyView {
-    /// Its name, as Samba's `pdbedit -P` has it.
+    /// The policy's name as in Samba's `pdbedit -P`.
     pub name: String,
-    /// Its value.
+    /// The policy's value.
     pub value: i64,
-    /// What that means.
+    /// Explanation of the value.
     pub about: String,
 }
 
-/// An account as it is shown: all but the hash.
+/// An account as shown to the administrator: everything except the password hash.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct AccountView {
     /// The name.
     pub name: String,
-    /// The owner's name in full.
+    /// The user's full name.
     pub full_name: String,
     /// The whole SID.
     pub sid: String,
-    /// SIDs that it had elsewhere.
+    /// SIDs that the account had on other servers.
     #[serde(default)]
     pub former_sids: Vec<String>,
     /// Whether it has a password.
     pub has_password: bool,
-    /// Whether logons are refused because the administrator said so.
+    /// Whether logons are refused because the administrator disabled the account.
     pub disabled: bool,
     /// Whether logons are refused because Samba had locked the account.
     pub locked: bool,
-    /// Whether logons are refused until a new password was set.
+    /// Whether logons are refused until a new password is set.
     pub must_change: bool,
-    /// Whether the password is good for ever, whatever the policies say.
+    /// Whether the password never expires, regardless of the policies.
     #[serde(default)]
     pub never_expires: bool,
     /// When the password was set, in seconds since 1970.
     pub password_last_set: Option<i64>,
-    /// The UNIX user that it acts as; `null` where there is none.
+    /// The UNIX user that the account acts as; `null` if there is none.
     pub unix_user: Option<String>,
-    /// That user's number.
+    /// That user's uid.
     pub uid: Option<u32>,
-    /// Why it has no UNIX user.
+    /// Why the account has no UNIX user.
     pub problem: Option<String>,
 }
 
-/// What became of one imported account.
+/// The result for one imported account.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Outcome {
     /// What was done.
     pub result: ImportResult,
-    /// What the administrator should know besides, or why it was skipped.
+    /// Additional information for the administrator, or why the account was skipped.
     pub note: Option<String>,
 }
 
@@ -339,24 +339,24 @@ pub struct Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum ImportResult {
-    /// It is new.
+    /// The account is new.
     Added,
-    /// It was there and differed.
+    /// The account existed and differed.
     Updated,
-    /// It was there just so.
+    /// The account existed and was identical.
     Unchanged,
-    /// It was left out.
+    /// The account was skipped.
     Skipped,
 }
 
-/// Which program answers.
+/// The program that answers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Version {
     /// Its version.
     pub version: String,
     /// Its process id.
     pub pid: u32,
-    /// What it has given up: `on`, `off` and why, or what is missing.
+    /// State of the sandbox: `on`, `off` with the reason, or what is missing.
     #[serde(default)]
     pub sandbox: String,
 }

@@ -1,7 +1,7 @@
 //! Administration of a running server over a Unix socket in its state directory.
 //!
-//! [`Listener`] is the server's side, [`Client`] that of `frevo user` and `frevo status`, [`message`] what they say.
-//! Only root and the server's own user are listened to, whatever the permissions of the socket have become.
+//! [`Listener`] is the server side, [`Client`] that of `frevo user` and `frevo status`, [`message`] the protocol. Only
+//! root and the server's own user may connect, regardless of the socket's file permissions.
 
 mod client;
 mod listener;

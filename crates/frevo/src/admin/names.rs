@@ -1,4 +1,4 @@
-//! Whose SIDs are whose, asked of a running server: it alone has the accounts open.
+//! Lookup of SIDs, ids and names by a running server, which alone has the accounts open.
 
 use anyhow::{Result, anyhow, ensure};
 use proto::dtyp::Sid;
@@ -6,54 +6,54 @@ use serde::{Deserialize, Serialize};
 use server::accounts::{Accounts, Unavailable};
 use server::principals::{Principal, Realm, SidNameUse, UnixId};
 
-/// SIDs and ids in one request.
+/// Maximum number of SIDs and ids in one request.
 pub const NAMES_BATCH: usize = 1000;
 
-/// What is asked: answered with [`Names`].
+/// A lookup request; answered with [`Names`].
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "request")]
 pub enum NamesRequest {
-    /// Who these are.
+    /// Resolves these SIDs and ids.
     #[serde(rename = "names")]
     Of(Whom),
 }
 
-/// SIDs and ids, [`NAMES_BATCH`] at most.
+/// SIDs and ids, at most [`NAMES_BATCH`].
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Whom {
     /// SIDs as text.
     #[serde(default)]
     pub sids: Vec<String>,
-    /// Users of Linux.
+    /// Linux uids.
     #[serde(default)]
     pub uids: Vec<u32>,
-    /// Groups of Linux.
+    /// Linux gids.
     #[serde(default)]
     pub gids: Vec<u32>,
 }
 
-/// What is known of them, each list in the order of the request.
+/// The results, each list in request order.
 #[derive(Serialize, Deserialize, Debug)]
 pub struct Names {
-    /// The SID of the server as a domain.
+    /// The server's domain SID.
     pub domain: String,
-    /// Of the SIDs.
+    /// Results for the SIDs.
     pub sids: Vec<Known>,
-    /// The SIDs of the users.
+    /// The SIDs of the uids.
     pub uids: Vec<String>,
-    /// The SIDs of the groups.
+    /// The SIDs of the gids.
     pub gids: Vec<String>,
 }
 
-/// What is known of a SID.
+/// The result for a SID.
 #[derive(Clone, Serialize, Deserialize, Debug, Default)]
 pub struct Known {
-    /// The user of Linux.
+    /// The Linux uid.
     pub uid: Option<u32>,
-    /// The group of Linux.
+    /// The Linux gid.
     pub gid: Option<u32>,
-    /// Its name.
+    /// The name of the SID.
     pub name: Option<Named>,
 }
 
@@ -62,14 +62,14 @@ pub struct Known {
 pub struct Named {
     /// `SID_NAME_USE` ([MS-SAMR] 2.2.2.3).
     pub kind: u16,
-    /// Where the name belongs; `null` for the server itself.
+    /// The domain of the name; `null` for the server itself.
     pub realm: Option<String>,
     /// The name.
     pub name: String,
 }
 
 impl Known {
-    /// The user or group of Linux.
+    /// Returns the Linux user or group.
     pub fn id(&self) -> Option<UnixId> {
         match (self.uid, self.gid) {
             (Some(uid), Some(gid)) if uid == gid => Some(UnixId::Both(uid)),
@@ -78,7 +78,7 @@ impl Known {
         }
     }
 
-    /// Whose SID it is.
+    /// Returns the principal with this SID.
     pub fn principal(self, sid: Sid) -> Option<Principal> {
         let Named { kind, realm, name } = self.name?;
         let realm = match realm {
@@ -93,10 +93,10 @@ impl Known {
 /// Answers a request.
 pub async fn answer(request: NamesRequest, accounts: &dyn Accounts) -> Result<Names> {
     let NamesRequest::Of(Whom { sids, uids, gids }) = request;
-    ensure!(sids.len() + uids.len() + gids.len() <= NAMES_BATCH, "at most {NAMES_BATCH} SIDs and ids in a request");
+    ensure!(sids.len() + uids.len() + gids.len() <= NAMES_BATCH, "at most {NAMES_BATCH} SIDs and ids per request");
     let mut names = Names { domain: accounts.domain().to_string(), sids: vec![], uids: vec![], gids: vec![] };
     for text in sids {
-        let sid = text.parse().map_err(|_| anyhow!("{text:?} is no SID"))?;
+        let sid = text.parse().map_err(|_| anyhow!("{text:?} is not a SID"))?;
         let id = accounts.id_of(&sid).await.map_err(unavailable)?;
         let named = accounts.principal(&sid).await.map_err(unavailable)?.map(|principal| Named {
             kind: principal.kind.0,

@@ -1,5 +1,5 @@
-//! The server as smbtorture tests it: `frevo` with the controls by which the tests have a server misbehave. A program of
-//! its own, so that nobody takes it for the other.
+//! The server for smbtorture: `frevo` with the controls that let the tests make a server misbehave. It is a separate
+//! program so that it is never used as the real server.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
-//! `frevo check --parameters`: the whole table, by what becomes of each parameter.
+//! `frevo check --parameters`: the table of all parameters, grouped by how they are treated.
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::config::table::{self, MODULES, PREFIXES, Parameter, Status};
 
-/// One parameter, as `--json` prints it.
+/// One parameter, as printed by `--json`.
 #[derive(Serialize)]
 struct Shown {
     name: &'static str,
@@ -17,7 +17,7 @@ struct Shown {
     help: &'static str,
 }
 
-/// The table as JSON; a leading `!` marks a synonym of the opposite.
+/// Returns the table as JSON. A leading `!` marks a synonym with the opposite meaning.
 pub(super) fn json() -> Result<String> {
     let shown: Vec<Shown> = sorted()
         .into_iter()
@@ -40,13 +40,13 @@ fn sorted() -> Vec<&'static Parameter> {
     parameters
 }
 
-/// The table for people.
+/// Returns the table as readable text.
 pub(super) fn text() -> String {
     let mut text = String::new();
     let titles = [
         ("served", "Served"),
-        ("accepted", "Accepted: read, and changing nothing"),
-        ("not served", "Not served: setting one is a warning"),
+        ("accepted", "Accepted: read, but without effect"),
+        ("not served", "Not served: setting one causes a warning"),
     ];
     for (word, title) in titles {
         let chosen: Vec<_> = sorted().into_iter().filter(|parameter| parameter.status.word() == word).collect();

@@ -1,4 +1,4 @@
-//! What the command says and answers.
+//! Tests of the command's output and exit status.
 
 use std::sync::Arc;
 
@@ -38,18 +38,17 @@ fn report(text: &str) -> (Report, String) {
 fn the_effective_configuration_is_what_differs_and_is_served() {
     let (report, path) = report(
         "[global]\nworkgroup = GROUP\nkeepalive = 300\ncreate mode = 664\nread raw = yes\nkernel share modes = yes\n\
-         smbd force process locks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\nvalid users = \"a b\" \
-         @c\n\
-         [y]\ncopy = x\nkernel share modes = yes\n",
+         smbd force process locks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\n\
+         valid users = \"a b\" @c\n[y]\ncopy = x\nkernel share modes = yes\n",
     );
     assert!(report.starts && report.passes, "{}", report.complaints());
     let expected = format!(
         "[global]\n\tcreate mask = 0664\n\tworkgroup = GROUP\n\n\
          [x]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
          [y]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
-         # read, and changing nothing: 1\n\
+         # accepted, without effect: 1\n\
          #   `read raw` has no effect: SMB 1 is not served, and SMB 2 has no such option\n\
-         # not served, and asking for nothing: 1\n\
+         # not served, and not needed: 1\n\
          #   `smbd force process locks` disables a feature that Frevo does not have: process-owned locks, which every \
          close of the file would release\n\
          # not served: 2\n\
@@ -111,11 +110,11 @@ fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
         let (report, _) = report(&text);
         assert!(report.starts && report.passes);
         assert!(report.complaints().contains(expected), "{}", report.complaints());
-        // Looking changes nothing.
+        // The check must not change the file.
         assert_eq!(std::fs::read(&file).ok().as_deref(), content);
     };
     check(None, "");
-    check(Some(b"# comment\nann:1:XX:\n"), "smbpasswd:2: warning: LM hash: not 32 hexadecimal digits\n  remedy: mend");
+    check(Some(b"# comment\nann:1:XX:\n"), "smbpasswd:2: warning: LM hash: not 32 hexadecimal digits\n  remedy: fix");
     check(Some("bad\n".repeat(30).as_bytes()), "smbpasswd: warning: 10 more such lines");
     check(Some(b"TDB file\n\0\0\0"), "smbpasswd: warning: it is not a text file");
 }
@@ -124,9 +123,8 @@ fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
 fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
     let (report, path) = report(
         "[global]\nstate directory = @DIR@/state\nfrevo:acl store = >= 6\n[a]\npath = @DIR@\nvfs objects = acl_xattr\n\
-         [b]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = Auto\n[c]\npath = @DIR@\nfrevo:acl store = \
-         never\n\
-         [d]\npath = @DIR@\n",
+         [b]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = Auto\n[c]\npath = @DIR@\n\
+         frevo:acl store = never\n[d]\npath = @DIR@\n",
     );
     assert!(report.passes, "{}", report.complaints());
     let stores = report.acl_store.iter().map(|(share, store)| format!("{share}: {store}")).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Connections over a socket, whose server panics when it is asked to.
+//! Tests with connections over a socket to a server that panics on demand.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::world::RealWorld;
 
-/// The real clock and dice, and a clock that panics once it is armed.
+/// The real clock and random numbers, and a clock that panics once when armed.
 struct Trap {
     world: RealWorld,
     armed: AtomicBool,
@@ -85,8 +85,8 @@ async fn a_task_that_is_aborted_closes_its_connection() {
     assert_eq!((server.sessions().len(), server.open_count(), server.accounting.memory()), (0, 0, 0));
 }
 
-/// Each client announces the longest frame and sends hardly more: what is made room for is charged before it is made,
-/// whatever was free when they began.
+/// Each client announces the longest frame and sends almost nothing. The memory is charged before it is allocated, even
+/// if enough was free when the clients began.
 #[tokio::test]
 async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
     const CLIENTS: usize = 48;
@@ -106,7 +106,7 @@ async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
         for stream in &mut streams {
             stream.write_all(piece).await.expect("the connection lives");
         }
-        // Every task has its turn several times.
+        // Every task gets several turns.
         for _ in 0..20 * CLIENTS {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! `frevo group import`: reads what `net groupmap list verbose` prints.
+//! `frevo group import`: reads the output of `net groupmap list verbose`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ use crate::admin::message::{GroupRequest, IMPORT_BATCH, ImportResult, NewGroup, 
 use crate::state_dir::AccountPlace;
 use crate::user::{Performer, print};
 
-/// The longest line in bytes that is looked at.
+/// Maximum number of bytes read per line.
 const LONGEST_LINE: u64 = 4096;
 
 /// Runs the command.
@@ -24,14 +24,14 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     };
     let groups = groups.with_context(|| shown.clone())?;
     if groups.is_empty() {
-        bail!("{shown}: no groups; is it what `net groupmap list verbose` prints?");
+        bail!("{shown}: no groups found; use the output of `net groupmap list verbose`");
     }
     let mut performer = Performer::open(place, true)?.context("the database was just made")?;
     let mut counts = [0; 3];
     for batch in groups.chunks(IMPORT_BATCH) {
         let request = GroupRequest::Import { groups: batch.to_vec(), dry_run };
         let UserReply::Imported(outcomes) = performer.perform(UserRequest::Group(request))? else {
-            bail!("the server's answer is of another kind");
+            bail!("the server sent an unexpected answer");
         };
         for (group, outcome) in batch.iter().zip(outcomes) {
             counts[match outcome.result {
@@ -50,7 +50,7 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The groups: a line with the name alone, then indented lines of the form `what : value`.
+/// Parses groups: a line with only the name, then indented lines of the form `key : value`.
 fn read(input: impl Read) -> Result<Vec<NewGroup>> {
     let mut input = BufReader::new(input);
     let (mut groups, mut bytes) = (Vec::<NewGroup>::new(), Vec::new());
@@ -87,7 +87,7 @@ fn enter(group: &mut NewGroup, what: &str, value: &str) {
                 "Builtin Group" | "Well-known Group" | "Wellknown Group" => GroupKind::Builtin,
                 _ => GroupKind::Domain,
             };
-            // A builtin group's SID says what it is, whatever stands beside it.
+            // A builtin group's SID determines its kind, whatever the other fields contain.
             if group.sid.as_ref().is_some_and(|sid| sid.starts_with("S-1-5-32-")) {
                 group.kind = GroupKind::Builtin;
             }

@@ -1,8 +1,8 @@
-//! `idmap config` of the server's own domain, where ids follow from it without winbindd: Samba's back ends `rid` (by
-//! arithmetic) and `nss` (by name), with the results that idmap_rid(8) and idmap_nss(8) describe.
+//! `idmap config` for the server's own domain, in the cases in which ids can be derived without winbindd: Samba's back
+//! ends `rid` (by arithmetic) and `nss` (by name), with the results described in idmap_rid(8) and idmap_nss(8).
 //!
-//! They count while winbindd cannot be asked; where it answers, its word does. The other back ends keep tables or ask
-//! controllers, which winbindd alone does. Whose SIDs the arithmetic is of is kept in [`OwnDomain`].
+//! They are used only while winbindd cannot be reached; its answers take precedence. The other back ends use tables or
+//! query domain controllers, which only winbindd does. The domain SID for the arithmetic is stored in [`OwnDomain`].
 
 mod own_domain;
 
@@ -13,21 +13,21 @@ use server::principals::UnixId;
 
 pub use self::own_domain::{OwnDomain, Source};
 
-/// How ids follow from SIDs in the server's own domain.
+/// The mapping between ids and SIDs in the server's own domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Map {
-    /// How.
+    /// The back end.
     pub backend: Backend,
-    /// `range`: ids outside are nobody's. `None`, for `nss` only: all.
+    /// `range`: ids outside of it are not mapped. `None`, for `nss` only, admits all ids.
     pub range: Option<RangeInclusive<u32>>,
 }
 
-/// The back ends of `idmap config` that need no winbindd.
+/// The back ends of `idmap config` that do not need winbindd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
-    /// The RID and the beginning of the range, added.
+    /// The id is the RID plus the start of the range.
     Rid {
-        /// `base_rid`: this RID is the beginning of the range, lower ones are nobody.
+        /// `base_rid`: this RID maps to the start of the range; lower ones are not mapped.
         base: u32,
     },
     /// The user or group of the same name.
@@ -35,12 +35,14 @@ pub enum Backend {
 }
 
 impl Map {
-    /// Whether the range has `id`; nobody's are 0, who is root, and what the kernel takes for "as before".
+    /// Returns whether `id` is in the range. Never true for 0 (root) and for the value that the kernel interprets as
+    /// "unchanged".
     pub fn admits(&self, id: u32) -> bool {
         id != 0 && id != u32::MAX && self.range.as_ref().is_none_or(|range| range.contains(&id))
     }
 
-    /// The id of `sid` by arithmetic, of a user and a group alike; `None` where it is none of `domain`, or out of range.
+    /// Maps `sid` by arithmetic to an id of both a user and a group; `None` if it is not in `domain` or the id is out
+    /// of range.
     pub fn id_of(&self, domain: &Sid, sid: &Sid) -> Option<UnixId> {
         let (Backend::Rid { base }, Some(range)) = (self.backend, &self.range) else { return None };
         let rid = sid.rid().filter(|_| sid.domain() == Some(*domain))?;
@@ -48,7 +50,7 @@ impl Map {
         self.admits(id).then_some(UnixId::Both(id))
     }
 
-    /// The SID in `domain` of a user or group by arithmetic.
+    /// Maps a user or group by arithmetic to its SID in `domain`.
     pub fn sid_of(&self, domain: &Sid, id: UnixId) -> Option<Sid> {
         let (Backend::Rid { base }, Some(range)) = (self.backend, &self.range) else { return None };
         let id = id.uid().or(id.gid()).filter(|id| self.admits(*id))?;
@@ -86,7 +88,7 @@ mod tests {
         check(4_294_967_000..=u32::MAX, 0, 294, Some(4_294_967_294));
         check(4_294_967_000..=u32::MAX, 0, 295, None);
         check(4_294_967_000..=u32::MAX, 0, 4_000_000_000, None);
-        // Nobody is root.
+        // No user maps to root.
         check(0..=9_999, 0, 0, None);
     }
 

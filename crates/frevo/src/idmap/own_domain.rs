@@ -1,8 +1,9 @@
-//! The SID of the server's own domain, which arithmetic needs and smb.conf does not have: told by winbindd, or by the
-//! first ticket of the server's own realm, and kept in the state directory, so that ids stay what they are.
+//! The SID of the server's own domain, which the id arithmetic needs and smb.conf does not contain. It is learned from
+//! winbindd or from the first ticket of the server's own realm, and stored in the state directory so that ids do not
+//! change.
 //!
-//! A ticket never changes what is known: another SID for the same name is another domain, be it that somebody made the
-//! domain anew. winbindd, who asks the controllers, may.
+//! A ticket never changes a stored SID: another SID for the same name means another domain, for example because the
+//! domain was created again. winbindd may change it, because it queries the domain controllers.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -15,19 +16,19 @@ use crate::state_dir::StateDir;
 
 /// The file in the state directory: a line with the domain's name and SID.
 const FILE: &str = "domain";
-/// What is written before it takes the place of [`FILE`].
+/// Temporary name under which [`FILE`] is written.
 const NEW_FILE: &str = "domain.new";
-/// More than a name of 15 letters and a SID have.
+/// Size limit in bytes, more than a name of 15 letters and a SID need.
 const LARGEST: u64 = 4096;
 
-/// The SIDs of domains by their NetBIOS names: one, unless the configuration named another domain before.
+/// The NetBIOS name and SID of the domain last learned.
 pub struct OwnDomain {
-    /// `None` where nothing is kept: in tests.
+    /// `None` in tests, where nothing is stored.
     state: Option<Arc<StateDir>>,
     known: Mutex<Option<(String, Sid)>>,
 }
 
-/// Who says which SID a domain has.
+/// The source of a domain SID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// winbindd.
@@ -37,42 +38,42 @@ pub enum Source {
 }
 
 impl OwnDomain {
-    /// What is kept in `state`. A file that cannot be read is said in the log and is as none. Blocks.
+    /// Loads what is stored in `state`. A file that cannot be read is logged and treated as missing. Blocks.
     pub fn open(state: Arc<StateDir>) -> OwnDomain {
         let known = read(&state).unwrap_or_else(|error| {
-            tracing::error!("the SID of the domain is not known: {error:#}; it is learnt anew when winbindd answers");
+            tracing::error!("cannot read the SID of the domain: {error:#}; it is stored again when winbindd answers");
             None
         });
         OwnDomain { state: Some(state), known: Mutex::new(known) }
     }
 
-    /// Nothing is known, and nothing kept.
+    /// Creates an empty value that is not stored.
     pub fn in_memory() -> OwnDomain {
         OwnDomain { state: None, known: Mutex::default() }
     }
 
-    /// The SID of the domain called `name`.
+    /// Returns the SID of the domain called `name`.
     pub fn sid(&self, name: &str) -> Option<Sid> {
         self.known.lock().as_ref().filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, sid)| *sid)
     }
 
-    /// Takes note that the domain called `name` has the SID `sid`, and says whether that is true from now on. Writes a
-    /// small file where it is new. Blocks.
+    /// Records that the domain called `name` has the SID `sid`. Returns whether this SID is valid from now on. Writes a
+    /// small file if it is new. Blocks.
     pub fn learn(&self, name: &str, sid: Sid, source: Source) -> bool {
         let mut known = self.known.lock();
         match known.as_ref().filter(|(known, _)| known.eq_ignore_ascii_case(name)) {
             Some((_, before)) if *before == sid => return true,
             Some((_, before)) if source == Source::Ticket => {
                 tracing::error!(
-                    "a ticket says that {name} has the SID {sid}, and it was {before} so far: its user is nobody; where the \
-                     domain was made anew, let winbindd run or remove the file {FILE:?} in the state directory"
+                    "a ticket contains the SID {sid} for {name}, which had {before} so far: the ticket is ignored; if \
+                     the domain was created again, start winbindd or remove the file {FILE:?} in the state directory"
                 );
                 return false;
             }
             _ => {}
         }
         if let Some(Err(error)) = self.state.as_ref().map(|state| write(state, name, &sid)) {
-            tracing::error!("the SID of the domain {name} is not kept: {error:#}");
+            tracing::error!("cannot store the SID of the domain {name}: {error:#}");
         }
         *known = Some((name.to_owned(), sid));
         true
@@ -84,12 +85,12 @@ fn read(state: &StateDir) -> Result<Option<(String, Sid)>> {
     let mut text = String::new();
     file.take(LARGEST).read_to_string(&mut text)?;
     let line = text.trim_end().split_once(' ').and_then(|(name, sid)| Some((name.to_owned(), sid.parse().ok()?)));
-    ensure!(line.is_some(), "{}: no name and SID of a domain; remove the file", state.path().join(FILE).display());
+    ensure!(line.is_some(), "{}: not a domain name and SID; remove the file", state.path().join(FILE).display());
     Ok(line)
 }
 
 fn write(state: &StateDir, name: &str, sid: &Sid) -> Result<()> {
-    // What a crash left behind.
+    // Remove the remains of a crash.
     state.remove(NEW_FILE)?;
     let mut file = state.create_file(NEW_FILE)?;
     writeln!(file, "{name} {sid}")?;
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(domain.sid("DOM"), Some(ONE));
         assert!(domain.learn("DOM", TWO, Source::Winbind));
         assert_eq!(OwnDomain::open(state.clone()).sid("DOM"), Some(TWO));
-        // The configuration names another one now.
+        // Now the configuration names another domain.
         assert!(domain.learn("OTHER", ONE, Source::Ticket));
         assert_eq!((domain.sid("DOM"), domain.sid("OTHER")), (None, Some(ONE)));
         std::fs::write(dir.path().join("state/domain"), "nonsense\n").expect("written");

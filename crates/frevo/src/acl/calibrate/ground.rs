@@ -1,8 +1,9 @@
-//! Where it is measured: a hidden directory of the share, with files that have lists of each length. It goes with this
-//! value.
+//! The measurement directory: a hidden directory in the share with files that have ACLs of each measured length. It is
+//! removed when this value is dropped.
 //!
-//! Whoever may write the share's directory can put something else in the place of this one at any time. So root makes and
-//! removes files through the directory that it holds, and only `rmdir` by the name, which is good for nothing else.
+//! A user who may write to the share's directory can replace this directory at any time. Root therefore creates and
+//! removes files only through the open directory descriptor. Only the final `rmdir` uses the name, and it cannot be
+//! misused.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -17,17 +18,17 @@ use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
 use server::security::trial::Trial;
 use server::vfs::{Links, RelPath};
 
-/// The lengths of lists that are measured, from permission bits alone to more than anybody has.
+/// The ACL lengths that are measured, from mode bits alone to more entries than real files have.
 pub(super) const ENTRIES: [u32; 17] = [3, 4, 5, 6, 8, 10, 14, 20, 28, 34, 40, 60, 90, 130, 180, 240, 300];
 
-/// Files of each length. Those of one length have different lists, so that a file system that keeps equal ones once has
-/// to read each.
+/// Number of files per length. The ACLs of files of one length differ, so that a file system that stores identical ACLs
+/// only once has to read each of them.
 const FILES: u32 = 8;
 
-/// The uids in lists begin here: far from those of people, and of the same length when shown as SIDs.
+/// The first uid used in the ACLs: far from real users' uids, and all SIDs have the same length.
 const FIRST_UID: u32 = 2_000_000;
 
-/// The directory and the server's view of it.
+/// The measurement directory and the server's view of it.
 pub(super) struct Ground {
     directory: PathBuf,
     held: OwnedFd,
@@ -36,7 +37,7 @@ pub(super) struct Ground {
     pub(super) files: Vec<File>,
 }
 
-/// One file.
+/// One measured file.
 pub(super) struct File {
     pub(super) entries: u32,
     pub(super) path: RelPath,
@@ -44,7 +45,7 @@ pub(super) struct File {
 }
 
 impl Ground {
-    /// Makes the directory in that of `share`.
+    /// Creates the directory inside the directory of `share`.
     pub(super) fn make(share: &Share) -> Result<Ground> {
         let acls = share.acls.as_ref().context("the share stores no descriptors")?;
         let options = localfs::Options { links: Links::NONE };
@@ -55,7 +56,7 @@ impl Ground {
         let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
         made.with_context(|| format!("making {}", directory.display()))?;
         let held = hold(&directory)?;
-        // From here on it is removed whatever happens.
+        // From here on, dropping the value removes the directory.
         let mut ground = Ground {
             directory,
             held,
@@ -68,13 +69,13 @@ impl Ground {
     }
 
     fn fill(&mut self, name: &str) -> Result<()> {
-        // What the share's directory hands on would be in every list.
+        // A default ACL inherited from the share's directory would end up in every file's ACL.
         let itself = self.inside("");
         remove(&itself, posix_acl::DEFAULT)?;
         remove(&itself, posix_acl::ACCESS)?;
         std::fs::set_permissions(&itself, PermissionsExt::from_mode(0o700))?;
         let top = RelPath::root().join(name.as_bytes()).context("the directory's name is a name")?;
-        // Neighbours in the directory, and so on the disk, are files of different lengths.
+        // Files of different lengths alternate in the directory, and so on disk.
         for number in 0..FILES {
             for entries in ENTRIES {
                 let name = format!("{entries}-{number}");
@@ -84,7 +85,7 @@ impl Ground {
                 if entries > 3 {
                     let value = list(entries, number).encode();
                     rustix::fs::setxattr(&path, posix_acl::ACCESS, &value, XattrFlags::empty())
-                        .with_context(|| format!("a POSIX ACL of {entries} entries cannot be written here"))?;
+                        .with_context(|| format!("a POSIX ACL of {entries} entries cannot be written"))?;
                 }
                 let path = top.join(name.as_bytes()).context("the file's name is a name")?;
                 self.files.push(File { entries, path, name });
@@ -93,18 +94,18 @@ impl Ground {
         Ok(())
     }
 
-    /// Takes the stored descriptors away.
+    /// Removes the stored security descriptors.
     pub(super) fn strip(&self) -> Result<()> {
         let mut paths = self.files.iter().map(|file| self.inside(&file.name));
         paths.try_for_each(|path| remove(&path, &self.attribute))
     }
 
-    /// Has the file system write what it was told.
+    /// Flushes the file system to disk.
     pub(super) fn sync(&self) -> Result<()> {
         Ok(rustix::fs::syncfs(&self.held)?)
     }
 
-    /// A path to `name` in the directory, wherever that is now.
+    /// Returns a path to `name` in the directory that stays valid if the directory is renamed.
     fn inside(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.held.as_raw_fd()))
     }
@@ -120,23 +121,23 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         if let Err(error) = self.clear() {
-            eprintln!("frevo: removing {}: {error}: remove it yourself", self.directory.display());
+            eprintln!("frevo: cannot remove {}: {error}; remove it manually", self.directory.display());
         }
     }
 }
 
-/// Opens the directory that was made just now; an error where it is somebody else's by now, or open to others.
+/// Opens the directory that was just created. Fails if it now belongs to another user or is accessible to others.
 fn hold(directory: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = rustix::fs::open(directory, flags, Mode::empty());
     let held = held.with_context(|| format!("opening {}", directory.display()))?;
     let found = rustix::fs::fstat(&held)?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o077 == 0;
-    ensure!(is_own, "{}: somebody put another in its place: remove it yourself", directory.display());
+    ensure!(is_own, "{}: another user replaced this directory; remove it manually", directory.display());
     Ok(held)
 }
 
-/// Removes an attribute that may not be there.
+/// Removes an attribute if it exists.
 fn remove(path: &Path, attribute: &str) -> Result<()> {
     match rustix::fs::removexattr(path, attribute) {
         Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
@@ -144,7 +145,7 @@ fn remove(path: &Path, attribute: &str) -> Result<()> {
     }
 }
 
-/// A list of `entries` entries, which no other `number` has.
+/// Builds an ACL of `entries` entries that differs from that of every other `number`.
 fn list(entries: u32, number: u32) -> PosixAcl {
     let first = FIRST_UID + number * 1_000;
     let own = [(Tag::Owner, 6), (Tag::OwningGroup, 4), (Tag::Mask, 6), (Tag::Other, 0)];

@@ -1,4 +1,5 @@
-//! The measurement: every file is checked as it is, converted and stored, and checked with what was stored, run after run.
+//! The measurement: in every run, each file is checked as it is, converted and stored, and checked with the stored
+//! descriptor.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -14,17 +15,17 @@ use super::ground::{ENTRIES, File, Ground};
 use super::saved::{Sample, Spread, Times};
 use crate::world::RealWorld;
 
-/// What makes the kernel forget what it knows of files.
+/// Writing to this file makes the kernel drop its caches.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
-/// How it is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) runs: usize,
     pub(super) cold: bool,
 }
 
-/// What a check is to meet.
+/// The work that a timed access check includes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Way {
     Converted,
@@ -34,10 +35,10 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Converted, Way::Written, Way::Stored];
 
-/// The mean time of a check in each run.
+/// Mean time of a check in each run, by (cold caches, kind of check, number of ACL entries).
 type Runs = BTreeMap<(bool, Way, u32), Vec<f64>>;
 
-/// Measures on `ground` until it is done or `stop` is raised.
+/// Measures on `ground` until all runs are done or `stop` is set.
 pub(super) async fn measure(ground: &Ground, plan: Plan, stop: &AtomicBool) -> Result<Vec<Sample>> {
     let cold = plan.cold && may_drop_caches();
     let states: &[bool] = if cold { &[false, true] } else { &[false] };
@@ -61,7 +62,7 @@ fn word(way: Way) -> &'static str {
     match way {
         Way::Converted => "converting",
         Way::Written => "converting and storing",
-        Way::Stored => "reading what is stored",
+        Way::Stored => "reading the stored descriptor",
     }
 }
 
@@ -76,18 +77,18 @@ fn progress(steps: usize) -> ProgressBar {
     bar
 }
 
-/// Whether the machine lets its caches be thrown away; a container may not.
+/// Returns whether kernel caches can be dropped. Containers usually cannot.
 fn may_drop_caches() -> bool {
     match std::fs::OpenOptions::new().write(true).open(DROP_CACHES) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("frevo: {DROP_CACHES}: {error}: measuring with warm caches only");
+            eprintln!("frevo: cannot write {DROP_CACHES}: {error}; measuring with warm caches only");
             false
         }
     }
 }
 
-/// One run of one way over all files.
+/// Runs one kind of check over all files.
 async fn pass(ground: &Ground, cold: bool, way: Way, runs: &mut Runs, stop: &AtomicBool) -> Result<()> {
     if cold {
         ground.sync().context("syncing the file system")?;
@@ -112,7 +113,7 @@ async fn pass(ground: &Ground, cold: bool, way: Way, runs: &mut Runs, stop: &Ato
     Ok(())
 }
 
-/// How long one check takes; `None` where the file system has no room for a descriptor of this length.
+/// Times one check. Returns `None` if the file system has no space for a descriptor of this length.
 async fn check(ground: &Ground, file: &File, way: Way) -> Result<Option<f64>> {
     let now = RealWorld::new().now();
     let begun = Instant::now();
@@ -123,13 +124,13 @@ async fn check(ground: &Ground, file: &File, way: Way) -> Result<Option<f64>> {
     let seconds = begun.elapsed().as_secs_f64();
     match (way, checked) {
         (Way::Written, Err(error)) => {
-            tracing::debug!(entries = file.entries, %error, "cannot be stored");
+            tracing::debug!(entries = file.entries, %error, "cannot store the descriptor");
             Ok(None)
         }
         (_, Err(error)) => Err(failed(file, &error)),
         (Way::Stored, Ok(Checked { was_stored: false, .. })) => Ok(None),
         (Way::Converted, Ok(Checked { was_stored: true, .. })) => {
-            bail!("{}: somebody else stored a descriptor meanwhile", file.path.as_path().display())
+            bail!("{}: another process stored a descriptor; run it again", file.path.as_path().display())
         }
         (_, Ok(_)) => Ok(Some(seconds)),
     }

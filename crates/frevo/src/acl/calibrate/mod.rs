@@ -1,10 +1,11 @@
-//! `frevo acl calibrate`: measures on a share's own file system for which files it pays to store the descriptor that a
-//! conversion of their POSIX ACL made, for `frevo:acl store = auto`.
+//! `frevo acl calibrate`: measures on a share's own file system for which files it pays to store the security
+//! descriptor converted from the POSIX ACL. The result is used for `frevo:acl store = auto`.
 //!
-//! After "Concurrent use of POSIX ACL and rich ACL" (2011): an access check takes T_A where a converted descriptor is
-//! stored, T_C where it is converted and not stored, T_CW where it is converted and stored. Of n checks of a file, storing
-//! at the first makes T_CW + (n-1) T_A of n T_C. What is timed is the server's own code: the look-up, reading the
-//! attributes, the conversion, the check. The cache is left out, for it knows what it knows either way.
+//! The method follows "Concurrent use of POSIX ACL and rich ACL" (2011). An access check takes T_A if a converted
+//! descriptor is stored, T_C if it is converted and not stored, and T_CW if it is converted and stored. For n checks of
+//! a file, storing at the first check costs T_CW + (n-1) T_A instead of n T_C. The timed code is the server's own: path
+//! lookup, reading the attributes, the conversion and the check. The server's cache is excluded because it has the same
+//! effect in both cases.
 
 mod ground;
 mod measure;
@@ -28,27 +29,27 @@ use crate::state_dir::{StateDir, locate};
 use ground::Ground;
 use saved::Calibration;
 
-/// Measures for which files of a share it pays to store converted descriptors (frevo:acl store = auto)
+/// Measures for which files of a share storing converted descriptors pays off (frevo:acl store = auto)
 ///
-/// Makes 136 files in a hidden directory of the share, and removes them. Takes root, and throws the machine's
-/// file caches away 27 times unless --warm says not to: a busy server is slow meanwhile.
+/// Creates 136 files in a hidden directory of the share and removes them afterwards. Requires root. Unless --warm is
+/// given, drops the machine's file caches 27 times, which slows down a busy server.
 #[derive(Args, Debug)]
 pub(crate) struct CalibrateArgs {
-    /// The share; of the configuration, with vfs objects = acl_xattr
+    /// Name of the share; it must be configured with vfs objects = acl_xattr
     share: String,
-    /// Measures with warm caches only, and leaves those of the machine alone
+    /// Measure with warm caches only; do not drop the machine's caches
     #[arg(long)]
     warm: bool,
-    /// How often each is measured
+    /// Number of measurement runs
     #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Prints JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Where the plot goes, a page to look at in a browser [default: beside the state of the share]
+    /// File for the plot, an HTML page [default: next to the saved calibration in the state directory]
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Only measures: `auto` goes on as before
+    /// Measure only; do not save the result for `auto`
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -59,7 +60,7 @@ pub(crate) struct CalibrateArgs {
 pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     let share = args.place.converting_share(&args.share)?;
     if !localfs::identity::may_switch() {
-        bail!("this takes root: only root writes the attributes, and throws the caches away; run it with sudo");
+        bail!("only root can write the attributes and drop the caches; run the command with sudo");
     }
     let state = locate(args.place.state_dir.as_deref(), args.place.config.as_deref())?;
     let (begun, started) = (std::time::Instant::now(), machine::rfc3339_now());

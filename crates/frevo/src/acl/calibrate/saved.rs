@@ -1,4 +1,4 @@
-//! What was measured, as it lies beside the state of the server: `acl-store.SHARE.json`, and the page with its plot.
+//! A saved calibration in the server's state directory: `acl-store.SHARE.json`, and the HTML page with its plot.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,59 +14,59 @@ use super::verdict;
 use crate::config;
 use crate::state_dir::StateDir;
 
-/// The form of the file.
+/// Format version of the file.
 const FORMAT: u32 = 1;
 
-/// The longest file that is read, bytes.
+/// Size limit when reading the file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// How often a file is looked at of which the server knows nothing: what the study found.
+/// Assumed number of accesses to a file that is not in the server's cache, as found by the study.
 pub(super) const ACCESSES: u32 = 4;
 
-/// One calibration. Times are seconds.
+/// One calibration. All times are in seconds.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub(crate) struct Calibration {
     format: u32,
     /// The share's name.
     pub(super) share: String,
-    /// Its directory then.
+    /// The share's directory at the time of the calibration.
     pub(super) path: PathBuf,
     /// The file system, as the kernel describes it.
     pub(super) file_system: Option<String>,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub(super) taken: String,
-    /// How often each was measured.
+    /// Number of measurement runs.
     pub(super) runs: u32,
-    /// Checks of a file that were reckoned with.
+    /// Assumed number of checks per file.
     pub(super) accesses: u32,
-    /// What was measured, by number of entries.
+    /// Results by number of ACL entries.
     pub(super) samples: Vec<Sample>,
-    /// For which files it pays, as `frevo:acl store` would say it.
+    /// The files for which storing pays off, in the syntax of `frevo:acl store`.
     store: String,
 }
 
-/// Files with so many entries.
+/// Results for files with this number of ACL entries.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub(super) struct Sample {
     pub(super) entries: u32,
-    /// The kernel knew all.
+    /// With warm kernel caches.
     pub(super) warm: Times,
-    /// The kernel knew nothing; `None` where that was not measured.
+    /// With cold kernel caches; `None` if not measured.
     pub(super) cold: Option<Times>,
 }
 
-/// What a check takes.
+/// Times of one access check.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub(super) struct Times {
-    /// T_C: converts, and does not store.
+    /// T_C: converts without storing.
     pub(super) converted: Spread,
-    /// T_CW: converts and stores; `None` where the file system has no room for it.
+    /// T_CW: converts and stores; `None` if the file system has no space for the descriptor.
     pub(super) written: Option<Spread>,
-    /// T_A: reads what is stored.
+    /// T_A: reads the stored descriptor.
     pub(super) stored: Option<Spread>,
 }
 
-/// Over the runs, each the mean over its files.
+/// Distribution over the runs; the value of a run is the mean over its files.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub(super) struct Spread {
     pub(super) minimum: f64,
@@ -74,7 +74,7 @@ pub(super) struct Spread {
 }
 
 impl Calibration {
-    /// What `samples` say of `share`.
+    /// Builds the calibration of `share` from `samples`.
     pub(super) fn new(share: &Share, taken: String, runs: u32, samples: Vec<Sample>) -> Calibration {
         Calibration {
             format: FORMAT,
@@ -89,7 +89,7 @@ impl Calibration {
         }
     }
 
-    /// For which files it pays.
+    /// Returns the ACL lengths for which storing pays off.
     pub(crate) fn entries(&self) -> Entries {
         match config::parse_acl_store(&self.store) {
             Some(AclStore::Said(entries)) => entries,
@@ -97,36 +97,36 @@ impl Calibration {
         }
     }
 
-    /// Writes it, in the place of an earlier one.
+    /// Saves the calibration, replacing an earlier one.
     pub(super) fn keep(&self, state: &StateDir) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         replace(state, &file_name(&self.share, "json"), text.as_bytes())
     }
 
-    /// The one of `share`; `None` where there is none.
+    /// Loads the calibration of `share`; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is none of these, or was made for another directory.
+    /// If the file cannot be read, has another format, or was made for another directory.
     pub(crate) fn of(state: &StateDir, share: &Share) -> Result<Option<Calibration>> {
         let name = file_name(&share.name, "json");
         let Some(file) = state.open_file(&name)? else { return Ok(None) };
-        let place = || format!("{}: measure anew with `frevo acl calibrate`", state.path().join(&name).display());
+        let place = || format!("{}: measure again with `frevo acl calibrate`", state.path().join(&name).display());
         let mut text = String::new();
         file.take(LONGEST).read_to_string(&mut text).with_context(place)?;
         let calibration: Calibration = serde_json::from_str(&text).with_context(place)?;
         if calibration.format != FORMAT || config::parse_acl_store(&calibration.store).is_none() {
-            bail!("{}: of another version", place());
+            bail!("{}: the file has another version's format", place());
         }
         if calibration.path != share.path {
-            bail!("{}: it was {} that was measured", place(), calibration.path.display());
+            bail!("{}: it was measured in {}", place(), calibration.path.display());
         }
         Ok(Some(calibration))
     }
 }
 
-/// Fills in what was measured where a share's `frevo:acl store` is `auto`. What cannot be read is said to `complain` and
-/// counts as not measured.
+/// Sets the measured entries of each share with `frevo:acl store = auto`. A calibration that cannot be read is reported
+/// to `complain` and treated as missing.
 pub(crate) fn fill_in(policy: &mut Policy, state: &StateDir, complain: &mut dyn FnMut(&Share, &anyhow::Error)) {
     for share in policy.shares.values_mut() {
         let measured = share.converts() && matches!(share.acl_store, AclStore::Auto(_));
@@ -143,7 +143,7 @@ pub(crate) fn fill_in(policy: &mut Policy, state: &StateDir, complain: &mut dyn 
     }
 }
 
-/// Writes the page with the plot, and says where.
+/// Writes the page with the plot and returns its path.
 pub(super) fn keep_page(state: &StateDir, share: &str, page: &str) -> Result<PathBuf> {
     let name = file_name(share, "html");
     replace(state, &name, page.as_bytes())?;
@@ -159,7 +159,7 @@ fn replace(state: &StateDir, name: &str, content: &[u8]) -> Result<()> {
     state.rename(&new, name)
 }
 
-/// The file of a share: whatever is no plain letter or digit in its name is written as its number.
+/// Returns the file name for a share. Every character that is not a plain letter or digit is written as its number.
 fn file_name(share: &str, kind: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     let mut name = String::from("acl-store.");

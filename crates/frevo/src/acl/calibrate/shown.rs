@@ -1,4 +1,4 @@
-//! What was measured, for people: a table on the terminal, and a page with the plot of the study.
+//! Output of a calibration: a table on the terminal and a page with the study's plot.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use super::saved::{Calibration, Sample, Spread, Times};
 use super::verdict::pays;
 use crate::table::table;
 
-/// The table, and what follows from it.
+/// Returns the table and the conclusion.
 pub(super) fn text(calibration: &Calibration, share: &Share, plot: Option<&Path>, dry_run: bool) -> String {
     let head = head();
     let heads: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut text = table(&heads, &calibration.samples.iter().map(row).collect::<Vec<_>>());
-    text += "\nMinimum / mean of a check, over the runs. T_C converts, T_CW converts and stores, T_A reads what is stored.\n";
+    text += "\nMinimum / mean of a check over the runs. T_C converts, T_CW converts and stores, T_A reads.\n";
     text += &verdict(calibration);
     text.push('\n');
     match &share.acl_store {
         _ if dry_run => {}
-        AclStore::Auto(_) => text += "A server that runs heeds it when it reloads its configuration or starts again.\n",
+        AclStore::Auto(_) => text += "A running server uses the result after its next reload or restart.\n",
         AclStore::Said(entries) => {
             text += &format!(
-                "The share has frevo:acl store = {entries}, which goes on to count; set it to auto for this.\n"
+                "The share has frevo:acl store = {entries}, which takes precedence; set it to auto to use the result.\n"
             );
         }
     }
@@ -34,12 +34,12 @@ pub(super) fn text(calibration: &Calibration, share: &Share, plot: Option<&Path>
     text
 }
 
-/// One sentence: what will be done.
+/// Returns one sentence with the conclusion.
 fn verdict(calibration: &Calibration) -> String {
     let entries = calibration.entries();
     match entries.to_string().as_str() {
         "never" => format!(
-            "No converted descriptor of `{}` will be stored: converting again is no slower than reading what is stored.",
+            "No converted descriptor of `{}` will be stored: converting again is as fast as reading a stored one.",
             calibration.share
         ),
         "always" => {
@@ -78,7 +78,7 @@ fn row(sample: &Sample) -> Vec<String> {
     row
 }
 
-/// The page, as the benchmarks make theirs. `seconds` is how long it took.
+/// Builds the page in the style of the benchmark reports. `seconds` is the duration of the measurement.
 pub(super) fn page(calibration: &Calibration, seconds: f64) -> String {
     let title = "Time of an access check, mean over the files, minimum to mean over the runs";
     let figures = [(false, "with warm caches"), (true, "with cold caches")]
@@ -88,10 +88,10 @@ pub(super) fn page(calibration: &Calibration, seconds: f64) -> String {
     settings.push(("runs".to_owned(), calibration.runs.to_string()));
     let experiment = Experiment {
         name: "acl calibrate".into(),
-        title: "Does it pay to store the descriptor that a POSIX ACL was converted to?".into(),
+        title: "Does storing the security descriptor converted from a POSIX ACL pay off?".into(),
         study:
             "Concurrent use of POSIX ACL and rich ACL (2011): store where T_CW + (n-1) T_A < n T_C, n being about 4; \
-                on XFS of then, for 6 entries and more"
+                on XFS in 2011, for 6 entries and more"
                 .into(),
         settings,
         tables: vec![Table {
@@ -142,7 +142,7 @@ fn figure(calibration: &Calibration, cold: bool, title: &str) -> Figure {
         series: vec![
             series("T_C: converts", |times| Some(times.converted)),
             series("T_CW: converts and stores", |times| times.written),
-            series("T_A: reads what is stored", |times| times.stored),
+            series("T_A: reads the stored descriptor", |times| times.stored),
         ],
     }
 }

@@ -1,11 +1,12 @@
-//! From times to a range of entries for which storing pays.
+//! Derives the range of ACL lengths for which storing pays off from the measured times.
 
 use server::policy::Entries;
 
 use super::saved::{ACCESSES, Sample, Times};
 
-/// For which files a descriptor is worth storing: the longest row of lengths for which it pays, to any length where that
-/// row ends with the longest one measured. One length alone is chance.
+/// Returns the ACL lengths for which a descriptor is worth storing: the longest run of consecutive lengths for which it
+/// pays off. The range is open-ended if that run ends with the longest measured length. A single length is ignored as
+/// noise.
 pub(super) fn entries(samples: &[Sample]) -> Entries {
     let rows = samples.chunk_by(|a, b| pays(a) == pays(b)).filter(|row| row.len() > 1 && row.iter().all(pays));
     let Some((first, last)) = rows.max_by_key(|row| row.len()).and_then(|row| Some((row.first()?, row.last()?))) else {
@@ -17,13 +18,14 @@ pub(super) fn entries(samples: &[Sample]) -> Entries {
     }
 }
 
-/// Whether it pays, with warm caches and with cold ones. Who asks the server again finds the answer in its cache, so what
-/// is read again was forgotten by all; but a gain that is gone with the disk's share of it is none of the file system's.
+/// Returns whether storing pays off, both with warm and with cold caches. Repeated requests are answered from the
+/// server's cache, so a descriptor is usually read with cold caches. A gain that appears only with cold caches is a
+/// property of the disk and not of the file system.
 pub(super) fn pays(sample: &Sample) -> bool {
     saves(&sample.warm) && sample.cold.as_ref().is_none_or(saves)
 }
 
-/// `T_CW + (n-1) T_A < n T_C`, by the runs that were disturbed least.
+/// Evaluates `T_CW + (n-1) T_A < n T_C` on the minima, which are the least disturbed runs.
 fn saves(times: &Times) -> bool {
     let (Some(written), Some(stored)) = (times.written, times.stored) else { return false };
     let n = f64::from(ACCESSES);

@@ -1,13 +1,13 @@
-//! `frevo acl convert SHARE`: stores for every file of a share the descriptor that the server makes of its POSIX ACL, while
-//! the server serves.
+//! `frevo acl convert SHARE`: stores for every file of a share the security descriptor synthesized from its POSIX ACL,
+//! while the share is being served.
 //!
-//! What is stored is what the server shows already, under the condition that the POSIX ACL stays as it is: nobody has
-//! another right afterwards. It is written in one step to files that have no descriptor, so a client meets the file before
-//! it or after it and never in between; one that a client stored stays. By default as much time is spent waiting as working,
-//! so that a disk that is slow makes this slow; it runs with the lowest priority. A position in the state directory
-//! lets the next run go on where one was interrupted.
+//! The stored descriptor is the one that the server already shows, and it is valid as long as the POSIX ACL does not
+//! change. No user's access rights change. The descriptor is written atomically and only to files that have none, so a
+//! client sees the file either before or after the conversion. A descriptor stored by a client is kept. By default the
+//! command spends as much time waiting as working, so that it slows down on a slow disk. It runs with the lowest
+//! priority. A position file in the state directory lets the next run continue an interrupted one.
 //!
-//! Exit status: 0 done, 1 interrupted, refused, or some files could not be converted.
+//! Exit status: 0 if everything was converted; 1 if interrupted, refused, or some files could not be converted.
 
 mod pace;
 mod position;
@@ -37,30 +37,30 @@ use super::{names, stop_at_signals};
 use crate::state_dir::{StateDir, locate};
 use crate::user::print;
 
-/// How often the position is written.
+/// How often the position is saved.
 const NOTED: Duration = Duration::from_secs(1);
 
-/// Files that could not be converted and are named; the others are counted.
+/// Number of files that could not be converted and are reported by name; further ones are only counted.
 const NAMED: u64 = 20;
 
-/// Stores for all files of a share the access control lists that are made of their POSIX ACLs, while it is served
+/// Stores a converted Windows ACL for every file of a share with a POSIX ACL, while the share is being served
 #[derive(Args, Debug)]
 pub(super) struct ConvertArgs {
-    /// The share; of the configuration, with vfs objects = acl_xattr
+    /// Name of the share; it must be configured with vfs objects = acl_xattr
     share: String,
-    /// At most so many files a second; 0 is as fast as it goes [default: half of the time]
+    /// Maximum number of files per second; 0 means unlimited [default: work half of the time]
     #[arg(long, value_name = "FILES/S")]
     rate: Option<f64>,
-    /// Only counts what would be done
+    /// Only count what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Leaves descriptors alone that do not count any more because the POSIX ACL was changed
+    /// Keep stored descriptors that are no longer valid because the POSIX ACL was changed
     #[arg(long)]
     keep_outdated: bool,
-    /// Begins at the beginning, though an earlier run was interrupted
+    /// Start from the beginning even if an earlier run was interrupted
     #[arg(long)]
     from_start: bool,
-    /// Prints what was done as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(super) struct ConvertArgs {
 pub(super) async fn run(args: ConvertArgs) -> Result<ExitCode> {
     let share = args.place.converting_share(&args.share)?;
     if !args.dry_run && !localfs::identity::may_switch() && !share_is_users(&share) {
-        bail!("this takes root: only root writes the attribute; run it with sudo");
+        bail!("only root can write the attribute; run the command with sudo");
     }
     let stop = Arc::new(AtomicBool::new(false));
     tokio::spawn(stop_at_signals(stop.clone()));
@@ -79,46 +79,46 @@ pub(super) async fn run(args: ConvertArgs) -> Result<ExitCode> {
     let position = Position::of(&state, &share);
     let desk = desk(share, names::nobody())?;
     let mut run = Run::new(&desk, &args, position, stop)?;
-    run.all().await.context("the share's directory")?;
+    run.all().await.context("cannot read the share's directory")?;
     run.finish(&args)
 }
 
-/// Gives this thread, and all that it starts, the lowest priority, which that of input and output follows.
+/// Gives this thread, and all threads that it starts, the lowest CPU priority; the I/O priority follows it.
 pub(super) fn step_back() {
-    // Without it, it is only more in the way.
+    // If this fails, the command only disturbs other processes more.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// Whether descriptors lie where users may write them.
+/// Returns whether descriptors are stored in an attribute that users can write.
 fn share_is_users(share: &Share) -> bool {
     share.acls.as_ref().is_some_and(|acls| acls.attribute.starts_with("user."))
 }
 
-/// What was done, as `--json` prints it.
+/// Summary of a run, as printed by `--json`.
 #[derive(Serialize, Default, Debug)]
 struct Summary {
     share: String,
     /// Whether nothing was written.
     dry_run: bool,
-    /// Whether all of the share was looked at.
+    /// Whether the whole share was processed.
     complete: bool,
     /// Whether an earlier run was continued.
     resumed: bool,
-    /// Files and directories that were looked at.
+    /// Files and directories processed.
     seen: u64,
-    /// Stored, where nothing was.
+    /// Files that had no descriptor and now have one.
     stored: u64,
-    /// Stored in the place of one that did not count any more.
+    /// Files whose invalid descriptor was replaced.
     replaced: u64,
-    /// Had one that counts.
+    /// Files that already had a valid descriptor.
     valid: u64,
-    /// Have one that does not count, and keep it.
+    /// Files that keep an invalid descriptor.
     kept: u64,
     /// Links and devices.
     passed: u64,
-    /// Went away before they were reached.
+    /// Files removed before they were processed.
     vanished: u64,
-    /// Could not be converted.
+    /// Files that could not be converted.
     failed: u64,
     seconds: f64,
 }
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
             ..Summary::default()
         };
         if let Some(path) = &begin {
-            eprintln!("frevo: going on at {} (--from-start begins anew)", path.as_path().display());
+            eprintln!("frevo: continuing at {} (--from-start starts again)", path.as_path().display());
         }
         Ok(Run {
             desk,
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// All files, from where the last run was interrupted.
+    /// Processes all files, starting where the last run was interrupted.
     async fn all(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
         let mut noted = begun;
@@ -186,7 +186,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// One file, and the names in it where it is a directory. Only the share's own directory must be there.
+    /// Processes one file, and queues the names in it if it is a directory. Only a failure on the share's own directory
+    /// is an error.
     async fn one(&mut self, path: &RelPath) -> Result<(), Error> {
         self.done.seen += 1;
         let item = match self.desk.item(path).await {
@@ -240,16 +241,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes where this is. Without it, the next run looks at more files than it must.
+    /// Saves the current position. If this fails, the next run processes more files than necessary.
     fn note(&mut self, path: &RelPath) {
         if self.how.write
             && let Err(error) = self.position.write(path)
         {
-            self.bar.suspend(|| eprintln!("frevo: the position is not kept: {error:#}"));
+            self.bar.suspend(|| eprintln!("frevo: cannot save the position: {error:#}"));
         }
     }
 
-    /// Says what was done.
+    /// Prints the summary.
     fn finish(self, args: &ConvertArgs) -> Result<ExitCode> {
         self.bar.finish_and_clear();
         if self.done.complete && self.how.write {
@@ -260,7 +261,7 @@ impl<'a> Run<'a> {
             false => print(&text(&self.done))?,
         }
         if !self.done.complete {
-            eprintln!("frevo: interrupted; the same command goes on from here");
+            eprintln!("frevo: interrupted; run the same command again to continue");
         }
         let good = self.done.complete && self.done.failed == 0;
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -277,14 +278,14 @@ fn text(done: &Summary) -> String {
     );
     for (count, what) in [
         (done.stored, if done.dry_run { "would be stored" } else { "stored" }),
-        (done.replaced, "in the place of one that did not count any more"),
+        (done.replaced, "replaced one that was no longer valid"),
         (done.valid, "had one already"),
-        (done.kept, "keep one that does not count"),
+        (done.kept, "keep one that is not valid"),
         (
             done.passed,
-            "links, devices, and files whose POSIX ACL keeps somebody from writing whom the Windows ACL would let",
+            "links, devices, and files whose POSIX ACL denies a user a write that the Windows ACL would allow",
         ),
-        (done.vanished, "went away meanwhile"),
+        (done.vanished, "removed during the run"),
         (done.failed, "could not be converted"),
     ] {
         if count > 0 {
@@ -294,7 +295,7 @@ fn text(done: &Summary) -> String {
     text
 }
 
-/// A bar on a terminal, whose length is counted beside the work.
+/// Creates a progress bar on a terminal. A separate thread counts the files to set its length.
 fn bar(root: &Path) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

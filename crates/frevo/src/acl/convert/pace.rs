@@ -1,33 +1,33 @@
-//! How fast files are converted.
+//! Rate control of the conversion.
 
 use std::time::{Duration, Instant};
 
-/// Work after which it is worth a rest: shorter rests last longer than they should.
+/// Minimum sleep. Shorter sleeps take longer than requested.
 const WORTH: Duration = Duration::from_millis(2);
 
-/// The longest rest, so that a stop is heeded soon.
+/// Maximum sleep, so that a stop is noticed soon.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The pace.
+/// The rate controller.
 pub(super) struct Pace {
     rate: Rate,
     begun: Instant,
     working: Instant,
-    /// Work that no rest was taken for.
+    /// Work time for which no sleep has been taken yet.
     worked: Duration,
 }
 
 enum Rate {
-    /// As fast as it goes.
+    /// No limit.
     Unbounded,
-    /// As much rest as work.
+    /// Sleeps as long as it works.
     Half,
-    /// So many a second.
+    /// A fixed number of files per second.
     Fixed(f64),
 }
 
 impl Pace {
-    /// At most `rate` files a second, without bounds where that is 0, and half of the time without one.
+    /// At most `rate` files per second. 0 means no limit; `None` means working half of the time.
     pub(super) fn new(rate: Option<f64>) -> Pace {
         let rate = match rate {
             None => Rate::Half,
@@ -38,12 +38,12 @@ impl Pace {
         Pace { rate, begun: now, working: now, worked: Duration::ZERO }
     }
 
-    /// Work on a file begins.
+    /// Marks the start of work on a file.
     pub(super) fn begin(&mut self) {
         self.working = Instant::now();
     }
 
-    /// It is done, the one with the number `count`: how long to rest.
+    /// Marks the end of work on file number `count`. Returns how long to sleep.
     pub(super) fn end(&mut self, count: u64) -> Duration {
         let rest = match self.rate {
             Rate::Unbounded => Duration::ZERO,
@@ -73,7 +73,7 @@ mod tests {
         let mut unbounded = Pace::new(Some(0.0));
         unbounded.begin();
         assert_eq!(unbounded.end(1_000_000), Duration::ZERO);
-        // The first of one a second is due in a second, which is rested for in parts.
+        // The first file at one per second is due after a second; the sleep is split into parts.
         assert_eq!(Pace::new(Some(1.0)).end(1), LONGEST);
         assert_eq!(Pace::new(Some(1e-300)).end(1), LONGEST);
         let mut half = Pace::new(None);

@@ -1,4 +1,4 @@
-//! Where a conversion was interrupted: a file in the state directory, `acl-convert.SHARE`.
+//! The position of an interrupted conversion: a file in the state directory, `acl-convert.SHARE`.
 
 use std::io::{Read, Write};
 
@@ -9,14 +9,14 @@ use server::vfs::RelPath;
 
 use crate::state_dir::StateDir;
 
-/// The longest file that is read, bytes.
+/// Size limit when reading the file, in bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// The file of one share.
+/// The position file of one share.
 pub(super) struct Position<'a> {
     state: &'a StateDir,
     name: String,
-    /// The share's directory: a position is of no use in another.
+    /// The share's directory. A position is not valid for another directory.
     root: String,
 }
 
@@ -24,28 +24,28 @@ pub(super) struct Position<'a> {
 struct Written {
     /// The share's directory.
     root: String,
-    /// The last file that was converted: its path beneath, with `%xx` for bytes that are not plain.
+    /// The last file that was converted: its path below the share's directory, with `%xx` for special bytes.
     path: String,
 }
 
 impl<'a> Position<'a> {
-    /// That of `share`.
+    /// Returns the position file of `share`.
     pub(super) fn of(state: &'a StateDir, share: &Share) -> Position<'a> {
         let name = format!("acl-convert.{}", escape(fold(&share.name).as_bytes(), b""));
         Position { state, name, root: share.path.to_string_lossy().into_owned() }
     }
 
-    /// Where the last run was interrupted; `None` where none was, or in another directory.
+    /// Reads where the last run was interrupted. Returns `None` if no run was, or if it was in another directory.
     pub(super) fn read(&self) -> Result<Option<RelPath>> {
         let Some(file) = self.state.open_file(&self.name)? else { return Ok(None) };
         let mut text = String::new();
         file.take(LONGEST).read_to_string(&mut text).with_context(|| self.name.clone())?;
-        // One that is damaged only means to begin at the beginning.
+        // A damaged file only means starting from the beginning.
         let written: Option<Written> = serde_json::from_str(&text).ok();
         Ok(written.filter(|written| written.root == self.root).and_then(|written| path(&written.path)))
     }
 
-    /// Notes that all up to `path` is done.
+    /// Records that everything up to `path` is done.
     pub(super) fn write(&self, path: &RelPath) -> Result<()> {
         let written = Written { root: self.root.clone(), path: escape(path.as_bytes(), b"/") };
         let new = format!("{}.new", self.name);
@@ -54,13 +54,13 @@ impl<'a> Position<'a> {
         self.state.rename(&new, &self.name)
     }
 
-    /// All is done.
+    /// Removes the position because the conversion is complete.
     pub(super) fn remove(&self) -> Result<()> {
         self.state.remove(&self.name)
     }
 }
 
-/// `bytes` as text: all but letters, digits, `-`, `_`, `.` and those of `plain` as `%xx`.
+/// Escapes `bytes`: all except letters, digits, `-`, `_`, `.` and the bytes in `plain` become `%xx`.
 fn escape(bytes: &[u8], plain: &[u8]) -> String {
     let mut text = String::new();
     for &byte in bytes {
@@ -72,7 +72,7 @@ fn escape(bytes: &[u8], plain: &[u8]) -> String {
     text
 }
 
-/// The path of an escaped text.
+/// Parses an escaped path.
 fn path(text: &str) -> Option<RelPath> {
     let mut path = RelPath::root();
     for component in text.split('/').filter(|component| !component.is_empty()) {

@@ -1,5 +1,5 @@
-//! All files of a share, each directory before what is in it, names in the order of their bytes: an order that another run
-//! finds again.
+//! A walk over all files of a share. Each directory precedes its content, and names are in byte order, so that another
+//! run finds the same order.
 
 use std::path::Path;
 use std::vec::IntoIter;
@@ -7,16 +7,16 @@ use std::vec::IntoIter;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use server::vfs::RelPath;
 
-/// How often the count is told.
+/// Report the count after this many files.
 const TOLD: u64 = 10_000;
 
-/// The walk. Whoever gets a directory from it tells what is in it.
+/// The walk. For each directory that it returns, the caller passes the directory's content to `enter`.
 pub(super) struct Walk {
-    /// What comes first.
+    /// The root, until it has been returned.
     root: Option<RelPath>,
-    /// Directories that are not through, each with the names that come.
+    /// Directories in progress, each with its remaining names.
     open: Vec<Level>,
-    /// The components of the path that it begins at, where it is not through with their directories.
+    /// Components of the path to start at, as long as the walk has not passed their directories.
     begin: Vec<Box<[u8]>>,
 }
 
@@ -26,20 +26,20 @@ struct Level {
 }
 
 impl Walk {
-    /// From `begin` on, itself and its directories included.
+    /// Starts at `begin`, including the path itself and its parent directories.
     pub(super) fn new(begin: Option<&RelPath>) -> Walk {
         let begin = begin.map_or(Vec::new(), |path| path.components().map(Box::from).collect());
         Walk { root: Some(RelPath::root()), open: Vec::new(), begin }
     }
 
-    /// The next file.
+    /// Returns the next file.
     pub(super) fn next(&mut self) -> Option<RelPath> {
         if let Some(root) = self.root.take() {
             return Some(root);
         }
         while let Some(level) = self.open.last_mut() {
             match level.names.next() {
-                // Longer than a path can be: nobody can open it.
+                // The path would exceed the maximum length, so no client can open it.
                 Some(name) => match level.path.join(&name) {
                     Some(path) => return Some(path),
                     None => continue,
@@ -50,7 +50,7 @@ impl Walk {
         None
     }
 
-    /// `path`, which came last, is a directory with `names`, which are in order.
+    /// Adds the directory `path`, which was the last one returned, with its sorted `names`.
     pub(super) fn enter(&mut self, path: RelPath, mut names: Vec<Box<[u8]>>) {
         let depth = path.components().count();
         let along = path.components().zip(&self.begin).filter(|(name, begin)| **name == ***begin).count() == depth;
@@ -61,7 +61,8 @@ impl Walk {
     }
 }
 
-/// Counts the files beneath the directory `root`, following no link, and tells it now and then. It need not be right.
+/// Counts the files below the directory `root` without following links, and reports the count now and then. It is an
+/// estimate.
 pub(super) fn count(root: &Path, tell: &mut dyn FnMut(u64)) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(top) = rustix::fs::open(root, flags, Mode::empty()) else { return };
@@ -94,7 +95,7 @@ mod tests {
     const TREE: [(&str, &[&str]); 4] =
         [("", &["a", "b", "c"]), ("b", &["1", "2"]), ("b/2", &["x", "y"]), ("c", &["z"])];
 
-    /// The paths that a walk from `begin` on gives.
+    /// Returns the paths produced by a walk from `begin`.
     fn walked(begin: Option<&str>) -> Vec<String> {
         let begin = begin.map(|text| {
             let mut path = RelPath::root();

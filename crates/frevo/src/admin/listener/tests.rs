@@ -1,4 +1,4 @@
-//! The control socket over real sockets, with a server's side that the test makes up.
+//! Tests of the control socket over real sockets, with a fake server side.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::admin::names::{self, Whom};
 use crate::config::PassdbBackend;
 use crate::status::tests::snapshot;
 
-/// A server that has the accounts of its state directory and notes that it was stopped.
+/// A server that serves the accounts of its state directory and records that it was stopped.
 struct Fake {
     directory: Directory,
     stopped: AtomicBool,
@@ -41,7 +41,7 @@ impl Control for Fake {
     }
 }
 
-/// Runs `test` beside a server in a state directory of its own.
+/// Runs `test` with a server that has its own state directory.
 fn with_server(test: impl FnOnce(&Path, &Fake) + Send + 'static) {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(dir.path()).unwrap());
@@ -63,10 +63,10 @@ fn client(path: &Path) -> Client {
     Client::connect(&StateDir::open(path).unwrap().unwrap()).unwrap().expect("a server runs")
 }
 
-/// What the server answers to `bytes`, line by line, until it closes or `lines` have come.
+/// Returns the server's answers to `bytes`, until it closes or `lines` lines were received.
 fn raw(path: &Path, bytes: &[u8], lines: usize) -> Vec<String> {
     let mut stream = std::os::unix::net::UnixStream::connect(path.join(SOCKET)).unwrap();
-    // The server may close before it has read all.
+    // The server may close before it has read everything.
     let _ = stream.write_all(bytes);
     BufReader::new(stream).lines().take(lines).map_while(Result::ok).collect()
 }
