@@ -1,17 +1,17 @@
-//! Buffers that requests are received into, shared by all connections.
+//! Input buffers for requests, shared by all connections.
 //!
-//! Memory fresh from the system costs a page fault for each 4 KiB, more than receiving into it. So a buffer is parked when
-//! its connection is done with it, although a request may still be read from it; once that is answered, the buffer can be
-//! had again.
+//! Memory fresh from the system costs a page fault per 4 KiB, which is more than receiving into it. A buffer is
+//! therefore parked when its connection is done with it, although a request may still refer to it. The buffer can be
+//! reused once that request is answered.
 
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
-/// How many buffers are parked, and how large one may be to be worth it: a WRITE of 1 MiB with its headers, twice.
+/// Number of parked buffers, and the size limit of one in bytes: a WRITE of 1 MiB with its headers, twice.
 const PARKED: usize = 32;
 const PARKED_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
 
-/// Parked buffers, the oldest first.
+/// Parked buffers, oldest first.
 #[derive(Default)]
 pub(crate) struct Inputs {
     parked: Mutex<Lot>,
@@ -20,7 +20,7 @@ pub(crate) struct Inputs {
 #[derive(Default)]
 struct Lot {
     buffers: Vec<Parked>,
-    /// The fewest that there were since unused ones were given up last.
+    /// The smallest number of parked buffers since unused ones were last released.
     least: usize,
 }
 
@@ -34,19 +34,20 @@ impl Lot {
 
 struct Parked {
     buffer: BytesMut,
-    /// How many bytes it has room for while nobody reads from it.
+    /// Capacity in bytes when no request refers to the buffer.
     size: usize,
 }
 
 impl Inputs {
-    /// An empty buffer with room for `room` bytes.
+    /// Returns an empty buffer with capacity for `room` bytes.
     pub(crate) fn take(&self, room: usize) -> BytesMut {
         let mut parked = self.parked.lock();
-        // The youngest may still be in the processor's cache.
+        // The most recently parked buffer may still be in the processor's cache.
         if let Some(found) = parked.buffers.iter_mut().rposition(|it| it.size >= room && it.buffer.try_reclaim(room)) {
             return parked.take(found);
         }
-        // Instead of one that would do but for its size: there are no more than were in use at once.
+        // The new buffer replaces a free one that is too small, so that there are never more buffers than were in use
+        // at once.
         let smaller = parked.buffers.iter_mut().position(|it| it.size < room && it.buffer.try_reclaim(it.size));
         let smaller = smaller.map(|found| parked.take(found));
         drop(parked);
@@ -54,7 +55,7 @@ impl Inputs {
         BytesMut::with_capacity(room)
     }
 
-    /// Parks a buffer whose connection is done with it; it had room for `size` bytes when it was taken.
+    /// Parks a buffer whose connection is done with it. `size` is the capacity that it had when it was taken.
     pub(crate) fn park(&self, mut buffer: BytesMut, size: usize) {
         buffer.clear();
         if size == 0 || size > PARKED_BYTES {
@@ -67,7 +68,7 @@ impl Inputs {
         parked.push(Parked { buffer, size });
     }
 
-    /// Gives up buffers that were not needed since it was called last; answers how many bytes they had.
+    /// Releases buffers that were not needed since the last call, and returns their size in bytes.
     pub(crate) fn release_unused(&self) -> usize {
         let mut parked = self.parked.lock();
         let unused = parked.least.min(parked.buffers.len());
@@ -124,7 +125,7 @@ mod tests {
         for _ in 0..3 {
             inputs.park(BytesMut::with_capacity(1000), 1000);
         }
-        assert_eq!(inputs.release_unused(), 0, "they have only come");
+        assert_eq!(inputs.release_unused(), 0, "they were just parked");
         inputs.park(inputs.take(1000), 1000);
         assert_eq!(inputs.release_unused(), 2000, "one of three was needed");
         assert_eq!(inputs.release_unused(), 1000);

@@ -1,4 +1,4 @@
-//! The network interfaces of this machine and their addresses, as getifaddrs(3) lists them.
+//! The network interfaces of this machine and their addresses, as listed by getifaddrs(3).
 
 use std::ffi::CStr;
 use std::io;
@@ -7,24 +7,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// One address of one interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// The interface's name; several addresses of one interface are several entries.
+    /// The interface's name. An interface with several addresses has several entries.
     pub name: String,
-    /// Its number, which tells apart equal link-local addresses.
+    /// The interface's index, which distinguishes equal link-local addresses.
     pub index: u32,
     /// The address.
     pub address: IpAddr,
-    /// The length of its network prefix in bits.
+    /// The length of the network prefix in bits.
     pub prefix: u8,
-    /// Whether it reaches this machine only.
+    /// Whether it is a loopback interface.
     pub loopback: bool,
-    /// Whether it is up.
+    /// Whether the interface is up.
     pub up: bool,
 }
 
-/// All IP addresses of all interfaces.
+/// Returns all IP addresses of all interfaces.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut first = std::ptr::null_mut();
-    // SAFETY: getifaddrs stores a list at the pointer that it is given, and only where it answers 0.
+    // SAFETY: getifaddrs stores a list at the given pointer, and only if it returns 0.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -33,7 +33,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     // SAFETY: each entry of the list is valid, and the last one's `ifa_next` is null, until the list is freed below.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
-        // SAFETY: the pointers come from getifaddrs: each is null or of an address of the size that its family has.
+        // SAFETY: the pointers come from getifaddrs. Each is null or points to an address of its family's size.
         let (address, mask) = unsafe { (ip(entry.ifa_addr), ip(entry.ifa_netmask)) };
         let Some(address) = address else { continue };
         // SAFETY: `ifa_name` is a C string.
@@ -50,25 +50,25 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
             up: has(libc::IFF_UP),
         });
     }
-    // SAFETY: the list is that of getifaddrs, freed once, and nothing of it is kept.
+    // SAFETY: the list comes from getifaddrs, is freed once, and no reference to it is kept.
     unsafe { libc::freeifaddrs(first) };
     Ok(found)
 }
 
-/// The IP address in a socket address; `None` for null and for other families.
+/// Returns the IP address in a socket address; `None` for null and for other families.
 ///
 /// # Safety
-/// `address` is null or points to a socket address of the size that its family has.
+/// `address` is null or points to a socket address of its family's size.
 unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller's promise; the family is in the part that all have in common.
+    // SAFETY: guaranteed by the caller; the family is in the part common to all socket addresses.
     match libc::c_int::from(unsafe { address.as_ref() }?.sa_family) {
         libc::AF_INET => {
-            // SAFETY: of this family, so it is a sockaddr_in; it need not be aligned like one.
+            // SAFETY: an address of this family is a sockaddr_in; it need not be aligned.
             let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
             Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: of this family, so it is a sockaddr_in6; it need not be aligned like one.
+            // SAFETY: an address of this family is a sockaddr_in6; it need not be aligned.
             let address = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
             Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
         }
@@ -84,9 +84,9 @@ fn prefix(mask: IpAddr) -> u8 {
     u8::try_from(ones).expect("an address has at most 128 bits")
 }
 
-/// The addresses at which others reach a server that listens on `bound`, IPv4 first: a wildcard stands for all
-/// addresses of interfaces that are up. Link-local ones are left out, for they need an interface's name on the
-/// client's side. Loopback is in only where nothing else is.
+/// Returns the addresses at which clients can reach a server that listens on `bound`, IPv4 first. A wildcard means all
+/// addresses of interfaces that are up. Link-local addresses are omitted because clients would have to specify an
+/// interface. Loopback addresses are included only if there are no others.
 pub fn reachable(bound: &[SocketAddr], interfaces: &[Interface]) -> Vec<IpAddr> {
     let served = serving(bound, interfaces);
     let mut addresses: Vec<IpAddr> = served.into_iter().map(|interface| interface.address).collect();
@@ -95,12 +95,13 @@ pub fn reachable(bound: &[SocketAddr], interfaces: &[Interface]) -> Vec<IpAddr> 
     addresses
 }
 
-/// The interfaces whose addresses [`reachable`] gives, one entry for each address.
+/// Returns the interfaces of the addresses that [`reachable`] returns, one entry per address.
 pub fn serving<'i>(bound: &[SocketAddr], interfaces: &'i [Interface]) -> Vec<&'i Interface> {
     let serves = |interface: &Interface| {
         bound.iter().any(|bound| match bound.ip() {
             IpAddr::V4(ip) => ip == interface.address || ip.is_unspecified() && interface.address.is_ipv4(),
-            // A socket on :: takes IPv4, too, unless it was told not to; then there is another one on 0.0.0.0.
+            // A socket on :: also accepts IPv4 unless configured otherwise; in that case there is another socket on
+            // 0.0.0.0.
             IpAddr::V6(ip) => ip == interface.address || ip.is_unspecified(),
         })
     };

@@ -1,6 +1,7 @@
-//! The parts of the `frevo` program that are more than wiring: accounts, the control socket, status, logging, limits.
+//! The `frevo` program as a library: accounts, configuration, the control socket, status, logging, limits and the
+//! commands.
 //!
-//! A library so that tests, fuzz targets and the project's own tasks reach them; the program itself is `main.rs`.
+//! It is a library so that tests, fuzz targets and the project's own tasks can use it. The program is `main.rs`.
 
 pub mod accounts;
 mod acknowledgment;

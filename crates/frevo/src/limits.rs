@@ -1,18 +1,18 @@
-//! What the process asks for: at start enough file descriptors of the kernel, that its memory stays its own, and of the
-//! allocator no more heaps than processors; later, that unused memory goes back; and how much memory there is.
+//! Resource limits of the process. At start: enough file descriptors, no core dumps, and at most as many allocator
+//! heaps as processors. Later: returning unused memory. Also determines how much memory there is.
 
 use std::path::Path;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tracing::{info, warn};
 
-/// Raises the soft limit on open files to the hard one: each connection and each open file of a client is a
-/// descriptor here, and the usual 1,024 are gone with the first busy client. Returns the limit that holds now.
+/// Raises the soft limit on open files to the hard limit. Each connection and each open file of a client needs a
+/// descriptor, and the usual 1,024 are used up by the first busy client. Returns the limit now in effect.
 pub fn raise_open_files() -> u64 {
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     if soft >= hard {
-        info!(limit = soft, "open files: the limit is as high as the system lets it be");
+        info!(limit = soft, "open files: the limit is already the highest that the system allows");
         return soft;
     }
     match setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum }) {
@@ -21,13 +21,13 @@ pub fn raise_open_files() -> u64 {
             hard
         }
         Err(error) => {
-            warn!(limit = soft, %error, "open files: the limit could not be raised");
+            warn!(limit = soft, %error, "open files: cannot raise the limit");
             soft
         }
     }
 }
 
-/// How much memory the process may use, in bytes: that of the machine, or less where its cgroup says so.
+/// Returns the memory that the process may use, in bytes: that of the machine, or the limit of its cgroup if lower.
 pub fn memory() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = info.totalram.saturating_mul(u64::from(info.mem_unit));
@@ -35,7 +35,8 @@ pub fn memory() -> u64 {
     cgroup_limit(&own, |path| std::fs::read_to_string(path).ok()).map_or(machine, |limit| limit.min(machine))
 }
 
-/// The lowest `memory.max` of the process's cgroup and those above it (cgroup v2), where `own` is `/proc/self/cgroup`.
+/// Returns the lowest `memory.max` of the process's cgroup and its ancestors (cgroup v2). `own` is the content of
+/// `/proc/self/cgroup`.
 fn cgroup_limit(own: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let mount = Path::new("/sys/fs/cgroup");
@@ -44,21 +45,21 @@ fn cgroup_limit(own: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64
     groups.filter_map(|group| read(&group.join("memory.max"))?.trim().parse().ok()).min()
 }
 
-/// The bytes of memory that the process has now; `None` without `/proc`.
+/// Returns the resident memory of the process in bytes; `None` without `/proc`.
 pub fn resident() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = text.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size())
 }
 
-/// Gives the pages back to the system that the allocator keeps for itself. `false` where it has none, or is another one.
+/// Returns free pages of the allocator to the system. `false` if it has none, or if the allocator is not glibc's.
 pub fn release_memory() -> bool {
     trim_heaps()
 }
 
 #[cfg(target_env = "gnu")]
 fn trim_heaps() -> bool {
-    // SAFETY: the call takes a number and works under the allocator's own locks.
+    // SAFETY: the call takes a number and is synchronized by the allocator's own locks.
     unsafe { libc::malloc_trim(0) == 1 }
 }
 
@@ -67,16 +68,16 @@ fn trim_heaps() -> bool {
     false
 }
 
-/// Keeps password hashes and session keys out of core files and out of reach of other processes of the same user.
+/// Keeps password hashes and session keys out of core files and away from other processes of the same user.
 pub fn forbid_core_dumps() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        warn!(%error, "core dumps could not be forbidden: a crash may write password hashes to disk");
+        warn!(%error, "cannot disable core dumps; a crash may write password hashes to disk");
     }
 }
 
-/// Lets the threads of the process share as many heaps as there are processors, two at least. glibc makes eight for each
-/// processor, and each keeps what once was free in it: threads for file work come and go, and each time that there are
-/// more than ever, one more heap begins to fill. `false` where the allocator is another one, or refuses.
+/// Limits the number of allocator heaps to the number of processors, but at least two. glibc creates up to eight per
+/// processor, and each keeps its freed memory. Threads for file work come and go, and each new maximum of their number
+/// starts to fill another heap. Returns `false` if the allocator is not glibc's, or refuses.
 pub fn share_heaps() -> bool {
     let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     set_heaps(processors.max(2).try_into().unwrap_or(i32::MAX))

@@ -1,4 +1,4 @@
-//! The listening sockets, and who may connect to them.
+//! The listening sockets, and the check of which clients may connect.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,12 +17,12 @@ use crate::config::SocketOption;
 use crate::driver;
 use crate::input::Inputs;
 
-/// Connections that the kernel holds before they are accepted.
+/// Maximum number of connections that the kernel queues before they are accepted.
 const BACKLOG: u32 = 1024;
-/// How long to wait before accepting again when descriptors have run out.
+/// Delay before accepting again when no file descriptors are left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
-/// What the configuration says of the sockets.
+/// The socket settings of the configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transport {
     /// `socket options`.
@@ -32,16 +32,16 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Sets the options of a socket that is to listen, from which Linux gives them to each connection that it accepts:
-    /// none costs a call of its own. One that the kernel refuses is told in the log and left.
+    /// Sets the options on a socket before it listens. Linux copies them to each accepted connection, which saves
+    /// system calls per connection. An option that the kernel refuses is logged and skipped.
     fn apply(&self, socket: &TcpSocket) {
-        // Answers are whole frames: waiting for more to send would only delay them.
+        // Responses are whole frames, so waiting for more data would only delay them.
         if let Err(error) = sockopt::set_tcp_nodelay(socket, true) {
-            tracing::warn!(%error, "TCP_NODELAY not set");
+            tracing::warn!(%error, "cannot set TCP_NODELAY");
         }
         for option in &self.socket_options {
             if let Err(error) = set_option(socket, option) {
-                tracing::warn!(option = option.name, value = option.value, %error, "socket option not set");
+                tracing::warn!(option = option.name, value = option.value, %error, "cannot set a socket option");
             }
         }
         if let Some(silence) = self.keepalive {
@@ -49,7 +49,7 @@ impl Transport {
                 .and_then(|()| sockopt::set_tcp_keepidle(socket, silence))
                 .and_then(|()| sockopt::set_tcp_keepintvl(socket, silence.min(Duration::from_secs(60))));
             if let Err(error) = set {
-                tracing::warn!(%error, "keepalive not set");
+                tracing::warn!(%error, "cannot set keepalive");
             }
         }
     }
@@ -66,13 +66,13 @@ fn set_option(socket: &TcpSocket, option: &SocketOption) -> io::Result<()> {
         "SO_RCVBUF" => sockopt::set_socket_recv_buffer_size(socket, bytes)?,
         "IPTOS_LOWDELAY" if on => sockopt::set_ip_tos(socket, 0x10)?,
         "IPTOS_THROUGHPUT" if on => sockopt::set_ip_tos(socket, 0x08)?,
-        // The rest means nothing on a TCP connection of Linux.
+        // The other options have no effect on TCP connections on Linux.
         _ => {}
     }
     Ok(())
 }
 
-/// Binds `addresses`. All must succeed: half a server would be found out too late.
+/// Binds `addresses`. All must succeed, because a partly reachable server would be noticed too late.
 pub(crate) fn bind(addresses: &[SocketAddr], transport: &Transport) -> Result<Vec<TcpListener>> {
     addresses.iter().map(|&address| bind_one(address, transport).with_context(|| explain(address))).collect()
 }
@@ -81,7 +81,7 @@ fn bind_one(address: SocketAddr, transport: &Transport) -> io::Result<TcpListene
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     if address.is_ipv6() {
-        // IPv4 has a socket of its own.
+        // IPv4 has its own socket.
         rustix::net::sockopt::set_ipv6_v6only(&socket, true)?;
     }
     transport.apply(&socket);
@@ -93,8 +93,8 @@ fn explain(address: SocketAddr) -> String {
     let port = address.port();
     if port < 1024 {
         format!(
-            "cannot listen on {address}: ports below 1024 need root (or CAP_NET_BIND_SERVICE), and no other server may \
-             use the port; choose another with --port or `smb ports`"
+            "cannot listen on {address}: ports below 1024 require root (or CAP_NET_BIND_SERVICE), and no other server \
+             may use the port; choose another port with --port or `smb ports`"
         )
     } else {
         format!("cannot listen on {address}; choose another port with --port or `smb ports`")
@@ -123,7 +123,7 @@ async fn accept_on(
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
-    // Where it listens on one address, each connection is to that one: the kernel need not be asked.
+    // If the listener has a specific address, all its connections have it too, and the kernel need not be queried.
     let bound = listener.local_addr().ok().filter(|address| !address.ip().is_unspecified());
     let mut connections = JoinSet::new();
     let mut spare = Spare::new();
@@ -152,8 +152,8 @@ async fn accept_on(
     while connections.join_next().await.is_some() {}
 }
 
-/// A descriptor that is kept to refuse clients with where no other is left: they are disconnected at once, instead of
-/// waiting in the queue for a server that seems dead.
+/// A reserved file descriptor, used to refuse clients when no other is left. They are disconnected immediately instead
+/// of waiting in the queue of an apparently dead server.
 struct Spare(Option<std::fs::File>);
 
 impl Spare {
@@ -161,7 +161,7 @@ impl Spare {
         Spare(std::fs::File::open("/dev/null").ok())
     }
 
-    /// Accepts one connection and closes it. An error is that of the second try.
+    /// Accepts one connection and closes it. The error is that of this second attempt.
     async fn refuse_one(&mut self, listener: &TcpListener) -> io::Result<()> {
         drop(self.0.take());
         let accepted = tokio::time::timeout(EXHAUSTED, listener.accept()).await;
@@ -171,8 +171,8 @@ impl Spare {
     }
 }
 
-/// Applies the limits and `hosts allow`, `hosts deny`; refused clients are disconnected without a word.
-/// `bound` is the connection's own address where it is known already.
+/// Applies the limits and `hosts allow`, `hosts deny`. Refused clients are disconnected without a message. `bound` is
+/// the connection's local address, if already known.
 fn admit(
     server: &Arc<Server>,
     stream: &TcpStream,
@@ -181,7 +181,7 @@ fn admit(
 ) -> Option<Arc<Connection>> {
     let address: IpAddr = remote.ip();
     if !server.policy().hosts.permits(address) {
-        tracing::info!(%remote, "refused: hosts allow, hosts deny");
+        tracing::info!(%remote, "refused because of hosts allow or hosts deny");
         return None;
     }
     if let Err(TooMany { limit, from }) = server.admit(address) {
@@ -211,7 +211,7 @@ mod tests {
         assert!(sockopt::socket_keepalive(&stream).unwrap());
         assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), silence);
         assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), Duration::from_secs(60));
-        // The kernel doubles what it is asked for, for its own accounts.
+        // The kernel doubles the requested size to allow for its own overhead.
         assert_eq!(sockopt::socket_send_buffer_size(&stream).unwrap(), 100_000);
     }
 }

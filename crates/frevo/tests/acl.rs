@@ -105,7 +105,7 @@ fn what_is_set_is_shown_and_handed_on() {
     let handed_on = "may do everything, only inherited by files and directories\n";
     assert!(lines.contains("\n-(A;OICIIO;FA;;;CO)  ") && lines.contains(handed_on), "{lines}");
     let words = ground.says(&["show", "--words", &ground.path("d/f")]);
-    assert!(words.contains("\nEveryone may do everything (from above)\n"), "{words}");
+    assert!(words.contains("\nEveryone may do everything (from the parent)\n"), "{words}");
 }
 
 #[test]

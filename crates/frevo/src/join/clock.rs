@@ -1,4 +1,5 @@
-//! How far this machine's clock is from a domain controller's: an SMB server says its time in NEGOTIATE ([MS-SMB2] 2.2.4).
+//! Clock difference between this machine and a domain controller. An SMB server reports its time in NEGOTIATE
+//! ([MS-SMB2] 2.2.4).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,12 +10,12 @@ use proto::dtyp::FileTime;
 use proto::smb2::header::{Command, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, NegotiateResponse, SecurityMode};
 
-/// How long the controller is waited for, for each step.
+/// Time limit for each step of the exchange.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// No answer to NEGOTIATE is longer, bytes.
+/// Maximum length of an answer to NEGOTIATE, in bytes.
 const LONGEST: u32 = 0x1_0000;
 
-/// The controller's time in seconds since 1970-01-01 UTC.
+/// Queries the controller's time in seconds since 1970-01-01 UTC.
 pub(super) fn of(controller: SocketAddr) -> Result<i64, String> {
     let say = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect_timeout(&controller, PATIENCE).map_err(say)?;
@@ -27,7 +28,7 @@ pub(super) fn of(controller: SocketAddr) -> Result<i64, String> {
     stream.read_exact(&mut length).map_err(say)?;
     let length = u32::from_be_bytes(length);
     if length > LONGEST {
-        return Err("an answer that is no SMB".into());
+        return Err("the answer is not an SMB message".into());
     }
     let mut answer = vec![0; length as usize];
     stream.read_exact(&mut answer).map_err(say)?;

@@ -1,5 +1,6 @@
-//! The machine's account as the domain's directory has it: the names that clients get tickets for, and the version of the key
-//! that those are made with. Samba's `net ads search` asks, as the machine itself, so nobody's password is needed.
+//! The machine account in the domain's directory: the service names for which clients get tickets, and the version of
+//! the key that these tickets are encrypted with. The query is made by Samba's `net ads search` as the machine itself,
+//! so it needs no password.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +8,7 @@ use std::sync::mpsc;
 
 use super::{PATIENCE, Step, host_names};
 
-/// What the directory says.
+/// The attributes of the machine account.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Machine {
     /// `servicePrincipalName`.
@@ -17,7 +18,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The account of `computer`, in the domain that `conf` names.
+    /// Looks up the account of `computer` in the domain that `conf` specifies.
     pub(super) fn find(conf: &Path, computer: &str) -> Result<Machine, String> {
         let mut net = Command::new("net");
         net.args(["ads", "search", "-P", "-s"]).arg(conf).arg(format!("(sAMAccountName={computer}$)"));
@@ -35,7 +36,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What `net ads search` prints: an attribute and a value per line.
+    /// Parses the output of `net ads search`: one attribute and value per line.
     fn read(printed: &str) -> Machine {
         let mut machine = Machine::default();
         for (attribute, value) in printed.lines().filter_map(|line| line.trim().split_once(": ")) {
@@ -48,13 +49,14 @@ impl Machine {
         machine
     }
 
-    /// Whether clients get tickets for `host`, and the keytab, which has these versions of its keys, can take them.
+    /// Checks whether clients get tickets for `host`, and whether the keytab, which has the key versions `versions`,
+    /// can decrypt them.
     pub(super) fn step(&self, host: &str, computer: &str, versions: &[u32], conf: &Path) -> Step {
         let names = host_names(host);
         let conf = conf.display();
         if !self.names.iter().any(|name| names.iter().any(|known| known.eq_ignore_ascii_case(name))) {
             let found =
-                format!("{computer}$ has no service principal name {}: nobody gets tickets", names.join(" or "));
+                format!("{computer}$ has no service principal name {}: clients get no tickets", names.join(" or "));
             let remedy = format!("`net ads setspn add {computer} host/{host} -s {conf} -U Administrator`");
             return Step::wrong("directory", found, remedy);
         }
@@ -62,27 +64,27 @@ impl Machine {
             return Step::skipped("directory", "no versions of keys to compare");
         };
         let Some(theirs) = self.kvno else {
-            // Some show msDS-KeyVersionNumber to nobody: that is nothing wrong here.
-            return Step::right("directory", format!("knows {host}, and shows no version of its key to compare"));
+            // Some directories do not show msDS-KeyVersionNumber. That is not a mistake on this machine.
+            return Step::right("directory", format!("has {host}, but shows no version of its key to compare"));
         };
         if versions.contains(&theirs) {
-            return Step::right("directory", format!("tickets for {host} are made with version {theirs} of the key"));
+            return Step::right("directory", format!("tickets for {host} use version {theirs} of the key"));
         }
-        let found = format!("tickets for {host} are made with version {theirs} of the key, the keytab has {newest}");
+        let found = format!("tickets for {host} use version {theirs} of the key, the keytab has {newest}");
         let (why, remedy) = match theirs > *newest {
             true => (
-                "the machine's password was changed, and the keytab was not written",
-                format!("as root, `net ads keytab create -P -s {conf}` writes it anew"),
+                "the machine's password was changed, but the keytab was not updated",
+                format!("as root, run `net ads keytab create -P -s {conf}` to update it"),
             ),
             false => {
-                ("the account was made anew, or put back, since", format!("join again: `frevo join --run -c {conf}`"))
+                ("the account was re-created or restored since", format!("join again: `frevo join --run -c {conf}`"))
             }
         };
         Step::wrong("directory", format!("{found}: {why}"), remedy)
     }
 }
 
-/// Runs a program that has nothing to ask, and gives it up after a while.
+/// Runs a program that reads no input, and kills it after a time limit.
 fn run(mut command: Command) -> Result<Output, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child
@@ -93,9 +95,9 @@ fn run(mut command: Command) -> Result<Output, String> {
     match answered.recv_timeout(PATIENCE) {
         Ok(output) => output.map_err(|why| why.to_string()),
         Err(_) => {
-            // It is waited for still, so the number is nobody else's.
+            // The process has not been waited for yet, so its id has not been reused.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            Err(format!("`net ads search` has not answered for {} seconds", PATIENCE.as_secs()))
+            Err(format!("`net ads search` did not finish within {} seconds", PATIENCE.as_secs()))
         }
     }
 }

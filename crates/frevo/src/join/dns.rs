@@ -1,37 +1,38 @@
-//! The one question of DNS that the system's resolver does not answer: SRV records (RFC 1035, RFC 2782), over UDP, from the
-//! name servers of `/etc/resolv.conf`.
+//! Queries for SRV records, which the system's resolver functions do not support (RFC 1035, RFC 2782). They are sent
+//! over UDP to the name servers in `/etc/resolv.conf`.
 //!
-//! Leaves out TCP, search lists and everything else: an answer that does not fit a datagram still names controllers.
+//! TCP, search lists and everything else are not implemented, because an answer that does not fit into a datagram still
+//! names controllers.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// How long each name server is waited for.
+/// Time limit for the answer of each name server.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// As many name servers as resolv.conf(5) looks at.
+/// Maximum number of name servers, as in resolv.conf(5).
 const SERVERS: usize = 3;
 const SRV: u16 = 33;
 const INTERNET: u16 = 1;
 
-/// The name servers of a resolv.conf.
+/// Returns the name servers in a resolv.conf.
 pub(super) fn name_servers(resolv_conf: &str) -> Vec<IpAddr> {
     let words = resolv_conf.lines().map(str::split_whitespace);
     let mut servers = words.filter_map(|mut words| match words.next() {
-        // A zone of an IPv6 address is left to the routing table.
+        // The zone of an IPv6 address is dropped and left to the routing table.
         Some("nameserver") => words.next()?.split('%').next()?.parse().ok(),
         _ => None,
     });
     servers.by_ref().take(SERVERS).collect()
 }
 
-/// The hosts that `name` has SRV records for; an error says why no server answered.
+/// Returns the hosts in the SRV records of `name`. The error says why no server answered.
 pub(super) fn hosts(name: &str, servers: &[IpAddr], id: u16) -> Result<Vec<String>, String> {
-    let question = question(name, id).ok_or_else(|| format!("{name:?} is no name for DNS"))?;
-    let mut why = "/etc/resolv.conf names no name server".to_owned();
+    let question = question(name, id).ok_or_else(|| format!("{name:?} is not a DNS name"))?;
+    let mut why = "/etc/resolv.conf has no name server".to_owned();
     for server in servers {
         match ask(*server, &question, id) {
             Ok(hosts) => return Ok(hosts),
-            Err(error) => why = format!("the name server {server}: {error}"),
+            Err(error) => why = format!("name server {server}: {error}"),
         }
     }
     Err(why)
@@ -50,11 +51,11 @@ fn ask(server: IpAddr, question: &[u8], id: u16) -> Result<Vec<String>, String> 
     let mut answer = [0; 4096];
     let length = socket.recv(&mut answer).map_err(say)?;
     let answer = &answer[..length];
-    read(answer, id).ok_or_else(|| "an answer that cannot be read".to_owned())?
+    read(answer, id).ok_or_else(|| "the answer is malformed".to_owned())?
 }
 
 fn question(name: &str, id: u16) -> Option<Vec<u8>> {
-    // Recursion is desired; one question.
+    // One query, with recursion desired.
     let mut message = [&id.to_be_bytes()[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
     for label in name.split('.').filter(|label| !label.is_empty()) {
         message.push(u8::try_from(label.len()).ok().filter(|length| *length < 64)?);
@@ -66,7 +67,7 @@ fn question(name: &str, id: u16) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// `None`: the message is no answer to the question `id`, or does not decode.
+/// Parses an answer. Returns `None` if the message is not an answer to query `id` or is malformed.
 fn read(message: &[u8], id: u16) -> Option<Result<Vec<String>, String>> {
     let number = |at: usize| Some(u16::from_be_bytes(*message.get(at..)?.first_chunk()?));
     let flags = number(2)?;
@@ -97,7 +98,8 @@ fn read(message: &[u8], id: u16) -> Option<Result<Vec<String>, String>> {
     Some(Ok(hosts))
 }
 
-/// The name at a place, and the place behind it. Names may go on elsewhere (RFC 1035 4.1.4), always further in front.
+/// Decodes the name at an offset and returns it with the offset after it. Compression pointers (RFC 1035 4.1.4) must
+/// point backwards.
 fn name_at(message: &[u8], mut at: usize) -> Option<(String, usize)> {
     let mut name = String::new();
     let mut behind = None;
@@ -118,7 +120,7 @@ fn name_at(message: &[u8], mut at: usize) -> Option<(String, usize)> {
         }
         name.push_str(&String::from_utf8_lossy(label));
         at += 1 + length;
-        // The longest name of RFC 1035 2.3.4, and an end for those that go round.
+        // The maximum name length of RFC 1035 2.3.4; it also stops names with loops.
         if name.len() > 255 {
             return None;
         }
@@ -133,7 +135,7 @@ mod tests {
         let mut message = question("_ldap._tcp.dc._msdcs.dom.test", id).unwrap();
         message[2..4].copy_from_slice(&flags.to_be_bytes());
         message[7] = 1;
-        // The name of the question, SRV, IN, a time; priority, weight, port, and `dc` in front of `dom.test`.
+        // The query's name, SRV, IN, TTL, length; priority, weight, port, and `dc` followed by `dom.test`.
         message.extend([0xc0, 12, 0, 33, 0, 1, 0, 0, 3, 132, 0, 11, 0, 0, 0, 100, 1, 133, 2, b'd', b'c', 0xc0, 33]);
         message
     }

@@ -1,11 +1,11 @@
-//! The keytab file of MIT Kerberos, format 0x0502: which keys a machine has. Keys themselves are passed over.
+//! Parser for MIT Kerberos keytab files, format 0x0502. It extracts which keys a machine has and skips the key data.
 
 /// One key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
-    /// Whose it is: `host/files.example.com`.
+    /// The principal, such as `host/files.example.com`.
     pub(super) principal: String,
-    /// In which realm.
+    /// The principal's realm.
     pub(super) realm: String,
     /// Key version number.
     pub(super) kvno: u32,
@@ -14,19 +14,19 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// AES, of 128 or 256 bits, with SHA-1 or SHA-2 (RFC 3962 7, RFC 8009 8.3).
+    /// Returns whether the key is AES, with 128 or 256 bits and SHA-1 or SHA-2 (RFC 3962 7, RFC 8009 8.3).
     pub(super) fn is_aes(&self) -> bool {
         (17..=20).contains(&self.enctype)
     }
 }
 
-/// The entries of a file; `None` where it is no keytab of this format.
+/// Parses the entries of a file. Returns `None` if it is not a keytab of this format.
 pub(super) fn read(file: &[u8]) -> Option<Vec<Entry>> {
     let mut rest = file.strip_prefix(&[5, 2])?;
     let mut entries = Vec::new();
     while !rest.is_empty() {
         let length = i32::from_be_bytes(take(&mut rest)?);
-        // A negative length is a hole that an entry left.
+        // A negative length marks a hole left by a removed entry.
         let size = usize::try_from(length.unsigned_abs()).ok()?;
         let record = rest.get(..size)?;
         rest = &rest[size..];
@@ -52,7 +52,7 @@ fn entry(mut record: &[u8]) -> Option<Entry> {
     let enctype = u16::from_be_bytes(take(&mut record)?);
     let length = u16::from_be_bytes(take(&mut record)?);
     record = record.get(usize::from(length)..)?;
-    // Newer writers add the whole number, which may be larger than a byte.
+    // Newer writers append the key version as 32 bits, because it may not fit into a byte.
     let long = take(&mut record).map(u32::from_be_bytes).filter(|kvno| *kvno != 0);
     Some(Entry { principal: names.join("/"), realm, kvno: long.unwrap_or(u32::from(short)), enctype })
 }
@@ -113,7 +113,7 @@ mod tests {
     fn what_is_no_keytab_is_none() {
         let whole = [vec![5, 2], encoded(&["host", "a"], 1, 18, true)].concat();
         for length in 3..whole.len() {
-            // The number that newer writers add may be missing, and then the record says that it ends there.
+            // The key version appended by newer writers may be missing if the record length says so.
             assert_eq!(read(&whole[..length]), None, "{length}");
         }
         assert_eq!(read(&[5, 1, 0, 0]), None);

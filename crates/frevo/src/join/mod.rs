@@ -1,8 +1,7 @@
-//! `frevo join`: what being a member of a domain takes, step by step, each of them checked, with what to do about what is
-//! wrong.
+//! `frevo join`: checks each requirement of domain membership and says how to correct the ones that are not met.
 //!
-//! Joining itself is Samba's `net ads join`, which makes the machine account that winbindd uses; with `--run` it is
-//! started here, with arguments only. Exit status: 0 all is right; 1 something is not.
+//! Joining itself is done by Samba's `net ads join`, which creates the machine account that winbindd uses. `--run`
+//! starts it; only command line arguments are passed. Exit status: 0 if every check passes; 1 otherwise.
 
 mod clock;
 mod directory;
@@ -29,41 +28,41 @@ use crate::table::printable;
 use crate::when;
 use crate::winbind::library::{Connection, Failed, LogonFailed};
 
-/// Clocks may differ by so much, seconds (RFC 4120 1.6, and what Active Directory ships with).
+/// Maximum clock difference in seconds (RFC 4120 1.6, and the default of Active Directory).
 const MOST_SKEW: u64 = 300;
-/// How long winbindd is waited for.
+/// Time limit for an answer from winbindd.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Checks that this host is a member of its domain, and says what to do about what is wrong
+/// Checks that this host is a member of its domain, and says how to correct problems
 #[derive(Args, Debug)]
 pub struct JoinArgs {
-    /// The domain by its DNS name [default: `realm` of the configuration]
+    /// DNS name of the domain [default: `realm` of the configuration]
     domain: Option<String>,
-    /// The configuration file [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
+    /// Configuration file [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Joins the domain first, by Samba's `net ads join`, which asks for the password
+    /// First join the domain with Samba's `net ads join`, which asks for the password
     #[arg(long)]
     run: bool,
-    /// Who may add the machine to the domain, for --run
+    /// User who may add the machine to the domain, for --run
     #[arg(long, value_name = "NAME", default_value = "Administrator")]
     user: String,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How a step went.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Right,
     Wrong,
-    /// It could not be looked at, because of a step before it.
+    /// The check was not possible because an earlier one failed.
     Skipped,
 }
 
-/// One step, and what was found.
+/// One check and its result.
 #[derive(Debug, Serialize)]
 struct Step {
     step: &'static str,
@@ -87,16 +86,16 @@ impl Step {
     }
 }
 
-/// All steps; this is what `--json` prints.
+/// All checks, as printed by `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     /// `realm`.
     realm: String,
     /// `workgroup`.
     workgroup: String,
-    /// What the machine is called in the domain.
+    /// The machine's name in the domain.
     computer: String,
-    /// Whether every step is right.
+    /// Whether every check passed.
     joined: bool,
     steps: Vec<Step>,
 }
@@ -105,9 +104,9 @@ struct Report {
 pub fn run(args: &JoinArgs) -> Result<ExitCode> {
     let path =
         args.config.clone().or_else(config::default_path).context(
-            "there is neither /etc/frevo/smb.conf nor /etc/samba/smb.conf: name a configuration file with -c",
+            "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
-    let host = Host::of_process().context("this process's user")?;
+    let host = Host::of_process().context("cannot look up this process's user")?;
     let loaded = config::load(&path, &host)
         .map_err(|problems| anyhow::anyhow!("{}: the configuration has errors\n{problems}", path.display()))?;
     if args.run {
@@ -116,19 +115,19 @@ pub fn run(args: &JoinArgs) -> Result<ExitCode> {
     let report = report(args.domain.as_deref(), &path, &loaded);
     let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error).context("standard output"),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error).context("writing to stdout"),
         _ => {}
     }
     Ok(if report.joined { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `net ads join`, on this terminal, and the keytab.
+/// Runs `net ads join` on this terminal, and creates the keytab.
 fn join(args: &JoinArgs, path: &Path, loaded: &Loaded) -> Result<()> {
     let Some(membership) = &loaded.policy.membership else {
         bail!("{}: {}", path.display(), lines(args.domain.as_deref()))
     };
     if args.user.starts_with('-') || args.user.contains(['%', '\0']) {
-        bail!("--user {:?}: a name of the domain, without a password", args.user);
+        bail!("--user {:?} is invalid; give a domain user's name without a password", args.user);
     }
     let mut net = Command::new("net");
     net.args(["ads", "join"])
@@ -139,25 +138,25 @@ fn join(args: &JoinArgs, path: &Path, loaded: &Loaded) -> Result<()> {
         .arg(&args.user);
     let status = net.status().context("cannot start `net` (Debian: samba-common-bin; Fedora: samba-common-tools)")?;
     if !status.success() {
-        bail!("`net ads join` failed ({status}); what it says is above");
+        bail!("`net ads join` failed ({status}); see its output above");
     }
-    // It writes the host's keytab, and leaves a dedicated one with the keys from before.
+    // `net ads join` writes the host's keytab, but does not update a dedicated one.
     if loaded.daemon.kerberos.is_some() {
         let mut net = Command::new("net");
-        let status = net.args(["ads", "keytab", "create", "-P", "-s"]).arg(path).status().context("`net`")?;
+        let status = net.args(["ads", "keytab", "create", "-P", "-s"]).arg(path).status().context("starting `net`")?;
         if !status.success() {
-            bail!("joined, but `net ads keytab create` failed ({status}); what it says is above");
+            bail!("joined, but `net ads keytab create` failed ({status}); see its output above");
         }
     }
     Ok(())
 }
 
-/// The lines that make a member.
+/// Returns the configuration lines that make the server a member.
 fn lines(domain: Option<&str>) -> String {
     let realm = domain.unwrap_or("EXAMPLE.COM").to_uppercase();
     let workgroup = realm.split('.').next().unwrap_or_default().to_owned();
     format!(
-        "write in [global]: `security = ads`, `realm = {realm}`, `workgroup = {workgroup}` (the domain's NetBIOS name), \
+        "set in [global]: `security = ads`, `realm = {realm}`, `workgroup = {workgroup}` (the domain's NetBIOS name), \
          `kerberos method = secrets and keytab`, and `idmap config` for uids and gids"
     )
 }
@@ -169,7 +168,7 @@ fn report(domain: Option<&str>, path: &Path, loaded: &Loaded) -> Report {
     let file = path.display();
     match &loaded.policy.membership {
         None => {
-            let found = format!("{file} makes a server by itself");
+            let found = format!("{file} configures a standalone server");
             report.steps.push(Step::wrong("configuration", found, lines(domain)));
         }
         Some(membership) if domain.is_some_and(|domain| !domain.eq_ignore_ascii_case(&membership.realm)) => {
@@ -198,9 +197,9 @@ fn report(domain: Option<&str>, path: &Path, loaded: &Loaded) -> Report {
     report
 }
 
-/// DNS: the domain's controllers.
+/// Checks DNS: looks up the domain's controllers.
 fn controllers(steps: &mut Vec<Step>, membership: &Membership) -> Vec<(String, SocketAddr)> {
-    let remedy = "let /etc/resolv.conf name the domain's own DNS servers, which its controllers are, as a rule";
+    let remedy = "list the domain's own DNS servers in /etc/resolv.conf (usually its domain controllers)";
     let name = format!("_ldap._tcp.dc._msdcs.{}", membership.dns_domain());
     let servers = dns::name_servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     let hosts = match dns::hosts(&name, &servers, std::process::id() as u16) {
@@ -218,13 +217,13 @@ fn controllers(steps: &mut Vec<Step>, membership: &Membership) -> Vec<(String, S
     let found: Vec<_> = hosts.iter().filter_map(address).collect();
     let names = hosts.join(", ");
     steps.push(match found.is_empty() {
-        true => Step::wrong("dns", format!("{name} names {names}, and none of them has an address"), remedy),
+        true => Step::wrong("dns", format!("{name} points to {names}, but none of them has an address"), remedy),
         false => Step::right("dns", format!("controllers: {names}")),
     });
     found
 }
 
-/// The clock against that of the first controller that answers.
+/// Compares the clock with that of the first controller that answers.
 fn clocks(controllers: &[(String, SocketAddr)]) -> Step {
     let mut why = "no controller is known".to_owned();
     for (host, address) in controllers {
@@ -235,7 +234,7 @@ fn clocks(controllers: &[(String, SocketAddr)]) -> Step {
     }
     match controllers.is_empty() {
         true => Step::skipped("clock", why),
-        false => Step::wrong("clock", why, "let this host reach the controllers: at least TCP ports 88, 389 and 445"),
+        false => Step::wrong("clock", why, "make at least TCP ports 88, 389 and 445 of the controllers reachable"),
     }
 }
 
@@ -244,32 +243,32 @@ fn clock_step(host: &str, ours: i64, theirs: i64) -> Step {
     let found = format!("{apart} seconds {word} {host}");
     match apart > MOST_SKEW {
         true => {
-            let remedy = "run a time service (chrony, systemd-timesyncd) that asks the controllers";
+            let remedy = "run a time service (chrony, systemd-timesyncd) that uses the controllers";
             Step::wrong("clock", format!("{found}; Kerberos refuses more than {MOST_SKEW}"), remedy)
         }
         false => Step::right("clock", found),
     }
 }
 
-/// Asks winbindd, and gives it up after a while.
+/// Queries winbindd with a time limit.
 fn ask<T: Send + 'static>(
     question: impl FnOnce(&mut Connection) -> Result<T, LogonFailed> + Send + 'static,
 ) -> Result<T, String> {
     let (answer, answered) = mpsc::channel();
     std::thread::spawn(move || {
         let asked = Connection::open().map_err(LogonFailed::Failed).and_then(|mut winbind| question(&mut winbind));
-        // Who asked may have given up.
+        // The receiver may have given up.
         let _ = answer.send(asked);
     });
     match answered.recv_timeout(PATIENCE) {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(LogonFailed::Failed(failed))) => Err(failed.to_string()),
         Ok(Err(LogonFailed::Status(status, said))) => Err(format!("{status} {said}").trim_end().to_owned()),
-        Err(_) => Err(format!("winbindd has not answered for {} seconds", PATIENCE.as_secs())),
+        Err(_) => Err(format!("winbindd did not answer within {} seconds", PATIENCE.as_secs())),
     }
 }
 
-/// Whether winbindd runs, for this domain and under this name.
+/// Checks that winbindd runs, for this domain and under this computer name.
 fn winbindd(steps: &mut Vec<Step>, membership: &Membership, computer: &str) -> bool {
     let details = match ask(|winbind| winbind.ping().and_then(|()| winbind.details()).map_err(LogonFailed::Failed)) {
         Ok(details) => details,
@@ -280,7 +279,7 @@ fn winbindd(steps: &mut Vec<Step>, membership: &Membership, computer: &str) -> b
         }
     };
     let (domain, name) = (&details.netbios_domain, &details.netbios_name);
-    let remedy = "let winbindd and Frevo read the same smb.conf, and restart winbindd";
+    let remedy = "make winbindd and Frevo use the same smb.conf, and restart winbindd";
     let step = if !domain.eq_ignore_ascii_case(&membership.workgroup) {
         Step::wrong("winbind", format!("winbindd is a member of {domain}, not of {}", membership.workgroup), remedy)
     } else if !name.eq_ignore_ascii_case(computer) {
@@ -293,14 +292,14 @@ fn winbindd(steps: &mut Vec<Step>, membership: &Membership, computer: &str) -> b
     well
 }
 
-/// The machine's account, by a logon to a controller.
+/// Checks the machine account with a logon to a controller.
 fn account(well: bool, workgroup: &str, path: &Path) -> Step {
     if !well {
-        return Step::skipped("account", "winbindd cannot be asked");
+        return Step::skipped("account", "winbindd is not available");
     }
     let domain = workgroup.to_owned();
     match ask(move |winbind| winbind.check_trust(&domain)) {
-        Ok(()) => Step::right("account", format!("a controller of {workgroup} knows this machine")),
+        Ok(()) => Step::right("account", format!("a controller of {workgroup} accepts this machine's password")),
         Err(why) => {
             let remedy = format!(
                 "join the domain: `net ads join -s {} -U Administrator`, or `frevo join --run`",
@@ -311,7 +310,7 @@ fn account(well: bool, workgroup: &str, path: &Path) -> Step {
     }
 }
 
-/// The name in DNS that clients connect to.
+/// Returns the DNS name to which clients connect.
 fn host_name(membership: &Membership, computer: &str) -> String {
     match membership.realm.is_empty() {
         true => computer.to_lowercase(),
@@ -319,34 +318,34 @@ fn host_name(membership: &Membership, computer: &str) -> String {
     }
 }
 
-/// The services of `host` whose keys tickets are taken with: those for cifs/HOST are made with the account's key, which
-/// host/HOST has as well ([MS-ADTS] sPNMappings).
+/// Returns the service principals of `host` whose tickets are accepted. Tickets for cifs/HOST are encrypted with the
+/// account's key, which is also that of host/HOST ([MS-ADTS] sPNMappings).
 fn host_names(host: &str) -> [String; 2] {
     [format!("cifs/{host}"), format!("host/{host}")]
 }
 
-/// The machine's account in the directory, against the versions of its keys in the keytab.
+/// Compares the machine account in the directory with the key versions in the keytab.
 fn in_directory(host: &str, computer: &str, versions: &[u32], path: &Path) -> Step {
     match directory::Machine::find(path, computer) {
         Ok(machine) => machine.step(host, computer, versions, path),
-        Err(why) => Step::wrong("directory", why, "see the steps before; as root, `net ads testjoin -d 3` says more"),
+        Err(why) => Step::wrong("directory", why, "see the steps above; as root, `net ads testjoin -d 3` says more"),
     }
 }
 
-/// The keys that tickets are taken with, and which versions of them there are.
+/// Checks the keys for decrypting tickets, and returns their versions.
 fn keys(membership: &Membership, host: &str, path: &Path, loaded: &Loaded) -> (Step, Vec<u32>) {
     let Some(settings) = &loaded.daemon.kerberos else {
-        let remedy = "write `kerberos method = secrets and keytab` in [global]";
-        return (Step::wrong("keytab", "no tickets are taken", remedy), Vec::new());
+        let remedy = "set `kerberos method = secrets and keytab` in [global]";
+        return (Step::wrong("keytab", "Kerberos tickets are not accepted", remedy), Vec::new());
     };
     let shown = settings.keytab.display();
-    let remedy = format!("`net ads keytab create -s {} -U Administrator` writes the keys there", path.display());
+    let remedy = format!("run `net ads keytab create -s {} -U Administrator` to write the keys", path.display());
     let file = match fs::read(&settings.keytab) {
         Ok(file) => file,
         Err(why) => return (Step::wrong("keytab", format!("{shown}: {why}"), remedy), Vec::new()),
     };
     match keytab::read(&file) {
-        None => (Step::wrong("keytab", format!("{shown} is no keytab"), remedy), Vec::new()),
+        None => (Step::wrong("keytab", format!("{shown} is not a keytab"), remedy), Vec::new()),
         Some(entries) => keys_step(&shown.to_string(), &entries, membership, host, remedy),
     }
 }
@@ -376,10 +375,10 @@ fn keys_step(
     (step, versions)
 }
 
-/// Whether the domain's groups have gids.
+/// Checks that the domain's groups have gids.
 fn ids(well: bool, workgroup: &str) -> Step {
     if !well {
-        return Step::skipped("ids", "winbindd cannot be asked");
+        return Step::skipped("ids", "winbindd is not available");
     }
     let (domain, everybody) = (workgroup.to_owned(), "Domain Users");
     let asked = ask(move |winbind| {
@@ -396,8 +395,9 @@ fn ids(well: bool, workgroup: &str) -> Step {
 
 fn ranges(workgroup: &str) -> String {
     format!(
-        "write in [global] `idmap config {workgroup} : backend = rid` and `idmap config {workgroup} : range = 100000-999999`, \
-         beside a range for `*`, and restart winbindd; users whom the domain itself gives numbers need `backend = ad`"
+        "set in [global] `idmap config {workgroup} : backend = rid` and `idmap config {workgroup} : range = \
+         100000-999999`, in addition to a range for `*`, and restart winbindd; if the domain itself assigns uids, use \
+         `backend = ad`"
     )
 }
 
@@ -417,7 +417,7 @@ impl Report {
         }
         let _ = match self.joined {
             true => writeln!(text, "{} is a member of {}", self.computer, self.realm),
-            false => writeln!(text, "what is wrong is to be set right from the top down; then ask again"),
+            false => writeln!(text, "correct the problems from the top down, then run this command again"),
         };
         text
     }
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(
             report.text(),
             "dns           ok     controllers: dc\nclock         WRONG  400 seconds\n                     run a time \
-             service\nwhat is wrong is to be set right from the top down; then ask again\n"
+             service\ncorrect the problems from the top down, then run this command again\n"
         );
         assert!(lines(Some("ad.example.com")).contains("`realm = AD.EXAMPLE.COM`, `workgroup = AD`"));
     }

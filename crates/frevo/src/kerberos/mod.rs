@@ -1,7 +1,9 @@
-//! Taking Kerberos tickets: the host's library ([`gssapi`], a crate) with the keys of a keytab (RFC 4121, [MS-KILE] 3.4.5).
+//! Acceptance of Kerberos tickets: the host's library ([`gssapi`], a crate) with the keys of a keytab (RFC 4121,
+//! [MS-KILE] 3.4.5).
 //!
-//! The library reads the keytab for each ticket, so that new keys count at once, and keeps its replay cache; it works with
-//! files and blocks, so it runs on blocking threads, a bounded number at a time. Leaves out getting and renewing keys.
+//! The library reads the keytab for each ticket, so new keys are used immediately, and it maintains its replay cache.
+//! It uses files and blocks, so it runs on a bounded number of blocking threads. Obtaining and renewing keys is not
+//! implemented.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,34 +17,35 @@ use server::answer::Answer;
 use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
 use tokio::sync::Semaphore;
 
-/// Tickets looked at, at a time: a disk that hangs must not take all blocking threads of the runtime.
+/// Maximum number of tickets processed concurrently, so that a hanging disk does not occupy all blocking threads of the
+/// runtime.
 const AT_A_TIME: usize = 16;
 
-/// How long an answer to the question for a keytab is taken for true.
+/// How long the result of a check for the keytab is cached.
 const SEEN_TIME: Duration = Duration::from_secs(1);
 
-/// The longest name of a client that is looked at, in bytes.
+/// Maximum length of a client name, in bytes.
 const LONGEST_NAME: usize = 1024;
 
-/// What the configuration says of Kerberos.
+/// The Kerberos settings of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Where the keys are.
+    /// The keytab file.
     pub keytab: PathBuf,
-    /// `realm`, upper case; empty: whichever the ticket is for.
+    /// `realm`, upper case; if empty, the realm of the keytab's principal.
     pub realm: String,
     /// `kerberos encryption types`.
     pub encryption: Encryption,
 }
 
-/// Which encryption tickets and keys may have.
+/// The encryption types allowed for tickets and keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encryption {
-    /// What the library and krb5.conf permit.
+    /// Everything that the library and krb5.conf permit.
     All,
-    /// AES alone.
+    /// Only AES.
     Strong,
-    /// RC4 alone.
+    /// Only RC4.
     Legacy,
 }
 
@@ -56,7 +59,7 @@ impl Encryption {
     }
 }
 
-/// Who takes tickets with the keys of one keytab.
+/// Accepts tickets with the keys of one keytab.
 pub struct Keytab {
     settings: Arc<Settings>,
     gate: Arc<Semaphore>,
@@ -64,17 +67,17 @@ pub struct Keytab {
 }
 
 impl Keytab {
-    /// The acceptor for a server. What stands in its way now is logged; a keytab may come later. `None` where the host
-    /// lacks the library. Blocks.
+    /// Creates the acceptor for a server. Problems are logged; the keytab may be created later. Returns `None` if the
+    /// host does not have the library. Blocks.
     pub fn of_server(settings: Settings) -> Option<Keytab> {
         let library = Library::get()
-            .map_err(|missing| tracing::error!("Kerberos is configured and cannot be offered: {missing}"))
+            .map_err(|missing| tracing::error!("Kerberos is configured but not available: {missing}"))
             .ok()?;
         if let Err(failure) = Keys::of(library, &name(&settings.keytab)) {
             let keytab = settings.keytab.display();
             tracing::warn!(
-                "Kerberos is configured and has no keys yet: keytab {keytab}: {}; write one with `kadmin ktadd -k {keytab} \
-                 cifs/HOST` (MIT), `ktutil` or `net ads keytab create`",
+                "Kerberos is configured but has no keys yet: keytab {keytab}: {}; create it with `kadmin ktadd -k \
+                 {keytab} cifs/HOST` (MIT), `ktutil` or `net ads keytab create`",
                 failure.text
             );
         }
@@ -100,7 +103,7 @@ impl Tickets for Keytab {
         Answer::later(async move {
             let turn = gate.acquire_owned().await.expect("nobody closes the gate");
             let accepted = tokio::task::spawn_blocking(move || {
-                // The turn lasts as long as the thread is used, whether or not anybody still waits for it.
+                // The permit is held as long as the thread is used, even if the request was cancelled.
                 let _turn = turn;
                 localfs::identity::as_process(|| accept(&settings, &token))
             });
@@ -113,7 +116,7 @@ impl Tickets for Keytab {
     }
 }
 
-/// Signatures by an established context.
+/// Signatures made with an established security context.
 struct Signer(Context);
 
 impl Signatures for Signer {
@@ -126,7 +129,7 @@ impl Signatures for Signer {
     }
 }
 
-/// What the library calls the keytab at `path`.
+/// Returns the library's name for the keytab at `path`.
 fn name(path: &Path) -> String {
     format!("FILE:{}", path.display())
 }
@@ -135,10 +138,10 @@ fn unavailable(why: String) -> Refusal {
     Refusal { cause: Cause::Unavailable, why, reply: Vec::new() }
 }
 
-/// Takes a client's token. Blocks.
+/// Accepts a client's token. Blocks.
 fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
     let refused = |why: String| Refusal { cause: Cause::Other, why, reply: Vec::new() };
-    let envelope = Envelope::decode(token).map_err(|_| refused("the token is no Kerberos request".into()))?;
+    let envelope = Envelope::decode(token).map_err(|_| refused("the token is not a Kerberos request".into()))?;
     check_type(settings, envelope.encryption, "ticket").map_err(refused)?;
     let library = Library::get().map_err(unavailable)?;
     let keys = Keys::of(library, &name(&settings.keytab))
@@ -146,40 +149,40 @@ fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
     let accepted = keys.accept(token).map_err(|failure| explain(settings, &envelope, failure))?;
     let Accepted { client, service, logon, lifetime, reply, key, key_type, context } = accepted;
     let own_realm = own_realm(settings, &service).map_err(refused)?;
-    let key_type = key_type.ok_or_else(|| refused("the session key is of no known type".into()))?;
+    let key_type = key_type.ok_or_else(|| refused("the session key is of an unknown type".into()))?;
     check_type(settings, EncryptionType(key_type), "session key").map_err(refused)?;
-    let client = client_name(&client, &own_realm).ok_or_else(|| refused(format!("{client:?} is no client's name")))?;
+    let client = client_name(&client, &own_realm).ok_or_else(|| refused(format!("{client:?} is not a client name")))?;
     let logon = match logon {
         LogonBuffer::Absent => None,
         LogonBuffer::Unsigned => {
             return Err(refused(format!(
-                "the ticket of {client} says who that is (PAC), and the server's key did not sign it"
+                "the ticket of {client} contains a PAC that is not signed with the server's key"
             )));
         }
         LogonBuffer::Signed(bytes) => Some(
             LogonInfo::decode(&bytes)
-                .map_err(|wrong| refused(format!("the PAC in the ticket of {client} does not decode: {wrong}")))?,
+                .map_err(|wrong| refused(format!("the PAC in the ticket of {client} is malformed: {wrong}")))?,
         ),
     };
     let lifetime = lifetime.map(|seconds| Duration::from_secs(seconds.into()));
     Ok(Ticket { client, logon, reply, key, lifetime, signatures: Box::new(Signer(context)) })
 }
 
-/// The realm whose users are the server's own: `realm`, else that of the keytab's principal whose key opened the ticket.
-/// What the ticket says in clear is the sender's to choose. The principal must be one of a file server's: a ticket for
-/// another service of the keytab is no logon.
+/// Returns the realm whose users are the server's own: `realm`, or else that of the keytab's principal whose key
+/// decrypted the ticket. The realm that the ticket contains in clear text is chosen by the sender. The principal must
+/// be a file server's, because a ticket for another service in the keytab must not be accepted as a logon.
 fn own_realm(settings: &Settings, service: &str) -> Result<String, String> {
-    let name = client_name(service, "").ok_or_else(|| format!("{service:?} is no service's name"))?;
+    let name = client_name(service, "").ok_or_else(|| format!("{service:?} is not a service name"))?;
     let is_file_server = match &name.components[..] {
-        // Clients ask for cifs; a controller gives one key to all names of a computer's account, host among them.
+        // Clients request cifs. A domain controller uses one key for all names of a computer account, including host.
         [kind, _] => ["cifs", "host"].iter().any(|known| kind.eq_ignore_ascii_case(known)),
         [account] => account.ends_with('$'),
         _ => false,
     };
     if !is_file_server {
         return Err(format!(
-            "the ticket is for the key of {service} in the keytab, not of a file server (cifs/NAME, host/NAME or NAME$); \
-             give the keytab a key of cifs/NAME that no other service has"
+            "the ticket uses the key of {service} in the keytab, not of a file server (cifs/NAME, host/NAME or NAME$); \
+             add a key for cifs/NAME to the keytab that no other service has"
         ));
     }
     Ok(if settings.realm.is_empty() { name.realm } else { settings.realm.clone() })
@@ -190,12 +193,12 @@ fn check_type(settings: &Settings, encryption: EncryptionType, of: &str) -> Resu
         return Ok(());
     }
     Err(format!(
-        "the {of} is of {encryption}, which `kerberos encryption types` does not permit; give this server's account AES keys, \
-         and a new keytab, or permit it"
+        "the {of} uses {encryption}, which `kerberos encryption types` does not permit; create AES keys for this \
+         server's account and a new keytab, or permit it"
     ))
 }
 
-/// What the library refused, with what the administrator can do about it.
+/// Describes why the library refused a token, and what the administrator can do about it.
 fn explain(settings: &Settings, envelope: &Envelope, failure: Failure) -> Refusal {
     let Failure { minor, text, token, .. } = failure;
     let cause = match minor {
@@ -207,12 +210,12 @@ fn explain(settings: &Settings, envelope: &Envelope, failure: Failure) -> Refusa
     let Envelope { realm, service, encryption, key_version } = envelope;
     let kvno = key_version.map_or_else(|| "no version".into(), |version| format!("version {version}"));
     let remedy = match minor {
-        Failure::CLOCK_SKEW => "set the clocks of client and server by the same source (NTP)".into(),
+        Failure::CLOCK_SKEW => "synchronize the clocks of client and server (NTP)".into(),
         Failure::TICKET_EXPIRED | Failure::TICKET_NOT_YET_VALID => "the client needs a new ticket (kinit)".into(),
         Failure::REPLAY => "the same token was sent before; a client that is not attacked sends a new one".into(),
         _ => format!(
-            "see `klist -ket {keytab}`: where this key is missing, export the service's keys anew; where it is there and \
-             newer, the client needs a new ticket"
+            "see `klist -ket {keytab}`: if this key is missing, export the service's keys again; if the keytab has a \
+             newer one, the client needs a new ticket"
         ),
     };
     let why = format!(
@@ -221,8 +224,8 @@ fn explain(settings: &Settings, envelope: &Envelope, failure: Failure) -> Refusa
     Refusal { cause, why, reply: token }
 }
 
-/// `name` as MIT writes it: components with slashes between them, an at sign and the realm, a backslash before what is
-/// not meant so.
+/// Parses `name` in MIT syntax: components separated by slashes, then an at sign and the realm. A backslash escapes
+/// these characters.
 fn client_name(name: &str, own_realm: &str) -> Option<ClientName> {
     if name.len() > LONGEST_NAME {
         return None;

@@ -14,7 +14,7 @@ fn names_of_clients() {
     check("ann@B.TEST", Some((&["ann"], "B.TEST", false)));
     check("ann/admin@A.TEST", Some((&["ann", "admin"], "A.TEST", true)));
     check("DESK$@A.TEST", Some((&["DESK$"], "A.TEST", true)));
-    // An at sign of the name is not the realm's.
+    // An escaped at sign belongs to the name.
     check(r"ann\@A.TEST@B.TEST", Some((&["ann@A.TEST"], "B.TEST", false)));
     check(r"a\/b@A.TEST", Some((&["a/b"], "A.TEST", true)));
     check(r"a\0b\n@A.TEST", Some((&["a\0b\n"], "A.TEST", true)));
@@ -112,7 +112,7 @@ fn kerberos_is_offered_while_there_is_a_keytab() {
     };
     assert!(!tickets.ready());
     std::fs::write(&keytab, [5, 2]).unwrap();
-    // As if a while later.
+    // Simulates that the cached result has expired.
     *tickets.seen.lock() = None;
     assert!(tickets.ready());
 }

@@ -167,7 +167,8 @@ fn keys(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A server without `realm`, whose keytab has the realm's key with `find` in its name replaced by `put`, which is as long.
+/// Starts a server without `realm`. In its keytab, `find` in the name of the realm's key is replaced by `put`, which
+/// has the same length.
 fn serve_renamed(stage: &Stage, name: &str, kdc: &Kdc, find: &str, put: &str) -> Result<Server> {
     let mut keytab = fs::read(kdc.keytab())?;
     let places: Vec<_> = keytab.windows(find.len()).enumerate().filter(|(_, part)| *part == find.as_bytes()).collect();
@@ -183,8 +184,8 @@ fn serve_renamed(stage: &Stage, name: &str, kdc: &Kdc, find: &str, put: &str) ->
     stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
 }
 
-/// What a ticket says of its realm in clear does not make it the server's own: alice of another realm, whose tickets this
-/// key opens, is not the server's alice.
+/// The realm in a ticket's clear text does not make it the server's own realm. alice of another realm, whose tickets
+/// are encrypted with this key, is not the server's alice.
 fn clear_realm(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.clear_realm", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
@@ -222,8 +223,8 @@ fn clocks(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Makes the client believe that the KDC's clock is `seconds` ahead: the first field of the header of a cache of version 4
-/// is that difference.
+/// Makes the client believe that the KDC's clock is `seconds` ahead. In a version 4 credential cache, the first field
+/// of the header is that difference.
 fn set_back(cache: &Path, seconds: u32) -> Result<()> {
     let mut bytes = fs::read(cache)?;
     let header = [5, 4, 0, 12, 0, 1, 0, 8];
@@ -275,7 +276,7 @@ fn no_library(stage: &mut Stage) -> Result<()> {
         let _hidden = Environment::set(&[("LD_LIBRARY_PATH", empty.display().to_string())]);
         serve(stage, "server.no_library", &kdc.keytab())?
     };
-    logged(&server, &["Kerberos is configured and cannot be offered", "libgssapi-krb5-2"])?;
+    logged(&server, &["Kerberos is configured but not available", "libgssapi-krb5-2"])?;
     stage.smbclient().server(&server).run("ls")?.fine()?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
     ensure!(by_client(&server).is_err(), "a ticket was taken without the library");
