@@ -1,8 +1,8 @@
-//! The log: which events are written (`log level`), where to (`log file`, `max log size`, else standard error), and as
-//! lines of text or of JSON.
+//! The log: which events are written (`log level`), the destination (`log file`, `max log size`, or else standard
+//! error), and the format (text or JSON lines).
 //!
-//! An event that is off costs one load: levels are compared where the event is, before its fields are looked at. No
-//! secret is ever logged; what clients choose (names) cannot forge lines or move a terminal's cursor.
+//! A disabled event costs one load, because levels are compared at the event before its fields are evaluated. Secrets
+//! are never logged. Names chosen by clients cannot forge lines or move a terminal's cursor.
 
 mod level;
 mod writer;
@@ -21,26 +21,26 @@ use tracing_subscriber::reload;
 pub use level::LogLevel;
 use writer::{LogWriter, Shared};
 
-/// How lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum LogFormat {
-    /// Text for people.
+    /// Text
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
-/// What to log, and where to.
+/// Settings of the log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// `log level`.
     pub level: LogLevel,
-    /// `log file`; standard error where there is none.
+    /// `log file`; `None` logs to standard error.
     pub file: Option<PathBuf>,
-    /// `max log size` in bytes: a longer file becomes `FILE.old`. 0 is no limit.
+    /// `max log size` in bytes: a longer file is renamed to `FILE.old`. 0 means no limit.
     pub max_size: u64,
-    /// How lines look.
+    /// Format of log lines.
     pub format: LogFormat,
 }
 
@@ -51,10 +51,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Starts the log of this process. Fails where the file cannot be opened, and where a log runs already.
+    /// Starts the log of this process. Fails if the file cannot be opened or if a log is already running.
     pub fn start(options: &LogOptions) -> Result<Self> {
         let (log, dispatch) = Self::build(options)?;
-        tracing::dispatcher::set_global_default(dispatch).context("starting the log")?;
+        tracing::dispatcher::set_global_default(dispatch).context("cannot start the log")?;
         Ok(log)
     }
 
@@ -68,7 +68,7 @@ impl Log {
         let registry = tracing_subscriber::registry().with(filter);
         let dispatch = match options.format {
             LogFormat::Json => Dispatch::new(registry.with(lines.json().flatten_event(true))),
-            // The journal of a service manager stamps each line itself.
+            // The journal of a service manager adds its own timestamps.
             LogFormat::Text if options.file.is_none() && in_journal() => {
                 Dispatch::new(registry.with(lines.without_time()))
             }
@@ -77,19 +77,19 @@ impl Log {
         Ok((Log { writer, level }, dispatch))
     }
 
-    /// Opens the log file anew, after somebody has moved it away (SIGHUP).
+    /// Reopens the log file after it was renamed, for example by logrotate (SIGHUP).
     pub fn reopen(&self) -> Result<()> {
         self.writer.reopen()
     }
 
-    /// Logs by another level from now on.
+    /// Changes the log level.
     pub fn set_level(&self, level: &LogLevel) -> Result<()> {
-        self.level.reload(level.targets()).context("changing the log level")
+        self.level.reload(level.targets()).context("cannot change the log level")
     }
 }
 
-/// Whether standard error goes to the journal of systemd, which says so in the environment; a person's terminal
-/// inherits that variable from the desktop.
+/// Returns whether standard error goes to the systemd journal, which sets an environment variable. A terminal inherits
+/// that variable from the desktop session, hence the second condition.
 fn in_journal() -> bool {
     std::env::var_os("JOURNAL_STREAM").is_some() && !std::io::stderr().is_terminal()
 }

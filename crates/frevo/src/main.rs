@@ -1,4 +1,4 @@
-//! `frevo`, the program: the command line, and nothing else. Its parts are the library beside it.
+//! The program `frevo`: only the command line. Everything else is in the library.
 
 use std::process::ExitCode;
 

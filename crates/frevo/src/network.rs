@@ -1,6 +1,6 @@
-//! What clients are told of this machine's network interfaces, so that they open channels over several of them.
+//! The network interfaces that are reported to clients, which can open channels over several of them.
 //!
-//! Speed and queues are the kernel's (`/sys/class/net`) unless `interfaces` in smb.conf says something else.
+//! Speed and number of queues come from the kernel (`/sys/class/net`) unless `interfaces` in smb.conf sets them.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -11,36 +11,37 @@ use server::interfaces::{Interface, Interfaces};
 use crate::config::InterfaceChoice;
 use crate::interfaces::{self, serving};
 
-/// A list is given again for so long: any client may ask as often as it likes.
+/// How long a list of interfaces is cached, because clients may query it as often as they like.
 const FRESH: Duration = Duration::from_secs(5);
-/// Bits per second of an interface that says nothing of its speed, such as loopback or a bridge; Samba assumes the same.
+/// Assumed speed in bits per second of interfaces that do not report one, such as loopback or a bridge. Samba assumes
+/// the same.
 const UNKNOWN_SPEED: u64 = 1_000_000_000;
 
-/// The interfaces that are served.
+/// The served interfaces.
 pub(crate) struct Network {
     /// `interfaces`; empty means all.
     choices: Vec<InterfaceChoice>,
-    /// Where the server listens.
+    /// The addresses on which the server listens.
     bound: Vec<SocketAddr>,
     last: Mutex<Option<(Instant, Vec<Interface>)>>,
 }
 
 impl Network {
-    /// Of a server that listens on `bound`.
+    /// Creates the value for a server that listens on `bound`.
     pub(crate) fn new(choices: Vec<InterfaceChoice>, bound: Vec<SocketAddr>) -> Self {
         Network { choices, bound, last: Mutex::new(None) }
     }
 
     fn look(&self) -> Vec<Interface> {
         let all = interfaces::interfaces().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the network interfaces are not known");
+            tracing::warn!(%error, "cannot list the network interfaces");
             Vec::new()
         });
         let served = serving(&self.bound, &all);
         served.into_iter().filter_map(|interface| self.describe(interface)).collect()
     }
 
-    /// `None` where `interfaces` is not about it.
+    /// Describes an interface; `None` if `interfaces` excludes it.
     fn describe(&self, interface: &interfaces::Interface) -> Option<Interface> {
         let matches = |choice: &&InterfaceChoice| choice.pattern.matches(&interface.name, interface.address);
         let choice = self.choices.iter().find(matches);
@@ -73,7 +74,8 @@ impl Interfaces for Network {
     }
 }
 
-/// Bits per second; the file has megabits, and -1 or an error where the driver does not know.
+/// Reads the speed in bits per second. The file contains megabits per second, or -1 (or an error) if the driver does
+/// not report it.
 fn link_speed(kernel: &std::path::Path) -> Option<u64> {
     let text = std::fs::read_to_string(kernel.join("speed")).ok()?;
     text.trim().parse::<u64>().ok().filter(|speed| *speed > 0)?.checked_mul(1_000_000)

@@ -1,4 +1,4 @@
-//! Clients that neither take their responses nor finish their requests: how long they may hold what they hold.
+//! Time limits for clients that do not read their responses or do not complete their requests.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use server::error::Disconnect;
 use server::policy::Limits;
 use tokio::time::{Instant, Sleep};
 
-/// A connection is looked at so many times in `Limits::stall_time`.
+/// Number of checks of a connection per `Limits::stall_time`.
 const LOOKS: u32 = 4;
 
-/// Watches one connection while something of it is incomplete.
+/// Watches one connection while a request or response is incomplete.
 pub(crate) struct Progress {
     stall_time: Duration,
     slowest_request: usize,
-    /// Set while something is incomplete; an idle connection has no timer.
+    /// Set while something is incomplete. An idle connection has no timer.
     timer: Option<Pin<Box<Sleep>>>,
     sending: bool,
-    /// Bytes sent when that last changed, and how often it was found unchanged since.
+    /// The number of bytes sent, and how many checks in a row found it unchanged.
     sent: (u64, u32),
-    /// Since when a request is incomplete.
+    /// When the incomplete request began to arrive.
     receiving: Option<Instant>,
 }
 
@@ -29,7 +29,8 @@ impl Progress {
         Progress { stall_time, slowest_request, timer: None, sending: false, sent: (0, 0), receiving: None }
     }
 
-    /// Says whether a response is sent in part (`sending`), and whether a request has arrived in part (`receiving`).
+    /// Reports whether a response has been sent in part (`sending`), and whether a request has arrived in part
+    /// (`receiving`).
     pub(crate) fn expect(&mut self, sending: bool, receiving: bool) {
         self.sending = sending;
         if !receiving {
@@ -42,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Waits until the connection is to be looked at.
+    /// Waits until the next check is due.
     pub(crate) async fn time_is_up(&mut self) {
         match &mut self.timer {
             Some(timer) => timer.await,
@@ -50,17 +51,18 @@ impl Progress {
         }
     }
 
-    /// Why the connection is to end, if it is: `sent` bytes were sent in all, and `received` have arrived of a request.
+    /// Returns why the connection must be ended, if so. `sent` is the total number of bytes sent, `received` the size
+    /// of the incomplete request so far.
     pub(crate) fn judge(&mut self, sent: u64, received: usize) -> Option<Disconnect> {
         self.timer = None;
         let stalls = if sent == self.sent.0 && self.sending { self.sent.1 + 1 } else { 0 };
         self.sent = (sent, stalls);
         if stalls >= LOOKS {
-            return Some(Disconnect("the client takes no responses"));
+            return Some(Disconnect("the client does not read its responses"));
         }
         let allowed = self.stall_time + Duration::from_secs((received / self.slowest_request) as u64);
         match self.receiving {
-            Some(since) if since.elapsed() > allowed => Some(Disconnect("a request does not arrive whole")),
+            Some(since) if since.elapsed() > allowed => Some(Disconnect("the client does not complete its request")),
             _ => None,
         }
     }

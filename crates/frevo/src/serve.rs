@@ -1,4 +1,4 @@
-//! `frevo serve`: from a configuration to a running server, and back down again.
+//! `frevo serve`: starts the server from a configuration, runs it and stops it.
 
 mod privileges;
 
@@ -42,45 +42,46 @@ use crate::winbind::{Member, Winbind, WithDomain};
 use crate::world::RealWorld;
 use crate::{limits, listen};
 
-/// The port where SMB lives, and the one to go to where that cannot be had.
+/// The standard SMB port, and the port to use if the former is not available.
 const SMB_PORT: u16 = 445;
 const FALLBACK_PORT: u16 = 4450;
-/// How often unused buffers are given up, and how much memory beyond what clients hold is worth giving back.
+/// How often unused buffers are released, and how many bytes of memory beyond the clients' use are worth returning to
+/// the system.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
 const WORTH_RELEASING: usize = 2 << 20;
-/// How long connections may take to finish what is in flight when the server stops.
+/// How long connections may take to finish requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
-/// Serves a directory, or what a configuration says, until it is told to stop (SIGTERM, Ctrl-C)
+/// Serves a directory or the shares of a configuration until it is stopped (SIGTERM, Ctrl-C)
 #[derive(clap::Args, Debug)]
 pub struct ServeArgs {
-    /// Directory to share, under its own name; needs no configuration
+    /// Directory to share under its own name; needs no configuration
     pub directory: Option<PathBuf>,
     /// Configuration file
     #[arg(short = 'c', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// A share and its directory; may be given more than once
+    /// Name and directory of a share; may be given more than once
     #[arg(long = "share", value_name = "NAME=PATH", value_parser = parse_share)]
     pub shares: Vec<(String, PathBuf)>,
-    /// Port to listen on; else `smb ports`, else 445, else 4450 where 445 cannot be had
+    /// Port to listen on [default: `smb ports`, else 445, else 4450 if 445 is not available]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Address to listen on; may be given more than once
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Vec<IpAddr>,
-    /// Where accounts and other state are kept
+    /// Directory for accounts and other state
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// 0 to 10, as `log level`
+    /// Log level, 0 to 10, as for `log level`
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
     pub log_format: LogFormat,
 }
 
 impl ServeArgs {
-    /// The configuration file: the one that is named, else the default one where no share is named either.
+    /// Returns the configuration file: the specified one, or the default one if no share is specified either.
     fn configuration(&self) -> Option<PathBuf> {
         match &self.config {
             Some(path) => Some(path.clone()),
@@ -99,11 +100,11 @@ fn parse_share(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: ServeArgs) -> Result<ExitCode> {
-    // Modes are given as they shall be; the caller's umask must not take from them.
+    // The server specifies exact modes, so the caller's umask must not apply.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
     limits::share_heaps();
-    // Before the first look-up of a user, which may start threads.
+    // Must precede the first user lookup, which may start threads.
     let sandbox = Sandbox::begin(config::confinement(args.configuration().as_deref(), &NoUsers))?;
     let plan = Plan::new(args)?;
     let loaded = match plan.load() {
@@ -113,23 +114,23 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    // Shares that are not served are reported by the log.
+    // Shares that are not served are reported in the log.
     let said = Problems(loaded.warnings.0.iter().filter(|it| it.code != Code::ShareNotServed).cloned().collect());
     if !said.0.is_empty() {
         eprintln!("{said}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // A thread begins with the identity of the one that started it, which may be a user's at that moment.
+        // A new thread inherits the identity of the thread that started it, which may be impersonating a user.
         .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may become what it is"))
         .build()
-        .context("starting threads")?;
+        .context("cannot start threads")?;
     runtime.block_on(serve(plan, loaded, sandbox))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the command line asks for, kept for reloads.
+/// The command line, kept for reloads.
 struct Plan {
     args: ServeArgs,
     host: Host,
@@ -142,18 +143,18 @@ impl Plan {
         let mut shares = Vec::new();
         if let Some(directory) = &args.directory {
             let directory = std::fs::canonicalize(directory)
-                .with_context(|| format!("{}: cannot be shared", directory.display()))?;
+                .with_context(|| format!("cannot share the directory {}", directory.display()))?;
             shares.push((share_name(&directory), directory));
         }
         for (name, path) in &args.shares {
-            let path = std::fs::canonicalize(path).with_context(|| format!("{}: cannot be shared", path.display()))?;
+            let path = std::fs::canonicalize(path).with_context(|| format!("cannot share {}", path.display()))?;
             shares.push((name.clone(), path));
         }
         let config = args.configuration();
         if config.is_none() && shares.is_empty() {
-            bail!("nothing to serve: give a directory (frevo serve DIR), --share NAME=PATH or -c smb.conf");
+            bail!("nothing to serve; specify a directory (frevo serve DIR), --share NAME=PATH or -c smb.conf");
         }
-        let host = Host::of_process().context("this process's user")?;
+        let host = Host::of_process().context("cannot look up this process's user")?;
         Ok(Plan { args, host, config, shares })
     }
 
@@ -161,7 +162,7 @@ impl Plan {
         config::load_with(self.config.as_deref(), &self.shares, &self.host)
     }
 
-    /// Where state lies, and whether that had to be said.
+    /// Returns the state directory.
     fn state_dir(&self, daemon: &Daemon) -> Result<PathBuf> {
         match (&self.args.state_dir, &daemon.state_directory) {
             (Some(flag), _) => Ok(flag.clone()),
@@ -171,7 +172,7 @@ impl Plan {
     }
 }
 
-/// The last component of a shared directory, as far as it can be a share's name.
+/// Derives a share name from the last component of the directory, without characters that are not allowed.
 fn share_name(directory: &Path) -> String {
     let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let legal: String = name.chars().filter(|letter| !r#""/\[]:|<>+=;,*?"#.contains(*letter)).take(80).collect();
@@ -254,7 +255,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// Logs which shares are not served, and why.
+/// Logs the shares that are not served, with the reasons.
 fn log_shares_not_served(problems: &Problems) {
     for problem in problems.shares_not_served() {
         let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
@@ -262,7 +263,7 @@ fn log_shares_not_served(problems: &Problems) {
     }
 }
 
-/// Says in the log how the domain is, where there is one: without it its users cannot log on, and all others can.
+/// Logs the state of the domain, if there is one. Without winbindd, its users cannot log on, but all others can.
 async fn look_at_winbind(server: &Server, winbind: &Arc<Winbind>) {
     let Some(membership) = server.policy().membership.clone() else { return };
     let domain = membership.workgroup;
@@ -272,23 +273,23 @@ async fn look_at_winbind(server: &Server, winbind: &Arc<Winbind>) {
         }
         Ok(details) => {
             let theirs = details.netbios_domain;
-            tracing::error!(domain, theirs, "winbindd is a member of another domain; `frevo join` says what to do");
+            tracing::error!(domain, theirs, "winbindd is a member of another domain; run `frevo join` for help");
         }
-        Err(why) => tracing::error!(domain, why, "users of the domain cannot log on; `frevo join` says what to do"),
+        Err(why) => tracing::error!(domain, why, "users of the domain cannot log on; run `frevo join` for help"),
     }
 }
 
-/// Opens again what clients of continuously available shares had open when the server stopped, however it did.
+/// Restores the opens of clients of continuously available shares, however the previous server process ended.
 async fn restore(server: &Arc<Server>, state: Arc<StateDir>) {
     let opened = tokio::task::spawn_blocking(move || Handles::open(state)).await;
     let handles = match opened.map_err(anyhow::Error::from).and_then(|opened| opened) {
         Ok(handles) => Arc::new(handles),
-        Err(error) => return tracing::error!("no persistent handles: {error:#}"),
+        Err(error) => return tracing::error!("persistent handles are not available: {error:#}"),
     };
     match server.restore(handles).await {
         Ok(restored) if restored == Restored::default() => {}
         Ok(Restored { opens, lost }) => tracing::info!(opens, lost, "persistent handles wait for their clients"),
-        Err(failed) => tracing::error!(%failed, "persistent handles of the previous run are lost"),
+        Err(failed) => tracing::error!(%failed, "cannot restore the persistent handles of the previous run"),
     }
 }
 
@@ -311,7 +312,7 @@ fn start_log(plan: &Plan, daemon: &Daemon) -> Result<Log> {
     Log::start(&LogOptions { level, file, max_size: daemon.max_log_size, format: plan.args.log_format })
 }
 
-/// Binds what was asked for; without a wish, port 445 where it can be had, else 4450.
+/// Binds the requested addresses. If no port was requested, binds port 445 if possible, else 4450.
 fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener>> {
     let chosen: Vec<u16> = match plan.args.port {
         Some(port) => vec![port],
@@ -325,14 +326,14 @@ fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener
     let transport = listen::Transport { socket_options: daemon.socket_options.clone(), keepalive: daemon.keepalive };
     match listen::bind(&all(&chosen), &transport) {
         Err(error) if !asked && chosen.contains(&SMB_PORT) => {
-            tracing::info!("port {SMB_PORT} cannot be had ({error:#}), using {FALLBACK_PORT}");
+            tracing::info!("cannot bind port {SMB_PORT} ({error:#}), using {FALLBACK_PORT}");
             listen::bind(&all(&[FALLBACK_PORT]), &transport)
         }
         result => result,
     }
 }
 
-/// The addresses to listen on: --bind, or those of `interfaces` with `bind interfaces only`, or all.
+/// Returns the addresses to listen on: those of --bind, those of `interfaces` with `bind interfaces only`, or all.
 fn addresses(plan: &Plan, daemon: &Daemon) -> Result<Vec<IpAddr>> {
     if !plan.args.bind.is_empty() {
         return Ok(plan.args.bind.clone());
@@ -343,11 +344,11 @@ fn addresses(plan: &Plan, daemon: &Daemon) -> Result<Vec<IpAddr>> {
         all.extend(v6.then_some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
         return Ok(all);
     }
-    let all = interfaces().context("asking for the network interfaces")?;
+    let all = interfaces().context("cannot list the network interfaces")?;
     let mut found: Vec<IpAddr> = daemon
         .served(&all)
         .into_iter()
-        // Samba always listens on loopback too, for its own tools.
+        // Like Samba, always listen on loopback too, for local tools.
         .chain(all.iter().filter(|interface| interface.loopback))
         .filter(|interface| interface.up)
         .filter(|interface| !matches!(interface.address, IpAddr::V6(address) if address.is_unicast_link_local()))
@@ -356,12 +357,12 @@ fn addresses(plan: &Plan, daemon: &Daemon) -> Result<Vec<IpAddr>> {
     found.sort();
     found.dedup();
     if found.is_empty() {
-        bail!("bind interfaces only: no interface matches `interfaces`");
+        bail!("no interface matches `interfaces`; change it or `bind interfaces only`");
     }
     Ok(found)
 }
 
-/// Says how to connect, making an account first where there is none.
+/// Prints how to connect. Creates an account first if there is none.
 async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], state: &Path) -> Result<()> {
     let (name, directory) = plan.shares.first().context("a directory is shared")?;
     let owner = {
@@ -381,12 +382,12 @@ async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], sta
         state_dir: (!is_default).then_some(state),
     }
     .text();
-    // Whoever reads this may have gone; that is no reason not to serve.
+    // The reader may be gone, which is not a reason to stop serving.
     let _ = writeln!(std::io::stdout(), "{text}");
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT, reloading on SIGHUP.
+/// Waits for SIGTERM or SIGINT. Reloads the configuration on SIGHUP.
 async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -402,18 +403,18 @@ async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
                 let outcome = tokio::task::spawn_blocking(move || control.reload()).await?;
                 match outcome {
                     Ok(said) => tracing::info!("{said}"),
-                    Err(error) => tracing::error!("not reloaded: {error:#}"),
+                    Err(error) => tracing::error!("cannot reload the configuration: {error:#}"),
                 }
             }
         }
     }
 }
 
-/// What the process has for its clients.
+/// The resources available to the process.
 #[derive(Clone, Copy)]
 struct Means {
     descriptors: u64,
-    /// Bytes of memory of the machine, or of the process's cgroup.
+    /// Memory in bytes of the machine, or of the process's cgroup.
     memory: u64,
 }
 
@@ -425,10 +426,10 @@ impl Means {
     }
 }
 
-/// Gives memory back to the system that clients no longer use, for ever: buffers for the next request, and what the
-/// allocator keeps after a busy time, would else stay with the process.
+/// Periodically returns memory to the system that clients no longer use. Otherwise, spare buffers and the memory that
+/// the allocator keeps after a busy time would stay with the process. Never returns.
 async fn release_memory(server: Arc<Server>, inputs: Arc<Inputs>) {
-    // What the process has beyond what clients hold: the least since memory was released last.
+    // Memory of the process beyond what clients hold; `least` is the minimum since memory was last released.
     let own = || limits::resident().map(|resident| resident.saturating_sub(server.accounting.memory()));
     let mut least = own().unwrap_or(0);
     loop {
@@ -437,14 +438,14 @@ async fn release_memory(server: Arc<Server>, inputs: Arc<Inputs>) {
         let Some(now) = own() else { continue };
         least = least.min(now);
         if now >= least + WORTH_RELEASING || unused >= WORTH_RELEASING {
-            // It may take milliseconds, and holds up whoever allocates from the same heap.
+            // This may take milliseconds and blocks other threads that allocate from the same heap.
             let _ = tokio::task::spawn_blocking(limits::release_memory).await;
             least = own().unwrap_or(now);
         }
     }
 }
 
-/// What the running server does on request.
+/// The operations of the running server for the control socket.
 struct Operations {
     server: Arc<Server>,
     accounts: Arc<Directory>,
@@ -454,7 +455,7 @@ struct Operations {
     log: Log,
     stop: Arc<watch::Sender<bool>>,
     started: server::vfs::Time,
-    /// What the process was started with.
+    /// The settings with which the process was started.
     daemon: Daemon,
     means: Means,
 }
@@ -469,7 +470,7 @@ impl Control for Operations {
             UserRequest::Passwd { name, .. }
             | UserRequest::Enable { name, enabled: true }
             | UserRequest::AccountControl { name, locked: false, .. } => Some(name.clone()),
-            // Wrong passwords for the name are none of a new account's.
+            // Wrong passwords given for the name earlier must not count against a new account.
             UserRequest::Add { name, .. } | UserRequest::Delete { name } => Some(name.clone()),
             _ => None,
         };
@@ -506,13 +507,13 @@ impl Control for Operations {
                 Ok(match later.is_empty() {
                     true => format!("configuration reloaded, {shares} shares"),
                     false => format!(
-                        "configuration reloaded, {shares} shares; restart the server for what it reads at its start and has \
-                         changed: {}",
+                        "configuration reloaded, {shares} shares; restart the server to apply changes of parameters \
+                         that are read only at the start: {}",
                         later.join(", ")
                     ),
                 })
             }
-            Err(problems) => bail!("the configuration has errors, the old one stays in force\n{problems}"),
+            Err(problems) => bail!("the configuration has errors, the previous one remains in effect\n{problems}"),
         }
     }
 
@@ -521,12 +522,12 @@ impl Control for Operations {
     }
 }
 
-/// The policy with what takes more than the configuration, and within the means of this process.
+/// Completes the policy with settings from outside the configuration, and adapts it to the process's resources.
 fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &StateDir, means: Means) -> Policy {
     means.bound(&mut policy.limits, daemon.memory_limit);
     localfs::bound_indexes(policy.limits.index_bytes());
     saved::fill_in(&mut policy, state, &mut |share, error| {
-        tracing::warn!(share = share.name, "frevo:acl store = auto stores nothing: {error:#}");
+        tracing::warn!(share = share.name, "frevo:acl store = auto has no effect: {error:#}");
     });
     policy.username_map = daemon.username_map.clone().map(|path| {
         let users = accounts.users().clone();
@@ -535,7 +536,7 @@ fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &S
     privileges::within_our_means(policy)
 }
 
-/// Opens the directories behind shares.
+/// Opens the directories of shares.
 struct LocalVolumes;
 
 impl Volumes for LocalVolumes {

@@ -1,7 +1,7 @@
-//! The state directory: where the account database and the control socket lie.
+//! The state directory, which contains the account database and the control socket.
 //!
-//! What lies in it decides who may log on, so it is made with mode 0700, and refused where others could write to it or
-//! put another directory in its place ([`ancestors`]).
+//! Its content decides which users may log on. It is therefore created with mode 0700, and refused if other users could
+//! write to it or replace it ([`ancestors`]).
 
 mod ancestors;
 
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::config::{self, PassdbBackend};
 use crate::host::Host;
 
-/// The state directory, open.
+/// The open state directory.
 pub struct StateDir {
     path: PathBuf,
     directory: OwnedFd,
@@ -25,7 +25,7 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Opens `path`; `None` where there is no such directory.
+    /// Opens `path`; `None` if the directory does not exist.
     pub fn open(path: &Path) -> Result<Option<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -44,8 +44,8 @@ impl StateDir {
         }
         if stat.st_mode & 0o022 != 0 {
             bail!(
-                "state directory {}: others may write to it (mode {:04o}), and so could make themselves accounts; \
-                 chmod go-w it",
+                "state directory {}: other users may write to it (mode {:04o}) and could create accounts; \
+                 run chmod go-w on it",
                 path.display(),
                 stat.st_mode & 0o7777
             );
@@ -54,43 +54,44 @@ impl StateDir {
         Ok(Some(StateDir { path: path.to_owned(), directory, owner: (stat.st_uid, stat.st_gid) }))
     }
 
-    /// Opens `path`, making it and its parents where they are missing.
+    /// Opens `path`. Creates it and its parents if they are missing.
     pub fn create(path: &Path) -> Result<Self> {
         if let Some(there) = Self::open(path)? {
             return Ok(there);
         }
         ancestors::check(path, &[0, rustix::process::geteuid().as_raw()])?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            // With a mode of its own: a server has no umask.
+            // Uses an explicit mode because the server's umask is 0.
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
-            made.with_context(|| format!("making {}", parent.display()))?;
+            made.with_context(|| format!("cannot create {}", parent.display()))?;
         }
         match std::fs::DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(error).with_context(|| format!("making the state directory {}", path.display()));
+                return Err(error).with_context(|| format!("cannot create the state directory {}", path.display()));
             }
             _ => {}
         }
-        Self::open(path)?.with_context(|| format!("state directory {}: removed while it was made", path.display()))
+        Self::open(path)?.with_context(|| format!("state directory {}: removed while it was created", path.display()))
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The user that it belongs to.
+    /// Returns the uid of the directory's owner.
     pub fn owner(&self) -> u32 {
         self.owner.0
     }
 
-    /// A path to `name` in it that is short enough for a socket address, whatever the directory's own path is.
+    /// Returns a path to `name` in the directory that is short enough for a socket address, regardless of the
+    /// directory's own path.
     pub(crate) fn short_path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.directory.as_raw_fd()))
     }
 
-    /// Opens the file `name` for reading and writing; `None` where it does not exist. Never follows a link, and takes
-    /// all permissions from others.
+    /// Opens the file `name` for reading and writing; `None` if it does not exist. Does not follow links, and removes
+    /// all permissions of other users.
     pub(crate) fn open_file(&self, name: &str) -> Result<Option<File>> {
         match rustix::fs::openat(
             &self.directory,
@@ -101,7 +102,7 @@ impl StateDir {
             Ok(file) => {
                 let stat = rustix::fs::fstat(&file)?;
                 if stat.st_mode & 0o077 != 0 {
-                    tracing::warn!(file = %self.path.join(name).display(), "taking away the permissions of others");
+                    tracing::warn!(file = %self.path.join(name).display(), "removing the permissions of other users");
                     rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))?;
                 }
                 Ok(Some(File::from(file)))
@@ -111,7 +112,7 @@ impl StateDir {
         }
     }
 
-    /// Whether `name` is the file that `file` holds.
+    /// Returns whether `name` is the file that is open as `file`.
     pub(crate) fn is_file(&self, name: &str, file: BorrowedFd<'_>) -> Result<bool> {
         let held = rustix::fs::fstat(file)?;
         match rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -121,26 +122,26 @@ impl StateDir {
         }
     }
 
-    /// Makes the file `name`, which must not exist, with mode 0600, for the owner of the directory: what root makes
-    /// in the directory of another user stays of use to that user's server.
+    /// Creates the file `name`, which must not exist, with mode 0600 and owned by the owner of the directory. A file
+    /// created by root in another user's directory can thus be used by that user's server.
     pub(crate) fn create_file(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, name, flags, Mode::from_raw_mode(0o600))
-            .with_context(|| format!("making {}", self.path.join(name).display()))?;
+            .with_context(|| format!("cannot create {}", self.path.join(name).display()))?;
         self.give_to_owner(file.as_fd())?;
         Ok(File::from(file))
     }
 
-    /// Gives `file` to the owner of the directory, where that is somebody else.
+    /// Changes the owner of `file` to the owner of the directory, if different.
     pub(crate) fn give_to_owner(&self, file: BorrowedFd<'_>) -> Result<()> {
         if self.owner.0 != rustix::process::geteuid().as_raw() {
             let (uid, gid) = (rustix::fs::Uid::from_raw(self.owner.0), rustix::fs::Gid::from_raw(self.owner.1));
-            rustix::fs::fchown(file, Some(uid), Some(gid)).context("giving a file to the state directory's owner")?;
+            rustix::fs::fchown(file, Some(uid), Some(gid)).context("cannot give a file to the directory's owner")?;
         }
         Ok(())
     }
 
-    /// Gives the file `from` the name `to` as well, and says whether it could: not where `to` exists.
+    /// Adds the name `to` to the file `from`. Returns `false` if `to` already exists.
     pub(crate) fn link(&self, from: &str, to: &str) -> Result<bool> {
         match rustix::fs::linkat(&self.directory, from, &self.directory, to, AtFlags::empty()) {
             Ok(()) => {
@@ -148,45 +149,46 @@ impl StateDir {
                 Ok(true)
             }
             Err(Errno::EXIST) => Ok(false),
-            Err(error) => Err(error).with_context(|| format!("making {}", self.path.join(to).display())),
+            Err(error) => Err(error).with_context(|| format!("cannot create {}", self.path.join(to).display())),
         }
     }
 
-    /// Gives the file `from` the name `to`, in the place of what has it, so that it outlives a crash.
+    /// Renames the file `from` to `to`, replacing an existing file, and makes the change durable.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         let renamed = rustix::fs::renameat(&self.directory, from, &self.directory, to);
         renamed
             .and_then(|()| rustix::fs::fsync(&self.directory))
-            .with_context(|| format!("replacing {}", self.path.join(to).display()))
+            .with_context(|| format!("cannot replace {}", self.path.join(to).display()))
     }
 
-    /// Removes the name `name`, where it exists.
+    /// Removes the file `name` if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("removing {}", self.path.join(name).display())),
+            Err(error) => Err(error).with_context(|| format!("cannot remove {}", self.path.join(name).display())),
         }
     }
 }
 
-/// Where the state directory is: as the command line says, else as the configuration says, else by default.
+/// Returns the path of the state directory: the one from the command line, else from the configuration, else the
+/// default.
 ///
-/// Where no configuration is named, root's is the one that a server without `-c` would read; other users have none.
-/// The server and all commands use this function, so that they meet in one place.
+/// If no configuration is specified, root uses the one that a server without `-c` would use; other users use none. The
+/// server and all commands call this function, so that they use the same directory.
 pub fn locate(flag: Option<&Path>, config: Option<&Path>) -> Result<PathBuf> {
     Ok(locate_accounts(flag, config)?.state)
 }
 
-/// Where accounts lie.
+/// The location of the accounts.
 pub struct AccountPlace {
     /// The state directory.
     pub state: PathBuf,
-    /// The back ends, in the order in which they are asked.
+    /// The back ends, in the order in which they are searched.
     pub backends: Vec<PassdbBackend>,
 }
 
-/// The state directory as [`locate`] has it, and where the same configuration has accounts; in the embedded database,
-/// where only a directory is named.
+/// Returns the state directory as [`locate`] does, and the back ends of the same configuration. If only a directory is
+/// specified, the back end is the embedded database.
 pub fn locate_accounts(flag: Option<&Path>, config: Option<&Path>) -> Result<AccountPlace> {
     let standard = || (flag.is_none() && rustix::process::geteuid().is_root()).then(config::default_path).flatten();
     let places = match config.map(Path::to_owned).or_else(standard) {
@@ -204,17 +206,18 @@ pub fn locate_accounts(flag: Option<&Path>, config: Option<&Path>) -> Result<Acc
     Ok(AccountPlace { state, backends })
 }
 
-/// Where the state directory is when neither the command line nor the configuration says: `/var/lib/frevo` for root,
-/// else `frevo` in `$XDG_STATE_HOME`, which is `~/.local/state` where it is not set.
+/// Returns the default path: `/var/lib/frevo` for root, else `frevo` in `$XDG_STATE_HOME` or, if that is not set, in
+/// `~/.local/state`.
 pub fn default_path() -> Result<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/frevo"));
     }
     of_user(std::env::var_os("XDG_STATE_HOME").map(PathBuf::from), std::env::home_dir())
-        .context("neither XDG_STATE_HOME nor HOME names a directory: say --state-dir")
+        .context("neither XDG_STATE_HOME nor HOME contains an absolute path; use --state-dir")
 }
 
-/// The default of a user with these two variables. The XDG base directory rules say to ignore a relative path.
+/// Returns the default path for a user with these two variables. The XDG base directory specification requires ignoring
+/// relative paths.
 fn of_user(xdg_state_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg_state_home
         .filter(|path| path.is_absolute())

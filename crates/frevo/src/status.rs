@@ -1,8 +1,8 @@
-//! `frevo status`: who is connected to a running server, to what, and what they hold open.
+//! `frevo status`: shows the clients of a running server, their tree connects and their opens.
 //!
-//! [`Status`] is the JSON form, one object with a list for each kind of thing. Times are seconds since 1970 UTC, ids
-//! hexadecimal texts, other numbers whole and below 2^64. The tables ([`show`]) are laid out like those of `smbstatus`.
-//! Exit status: 0 shown, 1 no server runs or it did not answer.
+//! [`Status`] is the JSON form: one object with a list for each kind of item. Times are seconds since 1970 UTC, ids are
+//! hexadecimal strings, other numbers are integers below 2^64. The tables ([`show`]) have the layout of those of
+//! `smbstatus`. Exit status: 0 success, 1 no server runs or it did not answer.
 
 mod held;
 mod show;
@@ -21,16 +21,16 @@ use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
 use crate::state_dir::{StateDir, locate};
 
-/// Shows who is connected to the running server and what they hold open
+/// Shows the clients of the running server and their open files
 #[derive(clap::Args, Debug)]
 pub struct StatusArgs {
-    /// Prints JSON instead of tables
+    /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// The state directory of the server
+    /// State directory of the server
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// The configuration that names the state directory, where --state-dir does not
+    /// Configuration file that specifies the state directory if --state-dir is not given
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -52,13 +52,13 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
         false => show::table(&version, &status),
     };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // `frevo status | head` is no failure.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        // `frevo status | head` is not an error.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -67,14 +67,14 @@ struct Shown {
     status: Status,
 }
 
-/// The state of a server, as JSON has it.
+/// The state of a server in its JSON form.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Status {
-    /// When this was so.
+    /// Time of the snapshot.
     pub taken: i64,
-    /// When the server started.
+    /// Start time of the server.
     pub started: i64,
-    /// TCP connections, those that have not logged on included.
+    /// Number of TCP connections, including those without a logon.
     pub connections: usize,
     /// Authenticated sessions.
     pub sessions: Vec<Session>,
@@ -84,26 +84,26 @@ pub struct Status {
     pub opens: Vec<Open>,
     /// Byte-range locks.
     pub locks: Vec<Lock>,
-    /// The cache of access control lists.
+    /// Statistics of the ACL cache.
     #[serde(default)]
     pub acl_cache: AclCache,
-    /// What clients make the server hold.
+    /// Resources that the server holds for clients.
     #[serde(default)]
     pub held: Held,
-    /// The shares that store descriptors, and which of those that are made of POSIX ACLs: `frevo:acl store` as it is in
-    /// force.
+    /// For each share that stores descriptors, which descriptors synthesized from POSIX ACLs are stored: the effective
+    /// value of `frevo:acl store`.
     #[serde(default)]
     pub acl_store: BTreeMap<String, String>,
 }
 
-/// How the cache of access control lists fares.
+/// Statistics of the ACL cache.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct AclCache {
-    /// Files that it knows.
+    /// Number of cached files.
     pub entries: usize,
-    /// Bytes that it takes, about.
+    /// Approximate size in bytes.
     pub bytes: usize,
-    /// Access checks that found their list there, since the server started.
+    /// Access checks that used a cached ACL, since the server started.
     pub hits: u64,
     /// Access checks that had to read the file's attributes.
     pub misses: u64,
@@ -116,7 +116,7 @@ pub struct Session {
     pub session: String,
     /// The account's name; empty for an anonymous session.
     pub user: String,
-    /// The domain or workgroup it is shown with.
+    /// The domain or workgroup shown with the name.
     pub domain: String,
     /// `user`, `guest` or `anonymous`.
     pub kind: String,
@@ -124,17 +124,17 @@ pub struct Session {
     pub uid: u32,
     /// UNIX group.
     pub gid: u32,
-    /// What the client's machine calls itself; not verified.
+    /// The name that the client's machine reported; not verified.
     pub workstation: String,
     /// The client's address and port.
     pub address: String,
     /// `2.0.2`, `2.1`, `3.0`, `3.0.2` or `3.1.1`.
     pub dialect: String,
-    /// The signing algorithm; `null` where requests are not signed.
+    /// The signing algorithm; `null` if requests are not signed.
     pub signing: Option<String>,
-    /// The cipher; `null` where the session is not encrypted.
+    /// The cipher; `null` if the session is not encrypted.
     pub encryption: Option<String>,
-    /// When it was authenticated.
+    /// Time of authentication.
     pub since: i64,
 }
 
@@ -143,15 +143,15 @@ pub struct Session {
 pub struct Tree {
     /// TreeId, unique within its session.
     pub tree: u32,
-    /// Its session.
+    /// SessionId of its session.
     pub session: String,
     /// The share's name.
     pub share: String,
-    /// Whether the share demands encryption.
+    /// Whether the share requires encryption.
     pub encrypted: bool,
-    /// Opens below it.
+    /// Number of opens in this tree connect.
     pub opens: usize,
-    /// When it was connected.
+    /// Time of the tree connect.
     pub since: i64,
 }
 
@@ -160,9 +160,9 @@ pub struct Tree {
 pub struct Open {
     /// The volatile part of the FileId, 16 hexadecimal digits.
     pub id: String,
-    /// Its session.
+    /// SessionId of its session.
     pub session: String,
-    /// Its tree connect.
+    /// TreeId of its tree connect.
     pub tree: u32,
     /// The share's name.
     pub share: String,
@@ -172,22 +172,23 @@ pub struct Open {
     pub device: u64,
     /// Inode number of the file.
     pub inode: u64,
-    /// Whether it is a directory.
+    /// Whether the file is a directory.
     pub directory: bool,
     /// Granted access mask.
     pub access: u32,
-    /// What others may do meanwhile: any of `R`, `W`, `D`.
+    /// The share access: any of `R`, `W`, `D`.
     pub share_access: String,
     /// `none`, `level II`, `exclusive`, `batch`, or `lease` and its letters `R`, `H`, `W`.
     pub caching: String,
-    /// Whether it goes away with its last handle.
+    /// Whether the file will be deleted when its last handle is closed.
     pub delete_on_close: bool,
-    /// When it was opened.
+    /// Time of the open.
     pub since: i64,
-    /// Seconds for which it is still kept for a client that has lost its connection; null while the client is there.
+    /// Seconds for which the open is preserved for a client that has lost its connection; null while the client is
+    /// connected.
     #[serde(default)]
     pub kept: Option<u64>,
-    /// `folder` or `tree` where the client is told of changes in the directory, null where it is not.
+    /// `folder` or `tree` if the client watches the directory for changes, null if not.
     #[serde(default)]
     pub watch: Option<String>,
 }
@@ -195,9 +196,9 @@ pub struct Open {
 /// One byte-range lock.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Lock {
-    /// The open that holds it.
+    /// The id of the open that holds the lock.
     pub open: String,
-    /// The session of that open.
+    /// The SessionId of that open.
     pub session: String,
     /// The share's name.
     pub share: String,
@@ -207,7 +208,7 @@ pub struct Lock {
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Whether it excludes readers.
+    /// Whether the lock is exclusive.
     pub exclusive: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Tables for people: columns as wide as their widest cell.
+//! Text tables with columns as wide as their widest cell.
 
-/// A table: heads, a line, rows, each row with as many cells as there are heads. Control characters are made visible:
-/// file and machine names come from clients, and a terminal obeys some of those.
+/// Formats a table: heads, a line, and rows, each with as many cells as there are heads. Control characters are
+/// replaced, because file and machine names are chosen by clients, and a terminal would interpret them.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let mut widths: Vec<usize> = heads.iter().map(|head| head.len()).collect();
@@ -27,7 +27,7 @@ fn push_row<'a>(text: &mut String, widths: &[usize], cells: impl Iterator<Item =
     text.push('\n');
 }
 
-/// `text` with a replacement character for each control character.
+/// Returns `text` with a replacement character for each control character.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,8 +1,8 @@
-//! `frevo user`: the accounts that may log on.
+//! `frevo user`: manages the accounts that may log on.
 //!
-//! Where a server runs with the same state directory, the change goes through its control socket and works at once;
-//! else the database is opened here. Exit status: 0 done, 1 refused or partly refused (an import with bad lines), 2
-//! wrong usage.
+//! If a server runs with the same state directory, the change is made through its control socket and takes effect
+//! immediately. Otherwise the database is opened here. Exit status: 0 success, 1 refused or partly refused (an import
+//! with bad lines), 2 wrong usage.
 
 mod account_control;
 mod import;
@@ -30,8 +30,8 @@ use crate::state_dir::{AccountPlace, StateDir, locate_accounts};
 use crate::table::table;
 use crate::when;
 
-/// How long to wait while another process has the database and no server answers: a server that starts, another
-/// `frevo user`.
+/// How long to wait if another process has the database open and no server answers. That process may be a server that
+/// is starting, or another `frevo user`.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Manages the accounts that may log on
@@ -39,108 +39,109 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct UserArgs {
     #[command(subcommand)]
     command: UserCommand,
-    /// The state directory that holds the account database
+    /// State directory that contains the account database
     #[arg(long, value_name = "DIR", global = true)]
     state_dir: Option<PathBuf>,
-    /// The configuration that names the state directory, where --state-dir does not
+    /// Configuration file that specifies the state directory if --state-dir is not given
     #[arg(short = 'c', long = "config", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
 enum UserCommand {
-    /// Adds an account; its password is asked for
+    /// Adds an account; asks for its password
     Add {
-        /// The name to log on with, which is also the UNIX user's
+        /// Name to log on with; also the name of the UNIX user unless --uid is given
         name: String,
-        /// Reads the password from the first line of standard input
+        /// Read the password from the first line of standard input
         #[arg(long)]
         password_stdin: bool,
-        /// The owner's name in full
+        /// Full name of the user
         #[arg(long, value_name = "TEXT", default_value = "")]
         full_name: String,
-        /// The UNIX user that the account acts as, where it is not the one of its name
+        /// UNIX user that the account acts as, if it has another name
         #[arg(long, value_name = "UID")]
         uid: Option<u32>,
     },
-    /// Sets a new password, which is asked for
+    /// Sets a new password; asks for it
     Passwd {
-        /// The account
+        /// Name of the account
         name: String,
-        /// Reads the password from the first line of standard input
+        /// Read the password from the first line of standard input
         #[arg(long)]
         password_stdin: bool,
     },
     /// Lists the accounts
     List {
-        /// Prints JSON instead of a table
+        /// Print JSON instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Refuses logons of an account from now on
+    /// Disables an account: its logons are refused
     Disable {
-        /// The account
+        /// Name of the account
         name: String,
     },
-    /// Allows logons of an account again
+    /// Enables a disabled account
     Enable {
-        /// The account
+        /// Name of the account
         name: String,
     },
-    /// Sets the flags of an account as `pdbedit -c` of Samba does, all of them: X its password never expires, D it is disabled,
-    /// L it is locked
+    /// Sets all flags of an account, as `pdbedit -c` of Samba does: X its password never expires, D it is disabled, L
+    /// it is locked
     AccountControl {
-        /// The account
+        /// Name of the account
         name: String,
-        /// Letters in brackets: "[X]", "[DX]"; "[]" takes all away
+        /// Letters in brackets, such as "[X]" or "[DX]"; "[]" clears all flags
         flags: String,
     },
     /// Removes an account
     Delete {
-        /// The account
+        /// Name of the account
         name: String,
     },
-    /// Lists the account policies, or one, or sets it: what passwords must be like, when accounts are locked
+    /// Shows all account policies or one of them, or sets it: password rules and account lockout
     Policy {
-        /// Its name, as pdbedit -P of Samba has it: "bad lockout attempt"
+        /// Name as used by pdbedit -P of Samba, such as "bad lockout attempt"
         name: Option<String>,
-        /// Its new value
+        /// New value
         #[arg(allow_negative_numbers = true)]
         value: Option<i64>,
-        /// Prints JSON instead of a table
+        /// Print JSON instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Shows the SID of this machine, or sets it to the one that a Samba had: what `net getlocalsid` prints. Accounts whose
-    /// SIDs there are noted (`frevo user sids`) have those from then on; the SIDs that they had go on counting
+    /// Shows the SID of this machine, or sets it to that of a Samba server as printed by `net getlocalsid`. Accounts
+    /// whose SIDs there were recorded with `frevo user sids` then use those; their previous SIDs remain valid
     MachineSid {
-        /// The new SID, or - to read it from standard input
+        /// New SID, or - to read it from standard input
         #[arg(long, value_name = "SID")]
         set: Option<String>,
-        /// A SID that the machine had by mistake, and is another machine's or a domain's: until it is forgotten, no domain
-        /// gives SIDs of it to its users
+        /// SID that this machine had by mistake and that belongs to another machine or a domain; until it is forgotten,
+        /// users do not get SIDs of that domain
         #[arg(long, value_name = "SID", conflicts_with = "set")]
         forget: Option<String>,
     },
-    /// Adds and updates accounts from Samba: a smbpasswd file, or what `pdbedit -L -w` prints
+    /// Adds and updates accounts from Samba, from a smbpasswd file or the output of `pdbedit -L -w`
     Import {
-        /// The file, or - for standard input
+        /// Input file, or - for standard input
         file: PathBuf,
-        /// Only says what would be done
+        /// Only report what would be done
         #[arg(long)]
         dry_run: bool,
     },
-    /// Keeps the password of `ldap admin dn`, which is asked for
+    /// Stores the password for `ldap admin dn`; asks for it
     LdapPassword {
-        /// Reads the password from the first line of standard input
+        /// Read the password from the first line of standard input
         #[arg(long)]
         password_stdin: bool,
     },
-    /// Notes the SIDs that accounts have in Samba, so that stored ACLs that name those count: what `pdbedit -L -v` prints
+    /// Records the SIDs that accounts have in Samba, from the output of `pdbedit -L -v`, so that stored ACLs with these
+    /// SIDs remain valid
     Sids {
-        /// The file, or - for standard input
+        /// Input file, or - for standard input
         file: PathBuf,
-        /// Only says what would be done
+        /// Only report what would be done
         #[arg(long)]
         dry_run: bool,
     },
@@ -181,7 +182,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
     }
 }
 
-/// The new password of `name`. A person is not made to type it twice only to hear then that the name is wrong.
+/// Reads the new password of `name`. Checks the name first, so that the user does not type the password in vain.
 fn new_password(place: &AccountPlace, name: &str, from_stdin: bool, exists: bool) -> Result<Zeroizing<String>> {
     if from_stdin {
         return password::read_line(std::io::stdin().lock());
@@ -193,7 +194,7 @@ fn new_password(place: &AccountPlace, name: &str, from_stdin: bool, exists: bool
     match found {
         UserReply::Found(None) if exists => bail!("there is no account {name:?}"),
         UserReply::Found(Some(_)) if !exists => {
-            bail!("account {name} exists already; `frevo user passwd` changes its password")
+            bail!("account {name} exists already; use `frevo user passwd` to change its password")
         }
         _ => password::ask(name),
     }
@@ -208,7 +209,7 @@ fn change(place: &AccountPlace, create: bool, request: UserRequest, done: &str) 
     let Some(mut performer) = Performer::open(place, create)? else {
         bail!("there are no accounts in {}", place.state.display());
     };
-    let UserReply::Done(note) = performer.perform(request)? else { bail!("the server's answer is of another kind") };
+    let UserReply::Done(note) = performer.perform(request)? else { bail!("the server sent an unexpected answer") };
     print(&format!("{done}\n"))?;
     if let Some(note) = note {
         eprintln!("note: {note}");
@@ -222,7 +223,7 @@ fn list(place: &AccountPlace, json: bool) -> Result<ExitCode> {
         loop {
             let after = accounts.last().map(|account| account.name.clone());
             let UserReply::List(page) = performer.perform(UserRequest::List { after })? else {
-                bail!("the server's answer is of another kind");
+                bail!("the server sent an unexpected answer");
             };
             if page.is_empty() {
                 break;
@@ -265,15 +266,15 @@ fn row(account: &AccountView) -> Vec<String> {
     ]
 }
 
-/// Prints to standard output; that nobody reads it any more is no failure.
+/// Prints to standard output. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(()),
     }
 }
 
-/// Who performs a request.
+/// The component that performs a request.
 pub(crate) enum Performer {
     /// The server that has the database open.
     Server(Client),
@@ -282,7 +283,7 @@ pub(crate) enum Performer {
 }
 
 impl Performer {
-    /// Whoever has the accounts of the state directory `path`; `None` where there are none, unless `create` asks for a
+    /// Returns the performer for the accounts in `place`. Returns `None` if there are none, unless `create` requests a
     /// database.
     pub(crate) fn open(place: &AccountPlace, create: bool) -> Result<Option<Self>> {
         let state = match create {
@@ -301,7 +302,7 @@ impl Performer {
                 Ok(directory) => return Ok(directory.map(|directory| Performer::Own(Box::new(directory)))),
                 Err(OpenError::Damaged(error) | OpenError::Failed(error)) => return Err(error),
                 Err(OpenError::Busy) if Instant::now() >= end => bail!(
-                    "another process has the account database in {} open and does not answer on its control socket",
+                    "another process has the account database in {} open but does not answer on its control socket",
                     place.state.display()
                 ),
                 Err(OpenError::Busy) => std::thread::sleep(Duration::from_millis(20)),

@@ -1,7 +1,7 @@
-//! What `frevo serve DIR` prints: how to reach the share, as whom, and with which words in which program.
+//! The output of `frevo serve DIR`: how to connect to the share, with which account, from which program.
 //!
-//! Also the account behind it: with none in the database, one is made for the person at the keyboard, with a password
-//! that is shown once and kept as a hash only.
+//! If the database has no accounts, one is created for the user who started the server. Its password is shown once and
+//! stored only as a hash.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -15,25 +15,25 @@ use crate::accounts::record::nt_hash;
 use crate::accounts::unix::{Key, Users};
 use crate::admin::message::{UserReply, UserRequest};
 
-/// Letters and digits that no typeface makes alike: without 0 O o, 1 l I i.
+/// Letters and digits that look different in every typeface: without 0 O o, 1 l I i.
 const ALPHABET: &[u8] = b"abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
 /// Length of a generated password: 16 of 55 characters are 92 bits.
 const PASSWORD_LENGTH: usize = 16;
 
-/// The port that SMB has, and the only one that Windows Explorer knows.
+/// The standard SMB port, and the only one that Windows Explorer supports.
 const SMB_PORT: u16 = 445;
 
-/// The account that the printed lines name.
+/// The account shown in the output.
 pub struct Owner {
-    /// Its name.
+    /// The account's name.
     pub name: String,
-    /// Its password, where it was made just now.
+    /// The account's password, if it was just created.
     pub password: Option<Zeroizing<String>>,
 }
 
-/// The account for the person who started the server: the one of their name, else the first that there is; where there
-/// is none at all, one is made.
+/// Returns the account for the user who started the server: the one with their name, else the first one. If there is no
+/// account, one is created.
 pub fn owner(accounts: &Directory) -> Result<Owner> {
     let name = invoker(accounts.users(), std::env::var("SUDO_USER").ok())?;
     if !accounts.is_empty()? {
@@ -47,30 +47,30 @@ pub fn owner(accounts: &Directory) -> Result<Owner> {
     let password = generate_password()?;
     let nt_hash = Some(nt_hash(&password)?);
     let add = UserRequest::Add { name: name.clone(), nt_hash, full_name: String::new(), uid: None };
-    match accounts.perform(add).with_context(|| format!("making the account {name}"))? {
+    match accounts.perform(add).with_context(|| format!("cannot create the account {name}"))? {
         UserReply::Done(_) => Ok(Owner { name, password: Some(password) }),
-        _ => bail!("making the account {name}: unexpected reply"),
+        _ => bail!("cannot create the account {name}: unexpected answer"),
     }
 }
 
-/// Who started the server: whoever called sudo, else the process's user.
+/// Returns the user who started the server: the one who called sudo, else the process's user.
 fn invoker(users: &Users, sudo_user: Option<String>) -> Result<String> {
     if let Some(only) = users.only() {
         return Ok(only.name.clone());
     }
-    // As root every process may set the variable, and none gains by it: the account acts as the user of its name.
+    // Any process of root may set the variable, but gains nothing, because the account acts as the user of its name.
     let known = |name: &String| matches!(users.glance_blocking(&Key::Name(name.clone())), Ok(Ok(_)));
     Ok(sudo_user.filter(known).unwrap_or_else(|| "root".to_owned()))
 }
 
-/// A password that nobody chose.
+/// Generates a random password.
 pub fn generate_password() -> Result<Zeroizing<String>> {
     let mut password = Zeroizing::new(String::with_capacity(PASSWORD_LENGTH));
-    // Bytes beyond the last whole multiple of the alphabet would make its first characters likelier.
+    // Byte values above the last whole multiple of the alphabet's length would make its first characters more likely.
     let fair = 256 - 256 % ALPHABET.len();
     while password.len() < PASSWORD_LENGTH {
         let mut dice = Zeroizing::new([0; 2 * PASSWORD_LENGTH]);
-        aws_lc_rs::rand::fill(&mut *dice).map_err(|_| anyhow!("no random numbers to be had"))?;
+        aws_lc_rs::rand::fill(&mut *dice).map_err(|_| anyhow!("cannot generate random numbers"))?;
         for byte in dice.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < fair) {
             if password.len() < PASSWORD_LENGTH {
                 password.push(char::from(ALPHABET[byte % ALPHABET.len()]));
@@ -80,7 +80,7 @@ pub fn generate_password() -> Result<Zeroizing<String>> {
     Ok(password)
 }
 
-/// All that the text depends on.
+/// The values that the text contains.
 pub struct Welcome<'a> {
     /// The directory that is served.
     pub directory: &'a Path,
@@ -90,18 +90,18 @@ pub struct Welcome<'a> {
     pub owner: &'a Owner,
     /// The machine's name.
     pub host: &'a str,
-    /// Where others reach it, the best address first ([`crate::interfaces::reachable`]).
+    /// The addresses at which clients reach the server, best first ([`crate::interfaces::reachable`]).
     pub addresses: &'a [IpAddr],
     /// The port.
     pub port: u16,
-    /// The user that everybody acts as, where the server does not run as root.
+    /// The user that all clients act as, if the server does not run as root.
     pub only: Option<&'a str>,
-    /// The state directory, where it is not the default one.
+    /// The state directory, if it is not the default one.
     pub state_dir: Option<&'a Path>,
 }
 
 impl Welcome<'_> {
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("a string takes all text");
@@ -129,11 +129,11 @@ impl Welcome<'_> {
         match self.only {
             Some(only) => writeln!(
                 text,
-                "Not running as root: whoever logs on reads and writes files as {only}. As root, each account acts as\n\
-                 the UNIX user of its name."
+                "Not running as root: all users read and write files as {only}. As root, each account acts as the\n\
+                 UNIX user of its name."
             ),
             None if user == "root" => {
-                writeln!(text, "Account root may do everything in this directory: make accounts of other UNIX users.")
+                writeln!(text, "Account root may do everything in this directory; add accounts for other UNIX users.")
             }
             None => Ok(()),
         }
@@ -149,7 +149,7 @@ impl Welcome<'_> {
                 writeln!(text, "  Windows     net use * \"{unc}\" /user:{} /tcpport:{port}", cmd(user))?;
                 writeln!(
                     text,
-                    "              (Windows 11 24H2 and later; Explorer itself only knows port {SMB_PORT})"
+                    "              (Windows 11 24H2 and later; Explorer itself only supports port {SMB_PORT})"
                 )?;
             }
         }
@@ -169,7 +169,7 @@ impl Welcome<'_> {
         writeln!(text, "  Linux       mount -t cifs {service} /mnt -o {options}")
     }
 
-    /// The address that the lines name: names of machines are not known everywhere, addresses are.
+    /// Returns the address shown in the client lines. Addresses are used because host names may not resolve everywhere.
     fn primary(&self) -> Option<IpAddr> {
         self.addresses.first().copied()
     }
@@ -183,7 +183,8 @@ impl Welcome<'_> {
     }
 }
 
-/// An address as the host of a UNC path, in which a colon cannot stand: Windows's form for those is a host name.
+/// Formats an address as the host of a UNC path, which cannot contain a colon. For IPv6, Windows uses a special host
+/// name.
 fn unc_host(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),
@@ -191,7 +192,7 @@ fn unc_host(address: IpAddr) -> String {
     }
 }
 
-/// `text` as one word of a shell.
+/// Quotes `text` as one word for a shell.
 fn shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
@@ -200,12 +201,12 @@ fn shell(text: &str) -> String {
     }
 }
 
-/// `text` as one word of the Windows command line; account names cannot have quotation marks in them.
+/// Quotes `text` as one word for the Windows command line. Account names cannot contain quotation marks.
 fn cmd(text: &str) -> String {
     if text.contains(' ') { format!("\"{text}\"") } else { text.to_owned() }
 }
 
-/// `text` as part of a URL (RFC 3986, 2.3: all but the unreserved characters are escaped).
+/// Escapes `text` as part of a URL: all but the unreserved characters (RFC 3986, 2.3).
 fn url(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -283,14 +284,14 @@ More accounts: frevo user add NAME
 Connect from
 
   Windows     net use * "\\2001-db8--7.ipv6-literal.net\my files" /user:"Ann B" /tcpport:4450
-              (Windows 11 24H2 and later; Explorer itself only knows port 445)
+              (Windows 11 24H2 and later; Explorer itself only supports port 445)
   macOS       smb://Ann%20B@[2001:db8::7]:4450/my%20files   (Finder: Go, Connect to Server)
   smbclient   smbclient '//2001:db8::7/my files' -p 4450 -U 'Ann B'
   Linux       mount -t cifs '//2001:db8::7/my files' /mnt -o 'port=4450,username=Ann B,vers=3.1.1'
 
 More accounts: frevo user add NAME --state-dir '/tmp/it'\''s'
-Not running as root: whoever logs on reads and writes files as ann. As root, each account acts as
-the UNIX user of its name.
+Not running as root: all users read and write files as ann. As root, each account acts as the
+UNIX user of its name.
 "#,
         );
     }

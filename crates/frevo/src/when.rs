@@ -1,8 +1,8 @@
-//! Moments as text: UTC, to the second, in the order that sorts.
+//! Times as text: UTC, with a resolution of one second, in a format that sorts chronologically.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970-01-01 UTC; negative on a machine whose clock stands before that.
+/// Returns seconds since 1970-01-01 UTC; negative if the machine's clock is before that.
 pub fn now() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
@@ -10,25 +10,25 @@ pub fn now() -> i64 {
     }
 }
 
-/// `2024-02-29 12:34:56Z` for a moment in seconds since 1970-01-01 UTC.
+/// Formats a time in seconds since 1970-01-01 UTC as `2024-02-29 12:34:56Z`.
 pub fn utc(secs: i64) -> String {
     let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-/// How far this machine's local time is ahead of UTC at a moment in seconds since 1970-01-01 UTC; in seconds.
+/// Returns how far this machine's local time is ahead of UTC, in seconds, at a time in seconds since 1970-01-01 UTC.
 pub fn utc_offset(secs: i64) -> i64 {
     // SAFETY: localtime_r reads the first argument and fills the second, a struct of numbers and a pointer that is not
-    // looked at.
+    // used.
     unsafe {
         let mut local: libc::tm = std::mem::zeroed();
         if libc::localtime_r(&secs, &mut local).is_null() { 0 } else { local.tm_gmtoff }
     }
 }
 
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Years are counted from March, so that the
-/// leap day is the last of its year; 146,097 days make one turn of 400 years.
+/// Returns year, month and day of the Gregorian calendar, `days` after 1970-01-01. Years are counted from March, so
+/// that the leap day is the last of its year. 146,097 days are one cycle of 400 years.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(719_468);
     let (turn, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

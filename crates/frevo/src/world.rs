@@ -1,4 +1,4 @@
-//! The real [`World`]: this machine's clocks, tokio's timer, and the random numbers of the cryptographic library.
+//! The real [`World`]: this machine's clocks, tokio's timer, and random numbers from the cryptographic library.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use server::vfs::Time;
 use server::world::World;
 
-/// The world as it is.
+/// The real clocks, timer and random numbers.
 pub struct RealWorld {
     started: Instant,
 }
 
 impl RealWorld {
-    /// A world whose [`World::uptime`] begins now.
+    /// Creates a world whose [`World::uptime`] starts now.
     pub fn new() -> Self {
         RealWorld { started: Instant::now() }
     }
@@ -29,7 +29,7 @@ impl World for RealWorld {
     fn now(&self) -> Time {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => Time { secs: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() },
-            // A clock before 1970 is a clock that was never set.
+            // A clock before 1970 was never set.
             Err(_) => Time::default(),
         }
     }
@@ -43,7 +43,7 @@ impl World for RealWorld {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        // A server that went on with predictable challenges, keys or nonces would be worse than none.
+        // The server must not continue with predictable challenges, keys or nonces.
         aws_lc_rs::rand::fill(bytes)
             .expect("the random generator seeds itself from the kernel at start and never fails");
     }

@@ -141,7 +141,7 @@ fn what_is_wrong_is_said() {
     for (words, status, part) in [
         (&["set", &path, "D:(A;;XX;;;WD)"][..], 1, "position 6"),
         (&["set", &path, "O:S-1-5-21-9-9-9-9"], 1, "no user of this machine"),
-        (&["show", "/"], 1, "lies in no share"),
+        (&["show", "/"], 1, "is not in any share"),
         (&["show", "--share", "none", &path], 1, "no share [none]"),
         (&["show", &ground.path("missing")], 1, "No such file"),
         (&["diff", &ground.path("missing")], 2, "No such file"),

@@ -62,5 +62,5 @@ async fn stop_at_signals(stop: Arc<AtomicBool>) {
 /// Runs `command` on this thread. Another thread handles signals.
 fn run_to_end(command: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    runtime.context("starting threads")?.block_on(command)
+    runtime.context("cannot start threads")?.block_on(command)
 }

@@ -1,9 +1,9 @@
-//! `log level`: Samba's numbers 0 to 10, also by class (`1 auth:3`), and the words of most other programs.
+//! `log level`: Samba's levels 0 to 10, also per debug class (`1 auth:3`), and the level names of most other programs.
 
 use anyhow::{Context, Result, bail};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-/// Samba's debug classes that have a counterpart here, and where their events come from.
+/// Samba's debug classes that exist here, and the modules that their events come from.
 const CLASSES: &[(&str, &[&str])] = &[
     ("auth", &["proto::auth", "server::command::session_setup", "frevo::accounts"]),
     ("passdb", &["frevo::accounts"]),
@@ -14,21 +14,21 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("rpc_srv", &["server::pipe"]),
 ];
 
-/// Which events are logged.
+/// The set of logged events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLevel {
-    /// Those of no class that is named.
+    /// Level of events that belong to none of the configured classes.
     all: LevelFilter,
-    /// Those of some parts of the program.
+    /// Levels of individual modules.
     parts: Vec<(&'static str, LevelFilter)>,
 }
 
 impl LogLevel {
-    /// Reads a value of `log level`. A class that exists in Samba and not here changes nothing.
+    /// Parses a value of `log level`. A Samba class that does not exist here is ignored.
     pub fn parse(text: &str) -> Result<Self> {
         let mut level = LogLevel { all: LevelFilter::ERROR, parts: Vec::new() };
         for word in text.split([' ', '\t', ',']).filter(|word| !word.is_empty()) {
-            // Samba's `class:level@file` sends a class to a file of its own; here there is one file.
+            // Samba's `class:level@file` writes a class to a separate file. Here there is only one file.
             let word = word.split('@').next().unwrap_or(word);
             match word.split_once(':') {
                 None | Some(("all", _)) => level.all = one(word.strip_prefix("all:").unwrap_or(word))?,
@@ -52,7 +52,7 @@ impl LogLevel {
 }
 
 impl Default for LogLevel {
-    /// What happens, without how: `info`.
+    /// `info`: the events themselves, without details.
     fn default() -> Self {
         LogLevel { all: LevelFilter::INFO, parts: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl From<&crate::config::LogLevel> for LogLevel {
     }
 }
 
-/// 0 errors; 1 warnings as well; 2 what happens; 3 to 5 how it comes about; from 6 on every step.
+/// Maps a level: 0 errors; 1 also warnings; 2 also events; 3 to 5 also details; 6 and above everything.
 fn one(text: &str) -> Result<LevelFilter> {
     Ok(match text {
         "error" => LevelFilter::ERROR,
@@ -94,7 +94,7 @@ fn number(level: u8) -> LevelFilter {
 }
 
 fn refused(text: &str) -> String {
-    format!("{text:?} is no log level: 0 to 10, or error, warn, info, debug, trace")
+    format!("{text:?} is not a log level; use 0 to 10, or error, warn, info, debug, trace")
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Where log lines go: standard error, or a file that is appended to, turned over at a size, and reopened on request.
+//! The destination of log lines: standard error, or a file that is appended to, rotated at a maximum size, and reopened
+//! on request.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Takes whole lines, from any thread.
+/// Writes whole lines, from any thread.
 pub(super) struct LogWriter {
     file: Option<Mutex<LogFile>>,
 }
@@ -23,19 +24,20 @@ struct LogFile {
 }
 
 impl LogWriter {
-    /// Lines go to standard error.
+    /// Creates a writer to standard error.
     pub(super) fn standard_error() -> Self {
         LogWriter { file: None }
     }
 
-    /// Lines are appended to the file `path`, which is made with mode 0640. When it would grow beyond `max_size` bytes
-    /// (0: never), it becomes `path.old`, in the place of what has that name, and an empty one is begun.
+    /// Creates a writer that appends to the file `path`, which is created with mode 0640 if missing. Before the file
+    /// exceeds `max_size` bytes (0: never), it is renamed to `path.old`, replacing an existing file, and a new one is
+    /// created.
     pub(super) fn file(path: &Path, max_size: u64) -> Result<Self> {
         let (file, size) = open(path).with_context(|| format!("log file {}", path.display()))?;
         Ok(LogWriter { file: Some(Mutex::new(LogFile { path: path.to_owned(), file, size, max_size })) })
     }
 
-    /// Opens the file anew by its name. Where that fails, lines go on into the old one.
+    /// Opens the file again by name. If this fails, lines continue to go to the old file.
     pub(super) fn reopen(&self) -> Result<()> {
         let Some(log) = &self.file else { return Ok(()) };
         let mut log = log.lock();
@@ -63,16 +65,17 @@ impl LogFile {
         self.file.write_all(line)
     }
 
-    /// Where the file cannot be moved or begun anew, it grows: a long log is better than none.
+    /// Rotates the file. If the file cannot be renamed or created, it keeps growing, because a long log is better than
+    /// none.
     fn turn_over(&mut self) {
         let mut old = self.path.clone().into_os_string();
         old.push(".old");
-        // The line may be about what a user does, on a thread that acts as that user.
+        // The line may concern a user's action and be logged on a thread that is impersonating that user.
         let begun = localfs::identity::as_process(|| std::fs::rename(&self.path, old).and_then(|()| open(&self.path)));
         if let Ok(Ok((file, size))) = begun {
             (self.file, self.size) = (file, size);
         } else {
-            // Not tried again before the file has grown by another `max_size`.
+            // The next attempt is made after the file has grown by another `max_size`.
             self.size = 0;
         }
     }
@@ -84,8 +87,8 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// The line with its control characters, save the last line feed and tabs, made harmless: names that clients choose
-/// are in it.
+/// Replaces control characters in the line except tabs and the final line feed, because lines contain names chosen by
+/// clients.
 fn tame(line: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     let bad = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
     let (body, end) = line.split_at(line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len));
@@ -96,7 +99,7 @@ fn tame(line: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     tamed.chain(end.iter().copied()).collect::<Vec<u8>>().into()
 }
 
-/// [`LogWriter`] behind the trait of the line formatter, which hands over each line in one piece.
+/// [`LogWriter`] as the `Write` of the line formatter, which passes each line in one piece.
 pub(super) struct Line(Arc<LogWriter>);
 
 impl Write for Line {
@@ -117,7 +120,7 @@ impl<'a> MakeWriter<'a> for Shared {
     }
 }
 
-/// A [`LogWriter`] that the line formatter and the log's owner share.
+/// A [`LogWriter`] shared by the line formatter and the log's owner.
 pub(super) struct Shared(pub(super) Arc<LogWriter>);
 
 #[cfg(test)]

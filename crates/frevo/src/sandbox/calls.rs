@@ -1,11 +1,11 @@
-//! System calls that no file server makes. Each of them answers EPERM.
+//! System calls that a file server does not need. Each of them fails with EPERM.
 
-/// Calls on every architecture, by what they are for.
+/// Calls that exist on every architecture, grouped by purpose.
 pub(super) static DENIED: &[libc::c_long] = &[
-    // Other programs in place of this one: `serve` executes none.
+    // Executing other programs: `serve` executes none.
     libc::SYS_execve,
     libc::SYS_execveat,
-    // Memory and descriptors of other processes.
+    // Memory and file descriptors of other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -14,7 +14,7 @@ pub(super) static DENIED: &[libc::c_long] = &[
     libc::SYS_kcmp,
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
-    // Mounts, roots and namespaces.
+    // Mounts, root directories and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
@@ -29,12 +29,12 @@ pub(super) static DENIED: &[libc::c_long] = &[
     libc::SYS_chroot,
     libc::SYS_setns,
     libc::SYS_unshare,
-    // Files without a path: whatever is asked for by handle is beside every share.
+    // Files without a path: an open by handle is not limited to a share.
     libc::SYS_open_by_handle_at,
-    // Devices; the server makes no FIFOs and sockets in shares either.
+    // Devices. The server does not create FIFOs and sockets in shares either.
     libc::SYS_mknodat,
     libc::SYS_fanotify_init,
-    // Parts of the kernel in which holes are found often.
+    // Parts of the kernel with frequent vulnerabilities.
     libc::SYS_bpf,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -48,7 +48,7 @@ pub(super) static DENIED: &[libc::c_long] = &[
     libc::SYS_vhangup,
     libc::SYS_nfsservctl,
     libc::SYS_lookup_dcookie,
-    // The machine.
+    // Settings of the machine.
     libc::SYS_kexec_load,
     KEXEC_FILE_LOAD,
     libc::SYS_init_module,
@@ -67,11 +67,11 @@ pub(super) static DENIED: &[libc::c_long] = &[
     libc::SYS_syslog,
 ];
 
-/// Calls that only this architecture has.
+/// Calls that exist only on this architecture.
 #[cfg(target_arch = "x86_64")]
 pub(super) static DENIED_HERE: &[libc::c_long] =
     &[libc::SYS_mknod, libc::SYS_uselib, libc::SYS__sysctl, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt];
-/// Calls that only this architecture has.
+/// Calls that exist only on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) static DENIED_HERE: &[libc::c_long] = &[];
 
@@ -80,15 +80,16 @@ const OPEN_TREE_ATTR: libc::c_long = 467;
 
 #[cfg(target_arch = "x86_64")]
 const KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
-/// Of `asm-generic/unistd.h`.
+/// From `asm-generic/unistd.h`.
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: libc::c_long = 294;
 
-/// The last call that this list was held against, `file_setattr` of Linux 6.17. Later ones are answered with ENOSYS, as by a
+/// The last call that was reviewed for this list, `file_setattr` of Linux 6.17. Later calls fail with ENOSYS, as on a
 /// kernel that does not have them yet.
 pub(super) const LAST: libc::c_long = 469;
 
-/// Flags of `clone` that make a namespace. `CLONE_NEWTIME` is none of them there: only `clone3` and `unshare` know it.
+/// Flags of `clone` that create a namespace. `CLONE_NEWTIME` is not among them because only `clone3` and `unshare`
+/// support it.
 pub(super) static NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -99,8 +100,9 @@ pub(super) static NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNET,
 ];
 
-/// The sockets that are needed: clients, LDAP and DNS; winbindd, NSS and administration; network interfaces.
+/// The socket families that are needed: for clients, LDAP and DNS; winbindd, NSS and administration; network
+/// interfaces.
 pub(super) static FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Requests to a terminal that type for its user: `TIOCSTI` and `TIOCLINUX`.
+/// Terminal requests that inject input: `TIOCSTI` and `TIOCLINUX`.
 pub(super) static TYPING: &[u64] = &[0x5412, 0x541c];

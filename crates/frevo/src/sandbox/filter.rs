@@ -1,4 +1,4 @@
-//! The filter of system calls, as the kernel's seccomp takes it.
+//! The system call filter, in the form that the kernel's seccomp accepts.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,28 @@ use seccompiler::{
 
 use super::calls::{DENIED, DENIED_HERE, FAMILIES, LAST, NAMESPACES, TYPING};
 
-/// Installs the filter on all threads of the process, with `no_new_privs`. Threads and processes that are made later inherit
-/// both.
+/// Installs the filter on all threads of the process, and sets `no_new_privs`. Threads and processes created later
+/// inherit both.
 pub(super) fn install() -> Result<()> {
-    seccompiler::apply_filter_all_threads(&program()?).context("the kernel takes no filter")
+    seccompiler::apply_filter_all_threads(&program()?).context("the kernel does not accept the filter")
 }
 
 fn program() -> Result<BpfProgram> {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Err(anyhow!("there is no filter for {}", std::env::consts::ARCH));
     }
-    let arch = TargetArch::try_from(std::env::consts::ARCH).context("this architecture")?;
+    let arch = TargetArch::try_from(std::env::consts::ARCH).context("unsupported architecture")?;
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(rules()?, SeccompAction::Allow, denied, arch)?;
     let mut program = unsupported();
-    // A call of another architecture ends the process: a program for this one makes none.
+    // A system call of another architecture ends the process, because a program for this one makes none.
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
 }
 
-/// Calls with ENOSYS for an answer, after which libraries take another: `clone3`, as a filter cannot see its flags; what is
-/// newer than the list of calls; and the calls of the x32 ABI, whose numbers are larger than all others.
+/// Returns the program for calls that fail with ENOSYS, after which libraries use another call. These are `clone3`,
+/// because a filter cannot see its flags; calls that are newer than the list; and calls of the x32 ABI, whose numbers
+/// are larger than all others.
 fn unsupported() -> BpfProgram {
     let instruction = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
     let number_of_call = 0;
@@ -42,7 +43,7 @@ fn unsupported() -> BpfProgram {
     ]
 }
 
-/// Which calls are denied: those without a rule always, the others where one of their rules holds.
+/// Returns the denied calls: those without a rule always, the others if one of their rules matches.
 fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED.iter().chain(DENIED_HERE).map(|call| (*call, Vec::new())).collect();
@@ -58,7 +59,7 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>> {
     Ok(rules)
 }
 
-/// The rule that holds where all `conditions` on arguments do.
+/// Builds a rule that matches if all `conditions` on arguments hold.
 fn rule(conditions: &[(u8, SeccompCmpArgLen, SeccompCmpOp, u64)]) -> Result<SeccompRule> {
     let conditions = conditions.iter().cloned().map(|(argument, length, comparison, value)| {
         SeccompCondition::new(argument, length, comparison, value).map_err(anyhow::Error::from)

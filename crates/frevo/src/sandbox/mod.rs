@@ -1,7 +1,8 @@
-//! What the serving process gives up: privileges, programs, and system calls that no file server makes.
+//! The sandbox of the serving process: it gives up privileges, executing programs, and system calls that a file server
+//! does not need.
 //!
-//! [`Sandbox::begin`] comes first in the process, [`Sandbox::close`] after it listens and before it serves. docs/sandbox.md
-//! says what is given up and why.
+//! [`Sandbox::begin`] must be called first in the process, [`Sandbox::close`] after it listens and before it serves.
+//! docs/sandbox.md describes what is given up and why.
 
 mod calls;
 mod filter;
@@ -14,14 +15,14 @@ use anyhow::{Context, Result};
 
 use crate::config::Confinement;
 
-/// What of the sandbox is in force.
+/// State of the sandbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Nothing; the reason.
+    /// Not in force, with the reason.
     Off(String),
-    /// All of it.
+    /// Completely in force.
     On,
-    /// Not all of it; what is missing and why.
+    /// Partly in force, with what is missing and why.
     Partly(String),
 }
 
@@ -37,7 +38,7 @@ impl fmt::Display for State {
 
 static STATE: Mutex<State> = Mutex::new(State::Off(String::new()));
 
-/// What of the sandbox is in force in this process.
+/// Returns the state of this process's sandbox.
 pub fn state() -> State {
     match &*STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
         State::Off(why) if why.is_empty() => State::Off("not closed yet".to_owned()),
@@ -56,35 +57,36 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Gives up capabilities. To be called by the first thread while there is no other.
+    /// Gives up capabilities. Must be called by the first thread while there is no other.
     ///
     /// # Errors
-    /// They could not be given up.
+    /// If they could not be given up.
     pub fn begin(needs: Confinement) -> Result<Sandbox> {
         if needs.wanted {
             localfs::identity::confine(needs.describes)
-                .context("giving up privileges; `frevo:sandbox = no` in [global] keeps them")?;
+                .context("cannot give up privileges; set `frevo:sandbox = no` in [global] to keep them")?;
         }
         Ok(Sandbox { wanted: needs.wanted })
     }
 
-    /// Gives up privileged ports, programs and system calls, on all threads. Where the kernel has no filter of system calls,
-    /// the server goes on without: the filter is a second line of defence, and no share depends on it.
+    /// Gives up privileged ports, executing programs, and system calls on all threads. If the kernel does not support
+    /// system call filters, the server continues without one, because the filter is a second line of defence and no
+    /// share depends on it.
     ///
     /// # Errors
-    /// Privileged ports could not be given up.
+    /// If privileged ports could not be given up.
     pub fn close(self) -> Result<()> {
         if !self.wanted {
-            tracing::warn!("no sandbox: frevo:sandbox = no");
+            tracing::warn!("no sandbox because of frevo:sandbox = no");
             set_state(State::Off("frevo:sandbox = no".to_owned()));
             return Ok(());
         }
-        localfs::identity::release_ports().context("giving up privileged ports")?;
+        localfs::identity::release_ports().context("cannot give up privileged ports")?;
         let state = match filter::install() {
             Ok(()) => match threads::astray(localfs::identity::most_capabilities()) {
                 threads if threads.is_empty() => State::On,
                 threads => {
-                    State::Partly(format!("threads that a library made keep privileges: {}", threads.join(", ")))
+                    State::Partly(format!("threads created by a library keep privileges: {}", threads.join(", ")))
                 }
             },
             Err(why) => State::Partly(format!("system calls are not filtered: {why:#}")),

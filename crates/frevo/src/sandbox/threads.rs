@@ -1,9 +1,10 @@
-//! The threads of the process, as the kernel tells of them.
+//! The privileges of the process's threads, as reported by the kernel.
 
-/// Threads outside the sandbox, by name and number: with a capability that is not in `allowed`, or without the filter.
+/// Returns the name and id of each thread outside the sandbox, which has a capability that is not in `allowed` or does
+/// not have the filter.
 pub(super) fn astray(allowed: u64) -> Vec<String> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
-        return vec!["unknown, as /proc is not there".to_owned()];
+        return vec!["unknown because /proc is missing".to_owned()];
     };
     let names = tasks.flatten().filter_map(|task| {
         // A thread that has ended meanwhile has no status.
@@ -20,7 +21,7 @@ fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
 
 fn is_inside(status: &str, allowed: u64) -> bool {
     let permitted = field(status, "CapPrm:").and_then(|text| u64::from_str_radix(text, 16).ok());
-    // Kernels without seccomp have no such line; then there is nothing to be inside of.
+    // Kernels without seccomp do not have this line, and then there is no filter to check.
     let filtered = field(status, "Seccomp:").is_none_or(|mode| mode == "2");
     permitted.is_none_or(|permitted| permitted & !allowed == 0) && filtered
 }

@@ -1,4 +1,4 @@
-//! What this process may do for its shares.
+//! Adapts the policy to the privileges of this process.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::policy::{Homes, Policy, Share, StoredAcls};
 
-/// The policy without what this process may not do.
+/// Removes from the policy what this process is not privileged to do.
 pub(super) fn within_our_means(mut policy: Policy) -> Policy {
     let limit: fn(&mut Arc<Share>) = match localfs::identity::may_switch() {
         false => without_roots_acls,
@@ -18,19 +18,19 @@ pub(super) fn within_our_means(mut policy: Policy) -> Policy {
     policy
 }
 
-/// The attribute that the share keeps Windows ACLs in, where only root may write it.
+/// Returns the attribute in which the share stores Windows ACLs, if only root may write it.
 fn roots_attribute(share: &Share) -> Option<&str> {
     share.acls.as_ref().map(|acls| acls.attribute.as_str()).filter(|attribute| !attribute.starts_with("user."))
 }
 
-/// Without the ACLs that it cannot store, the share is served with the permissions that Linux knows.
+/// Serves a share whose ACLs cannot be stored with Linux permissions only.
 fn without_roots_acls(share: &mut Arc<Share>) {
     if let Some(attribute) = roots_attribute(share) {
         tracing::warn!(
             share = share.name,
             attribute,
-            "Windows ACLs are not stored: only root may write this attribute; run frevo as root, or name one as user.NTACL \
-             with acl_xattr:security_acl_name, which local users that may write a file can change"
+            "Windows ACLs are not stored because only root may write this attribute; run frevo as root, or set \
+             acl_xattr:security_acl_name to a name such as user.NTACL, which local users with write access can change"
         );
         Arc::make_mut(share).acls = None;
     }
@@ -41,8 +41,8 @@ fn without_roots_acls(share: &mut Arc<Share>) {
     }
 }
 
-/// A share that began to store Windows ACLs after the process gave up the privilege for it is not served: without them it
-/// would be open to others.
+/// Stops serving a share that was configured to store Windows ACLs after the process gave up the privilege for it.
+/// Without the ACLs, the share would be open to other users.
 fn until_restart(share: &mut Arc<Share>) {
     if share.available
         && let Some(attribute) = roots_attribute(share)
@@ -50,14 +50,14 @@ fn until_restart(share: &mut Arc<Share>) {
         tracing::error!(
             share = share.name,
             attribute,
-            "the share is not served until the server is restarted: no share stored Windows ACLs when the server started, \
-             so it gave up the privilege to write them"
+            "the share is not served until the server is restarted, because no share stored Windows ACLs when the \
+             server started and it gave up the privilege to write them"
         );
         Arc::make_mut(share).available = false;
     }
 }
 
-/// Homes within the means of this process.
+/// Home shares, adapted to the privileges of this process.
 struct LimitedHomes(Arc<dyn Homes>, fn(&mut Arc<Share>));
 
 impl Homes for LimitedHomes {

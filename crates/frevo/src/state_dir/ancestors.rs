@@ -1,8 +1,8 @@
-//! The directories on the way to the state directory, and the links in them.
+//! Checks the parent directories of the state directory and the symbolic links in its path.
 //!
-//! A user that may write to one of them can put another directory in the place of the state directory, and so accounts
-//! in the place of the server's. sshd(8) looks at the way to `authorized_keys` for the same reason. Here a directory with
-//! the sticky bit is allowed, such as `/tmp`: names in it can be replaced by their owners only, who are checked too.
+//! A user who may write to one of them can replace the state directory, and with it the server's accounts. sshd(8)
+//! checks the path to `authorized_keys` for the same reason. Directories with the sticky bit, such as `/tmp`, are
+//! allowed here, because names in them can be replaced only by their owners, which are checked too.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::accounts::unix::is_private_group;
 
-/// How many links are followed, as many as Linux does.
+/// Maximum number of links that are followed, as in Linux.
 const LINKS: usize = 40;
 
-/// Refuses the way to `path` where anybody but `trusted` and root may change it. What is missing is made by its caller.
+/// Fails if a user other than `trusted` may change the path to `path`. Missing directories are created by the caller.
 pub(super) fn check(path: &Path, trusted: &[u32]) -> Result<()> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let mut left: VecDeque<OsString> = names(&path).collect();
@@ -45,7 +45,7 @@ pub(super) fn check(path: &Path, trusted: &[u32]) -> Result<()> {
         ensure!(links <= LINKS, "{}: too many symbolic links", path.display());
         ensure!(
             trusted.contains(&found.uid()),
-            "state directory {}: {} is a symbolic link of user {}, who could have it lead elsewhere; name the directory \
+            "state directory {}: {} is a symbolic link owned by user {}, who could redirect it; specify the directory \
              without it",
             path.display(),
             next.display(),
@@ -62,7 +62,7 @@ pub(super) fn check(path: &Path, trusted: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The components of a path, `..` among them.
+/// Returns the components of a path, including `..`.
 fn names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -77,15 +77,15 @@ fn check_one(directory: &Path, trusted: &[u32]) -> Result<()> {
     let (mode, shown) = (stat.mode(), directory.display());
     if !trusted.contains(&stat.uid()) {
         bail!(
-            "the state directory lies beneath {shown}, which belongs to user {}, who could put another one in its place; \
-             chown root {shown}, or choose another place with --state-dir",
+            "the state directory is below {shown}, which belongs to user {}, who could replace it; \
+             run chown root {shown}, or choose another directory with --state-dir",
             stat.uid()
         );
     }
     if mode & STICKY != 0 {
         return Ok(());
     }
-    // Where each user has a group of his own, as on Ubuntu and Fedora, homes are often writable by that group.
+    // If each user has a private group, as on Ubuntu and Fedora, home directories are often writable by that group.
     let by_group = mode & 0o020 != 0 && !is_private_group(stat.gid(), stat.uid());
     if mode & 0o002 != 0 || by_group {
         let taken = if by_group && mode & 0o002 != 0 {
@@ -96,8 +96,8 @@ fn check_one(directory: &Path, trusted: &[u32]) -> Result<()> {
             "o-w"
         };
         bail!(
-            "the state directory lies beneath {shown}, to which others may write (mode {:04o}), and so could put another \
-             one in its place; chmod {taken} {shown}",
+            "the state directory is below {shown}, to which other users may write (mode {:04o}), so they could replace \
+             it; run chmod {taken} {shown}",
             mode & 0o7777
         );
     }
@@ -153,7 +153,7 @@ mod tests {
         symlink(open.join("link/state"), closed.join("through")).unwrap();
         StateDir::open(&closed.join("through")).unwrap();
         set_mode(&open, 0o777);
-        // By its own name it is as safe as before, by a link in that directory it is not.
+        // The directory is safe by its own name, but not through a link in the unsafe directory.
         StateDir::open(&closed.join("state")).unwrap();
         for unsafe_way in [open.join("link/state"), closed.join("through")] {
             assert!(StateDir::open(&unsafe_way).is_err(), "{}", unsafe_way.display());

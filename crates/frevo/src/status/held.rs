@@ -1,29 +1,29 @@
-//! What clients make the server hold, as JSON has it.
+//! The resources that the server holds for clients, in their JSON form.
 
 use serde::{Deserialize, Serialize};
 use server::accounting::{self, Report, Unit};
 
 use super::show::size;
 
-/// What clients make the server hold.
+/// The resources that the server holds for clients.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct Held {
-    /// Memory in all, bytes.
+    /// Total memory, bytes.
     pub memory: Bytes,
-    /// That of connections on which no user has logged on, bytes.
+    /// Memory of connections on which no user has logged on, bytes.
     pub before_logon: Bytes,
-    /// Each resource.
+    /// The individual resources.
     pub resources: Vec<Usage>,
-    /// The users that hold most memory.
+    /// The users that hold the most memory.
     pub users: Vec<Share>,
-    /// The client addresses that hold most memory.
+    /// The client addresses that hold the most memory.
     pub addresses: Vec<Share>,
 }
 
-/// An amount of memory and its limit, bytes.
+/// An amount of memory and its limit, in bytes.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct Bytes {
-    /// Held now.
+    /// Current amount.
     pub held: u64,
     /// The limit.
     pub bound: u64,
@@ -32,29 +32,29 @@ pub struct Bytes {
 /// A resource.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Usage {
-    /// What it is.
+    /// The resource's name.
     pub name: String,
     /// `bytes` or `count`.
     pub unit: String,
-    /// How much is held.
+    /// Current amount.
     pub held: u64,
-    /// The limit; null where memory alone is the limit.
+    /// The limit; null if only the memory limit applies.
     pub bound: Option<u64>,
 }
 
-/// The memory of one user or address, bytes.
+/// The memory of one user or address, in bytes.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Share {
     /// The user, or the address.
     pub name: String,
-    /// Held now.
+    /// Current amount.
     pub held: u64,
-    /// What it may hold at this moment.
+    /// The current limit.
     pub bound: u64,
 }
 
 impl Usage {
-    /// An amount of it for a person.
+    /// Formats an amount of the resource.
     pub(super) fn shown(&self, amount: u64) -> String {
         if self.unit == "bytes" { size(amount) } else { amount.to_string() }
     }

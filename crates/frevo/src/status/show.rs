@@ -1,4 +1,4 @@
-//! The tables of `frevo status`, in the words of `smbstatus`.
+//! The tables of `frevo status`, with the terms of `smbstatus`.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::{Held, Lock, Open, Session, Share, Status, Tree};
 use crate::admin::message::Version;
 use crate::when;
 
-/// The state for a person.
+/// Formats the status as text.
 pub(super) fn table(version: &Version, status: &Status) -> String {
     let mut text = format!(
         "Frevo {}, process {}, since {}: {} connections\nSandbox: {}\n\n",
@@ -47,14 +47,14 @@ fn held(text: &mut String, held: &Held) {
         let bound = usage.bound.map_or("-".into(), |bound| usage.shown(bound));
         rows.push(vec![usage.name.clone(), usage.shown(usage.held), bound]);
     }
-    section(text, Some("Held for clients"), &["What", "Held", "Limit"], &rows);
+    section(text, Some("Resources used by clients"), &["Resource", "Used", "Limit"], &rows);
     let row = |share: &Share| vec![share.name.clone(), size(share.held), size(share.bound)];
     for (title, shares) in [("Memory by user", &held.users), ("Memory by address", &held.addresses)] {
-        section(text, Some(title), &["Name", "Held", "Limit"], &shares.iter().map(row).collect::<Vec<_>>());
+        section(text, Some(title), &["Name", "Used", "Limit"], &shares.iter().map(row).collect::<Vec<_>>());
     }
 }
 
-/// Bytes in the largest unit that leaves a whole number before the point.
+/// Formats a number of bytes in the largest suitable unit.
 pub(super) fn size(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, unit)| bytes >= *unit) {
@@ -87,7 +87,7 @@ fn machine(session: &Session) -> String {
     }
 }
 
-/// The sessions by their ids.
+/// Sessions by id.
 type Sessions<'a> = HashMap<&'a str, &'a Session>;
 
 fn tree_row(sessions: &Sessions<'_>, tree: &Tree) -> Vec<String> {
@@ -137,7 +137,7 @@ fn lock_row(lock: &Lock) -> Vec<String> {
     ]
 }
 
-/// The words of `smbstatus` for what others may not do.
+/// Returns the term of `smbstatus` for what other opens may not do.
 fn deny_mode(share_access: &str) -> &'static str {
     match (share_access.contains('R'), share_access.contains('W')) {
         (true, true) => "DENY_NONE",
@@ -147,7 +147,8 @@ fn deny_mode(share_access: &str) -> &'static str {
     }
 }
 
-/// The words of `smbstatus` for FILE_READ_DATA 1 and FILE_WRITE_DATA 2 or FILE_APPEND_DATA 4 ([MS-SMB2] 2.2.13.1).
+/// Returns the term of `smbstatus` for FILE_READ_DATA 1 and FILE_WRITE_DATA 2 or FILE_APPEND_DATA 4 ([MS-SMB2]
+/// 2.2.13.1).
 fn read_write(access: u32) -> &'static str {
     match (access & 1 != 0, access & 6 != 0) {
         (true, true) => "RDWR",
@@ -157,7 +158,7 @@ fn read_write(access: u32) -> &'static str {
     }
 }
 
-/// A title where there is one, and the table below it; only the title where a titled table is empty.
+/// Appends the title, if any, and the table. A titled table without rows is only the title.
 fn section(text: &mut String, title: Option<&str>, heads: &[&str], rows: &[Vec<String>]) {
     match title {
         Some(title) if rows.is_empty() => text.push_str(&format!("{title}: none\n")),

@@ -88,8 +88,10 @@ Frevo 9.9, process 42, since 2024-02-29 09:46:40Z: 2 connections
 Sandbox: on
 
 Session           Username       Uid   Machine                           Protocol   Encryption  Signing   Since
-------------------------------------------------------------------------------------------------------------------------------
-1122334455667788  WORKGROUP\\ann  1000  LAPTOP\u{fffd}[2J ([2001:db8::1]:50000)  SMB 3.1.1  -           AES-GMAC  2024-02-29 12:33:20Z
+----------------------------------------------------------------------------------------------------\
+--------------------------
+1122334455667788  WORKGROUP\\ann  1000  LAPTOP\u{fffd}[2J ([2001:db8::1]:50000)  SMB 3.1.1  -           AES-GMAC  \
+2024-02-29 12:33:20Z
 
 Service  Session           Machine                           Connected at          Encrypted  Opens
 ---------------------------------------------------------------------------------------------------
@@ -106,8 +108,8 @@ Session           Share  Name          Kind       Start                 Size
 ----------------------------------------------------------------------------
 1122334455667788  data   dir/file.txt  exclusive  18446744073709551615  1
 
-Held for clients:
-What                   Held      Limit
+Resources used by clients:
+Resource               Used      Limit
 -----------------------------------------
 memory                 2.5 MiB   1.0 GiB
 memory before a logon  500 B     64.0 MiB
@@ -115,7 +117,7 @@ opens                  1         1000
 input                  68.4 KiB  -
 
 Memory by user:
-Name           Held     Limit
+Name           Used     Limit
 ---------------------------------
 WORKGROUP\\ann  2.0 KiB  256.0 MiB
 

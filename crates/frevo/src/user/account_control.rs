@@ -1,4 +1,4 @@
-//! `frevo user account-control`: the flags of an account, in Samba's letters.
+//! `frevo user account-control`: sets the flags of an account, in Samba's letters.
 
 use std::process::ExitCode;
 
@@ -14,21 +14,21 @@ pub(super) fn run(place: &AccountPlace, name: String, flags: &str) -> Result<Exi
     change(place, false, request(name, flags)?, &done)
 }
 
-/// What `flags` ask for. Samba passes over what it does not know, and takes letters without brackets for none; here a slip
-/// enables nobody.
+/// Builds the request for `flags`. Samba ignores unknown letters, and treats letters without brackets as no flags. Here
+/// both are errors, so that a typing error does not enable an account.
 fn request(name: String, flags: &str) -> Result<UserRequest> {
     let letters = flags.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let letters = letters.with_context(|| format!("{flags:?} are no flags: letters in brackets, as in \"[X]\""))?;
+    let letters = letters.with_context(|| format!("{flags:?} is not valid; use letters in brackets, as in \"[X]\""))?;
     let (mut disabled, mut locked, mut never_expires) = (false, false, false);
     for letter in letters.chars().filter(|letter| *letter != ' ') {
         match letter {
             'D' => disabled = true,
             'L' => locked = true,
             'X' => never_expires = true,
-            // What pdbedit -L prints of every user.
+            // pdbedit -L prints this letter for every user.
             'U' => {}
-            'N' => bail!("flag N: nobody logs on here without a password"),
-            other => bail!("flag {other:?} cannot be set, only D, L and X"),
+            'N' => bail!("flag N is not supported: logons require a password"),
+            other => bail!("flag {other:?} cannot be set; use D, L and X"),
         }
     }
     Ok(UserRequest::AccountControl { name, disabled, locked, never_expires })

@@ -1,4 +1,4 @@
-//! `frevo user import`: reads all lines, then adds and updates the accounts batch by batch.
+//! `frevo user import`: reads all lines, then adds and updates the accounts in batches.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,25 +15,25 @@ use crate::accounts::{Line, read_line};
 use crate::admin::message::{IMPORT_BATCH, ImportResult, Imported, Outcome, UserReply, UserRequest};
 use crate::state_dir::AccountPlace;
 
-/// The longest line in bytes that is looked at; the rest of a longer one is passed over.
+/// Maximum number of bytes read per line; the rest of a longer line is skipped.
 const LONGEST_LINE: u64 = 4096;
 
-/// From this many accounts on, a person at a terminal is shown how far it got.
+/// Minimum number of accounts for which progress is shown on a terminal.
 const WORTH_SHOWING: usize = 2 * IMPORT_BATCH;
 
-/// What is known so far.
+/// Counts of the import.
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct Summary {
     pub(super) added: usize,
     pub(super) updated: usize,
     pub(super) unchanged: usize,
-    /// Lines that are no account of a user, and are not meant to be.
+    /// Lines that are intentionally not user accounts.
     pub(super) passed_over: usize,
-    /// Lines that could not be read and accounts that were refused.
+    /// Lines that could not be parsed and accounts that were refused.
     pub(super) refused: usize,
 }
 
-/// An account to import and where it comes from.
+/// An account to import and its line number.
 struct Entry {
     line: usize,
     account: Imported,
@@ -50,14 +50,14 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     }
     .with_context(|| shown.clone())?;
     if !entries.is_empty() {
-        // A dry run makes no directory either; without one, every account would be new.
+        // A dry run does not create the directory. Without it, every account is new.
         match Performer::open(place, !dry_run)? {
             Some(mut performer) => write(&mut performer, &entries, dry_run, &mut summary, &report)?,
             None => summary.added = entries.len(),
         }
     }
     print(&format!(
-        "{}{} added, {} updated, {} unchanged, {} passed over, {} refused\n",
+        "{}{} added, {} updated, {} unchanged, {} ignored, {} refused\n",
         if dry_run { "dry run, nothing was changed: " } else { "" },
         summary.added,
         summary.updated,
@@ -68,7 +68,7 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     Ok(if summary.refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The accounts of all good lines; the others are reported and counted.
+/// Parses the accounts of all valid lines. The others are reported and counted.
 fn read(input: impl Read, summary: &mut Summary, report: &dyn Fn(usize, &str)) -> Result<Vec<Entry>> {
     let mut input = BufReader::new(input);
     let mut entries = Vec::new();
@@ -85,7 +85,7 @@ fn read(input: impl Read, summary: &mut Summary, report: &dyn Fn(usize, &str)) -
         match read_line(bytes.strip_suffix(b"\n").unwrap_or(&bytes)) {
             Ok(Line::Account(account, _)) if !names.insert(fold(&account.name)) => {
                 summary.refused += 1;
-                report(line, &format!("skipped: {} is in an earlier line already", account.name));
+                report(line, &format!("skipped: {} already appears in an earlier line", account.name));
             }
             Ok(Line::Account(account, note)) => {
                 if let Some(note) = note {
@@ -95,7 +95,7 @@ fn read(input: impl Read, summary: &mut Summary, report: &dyn Fn(usize, &str)) -
             }
             Ok(Line::Skipped(why)) => {
                 summary.passed_over += 1;
-                report(line, &format!("passed over: {why}"));
+                report(line, &format!("ignored: {why}"));
             }
             Ok(Line::Nothing) => {}
             Err(error) => {
@@ -119,7 +119,7 @@ fn write(
     for batch in entries.chunks(IMPORT_BATCH) {
         let accounts = batch.iter().map(|entry| entry.account.clone()).collect();
         let UserReply::Imported(outcomes) = performer.perform(UserRequest::Import { accounts, dry_run })? else {
-            bail!("the server's answer is of another kind");
+            bail!("the server sent an unexpected answer");
         };
         for (entry, outcome) in batch.iter().zip(&outcomes) {
             count(summary, entry, outcome, report);
@@ -156,7 +156,8 @@ mod tests {
         const HASHES: &str = "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160";
         let long = "x".repeat(10_000);
         let text = format!(
-            "# comment\nann:1:{HASHES}:[U]:LCT-1:\n{long}\nANN:2:{HASHES}:[U]:\npc$:3:{HASHES}:[W]:\n\nbad\nbob:4:{HASHES}:[N]:"
+            "# comment\nann:1:{HASHES}:[U]:LCT-1:\n{long}\nANN:2:{HASHES}:[U]:\npc$:3:{HASHES}:[W]:\n\n\
+             bad\nbob:4:{HASHES}:[N]:"
         );
         let said = RefCell::new(Vec::new());
         let mut summary = Summary::default();

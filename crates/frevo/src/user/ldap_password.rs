@@ -1,4 +1,4 @@
-//! `frevo user ldap-password`: what Samba's `smbpasswd -w` keeps.
+//! `frevo user ldap-password`: stores the password of `ldap admin dn`, like Samba's `smbpasswd -w`.
 
 use std::process::ExitCode;
 
@@ -14,10 +14,10 @@ pub(super) fn run(place: &AccountPlace, from_stdin: bool) -> Result<ExitCode> {
         PassdbBackend::Ldap(settings) => Some(settings.admin_dn.as_str()),
         _ => None,
     });
-    let dn = named.context("`passdb backend` names no LDAP directory (ldapsam): there is no password to keep")?;
-    ensure!(!dn.is_empty(), "`ldap admin dn` names nobody: set it first, the password is kept for that name");
+    let dn = named.context("`passdb backend` has no LDAP directory (ldapsam), so there is no password to store")?;
+    ensure!(!dn.is_empty(), "`ldap admin dn` is empty; set it first, because the password is stored for that name");
     let password = if from_stdin { password::read_line(std::io::stdin().lock())? } else { password::ask(dn)? };
     secret::store(&StateDir::create(&place.state)?, dn, &password)?;
-    super::print(&format!("password of {dn} kept in {}\n", place.state.display()))?;
+    super::print(&format!("password of {dn} stored in {}\n", place.state.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use crate::accounts::machine_sid;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::state_dir::AccountPlace;
 
-/// Bytes of standard input that are looked at: one line.
+/// Maximum number of bytes read from standard input: one line.
 const LONGEST: u64 = 4096;
 
 /// Runs the command.
@@ -26,11 +26,11 @@ pub(super) fn run(place: &AccountPlace, set: Option<String>, forget: Option<Stri
     let set = set.map(|text| machine_sid::read(&text)).transpose()?.map(|sid| sid.to_string());
     let forget = forget.map(|text| machine_sid::read(&text)).transpose()?.map(|sid| sid.to_string());
     let Some(mut performer) = Performer::open(place, set.is_some())? else {
-        bail!("there is no machine SID in {} yet: the first account or start makes one", place.state.display());
+        bail!("there is no machine SID in {} yet; it is created with the first account", place.state.display());
     };
     match performer.perform(UserRequest::MachineSid { set, forget })? {
         UserReply::MachineSid(sid) => print(&format!("{sid}\n"))?,
-        _ => bail!("the server's answer is of another kind"),
+        _ => bail!("the server sent an unexpected answer"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `frevo user policy`: the account policies, as `pdbedit -P` of Samba.
+//! `frevo user policy`: shows and sets the account policies, like `pdbedit -P` of Samba.
 
 use std::process::ExitCode;
 
@@ -11,14 +11,14 @@ use crate::admin::message::{PolicyView, UserReply, UserRequest};
 use crate::state_dir::AccountPlace;
 use crate::table::table;
 
-/// Lists all, or the one called `name`, after it was set where there is a `value`.
+/// Lists all policies, or the one called `name` after setting it to `value`, if given.
 pub(super) fn run(place: &AccountPlace, name: Option<String>, value: Option<i64>, json: bool) -> Result<ExitCode> {
     let name = name.map(|name| policies::known(&name)).transpose()?;
     let set = name.zip(value).map(|(name, value)| (name.to_owned(), value));
     let mut all = match Performer::open(place, set.is_some())? {
         Some(mut performer) => match performer.perform(UserRequest::Policy { set })? {
             UserReply::Policies(all) => all,
-            _ => bail!("the server's answer is of another kind"),
+            _ => bail!("the server sent an unexpected answer"),
         },
         None => defaults(),
     };
@@ -29,12 +29,12 @@ pub(super) fn run(place: &AccountPlace, name: Option<String>, value: Option<i64>
         print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
     } else {
         let row = |policy: &PolicyView| vec![policy.name.clone(), policy.value.to_string(), policy.about.clone()];
-        print(&table(&["Policy", "Value", "What it means"], &all.iter().map(row).collect::<Vec<_>>()))?;
+        print(&table(&["Policy", "Value", "Meaning"], &all.iter().map(row).collect::<Vec<_>>()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those of a server without any account yet.
+/// Returns the policies of a server without any accounts.
 fn defaults() -> Vec<PolicyView> {
     let view = |(name, value, about): (&str, i64, &str)| PolicyView { name: name.into(), value, about: about.into() };
     policies::all(&AccountPolicy::default()).map(view).collect()

@@ -1,6 +1,6 @@
-//! `frevo user sids`: reads what `pdbedit -L -v` prints and notes which SID each account had in Samba.
+//! `frevo user sids`: reads the output of `pdbedit -L -v` and records which SID each account had in Samba.
 //!
-//! Of each account's lines only `Unix username:` and `User SID:` are looked at.
+//! Only the lines `Unix username:` and `User SID:` of each account are used.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use super::{Performer, print};
 use crate::admin::message::{FormerSid, IMPORT_BATCH, ImportResult, UserReply, UserRequest};
 use crate::state_dir::AccountPlace;
 
-/// The longest line in bytes that is looked at.
+/// Maximum number of bytes read per line.
 const LONGEST_LINE: u64 = 4096;
 
 /// Runs the command.
@@ -25,7 +25,7 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     };
     let sids = sids.with_context(|| shown.clone())?;
     if sids.is_empty() {
-        bail!("{shown}: no lines `Unix username:` and `User SID:`; is it what `pdbedit -L -v` prints?");
+        bail!("{shown}: no lines `Unix username:` and `User SID:`; use the output of `pdbedit -L -v`");
     }
     let Some(mut performer) = Performer::open(place, false)? else {
         bail!("there are no accounts in {}; import them first (`frevo user import`)", place.state.display());
@@ -34,7 +34,7 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     for batch in sids.chunks(IMPORT_BATCH) {
         let UserReply::Imported(outcomes) = performer.perform(UserRequest::Sids { sids: batch.to_vec(), dry_run })?
         else {
-            bail!("the server's answer is of another kind");
+            bail!("the server sent an unexpected answer");
         };
         for (former, outcome) in batch.iter().zip(outcomes) {
             counts[usize::from(outcome.result == ImportResult::Skipped)] += 1;
@@ -45,11 +45,11 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     }
     let [noted, refused] = counts;
     let dry = if dry_run { "dry run, nothing was changed: " } else { "" };
-    print(&format!("{dry}{noted} noted, {refused} refused\n"))?;
+    print(&format!("{dry}{noted} recorded, {refused} refused\n"))?;
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The accounts that have both lines.
+/// Parses the accounts that have both lines.
 fn read(input: impl Read) -> Result<Vec<FormerSid>> {
     let mut input = BufReader::new(input);
     let (mut sids, mut name, mut bytes) = (Vec::new(), None, Vec::new());
@@ -74,7 +74,7 @@ fn read(input: impl Read) -> Result<Vec<FormerSid>> {
 mod tests {
     use super::*;
 
-    /// Samba 4.17, `pdbedit -L -v`, shortened.
+    /// Shortened output of `pdbedit -L -v`, Samba 4.17.
     const PRINTED: &str = "\
 ---------------
 Unix username:        alice

@@ -1,4 +1,4 @@
-//! `frevo user` over real state directories, with and without a server.
+//! Tests of `frevo user` with real state directories, with and without a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ struct Cli {
     user: UserArgs,
 }
 
-/// Runs the words of a command line in a state directory and answers whether its exit status was 0.
+/// Runs a command line in a state directory and returns whether its exit status was 0.
 fn user(path: &Path, words: &[&str]) -> Result<bool> {
     let state = ["--state-dir", path.to_str().unwrap()];
     let cli = Cli::try_parse_from(["user"].iter().chain(words).chain(&state))?;
-    // ExitCode has no comparison; its debug text is all it shows.
+    // ExitCode cannot be compared, so its debug text is used.
     run(cli.user).map(|code| format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS))
 }
 
@@ -63,7 +63,7 @@ impl Control for Fake {
     fn stop(&self) {}
 }
 
-/// Import, list, disable, enable and delete, wherever the database is open.
+/// Tests import, list, disable, enable and delete, with the database open in this process or in a server.
 fn session(path: &Path) {
     let file = path.join("smbpasswd");
     std::fs::write(&file, SMBPASSWD).unwrap();

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         .worker_threads(1)
         .enable_all()
         .build()
-        .context("starting threads")?;
+        .context("cannot start threads")?;
     runtime.spawn(stop_at_signals(stop.clone()));
     let ground = Ground::make(&share)?;
     let plan = measure::Plan { runs: args.runs as usize, cold: !args.warm };
@@ -92,6 +92,6 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         true => serde_json::to_string_pretty(&calibration)? + "\n",
         false => shown::text(&calibration, &share, plot.as_deref(), args.dry_run),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")?;
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
 }
