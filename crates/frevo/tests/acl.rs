@@ -54,12 +54,12 @@ impl Ground {
         command.arg("acl").args(words).arg("-c").arg(&self.configuration);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // One that reads nothing may have ended.
+        // A command that does not read its input may have ended.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         child.wait_with_output().unwrap()
     }
 
-    /// What the command prints, which succeeds.
+    /// Runs a command, which must succeed, and returns its output.
     #[track_caller]
     fn says(&self, words: &[&str]) -> String {
         let out = self.run(words, "");
@@ -95,7 +95,7 @@ fn what_is_set_is_shown_and_handed_on() {
     assert!(ground.sddl("d").ends_with("D:P(A;OICI;FA;;;WD)"), "{}", ground.sddl("d"));
     assert!(ground.sddl("d/f").ends_with("(A;ID;FA;;;WD)"), "{}", ground.sddl("d/f"));
     assert!(ground.sddl("d/sub").ends_with("D:P(A;;FA;;;WD)"));
-    assert_eq!(ground.source("d/sub/g"), "converted", "beneath what is protected");
+    assert_eq!(ground.source("d/sub/g"), "converted", "below a protected directory");
     let said = ground.says(&["set", "-r", &ground.path("d"), "D:P(A;OICI;FA;;;WD)"]);
     assert!(said.starts_with("0 changed, 1 already up to date"), "{said}");
     let out = ground.run(&["diff", &ground.path("d")], "");
@@ -120,7 +120,7 @@ fn a_file_with_two_names_has_what_comes_down_to_one() {
     for name in ["d/f", "elsewhere"] {
         assert!(ground.sddl(name).ends_with("(A;ID;FA;;;WD)"), "{name}: {}", ground.sddl(name));
     }
-    assert!(ground.sddl("other").ends_with("D:P(A;;FR;;;WD)"), "what is protected stays under each name");
+    assert!(ground.sddl("other").ends_with("D:P(A;;FR;;;WD)"), "a protected file is unchanged under each name");
 }
 
 #[test]
@@ -183,14 +183,14 @@ fn a_share_is_converted_once() {
 fn what_was_interrupted_goes_on() {
     let ground = Ground::new();
     let position = ground.share.parent().unwrap().join("state/acl-convert.data");
-    // As a run leaves it that was killed behind d/f.
+    // The position that a run leaves if it is killed after d/f.
     ground.says(&["convert", "data", "--dry-run"]);
     let root = ground.share.to_str().unwrap();
     fs::write(&position, serde_json::json!({ "root": root, "path": "d/sub" }).to_string()).unwrap();
     let summary = ground.json(&["convert", "data", "--json"]);
     assert_eq!((&summary["resumed"], &summary["seen"]), (&true.into(), &5.into()), "{summary}");
     assert_eq!((ground.source("d/f"), ground.source("d/sub/g")), ("converted".into(), "stored".into()));
-    assert!(!position.exists(), "all is done");
+    assert!(!position.exists(), "everything is done");
     fs::write(&position, "damaged").unwrap();
     let summary = ground.json(&["convert", "data", "--json"]);
     assert_eq!((&summary["resumed"], &summary["stored"]), (&false.into(), &1.into()), "{summary}");

@@ -1,6 +1,7 @@
-//! `frevo bench` against servers that are dead, refuse, are slow or lie: a clear error, never a hang, never a figure.
+//! `frevo bench` against servers that are dead, refuse requests, are slow or send wrong responses. The tool must report
+//! a clear error, and must never hang or print a result.
 //!
-//! A proxy between the tool and a real server makes the lies.
+//! A proxy between the tool and a real server modifies the responses.
 
 mod served;
 
@@ -14,20 +15,20 @@ use std::time::{Duration, Instant};
 use client::Credentials;
 use served::{Served, serve};
 
-/// What the proxy does to a frame of the server; `false` ends the connection.
+/// A function that modifies a frame of the server; `false` ends the connection.
 type Lie = dyn Fn(&mut Vec<u8>) -> bool + Send + Sync;
 
-/// READ, as a number in the header.
+/// The command code of READ.
 const READ: u8 = 8;
-/// WRITE, as a number in the header.
+/// The command code of WRITE.
 const WRITE: u8 = 9;
 
-/// Whether a frame holds a successful response of `command`.
+/// Returns whether a frame contains a successful response to `command`.
 fn answers(frame: &[u8], command: u8) -> bool {
     frame.len() > 68 && frame[4 + 12] == command && frame[4 + 8..4 + 12] == [0; 4]
 }
 
-/// A port behind which `lie` changes what the server at `upstream` says.
+/// Starts a proxy in which `lie` modifies the responses of the server at `upstream`, and returns its port.
 fn proxy(upstream: u16, lie: impl Fn(&mut Vec<u8>) -> bool + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
@@ -40,7 +41,7 @@ fn proxy(upstream: u16, lie: impl Fn(&mut Vec<u8>) -> bool + Send + Sync + 'stat
                 let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
                 thread::spawn(move || {
                     let _ = io::copy(&mut from_client, &mut to_server);
-                    // The server is told that the client has gone, as it would be without a proxy.
+                    // Tells the server that the client has disconnected, as without a proxy.
                     to_server.shutdown(std::net::Shutdown::Both)
                 });
                 relay(server, client, &*lie)
@@ -77,7 +78,7 @@ fn bench(served: &Served, port: u16, user: &str, json: &std::path::Path) -> Outp
         .expect("frevo runs")
 }
 
-/// The tool fails against `port`, says `expected`, and leaves no figure behind.
+/// Checks that the tool fails against `port`, reports `expected`, and leaves no results.
 fn check(served: &Served, port: u16, user: &str, expected: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let json = directory.path().join("run.json");
@@ -89,7 +90,7 @@ fn check(served: &Served, port: u16, user: &str, expected: &str) {
     assert!(said.contains(&format!("127.0.0.1:{port}")) || said.contains("target"), "names the server: {said}");
     assert!(!shown.contains("/s"), "a figure: {shown}");
     assert!(!json.exists(), "results of a run that failed");
-    // Not a measurement: only the difference between an end and a hang.
+    // Not a measurement, only a distinction between ending and hanging.
     assert!(begin.elapsed() < Duration::from_secs(120), "{expected}");
 }
 
@@ -163,7 +164,7 @@ fn servers_that_lie() {
         true
     });
     check("another length", |frame| {
-        // DataLength of the response, 64 KiB less.
+        // DataLength of the response, reduced by 64 KiB.
         if answers(frame, READ) {
             frame[4 + 64 + 6] -= 1;
         }
@@ -208,7 +209,7 @@ fn servers_that_lie() {
         true
     });
     check("without the right signature", |frame| {
-        // The last response of the logon is signed: nobody in between can change it.
+        // The last response of the logon is signed, so that it cannot be modified in between.
         if answers(frame, 1) {
             frame[4 + 14] ^= 1;
         }

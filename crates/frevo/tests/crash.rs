@@ -1,9 +1,9 @@
-//! A server that is killed under load, again and again: what its clients were told of their persistent handles still
-//! holds when the next one runs. Every handle comes back with its lease, its locks and what was written, and a request
-//! whose response was lost is sent again and done once.
+//! Kills a server under load repeatedly. What the server confirmed to its clients about their persistent handles must
+//! still be valid in the next server process: every handle is restored with its lease, its locks and the written data,
+//! and a request whose response was lost is executed once although it is sent again.
 //!
-//! A few rounds; `FREVO_CRASH_ROUNDS=100 FREVO_CRASH_CLIENTS=8 cargo test -p frevo --test crash -- --nocapture` makes them
-//! many, and shows how far it is.
+//! By default there are a few rounds. `FREVO_CRASH_ROUNDS=100 FREVO_CRASH_CLIENTS=8 cargo test -p frevo --test crash --
+//! --nocapture` runs many and shows progress.
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 mod served;
@@ -27,14 +27,14 @@ use served::{Served, serve};
 use tokio::sync::Barrier;
 
 const EVERYTHING: LeaseState = LeaseState(7);
-/// Handles of one client.
+/// Number of handles of one client.
 const HANDLES: usize = 6;
-/// Ranges of each file that are locked and unlocked; each has a sequence of its own.
+/// Number of ranges in each file that are locked and unlocked; each has its own lock sequence.
 const RANGES: usize = 8;
-/// How long a server takes to start, at the most.
+/// Maximum time for a server to start.
 const START: Duration = Duration::from_secs(30);
 
-/// A generator of its own (xorshift64*).
+/// A random number generator (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -46,23 +46,23 @@ impl Dice {
     }
 }
 
-/// What a client knows of one handle.
+/// A client's knowledge of one handle.
 #[derive(Clone, Debug)]
 struct Handle {
     number: u64,
     file_id: FileId,
     locked: [bool; RANGES],
     sequences: [u8; RANGES],
-    /// What stands in the file, and the client knows so.
+    /// The content of the file, as confirmed to the client.
     content: u64,
 }
 
-/// What was asked for when the server went away: it was done, or it was not.
+/// The request in progress when the server was killed, which was either executed or not.
 #[derive(Clone, Debug)]
 enum Unsure {
     Create(u64),
     Close(Handle),
-    /// Of the handle at this place, this range.
+    /// Handle index and range.
     Lock(usize, usize),
     Write(usize),
 }
@@ -87,7 +87,7 @@ impl Handle {
         LockRequest { lock_sequence: sequence, file_id: self.file_id, locks }
     }
 
-    /// As it is sent the first time and again.
+    /// The request that changes the lock's state; identical when sent again.
     fn next_lock(&self, range: usize) -> LockRequest {
         self.lock(range, (range as u32 + 1) << 4 | u32::from((self.sequences[range] + 1) % 16))
     }
@@ -116,7 +116,7 @@ impl Worker {
         loop {
             match Client::connect(("127.0.0.1", self.port), "localhost", "share", &self.options).await {
                 Ok(client) => return client,
-                Err(error) if Instant::now() > until => panic!("the server does not come back: {error}"),
+                Err(error) if Instant::now() > until => panic!("the server does not restart: {error}"),
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
@@ -156,7 +156,7 @@ impl Worker {
         Ok(Handle { number, file_id, locked: [false; RANGES], sequences: [0; RANGES], content: 0 })
     }
 
-    /// Until the server is gone.
+    /// Works until the server is gone.
     async fn work(&mut self, client: &mut Client) -> client::Error {
         loop {
             if let Err(error) = self.step(client).await {
@@ -198,12 +198,12 @@ impl Worker {
         Ok(())
     }
 
-    /// The server is back: everything that it had said must hold. How many handles came back.
+    /// Reconnects after a restart and checks that everything the server had confirmed is still valid.
     async fn recover(&mut self) -> Client {
         let mut client = self.connect().await;
         for place in 0..self.handles.len() {
             let back = self.reconnect(&mut client, &self.handles[place]).await.unwrap_or_else(|error| {
-                panic!("{:?} does not come back: {error}", self.handles[place]);
+                panic!("{:?} is not restored: {error}", self.handles[place]);
             });
             self.handles[place].file_id = back;
         }
@@ -247,11 +247,12 @@ impl Worker {
     }
 }
 
-/// What was written is there, what was locked is locked, and nothing else.
+/// Checks that the content and the locks are as expected, and that no other range is locked.
 async fn check(client: &mut Client, handle: &Handle) {
     assert_eq!(content(client, handle.file_id).await, handle.content, "{handle:?}");
     for range in 0..RANGES {
-        // Not told from its repetitions, so it meets the lock that there is, or is none.
+        // Sequence 0 is not treated as a repetition, so the request fails if the range is locked and succeeds
+        // otherwise.
         let lock = Handle { locked: [false; RANGES], ..handle.clone() }.lock(range, 0);
         let locked = client.call(Smb::LOCK, 1, |out| lock.encode(out)).await.map(|_| ());
         if handle.locked[range] {
@@ -275,7 +276,7 @@ fn lease_state(contexts: &[CreateContext<'_>]) -> Option<LeaseState> {
     LeaseV2::decode(&context.data).ok().map(|lease| lease.lease_state)
 }
 
-/// The server of `served`, with a share that is continuously available.
+/// Starts the server of `served` with a continuously available share.
 fn start(served: &mut Served) {
     let directory = served.directory.path();
     let config = directory.join("smb.conf");
@@ -303,7 +304,7 @@ fn asked(variable: &str, default: usize) -> usize {
 
 fn show(round: usize, rounds: usize, handles: usize) {
     let done = round * 40 / rounds;
-    eprint!("\r[{:<40}] crash {round} of {rounds}, {handles} handles came back", "#".repeat(done));
+    eprint!("\r[{:<40}] crash {round} of {rounds}, {handles} handles restored", "#".repeat(done));
     let _ = std::io::stderr().flush();
 }
 
@@ -326,26 +327,26 @@ async fn a_server_that_is_killed_under_load_keeps_what_it_promised() {
     for round in 1..=rounds {
         let ready = Arc::new(Barrier::new(clients + 1));
         let running: Vec<_> = workers.drain(..).map(|worker| tokio::spawn(run(worker, ready.clone()))).collect();
-        // A panic of one of them keeps the others waiting.
+        // If one of them panics, the others keep waiting.
         let _ = tokio::time::timeout(START, ready.wait()).await;
         tokio::time::sleep(Duration::from_millis(20 + dice.next(180) as u64)).await;
         kill(&mut served);
         for worker in running {
-            workers.push(worker.await.expect("what the server had promised"));
+            workers.push(worker.await.expect("what the server had confirmed"));
         }
         start(&mut served);
         back += workers.iter().map(|worker| worker.handles.len()).sum::<usize>();
         show(round, rounds, back);
     }
-    // Once more, for what the last round left.
+    // Check once more after the last round.
     for worker in &mut workers {
         worker.recover().await;
     }
     eprintln!();
-    assert!(back > 0, "nobody had anything to come back for");
+    assert!(back > 0, "no handle was ever restored");
 }
 
-/// Comes back to the server, and works when all have until it is gone.
+/// Reconnects to the server, waits until all workers have, and works until the server is gone.
 async fn run(mut worker: Worker, ready: Arc<Barrier>) -> Worker {
     let mut client = worker.recover().await;
     ready.wait().await;

@@ -1,4 +1,4 @@
-//! The built program and the project's own client, over loopback: no root and no other program needed.
+//! The built program and the project's own client over loopback, without root and without other programs.
 
 mod served;
 
@@ -34,7 +34,7 @@ async fn connect(served: &Served, share: &str, options: &Options) -> client::Res
     Client::connect(("127.0.0.1", served.port), "localhost", share, options).await
 }
 
-/// Makes a file, writes, reads, lists, renames and deletes it.
+/// Creates a file, then writes, reads, lists, renames and deletes it.
 async fn round_trip(client: &mut Client) -> client::Result<()> {
     client.echo().await?;
     let content: Vec<u8> = (0..3_000_000u32).map(|byte| (byte % 251) as u8).collect();
@@ -70,7 +70,7 @@ async fn round_trip(client: &mut Client) -> client::Result<()> {
     client.echo().await
 }
 
-/// Writes and reads a file with several requests under way.
+/// Writes and reads a file with several concurrent requests.
 async fn whole_file(client: &mut Client, file: FileId, content: &[u8]) -> client::Result<()> {
     let window = Window { piece: 200_000, depth: 5 };
     let at = |offset: u64, length: usize| &content[offset as usize..][..length];

@@ -1,4 +1,4 @@
-//! What the sandbox denies, and to which threads: of this process, and of a server into which a library was loaded.
+//! What the sandbox denies, and to which threads: in this process, and in a server with a loaded library.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,10 +12,10 @@ use localfs::{LocalFs, Options};
 use rustix::thread::CapabilitySet;
 use server::vfs::{Access, Case, Errno, Identity, Links, Lookup, RelPath, Vfs};
 
-/// Set for the process in which the sandbox is closed.
+/// Set in the process in which the sandbox is closed.
 const INSIDE: &str = "FREVO_SANDBOX_TEST";
 
-/// What a confined server may have at the most.
+/// The maximum capabilities of a confined server.
 const KEPT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::CHOWN)
@@ -25,7 +25,7 @@ const KEPT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::LEASE);
 
-/// Calls that are to answer EPERM. With all arguments -1 none of them does anything where it is allowed.
+/// Calls that must fail with EPERM. With all arguments -1, none of them has an effect if it is allowed.
 #[rustfmt::skip]
 const DENIED: &[(&str, libc::c_long)] = &[
     ("execve", libc::SYS_execve), ("execveat", libc::SYS_execveat), ("ptrace", libc::SYS_ptrace),
@@ -47,17 +47,17 @@ const DENIED: &[(&str, libc::c_long)] = &[
     ("clock_settime", libc::SYS_clock_settime), ("fanotify_init", libc::SYS_fanotify_init),
 ];
 
-/// The error of a call, 0 where it worked.
+/// Makes a call and returns its error, or 0.
 fn errno_of(call: libc::c_long, arguments: [libc::c_long; 4]) -> i32 {
     let [a, b, c, d] = arguments;
-    // SAFETY: no argument that this test gives is the address of anything, so the kernel writes to no memory.
+    // SAFETY: no argument used by this test is a valid address, so the kernel does not write to memory.
     match unsafe { libc::syscall(call, a, b, c, d, -1, -1) } {
         -1 => std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
         _ => 0,
     }
 }
 
-/// What the calling thread may do that it must not, and the other way round.
+/// Returns the calls of this thread that are wrongly allowed or wrongly denied.
 fn faults() -> Vec<String> {
     assert!(rustix::thread::no_new_privs().expect("Linux has it"), "or the following would do harm");
     let mut faults = Vec::new();
@@ -72,7 +72,7 @@ fn faults() -> Vec<String> {
     }
     for (name, flag) in [("NEWUSER", libc::CLONE_NEWUSER), ("NEWNET", libc::CLONE_NEWNET), ("NEWNS", libc::CLONE_NEWNS)]
     {
-        // CLONE_SIGHAND without CLONE_VM is refused where the filter is not asked, so that nothing is made.
+        // Without the filter, CLONE_SIGHAND without CLONE_VM is an error, so that no process is created.
         let flags = libc::c_long::from(flag | libc::CLONE_SIGHAND);
         check(name, libc::SYS_clone, [flags, 0, 0, 0], libc::EPERM);
     }
@@ -92,7 +92,7 @@ fn faults() -> Vec<String> {
     faults
 }
 
-/// The permitted capabilities of all threads of a process.
+/// Returns the status and the permitted capabilities of all threads of a process.
 fn permitted(process: &str) -> Vec<(String, CapabilitySet)> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the process is there").flatten();
     let statuses = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
@@ -128,7 +128,7 @@ fn inside() {
         faults()
     });
     sandbox.close().expect("it closes");
-    // The thread that runs the tests was there before, with all privileges: the only one that is named.
+    // The thread that runs the tests existed before and has all privileges, so it is the only one that is reported.
     let first = format!("({})", std::process::id());
     match sandbox::state() {
         State::Partly(missing) => assert!(missing.ends_with(&first) && missing.matches('(').count() == 1, "{missing}"),
@@ -152,7 +152,7 @@ fn inside() {
     }
 }
 
-/// A file of root's that nobody else may read stays closed to a user, and open to root.
+/// Checks that a user cannot open a file that only root may read, and that root can.
 fn acting_as_a_user() {
     if !localfs::identity::may_switch() {
         eprintln!("does not apply: without root, every operation is the process's user's");
@@ -175,8 +175,8 @@ fn acting_as_a_user() {
     assert_eq!(read(61_001), Err(Errno::ACCES));
 }
 
-/// A library like those that NSS loads: the first look-up of a user starts a thread, which begins to misbehave when the file
-/// `go` is there, and writes to the file `said` what came of it.
+/// A library like those loaded by NSS. The first user lookup starts a thread. When the file `go` exists, the thread
+/// misbehaves and writes the results to the file `said`.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -232,7 +232,7 @@ int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size
 }
 "#;
 
-/// A server that goes away with the test.
+/// A server that is killed at the end of the test.
 struct Server(Child);
 
 impl Drop for Server {
@@ -242,8 +242,8 @@ impl Drop for Server {
     }
 }
 
-/// What the library said in a server with this line in `[global]`, the statuses of the server's threads, and what `frevo
-/// status` says.
+/// Runs a server with this line in `[global]`. Returns what the library wrote, the statuses of the server's threads,
+/// and the output of `frevo status`.
 fn with_library(line: &str) -> (String, Vec<(String, CapabilitySet)>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);

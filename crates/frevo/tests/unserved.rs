@@ -1,4 +1,4 @@
-//! Shares that are not served, as clients find them: the built program and the project's own client.
+//! Clients' view of shares that are not served, with the built program and the project's own client.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::{Client, Credentials, Open, Options};
 use proto::status::Status;
 
-/// A server that goes away with the test.
+/// A server that is killed at the end of the test.
 struct Server(Child);
 
 impl Drop for Server {
@@ -24,7 +24,8 @@ fn frevo(directory: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The share with the host's root directory, as the hook of GlusterFS writes it, and one that is as it should be.
+/// Writes a configuration with a share of the host's root directory, as written by the hook of GlusterFS, and a correct
+/// share.
 fn configure(directory: &Path, of_volume: &str, of_files: &str) {
     let (path, state) = (directory.join("files"), directory.join("state"));
     let text = format!(
@@ -41,7 +42,7 @@ async fn connect(port: u16, share: &str, credentials: &Credentials) -> client::R
     Client::connect(("127.0.0.1", port), "localhost", share, &options).await
 }
 
-/// The status with which the share is refused; that of success where it is not, and its root directory can be opened.
+/// Returns the status with which the share is refused, or success if its root directory can be opened.
 async fn answer(port: u16, share: &str, credentials: &Credentials) -> Status {
     match connect(port, share, credentials).await {
         Err(error) => error.status().unwrap_or_else(|| panic!("{share}: {error}")),
@@ -61,7 +62,7 @@ async fn a_share_whose_storage_is_elsewhere_shows_nothing_of_the_host() {
     let said = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
     assert_eq!(check.status.code(), Some(1), "{said}");
     assert!(said.contains("error: the share [volume] is not served") && said.contains("the server starts"), "{said}");
-    // The account is the user of this process, so that it needs no other.
+    // The account is the user of this process, so no other user is needed.
     let user = String::from_utf8(Command::new("id").arg("-un").output().expect("it runs").stdout).expect("a name");
     let mut add = frevo(directory.path(), &["user", "add", user.trim(), "--password-stdin"]);
     let mut add = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
@@ -83,7 +84,7 @@ async fn a_share_whose_storage_is_elsewhere_shows_nothing_of_the_host() {
     assert_eq!(logged.lines().filter(|line| line.contains("[volume] is not served")).count(), 1, "{logged}");
     assert!(logged.contains("ERROR"), "{logged}");
 
-    // A reload judges anew, and a share may be served again when the administrator says so.
+    // A reload decides again, and a share may be served again if the administrator allows it.
     let reload = || {
         let pid = rustix::process::Pid::from_child(&server.0);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("the server is there");

@@ -26,7 +26,7 @@ pub(super) fn run(place: &AccountPlace, set: Option<String>, forget: Option<Stri
     let set = set.map(|text| machine_sid::read(&text)).transpose()?.map(|sid| sid.to_string());
     let forget = forget.map(|text| machine_sid::read(&text)).transpose()?.map(|sid| sid.to_string());
     let Some(mut performer) = Performer::open(place, set.is_some())? else {
-        bail!("there is no machine SID in {} yet; it is created with the first account", place.state.display());
+        bail!("there is no machine SID in {} yet; the first account or start creates it", place.state.display());
     };
     match performer.perform(UserRequest::MachineSid { set, forget })? {
         UserReply::MachineSid(sid) => print(&format!("{sid}\n"))?,

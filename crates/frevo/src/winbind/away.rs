@@ -1,8 +1,8 @@
-//! What is known of the domain while winbindd cannot be asked: ids that follow from SIDs ([`crate::idmap`]), and users who
-//! come with a ticket, whose PAC says the rest.
+//! Domain information that is available while winbindd cannot be reached: ids that can be derived from SIDs
+//! ([`crate::idmap`]), and users with a ticket, whose PAC contains the rest.
 //!
-//! Leaves out names of other users and groups, and NTLM, whose responses only a controller can judge. Users of domains
-//! that the own one trusts are winbindd's as well: whose SIDs are whose it alone is told.
+//! Not available are the names of other users and groups, and NTLM, whose responses only a domain controller can
+//! verify. Users of trusted domains need winbindd too, because only winbindd learns which domain has which SID.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{Name, account};
 use crate::accounts::unix::{Key, User, Users};
 use crate::idmap::{Backend, Map, OwnDomain, Source};
 
-/// What is known without winbindd.
+/// The information that is available without winbindd.
 pub(super) struct Away {
     settings: RwLock<Settings>,
     domain: Arc<OwnDomain>,
@@ -37,24 +37,24 @@ impl Away {
         Away { settings: RwLock::default(), domain: Arc::new(domain), users }
     }
 
-    /// Says what the configuration says from now on.
+    /// Sets the current values of the configuration.
     pub(super) fn configure(&self, workgroup: &str, map: Option<Map>) {
         *self.settings.write() = Settings { workgroup: workgroup.to_owned(), map };
     }
 
-    /// The user or group of a SID of the own domain.
+    /// Returns the user or group of a SID of the server's own domain.
     pub(super) fn id_of(&self, sid: &Sid) -> Option<UnixId> {
         let Settings { workgroup, map } = &*self.settings.read();
         map.as_ref()?.id_of(&self.domain.sid(workgroup)?, sid)
     }
 
-    /// The SID of a user or group, where it is one of the own domain.
+    /// Returns the SID of a user or group, if it is one of the server's own domain.
     pub(super) fn sid_of(&self, id: UnixId) -> Option<Sid> {
         let Settings { workgroup, map } = &*self.settings.read();
         map.as_ref()?.sid_of(&self.domain.sid(workgroup)?, id)
     }
 
-    /// Takes note of what winbindd calls the domain of `user`.
+    /// Records the SID of the domain to which `user` belongs according to winbindd.
     pub(super) async fn told_by_winbind(&self, user: &Sid, domain: &str) {
         let workgroup = self.settings.read().workgroup.clone();
         if let Some(sid) = user.domain().filter(|_| domain.eq_ignore_ascii_case(&workgroup)) {
@@ -71,8 +71,8 @@ impl Away {
         tokio::task::spawn_blocking(learn).await.unwrap_or(false)
     }
 
-    /// The account of a client of the own domain whose ticket says `logon`; `names` are those that are known. `None` where
-    /// winbindd is needed to tell.
+    /// Returns the account of a client of the server's own domain whose ticket contains `logon`. `names` returns cached
+    /// names. Returns `None` if winbindd is needed to decide.
     pub(super) async fn account(
         &self,
         client: &ClientName,
@@ -82,12 +82,12 @@ impl Away {
     ) -> Option<Result<Account, Refused>> {
         let Settings { workgroup, map } = self.settings.read().clone();
         let (map, domain) = (map?, logon.user.domain()?);
-        // What another realm's controllers call their domain is not known here.
+        // The NetBIOS name that another realm's controllers use for their domain is not known here.
         if !client.own_realm || !logon.logon_domain_name.eq_ignore_ascii_case(&workgroup) {
             return None;
         }
         if !self.learn(workgroup.clone(), domain, Source::Ticket).await {
-            let why = format!("{} is of another domain than {workgroup} was so far", logon.user);
+            let why = format!("{} does not have the SID that domain {workgroup} had so far", logon.user);
             return Some(Err(Refused::Unmapped(why)));
         }
         let own = Name { domain: workgroup, name: logon.effective_name.clone(), kind: SidNameUse::USER };
@@ -101,7 +101,7 @@ impl Away {
             Backend::Nss => {
                 let user = self.user(&map, &logon.effective_name).await;
                 user.and_then(|user| {
-                    // Primary group and uid as if SIDs had said so; further groups are the UNIX user's own.
+                    // uid and primary group are used as if mapped from SIDs. Further groups are the UNIX user's own.
                     let identity = user.identity.clone();
                     let ids = [Some(UnixId::User(identity.uid)), Some(UnixId::Group(identity.gid))];
                     let account = account(sids, &ids, &names)?;
@@ -112,9 +112,9 @@ impl Away {
         })
     }
 
-    /// The UNIX user called `name`, or so in lower case: domains spell names as they like.
+    /// Finds the UNIX user called `name`, as spelled or in lower case, because domains may use any case.
     async fn user(&self, map: &Map, name: &str) -> Result<Arc<User>, Refused> {
-        let users = self.users.as_ref().ok_or_else(|| Refused::Unmapped("nobody knows UNIX users".into()))?;
+        let users = self.users.as_ref().ok_or_else(|| Refused::Unmapped("UNIX users are not available".into()))?;
         let mut why = Arc::from("");
         for name in [name.to_owned(), name.to_lowercase()] {
             match users.find(Key::Name(name)).await.map_err(|unavailable| Refused::Unavailable(unavailable.0))? {

@@ -1,4 +1,4 @@
-//! Answers that are kept for a while: what was found for long, what was not for a moment.
+//! A cache of answers. Positive answers are kept longer than negative ones.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long an answer holds: Samba's `winbind cache time`.
+/// Lifetime of a positive answer: Samba's `winbind cache time`.
 const FOUND_TIME: Duration = Duration::from_secs(300);
-/// How long something is taken for missing: who was just made shall be found soon.
+/// Lifetime of a negative answer. It is short so that a new user is found soon.
 const MISSING_TIME: Duration = Duration::from_secs(10);
-/// Answers that are kept; past it, those out of date go, then all.
+/// Maximum number of entries. When it is reached, expired entries are removed, then all entries.
 const MOST: usize = 65_536;
 
-/// The answers to questions `K`.
+/// The answers to questions of type `K`.
 pub(super) struct Kept<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
 impl<K, V> Default for Kept<K, V> {
@@ -23,12 +23,12 @@ impl<K, V> Default for Kept<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Kept<K, V> {
-    /// The answer, where there is one that still holds.
+    /// Returns the answer if there is one that has not expired.
     pub(super) fn get(&self, key: &K, now: Instant) -> Option<V> {
         self.0.lock().get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
 
-    /// Keeps an answer from `now` on; `found` says how long.
+    /// Stores an answer at the time `now`; `found` determines its lifetime.
     pub(super) fn put(&self, key: K, value: V, found: bool, now: Instant) {
         let mut kept = self.0.lock();
         if kept.len() >= MOST {

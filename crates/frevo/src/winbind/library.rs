@@ -1,10 +1,10 @@
-//! The host's `libwbclient.so.0`, Samba's library for asking winbindd, as far as it is used here. Names, layouts and values
-//! are those of its interface, version 0.13 (Samba 4.5) and later.
+//! Bindings to the host's `libwbclient.so.0`, Samba's library for querying winbindd, as far as it is used here. Names,
+//! layouts and values are those of its interface, version 0.13 (Samba 4.5) and later.
 //!
-//! It is loaded when it is first needed and never linked: Frevo starts on hosts without it. One [`Connection`] is one
-//! conversation with winbindd, of one thread at a time; every call waits for winbindd, for minutes where that hangs.
-//! Left out: what takes structures whose size differs from version to version (lists of domains). What C sees is in
-//! `interface`.
+//! The library is loaded on first use and never linked, so that Frevo runs on hosts without it. One [`Connection`] is
+//! one connection to winbindd, used by one thread at a time. Every call waits for winbindd, for minutes if that hangs.
+//! Functions with structures whose size differs between versions (lists of domains) are not included. The C interface
+//! is in `interface`.
 
 mod interface;
 
@@ -19,18 +19,19 @@ use zeroize::{Zeroize, Zeroizing};
 
 use self::interface::{AuthError, AuthParameters, AuthResponse, Context, Functions, Lent, RawId, RawSid};
 
-/// The longest name that winbindd takes, in bytes; the library would cut longer ones.
+/// The longest name that winbindd accepts, in bytes. The library would truncate longer ones.
 const LONGEST_NAME: usize = 255;
 
 /// `WBC_AUTH_USER_LEVEL_RESPONSE`.
 const LEVEL_RESPONSE: c_int = 3;
-/// `WBC_MSV1_0_ALLOW_SERVER_TRUST_ACCOUNT` and `WBC_MSV1_0_ALLOW_WORKSTATION_TRUST_ACCOUNT`: machines may log on, too.
+/// `WBC_MSV1_0_ALLOW_SERVER_TRUST_ACCOUNT` and `WBC_MSV1_0_ALLOW_WORKSTATION_TRUST_ACCOUNT`: also allow logons of
+/// machines.
 const ALLOW_MACHINES: u32 = 0x20 | 0x800;
 
-/// Why winbind gave no answer: `wbcErr`, or the library is not there.
+/// Why winbind gave no answer: a `wbcErr`, or the library is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failed {
-    /// The library cannot be loaded; the text says why and what to do.
+    /// The library cannot be loaded; the text contains the reason and a remedy.
     Absent(String),
     /// The library's code.
     Code(u32),
@@ -39,12 +40,12 @@ pub enum Failed {
 impl Failed {
     /// `WBC_ERR_WINBIND_NOT_AVAILABLE`.
     pub const NOT_AVAILABLE: Failed = Failed::Code(6);
-    /// `WBC_ERR_DOMAIN_NOT_FOUND`, which is also said of a name or SID that nobody knows.
+    /// `WBC_ERR_DOMAIN_NOT_FOUND`, also returned for unknown names and SIDs.
     pub const NOT_FOUND: Failed = Failed::Code(7);
     /// `WBC_ERR_AUTH_ERROR`.
     const AUTH_ERROR: Failed = Failed::Code(10);
 
-    /// Whether it says that there is no such thing, rather than that nobody could be asked.
+    /// Returns whether the item does not exist, as opposed to the query having failed.
     pub fn is_missing(&self) -> bool {
         // WBC_ERR_INVALID_SID, WBC_ERR_DOMAIN_NOT_FOUND, WBC_ERR_UNKNOWN_USER, WBC_ERR_UNKNOWN_GROUP.
         matches!(self, Failed::Code(4 | 7 | 11 | 12))
@@ -70,7 +71,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// A logon that winbind accepted: the SIDs are the user's own, that of the primary group, and those of other groups.
+/// A logon that winbind accepted. The SIDs are the user's own, that of the primary group, and those of other groups.
 pub struct Accepted {
     /// `SessionBaseKey`.
     pub session_base_key: Zeroizing<[u8; 16]>,
@@ -81,13 +82,13 @@ pub struct Accepted {
 /// Why winbind did not accept a logon.
 #[derive(Debug)]
 pub enum LogonFailed {
-    /// The domain's word, and what winbind says to it.
+    /// The domain's status, and winbind's text for it.
     Status(Status, String),
-    /// There was nobody to ask.
+    /// The query failed.
     Failed(Failed),
 }
 
-/// What winbindd says of itself.
+/// Information about winbindd.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Details {
     /// Samba's version.
@@ -100,13 +101,14 @@ pub struct Details {
     pub dns_domain: String,
 }
 
-/// A conversation with winbindd.
+/// A connection to winbindd.
 pub struct Connection {
     functions: &'static Functions,
     context: Context,
 }
 
-// SAFETY: the library ties a context to no thread; it must only not be used by two at a time, and calls take `&mut self`.
+// SAFETY: the library does not tie a context to a thread. It must only not be used by two at a time, and calls take
+// `&mut self`.
 unsafe impl Send for Connection {}
 
 impl Drop for Connection {
@@ -117,7 +119,7 @@ impl Drop for Connection {
 }
 
 fn c_string(text: &str) -> Result<CString, Failed> {
-    // Nobody has such a name.
+    // There are no such names.
     CString::new(text).ok().filter(|text| text.as_bytes().len() <= LONGEST_NAME).ok_or(Failed::NOT_FOUND)
 }
 
@@ -126,7 +128,7 @@ fn done(code: u32) -> Result<(), Failed> {
 }
 
 impl Connection {
-    /// A conversation; nobody is connected to before the first question.
+    /// Opens a connection. winbindd is contacted only with the first query.
     pub fn open() -> Result<Connection, Failed> {
         let functions = Functions::get()?;
         // SAFETY: no precondition.
@@ -134,19 +136,19 @@ impl Connection {
         if context.is_null() { Err(Failed::Code(3)) } else { Ok(Connection { functions, context }) }
     }
 
-    /// Whether winbindd is there.
+    /// Checks that winbindd answers.
     pub fn ping(&mut self) -> Result<(), Failed> {
         // SAFETY: the context is valid.
         done(unsafe { (self.functions.ping)(self.context) })
     }
 
-    /// What winbindd says of itself.
+    /// Queries information about winbindd.
     pub fn details(&mut self) -> Result<Details, Failed> {
         let mut details = ptr::null_mut();
-        // SAFETY: the context is valid, and a pointer can be stored.
+        // SAFETY: the context is valid, and the pointer can be written.
         done(unsafe { (self.functions.interface_details)(self.context, &mut details) })?;
         let details = Lent(self.functions, details);
-        // SAFETY: success means that it points to what the library filled in, which lives until it is given back.
+        // SAFETY: on success it points to a structure that the library filled in and that lives until it is freed.
         unsafe {
             let raw = &*details.1;
             Ok(Details {
@@ -158,11 +160,11 @@ impl Connection {
         }
     }
 
-    /// Has a domain controller decide on a logon.
+    /// Lets a domain controller verify a logon.
     pub fn log_on(&mut self, logon: &NetworkLogon) -> Result<Accepted, LogonFailed> {
         let names = [&logon.user, &logon.domain, &logon.workstation].map(|name| c_string(name));
         let [Ok(user), Ok(domain), Ok(workstation)] = names else {
-            return Err(LogonFailed::Status(Status::NO_SUCH_USER, "a name that nobody has".into()));
+            return Err(LogonFailed::Status(Status::NO_SUCH_USER, "not a valid name".into()));
         };
         let response = &logon.response.nt_challenge_response;
         let parameters = AuthParameters {
@@ -182,19 +184,20 @@ impl Connection {
             },
         };
         let (mut info, mut error) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the context is valid, the parameters point to what lives longer, and two pointers can be stored.
+        // SAFETY: the context is valid, the parameters point to values that live longer, and both pointers can be
+        // written.
         let code = unsafe { (self.functions.authenticate)(self.context, &parameters, &mut info, &mut error) };
         let (info, error) = (Lent(self.functions, info), Lent(self.functions, error));
         if code != 0 || info.1.is_null() {
             return Err(self.refusal(code, &error));
         }
-        // SAFETY: the library filled it in; nobody else has it.
+        // SAFETY: the library filled it in, and there is no other reference to it.
         let raw = unsafe { &mut *info.1 };
         let session_base_key = Zeroizing::new(raw.user_session_key);
         raw.user_session_key.zeroize();
         let sids = match raw.sids.is_null() {
             true => &[],
-            // SAFETY: the library filled in as many as it says.
+            // SAFETY: the library filled in `num_sids` elements.
             false => unsafe { slice::from_raw_parts(raw.sids, raw.num_sids as usize) },
         };
         Ok(Accepted { session_base_key, sids: sids.iter().filter_map(|with| with.sid.sid()).collect() })
@@ -209,80 +212,80 @@ impl Connection {
         if Failed::Code(code) != Failed::AUTH_ERROR {
             return LogonFailed::Failed(Failed::Code(code));
         }
-        // SAFETY: null or a string of the structure, which is still there.
+        // SAFETY: null or a string of the structure, which has not been freed yet.
         LogonFailed::Status(Status(raw.nt_status), unsafe { Functions::text(raw.display_string) })
     }
 
-    /// The SID of a name, and of what.
+    /// Looks up the SID and kind of a name.
     pub fn sid_of_name(&mut self, domain: &str, name: &str) -> Result<(Sid, SidNameUse), Failed> {
         let (domain, name) = (c_string(domain)?, c_string(name)?);
         let (mut sid, mut kind) = (RawSid::NULL, 0);
-        // SAFETY: the context is valid, the strings live longer, and both results can be stored.
+        // SAFETY: the context is valid, the strings live longer, and both results can be written.
         let code =
             unsafe { (self.functions.lookup_name)(self.context, domain.as_ptr(), name.as_ptr(), &mut sid, &mut kind) };
         done(code)?;
         Ok((sid.sid().ok_or(Failed::NOT_FOUND)?, name_use(kind)))
     }
 
-    /// Domain and name of a SID, and of what.
+    /// Looks up the domain, name and kind of a SID.
     pub fn name_of_sid(&mut self, sid: &Sid) -> Result<(String, String, SidNameUse), Failed> {
         let (mut domain, mut name, mut kind) = (ptr::null_mut(), ptr::null_mut(), 0);
         let raw = RawSid::of(sid);
-        // SAFETY: the context is valid, and all results can be stored.
+        // SAFETY: the context is valid, and all results can be written.
         let code = unsafe { (self.functions.lookup_sid)(self.context, &raw, &mut domain, &mut name, &mut kind) };
         let (domain, name) = (Lent(self.functions, domain), Lent(self.functions, name));
         done(code)?;
-        // SAFETY: null or strings of the library's, which are still there.
+        // SAFETY: null or strings of the library that have not been freed yet.
         unsafe { Ok((Functions::text(domain.1), Functions::text(name.1), name_use(kind))) }
     }
 
-    /// The SIDs of a user's groups, that of the primary group first, and perhaps the user's own among them.
+    /// Looks up the SIDs of a user's groups. The primary group is first, and the user's own SID may be among them.
     pub fn groups_of_user(&mut self, user: &Sid) -> Result<Vec<Sid>, Failed> {
         let (mut count, mut sids) = (0, ptr::null_mut());
         let raw = RawSid::of(user);
-        // SAFETY: the context is valid, and both results can be stored.
+        // SAFETY: the context is valid, and both results can be written.
         let code = unsafe { (self.functions.lookup_user_sids)(self.context, &raw, false, &mut count, &mut sids) };
         let sids = Lent(self.functions, sids);
         done(code)?;
         if sids.1.is_null() {
             return Ok(Vec::new());
         }
-        // SAFETY: the library filled in as many as it says.
+        // SAFETY: the library filled in `count` elements.
         Ok(unsafe { slice::from_raw_parts(sids.1, count as usize) }.iter().filter_map(RawSid::sid).collect())
     }
 
-    /// The user or group of each SID; `None` where it is nobody's.
+    /// Maps each SID to a user or group; `None` if it is not mapped.
     pub fn ids_of_sids(&mut self, sids: &[Sid]) -> Result<Vec<Option<UnixId>>, Failed> {
         let raw: Vec<RawSid> = sids.iter().map(RawSid::of).collect();
         let mut ids = vec![RawId::NONE; raw.len()];
         let count = u32::try_from(raw.len()).map_err(|_| Failed::Code(5))?;
-        // SAFETY: the context is valid; there are `count` SIDs and room for as many ids.
+        // SAFETY: the context is valid; there are `count` SIDs and space for as many ids.
         let code = unsafe { (self.functions.sids_to_unix_ids)(self.context, raw.as_ptr(), count, ids.as_mut_ptr()) };
         done(code)?;
         Ok(ids.into_iter().map(RawId::id).collect())
     }
 
-    /// The SID of a user or group; `None` where it has none but the one with the id in it.
+    /// Maps a user or group to its SID; `None` if there is only the one that contains the id.
     pub fn sid_of_id(&mut self, id: UnixId) -> Result<Option<Sid>, Failed> {
         let (raw, mut sid) = (RawId::of(id), RawSid::NULL);
-        // SAFETY: the context is valid; there is one id and room for one SID.
+        // SAFETY: the context is valid; there is one id and space for one SID.
         let code = unsafe { (self.functions.unix_ids_to_sids)(self.context, &raw, 1, &mut sid) };
         done(code)?;
         Ok(sid.sid().filter(|sid| sid.authority() != 22 && *sid != Sid::NULL))
     }
 
-    /// Whether the machine's account of `domain` is good; the error is what a controller says.
+    /// Checks the machine account in `domain`. The error is a domain controller's answer.
     pub fn check_trust(&mut self, domain: &str) -> Result<(), LogonFailed> {
         let name = c_string(domain).map_err(LogonFailed::Failed)?;
         let mut error = ptr::null_mut();
-        // SAFETY: the context is valid, the string lives longer, and a pointer can be stored.
+        // SAFETY: the context is valid, the string lives longer, and the pointer can be written.
         let code = unsafe { (self.functions.check_trust)(self.context, name.as_ptr(), &mut error) };
         let error = Lent(self.functions, error);
         if code == 0 { Ok(()) } else { Err(self.refusal(code, &error)) }
     }
 }
 
-/// `enum wbcSidType` has the numbers of SID_NAME_USE.
+/// The values of `enum wbcSidType` are those of SID_NAME_USE.
 fn name_use(kind: c_int) -> SidNameUse {
     SidNameUse(u16::try_from(kind).unwrap_or(8))
 }

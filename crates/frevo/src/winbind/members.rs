@@ -1,5 +1,5 @@
-//! The server's accounts with the domain's behind them: SIDs, ids and names that the server itself does not know are
-//! winbind's to know.
+//! Combines the server's own accounts with those of the domain: winbind is queried for SIDs, ids and names that the
+//! server itself does not have.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use server::vfs::Identity;
 
 use super::Winbind;
 
-/// The accounts of a member of a domain. Logons with a domain's account are [`server::domain::Domain`]'s affair.
+/// The accounts of a domain member. Logons with domain accounts are handled by [`server::domain::Domain`].
 pub struct WithDomain<A> {
     own: Arc<A>,
     winbind: Arc<Winbind>,
 }
 
 impl<A: Accounts + 'static> WithDomain<A> {
-    /// Those of `own`, then those that `winbind` knows.
+    /// Combines the accounts of `own` with those of `winbind`, which are searched second.
     pub fn new(own: Arc<A>, winbind: Arc<Winbind>) -> WithDomain<A> {
-        // Only the first counts, and a server has but one set of accounts.
+        // Only the first call has an effect, and a server has only one set of accounts.
         let _ = winbind.own.set(own.clone());
         WithDomain { own, winbind }
     }
 
-    /// Whether `sid` may be one of a domain: S-1-5-21-..., and not of this server.
+    /// Returns whether `sid` may belong to a domain: S-1-5-21-..., and not of this server.
     fn is_domains(&self, sid: &Sid) -> bool {
         let account = sid.authority() == 5 && sid.sub_authorities().first() == Some(&21);
         self.winbind.is_member() && account && !self.own.is_of_machine(sid)
     }
 }
 
-/// A domain does not say who is root, or root's group.
+/// Filters out root and root's group, which a domain must not assign.
 fn not_root(id: Option<UnixId>) -> Option<UnixId> {
     id.filter(|id| id.uid() != Some(0) && id.gid() != Some(0))
 }
@@ -107,7 +107,8 @@ impl<A: Accounts + 'static> Accounts for WithDomain<A> {
         self.own.sid_of(id).then(move |own| match own {
             Ok(sid) if asks && sid == id.plain_sid() && sid.rid() != Some(0) => match winbind.known_sid(id) {
                 Some(known) => Answer::now(Ok(known.unwrap_or(sid))),
-                // While winbindd is away, files are shown with the plain SIDs, which mean the same, unless arithmetic tells.
+                // While winbindd is not available, files show plain SIDs, which are equivalent, unless the id
+                // arithmetic yields a SID.
                 None => Answer::later(async move {
                     let found = winbind.sid_of(id).await.unwrap_or_else(|_| winbind.away.sid_of(id));
                     Ok(found.unwrap_or(sid))
@@ -169,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Accounts that note what they are asked.
+    /// Accounts that record the calls made.
     #[derive(Default)]
     struct Own(Mutex<Vec<&'static str>>);
 
@@ -235,10 +236,13 @@ mod tests {
             DomainSid([1, 2, 3])
         }
 
-        server::plain_accounts!(all but find, domain, of_client, find_anew, logged_on, uid_of, sids_of, expect_sids, is_in_netgroup, policy, lock, change_password);
+        server::plain_accounts!(
+            all but find, domain, of_client, find_anew, logged_on, uid_of, sids_of, expect_sids, is_in_netgroup, policy,
+            lock, change_password
+        );
     }
 
-    /// What is asked goes on to the accounts under the same name.
+    /// Each call is forwarded to the method of the same name.
     #[tokio::test]
     async fn own_accounts_are_asked_whatever_is_asked() {
         let own = Arc::new(Own::default());

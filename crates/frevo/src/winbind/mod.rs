@@ -1,8 +1,9 @@
-//! The domain as the host's winbindd knows it: who may log on, which uid and gids a SID has, and the names of SIDs.
+//! The domain, as seen through the host's winbindd: verifying logons, mapping SIDs to uids and gids, and the names of
+//! SIDs.
 //!
-//! winbindd may ask controllers, and one that hangs answers nobody for minutes. So calls run on blocking threads, a bounded
-//! number at a time, and whoever asks gives up after a while; threads that hang come back when winbindd does. Look-ups are
-//! kept for a while. The only unsafe code here is in [`library`].
+//! winbindd may have to query domain controllers, and with a hanging controller it does not answer for minutes. Calls
+//! therefore run on blocking threads, of which there is a bounded number, and callers give up after a time limit.
+//! Hanging threads return when winbindd does. Lookups are cached. The only unsafe code here is in [`library`].
 
 mod away;
 mod kept;
@@ -33,22 +34,22 @@ pub use self::members::WithDomain;
 use crate::accounts::unix::Users;
 use crate::idmap::{Map, OwnDomain};
 
-/// How long a logon waits for a controller. Clients give up after 20 seconds at the earliest.
+/// Time limit for a logon. Clients give up after 20 seconds at the earliest.
 const LOGON_TIME: Duration = Duration::from_secs(15);
-/// How long a look-up waits: somebody has a file open meanwhile.
+/// Time limit for a lookup. It is short because a client's open waits for it.
 const LOOK_UP_TIME: Duration = Duration::from_secs(5);
-/// How long nobody looks anything up after winbindd did not answer in time.
+/// How long no lookups are made after winbindd did not answer in time.
 const REST: Duration = Duration::from_secs(5);
-/// Logons, and look-ups, under way at a time.
+/// Maximum number of concurrent logons, and of concurrent lookups.
 const AT_A_TIME: usize = 16;
-/// Idle conversations with winbindd that are kept: each takes one of its `winbind max clients`.
+/// Maximum number of idle connections to winbindd that are kept. Each uses one of its `winbind max clients`.
 const IDLE: usize = 8;
-/// More SIDs than any token holds: Windows ends at 1,024 groups ([MS-KILE] 3.3.5.6.3.1 note).
+/// Maximum number of SIDs, more than any token has: Windows allows 1,024 groups ([MS-KILE] 3.3.5.6.3.1 note).
 const MOST_SIDS: usize = 4_096;
 
-/// The host's winbindd.
+/// Access to the host's winbindd.
 pub struct Winbind {
-    /// Whether the server is a member of a domain, so that winbindd is asked at all.
+    /// Whether the server is a member of a domain. If not, winbindd is not queried.
     member: AtomicBool,
     logons: Gate,
     look_ups: Gate,
@@ -57,13 +58,13 @@ pub struct Winbind {
     sids: Kept<UnixId, Option<Sid>>,
     names: Kept<Sid, Option<Arc<Name>>>,
     rests_until: Mutex<Option<Instant>>,
-    /// The server's own accounts and groups, which are not the domain's to name: asked each time, as there may be others
-    /// while the server runs.
+    /// The server's own accounts and groups, whose SIDs a domain must not use. They are queried each time because they
+    /// may change while the server runs.
     own: OnceLock<Arc<dyn Accounts>>,
     away: Away,
 }
 
-/// Who is let ask at a time, and for how long.
+/// Limits the number of concurrent queries and their duration.
 struct Gate {
     turns: Arc<Semaphore>,
     limit: Duration,
@@ -94,13 +95,13 @@ impl Name {
 }
 
 impl Winbind {
-    /// winbindd, whom nobody has asked yet. What is known of the domain without it is in `domain`, and in `users` where ids
-    /// go by names.
+    /// Creates the access to winbindd. `domain`, and for ids by name also `users`, contain what is available about the
+    /// domain without winbindd.
     pub fn of_server(domain: OwnDomain, users: Arc<Users>) -> Arc<Winbind> {
         Winbind::with(false, Away::new(domain, Some(users)))
     }
 
-    /// winbindd as all that is known of a domain, for programs beside the server.
+    /// Creates the access to winbindd without other information about the domain, for programs other than the server.
     pub fn new(member: bool) -> Arc<Winbind> {
         Winbind::with(member, Away::new(OwnDomain::in_memory(), None))
     }
@@ -120,8 +121,8 @@ impl Winbind {
         })
     }
 
-    /// Says what the configuration says from now on: whether the server is a member of a domain, of which, and which ids
-    /// its users have without winbindd.
+    /// Sets the current values of the configuration: whether the server is a member of a domain, and of which, and how
+    /// its users' ids are derived without winbindd.
     pub fn configure(&self, membership: Option<&Membership>, map: Option<Map>) {
         self.member.store(membership.is_some(), Ordering::Relaxed);
         self.away.configure(membership.map_or("", |membership| &membership.workgroup), map);
@@ -131,7 +132,7 @@ impl Winbind {
         self.member.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` with a conversation on a blocking thread, one of a bounded number.
+    /// Runs `work` with a connection on one of a bounded number of blocking threads.
     async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         gate: &Gate,
@@ -142,7 +143,7 @@ impl Winbind {
         let answered = async move {
             let turn = turns.acquire_owned().await.expect("nobody closes the gate");
             let work = move || {
-                // Given back when winbindd has answered, however long nobody waits for that any more.
+                // Released only when winbindd has answered, even if the caller has given up.
                 let _turn = turn;
                 this.converse(work)
             };
@@ -151,14 +152,15 @@ impl Winbind {
         match tokio::time::timeout(gate.limit, answered).await {
             Ok(Ok(answer)) => answer.map_err(Asked::Failed),
             Ok(Err(ended)) => Err(Asked::Nothing(format!("winbind: {ended}"))),
-            Err(_) => Err(Asked::Nothing(format!("winbindd has not answered for {} seconds", gate.limit.as_secs()))),
+            Err(_) => Err(Asked::Nothing(format!("winbindd did not answer within {} seconds", gate.limit.as_secs()))),
         }
     }
 
-    /// Blocks.
+    /// Runs `work` with a connection. Blocks.
     fn converse<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Failed>) -> Result<T, Failed> {
         let idle = self.idle.lock().pop();
-        // winbindd looks at who asks, and only root may ask about responses; a blocking thread may be somebody else.
+        // winbindd checks the caller's uid, and only root may verify responses. A blocking thread may be impersonating
+        // a user.
         let asked = localfs::identity::as_process(|| {
             let mut connection = match idle {
                 Some(connection) => connection,
@@ -174,13 +176,13 @@ impl Winbind {
         Ok(answer)
     }
 
-    /// [`Winbind::ask`] for what is looked up: not at all for a while after winbindd hung.
+    /// [`Winbind::ask`] for lookups. Fails immediately for a while after winbindd did not answer.
     async fn look_up<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut Connection) -> Result<T, Failed> + Send + 'static,
     ) -> Result<Option<T>, Unavailable> {
         if self.rests_until.lock().is_some_and(|until| Instant::now() < until) {
-            return Err(Unavailable("winbindd did not answer just now".into()));
+            return Err(Unavailable("winbindd recently did not answer".into()));
         }
         match self.ask(&self.look_ups, work).await {
             Ok(answer) => Ok(Some(answer)),
@@ -193,7 +195,7 @@ impl Winbind {
         }
     }
 
-    /// What winbindd says of itself; the error is for a person.
+    /// Queries information about winbindd. The error is a text for the administrator.
     pub async fn details(self: &Arc<Self>) -> Result<Details, String> {
         self.ask(&self.look_ups, Connection::details).await.map_err(|asked| match asked {
             Asked::Failed(failed) => failed.to_string(),
@@ -201,7 +203,7 @@ impl Winbind {
         })
     }
 
-    /// The users and groups of `sids`.
+    /// Maps `sids` to users and groups.
     async fn ids_of(self: &Arc<Self>, sids: &[Sid]) -> Result<Vec<Option<UnixId>>, Unavailable> {
         let now = Instant::now();
         let known: Vec<Option<Option<UnixId>>> = sids.iter().map(|sid| self.ids.get(sid, now)).collect();
@@ -218,7 +220,7 @@ impl Winbind {
         Ok(known.into_iter().map(|id| id.unwrap_or_else(|| new.next().flatten())).collect())
     }
 
-    /// The user or group of a SID, while winbindd is away as well.
+    /// Maps a SID to a user or group, also while winbindd is not available.
     async fn id_of(self: &Arc<Self>, sid: Sid) -> Result<Option<UnixId>, Unavailable> {
         match self.ids_of(&[sid]).await {
             Ok(mut ids) => Ok(ids.pop().flatten()),
@@ -226,12 +228,12 @@ impl Winbind {
         }
     }
 
-    /// The user or group of a SID, where that was asked a short while ago.
+    /// Returns the cached user or group of a SID.
     fn known_id(&self, sid: &Sid) -> Option<Option<UnixId>> {
         self.ids.get(sid, Instant::now())
     }
 
-    /// The SID of a user or group, where that was asked a short while ago.
+    /// Returns the cached SID of a user or group.
     fn known_sid(&self, id: UnixId) -> Option<Option<Sid>> {
         self.sids.get(&id, Instant::now())
     }
@@ -246,7 +248,7 @@ impl Winbind {
         Ok(sid)
     }
 
-    /// The names of `sids`.
+    /// Looks up the names of `sids`.
     async fn names_of(self: &Arc<Self>, sids: &[Sid]) -> Result<Vec<Option<Arc<Name>>>, Unavailable> {
         let now = Instant::now();
         let mut names: Vec<Option<Option<Arc<Name>>>> = sids.iter().map(|sid| self.names.get(sid, now)).collect();
@@ -260,8 +262,8 @@ impl Winbind {
                         Err(failed) if failed.is_missing() => None,
                         Err(failed) => return Err(failed),
                     };
-                    // Each by itself: of a user with many groups, a slow controller may not tell all in time, and the next
-                    // attempt goes on from there.
+                    // Each name is cached separately. A slow controller may not resolve all groups of a user in time,
+                    // and the next attempt continues where this one stopped.
                     this.names.put(sid, name.clone(), name.is_some(), Instant::now());
                     Ok((sid, name))
                 };
@@ -288,22 +290,22 @@ impl Winbind {
 
     async fn named(self: &Arc<Self>, domain: String, name: String) -> Result<Option<Principal>, Unavailable> {
         let found = self.look_up(move |winbind| winbind.sid_of_name(&domain, &name)).await?;
-        // Asked for again by its SID: spelt as the domain spells it.
+        // Looked up again by SID to get the domain's spelling.
         match found.filter(|(_, kind)| *kind != SidNameUse::UNKNOWN) {
             Some((sid, _)) => self.principal(sid).await,
             None => Ok(None),
         }
     }
 
-    /// Those of the SIDs of a user and his groups that are a domain's to give. A controller's S-1-5-32-... are its own
-    /// groups, not those of this host, whose members NSS says.
+    /// Returns the SIDs of a user and their groups that a domain may assign. A controller's S-1-5-32-... SIDs are its
+    /// own groups, not those of this host, whose members are determined by NSS.
     async fn believed(&self, mut sids: Vec<Sid>) -> Result<Vec<Sid>, Refused> {
         sids.truncate(MOST_SIDS);
         let own = match self.own.get() {
             Some(own) => of_server(&**own, &sids).await.map_err(|Unavailable(why)| Refused::Unavailable(why))?,
             None => HashSet::new(),
         };
-        // The first two say who the user is and what his primary group: without them there is nobody.
+        // The first two SIDs are the user and the primary group, without which there is no account.
         for sid in sids.iter().take(2) {
             if own.contains(sid) {
                 let remedy = "see `frevo user list --json` and `frevo group list`";
@@ -311,7 +313,7 @@ impl Winbind {
                 return Err(Refused::Unmapped(why));
             }
             if !may_come_from_domain(sid) {
-                return Err(Refused::Unmapped(format!("{sid} is no SID that a domain gives to its users and groups")));
+                return Err(Refused::Unmapped(format!("{sid} is not a SID that a domain assigns to users and groups")));
             }
         }
         sids.retain(|sid| may_come_from_domain(sid) && !own.contains(sid));
@@ -329,7 +331,7 @@ impl Winbind {
         account(&sids, &ids, &names)
     }
 
-    /// The account of a client with a ticket.
+    /// Returns the account of a client with a ticket.
     async fn account_of_client(self: &Arc<Self>, client: &ClientName, logon: LogonInfo) -> Result<Account, Refused> {
         let sids: Vec<Sid> = logon.sids().collect();
         let unavailable = match self.account_of(sids.clone()).await {
@@ -340,7 +342,7 @@ impl Winbind {
         let known = |sid: &Sid| self.names.get(sid, now).flatten();
         match self.away.account(client, &logon, &sids, known).await {
             Some(account) => {
-                tracing::debug!(%client, why = unavailable, "known without winbindd");
+                tracing::debug!(%client, why = unavailable, "account determined without winbindd");
                 account
             }
             None => Err(Refused::Unavailable(unavailable)),
@@ -348,9 +350,9 @@ impl Winbind {
     }
 }
 
-/// The ids of `sids`, together, and one by one where winbindd refuses all of them for one.
+/// Maps `sids` to ids, all in one call, or one by one if winbindd rejects all of them because of one.
 fn ids(winbind: &mut Connection, sids: &[Sid]) -> Result<Vec<Option<UnixId>>, Failed> {
-    // It does that with well-known ones, which PACs have ([MS-PAC] 2.5: S-1-18-1).
+    // winbindd rejects well-known SIDs, which PACs contain ([MS-PAC] 2.5: S-1-18-1).
     let mapped: Vec<Sid> = sids.iter().copied().filter(may_be_mapped).collect();
     let found = match winbind.ids_of_sids(&mapped) {
         Err(failed) if failed.is_missing() => {
@@ -366,26 +368,26 @@ fn ids(winbind: &mut Connection, sids: &[Sid]) -> Result<Vec<Option<UnixId>>, Fa
     Ok(sids.iter().map(|sid| may_be_mapped(sid).then(|| found.next().flatten()).flatten()).collect())
 }
 
-/// Whether a SID can be a user's or a group's of a domain: S-1-5-21-x-y-z-RID.
+/// Returns whether a SID can be that of a domain's user or group: S-1-5-21-x-y-z-RID.
 fn may_be_mapped(sid: &Sid) -> bool {
     sid.authority() == 5 && matches!(sid.sub_authorities(), [21, _, _, _, _])
 }
 
-/// Why a question was not answered.
+/// Why a query was not answered.
 enum Asked {
-    /// winbind's answer, which is none.
+    /// winbind answered with an error.
     Failed(Failed),
-    /// There was none in time.
+    /// There was no answer in time.
     Nothing(String),
 }
 
-/// The account with `sids`: the user's, that of the primary group, those of others.
+/// Builds the account from its `sids`: the user's, that of the primary group, those of other groups.
 fn account(sids: &[Sid], ids: &[Option<UnixId>], names: &[Option<Arc<Name>>]) -> Result<Account, Refused> {
     let remedy = "see `idmap config` in smb.conf and `wbinfo --sid-to-uid`";
     let (Some(sid), Some(Some(name))) = (sids.first(), names.first()) else {
-        return Err(Refused::Unmapped("the domain does not say who the user is".into()));
+        return Err(Refused::Unmapped("the domain did not identify the user".into()));
     };
-    // Nobody becomes root, or gets root's group, by what a domain says.
+    // A domain must not make a user root or a member of root's group.
     let uid = ids.first().copied().flatten().and_then(UnixId::uid).filter(|uid| *uid != 0);
     let uid = uid.ok_or_else(|| Refused::Unmapped(format!("{sid} has no uid; {remedy}")))?;
     let gids: Vec<Option<u32>> = ids.iter().map(|id| id.and_then(UnixId::gid).filter(|gid| *gid != 0)).collect();
@@ -413,7 +415,7 @@ fn account(sids: &[Sid], ids: &[Option<UnixId>], names: &[Option<Arc<Name>>]) ->
     })
 }
 
-/// What becomes of a domain's refusal ([MS-ERREF] 2.3.1).
+/// Maps a domain's refusal ([MS-ERREF] 2.3.1).
 fn refused(failed: LogonFailed) -> Refused {
     let (status, said) = match failed {
         LogonFailed::Failed(failed) => return Refused::Unavailable(failed.to_string()),
@@ -432,11 +434,11 @@ fn refused(failed: LogonFailed) -> Refused {
         | Status::ACCOUNT_LOCKED_OUT
         | Status::LOGON_TYPE_NOT_GRANTED
         | Status::AUTHENTICATION_FIREWALL_FAILED => Refused::Because(status),
-        other => Refused::Unavailable(format!("winbind says {other} ({said}); `frevo join` looks into it")),
+        other => Refused::Unavailable(format!("winbind returned {other} ({said}); run `frevo join` to check")),
     }
 }
 
-/// What the server asks; the questions go on beside it.
+/// The server's interface to the domain. Queries run concurrently with other requests.
 pub struct Member(pub Arc<Winbind>);
 
 impl Domain for Member {
@@ -444,7 +446,7 @@ impl Domain for Member {
         let winbind = self.0.clone();
         Answer::later(async move {
             let asked = winbind.ask(&winbind.logons, move |winbind| match winbind.log_on(&logon) {
-                // winbindd is gone, and a new conversation may find another.
+                // The connection to winbindd is broken; a new one may work.
                 Err(LogonFailed::Failed(failed)) => Err(failed),
                 answered => Ok(answered),
             });

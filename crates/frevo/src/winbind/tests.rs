@@ -1,4 +1,4 @@
-//! What becomes of winbind's answers, and that who hangs holds up nobody for long.
+//! Tests of the evaluation of winbind's answers, and of the time limits when winbindd hangs.
 
 use server::accounts::DomainSid;
 
@@ -63,7 +63,7 @@ fn well_known_sids_are_nobodys() {
     }
 }
 
-/// The server's accounts: the machine's SID, which may be another from now on, and two that ann had elsewhere.
+/// The server's accounts: the machine's SID, which can be changed, and two former SIDs of ann.
 struct Own(Mutex<DomainSid>);
 
 const FORMER: Sid = Sid::of(5, [21, 8, 8, 8, 1001]);
@@ -86,8 +86,8 @@ impl Accounts for Own {
     server::plain_accounts!(all but find, domain, principal);
 }
 
-/// winbindd maps S-1-5-32-... for the host's own sake, and a controller may name the accounts and groups of this machine,
-/// also by SIDs that they had: neither makes anybody one of them.
+/// winbindd maps S-1-5-32-... for the host's own use, and a controller may use SIDs of this machine's accounts and
+/// groups, including former ones. Neither gives a domain user their rights.
 #[tokio::test]
 async fn a_domain_says_nothing_of_this_hosts_groups() {
     const OWN: Sid = Sid::of(5, [21, 7, 7, 7, 1001]);
@@ -112,7 +112,7 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
         winbind.ids.put(sid, Some(UnixId::Both(next)).filter(|_| sid != ASSERTED), true, now);
         winbind.names.put(sid, named("name", kind), true, now);
     }
-    // Nobody may ask: all of it is known.
+    // No query is possible, so everything must come from the cache.
     winbind.look_ups.turns.close();
     let all = vec![
         USER,
@@ -141,7 +141,7 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
             _ => panic!("{sids:?}"),
         }
     }
-    // It gets another SID while the server runs.
+    // The machine gets another SID while the server runs.
     *own.0.lock() = DomainSid([1, 2, 3]);
     assert!(matches!(winbind.account_of(vec![USER, GROUP]).await, Err(Refused::Unmapped(_))));
 }
@@ -164,13 +164,13 @@ fn refusals_are_told_apart() {
 async fn who_hangs_is_given_up() {
     let winbind = Winbind::new(true);
     let turns = winbind.look_ups.turns.clone();
-    // All turns are taken by questions that nobody answers.
+    // All permits are taken by queries that are never answered.
     let _hanging = turns.acquire_many_owned(u32::try_from(AT_A_TIME).unwrap()).await.unwrap();
     let asked = tokio::time::Instant::now();
     let Err(Unavailable(why)) = winbind.ids_of(&[USER]).await else { panic!("answered") };
     assert!(why.contains("5 seconds"), "{why}");
     assert_eq!(asked.elapsed(), LOOK_UP_TIME);
-    // For a moment nobody waits again.
+    // During the rest period, lookups fail immediately.
     let asked = tokio::time::Instant::now();
     assert!(winbind.ids_of(&[USER]).await.is_err());
     assert_eq!(asked.elapsed(), Duration::ZERO);
@@ -184,7 +184,7 @@ async fn what_is_known_is_not_asked_for() {
     winbind.ids.put(GROUP, None, false, now);
     winbind.names.put(USER, named("dora", SidNameUse::USER), true, now);
     winbind.sids.put(UnixId::User(7), Some(USER), true, now);
-    // Nobody may ask: there is no turn left, and time runs out.
+    // No query is possible: there is no permit left.
     winbind.look_ups.turns.close();
     assert_eq!(winbind.ids_of(&[GROUP, USER]).await.unwrap(), [None, Some(UnixId::User(7))]);
     assert_eq!(winbind.sid_of(UnixId::User(7)).await.unwrap(), Some(USER));
@@ -206,7 +206,7 @@ fn ticket(realm: &str) -> (ClientName, LogonInfo) {
     (client, logon)
 }
 
-/// A winbindd whom nobody can ask, in the domain DOM with `map`; the host's user is `dora`.
+/// Creates a winbindd that cannot be queried, in the domain DOM with `map`. The host has the user `dora`.
 fn away(map: Map) -> Arc<Winbind> {
     let identity = Arc::new(Identity { uid: 5000, gid: 50, groups: Box::new([51]) });
     let source = move |key: &crate::accounts::unix::Key| {
@@ -231,7 +231,7 @@ fn rid() -> Map {
 #[tokio::test]
 async fn ids_that_follow_from_rids_need_no_winbindd() {
     let winbind = away(rid());
-    // Before anybody has said whose SIDs they are, nothing follows from them.
+    // Before the domain's SID is known, ids cannot be derived.
     assert!(winbind.id_of(USER).await.is_err());
     let (client, logon) = ticket("DOM.TEST");
     let account = winbind.account_of_client(&client, logon).await.expect("dora");
@@ -241,7 +241,7 @@ async fn ids_that_follow_from_rids_need_no_winbindd() {
     assert_eq!((account.sid, account.former_sids.len()), (USER, 3));
     assert_eq!(winbind.id_of(OTHER).await.unwrap(), Some(UnixId::Both(61_104)));
     assert_eq!(winbind.away.sid_of(UnixId::Group(60_513)), Some(GROUP));
-    // Those of other domains are winbindd's.
+    // SIDs of other domains need winbindd.
     assert!(winbind.id_of(Sid::of(5, [21, 9, 9, 9, 513])).await.is_err());
 }
 
@@ -261,7 +261,8 @@ async fn ids_that_go_by_names_need_no_winbindd() {
     }
 }
 
-/// Another realm's controllers may call their domain as they like, and a domain that was made anew is another one.
+/// Another realm's controllers may use any name for their domain, and a domain that was created again is another
+/// domain.
 #[tokio::test]
 async fn what_a_ticket_cannot_say() {
     let winbind = away(rid());

@@ -1,4 +1,4 @@
-//! `frevo serve` on a fresh directory, for tests of the built program.
+//! Runs `frevo serve` on a new directory, for tests of the built program.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -6,15 +6,15 @@ use std::process::{Child, Command, Stdio};
 
 use client::{Credentials, Options};
 
-/// A server that goes away with the test.
+/// A server that is killed at the end of the test.
 pub(crate) struct Served {
-    /// The server.
+    /// The server process.
     pub(crate) process: Child,
-    /// Where it listens.
+    /// The port on which it listens.
     pub(crate) port: u16,
-    /// Its user.
+    /// Client options with its user.
     pub(crate) options: Options,
-    /// Its share, `share`, and its state, `state`.
+    /// Contains its share, `share`, and its state directory, `state`.
     #[allow(dead_code, reason = "not every test starts the server again")]
     pub(crate) directory: tempfile::TempDir,
 }
@@ -26,12 +26,12 @@ impl Drop for Served {
     }
 }
 
-/// `frevo serve` on a fresh directory, with the account that it makes.
+/// Starts `frevo serve` on a new directory, with the account that it creates.
 pub(crate) fn serve() -> Served {
     serve_in("state")
 }
 
-/// The same with the state directory in another place beneath [`Served::directory`].
+/// Same as [`serve`] with another path of the state directory below [`Served::directory`].
 pub(crate) fn serve_in(state: &str) -> Served {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let share = directory.path().join("share");
@@ -45,7 +45,7 @@ pub(crate) fn serve_in(state: &str) -> Served {
         .stdout(Stdio::piped())
         .spawn()
         .expect("frevo starts");
-    // Read to the end of the text, so that the server can say all of it.
+    // Reads to the end of the text, so that the server is not blocked while writing it.
     let text = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let lines: Vec<String> = text.take_while(|line| !line.starts_with("More accounts")).collect();
     let word = |label: &str| {

@@ -1,4 +1,4 @@
-//! The library's C interface: how its structures are laid out, and its functions.
+//! The library's C interface: the layout of its structures, and its functions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use server::principals::UnixId;
 
 use super::Failed;
 
-/// What the library is called on every host that has it.
+/// The library's file name on every host that has it.
 const LIBRARY: &str = "libwbclient.so.0";
 
 /// `struct wbcDomainSid`.
@@ -28,14 +28,14 @@ impl RawSid {
     pub(super) fn of(sid: &Sid) -> RawSid {
         let [_, _, authority @ ..] = sid.authority().to_be_bytes();
         let mut raw = RawSid { revision: 1, authority, ..RawSid::NULL };
-        // A SID has at most 15.
+        // A SID has at most 15 sub-authorities.
         for (to, from) in raw.sub_authorities.iter_mut().zip(sid.sub_authorities()) {
             (*to, raw.count) = (*from, raw.count + 1);
         }
         raw
     }
 
-    /// `None` for one that was not filled in.
+    /// Returns the SID; `None` if the structure was not filled in.
     pub(super) fn sid(&self) -> Option<Sid> {
         let [a, b, c, d, e, f] = self.authority;
         let authority = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
@@ -70,7 +70,7 @@ impl RawId {
     }
 
     pub(super) fn id(self) -> Option<UnixId> {
-        // What the library leaves where an id is none of a user or group.
+        // The library stores this value if there is no user or group.
         if self.id == u32::MAX {
             return None;
         }
@@ -83,7 +83,7 @@ impl RawId {
     }
 }
 
-/// `struct wbcAuthUserParams` with the response of its union, the largest member.
+/// `struct wbcAuthUserParams`, with `response` as the largest member of its union.
 #[repr(C)]
 pub(super) struct AuthParameters {
     pub(super) account_name: *const c_char,
@@ -140,10 +140,10 @@ pub(super) struct RawDetails {
     pub(super) dns_domain: *const c_char,
 }
 
-/// `struct wbcContext *`: only the library knows what it points to.
+/// `struct wbcContext *`, an opaque pointer.
 pub(super) type Context = *mut c_void;
 
-/// What the library offers.
+/// The library's functions.
 pub(super) struct Functions {
     pub(super) create: unsafe extern "C" fn() -> Context,
     pub(super) free: unsafe extern "C" fn(Context),
@@ -159,12 +159,12 @@ pub(super) struct Functions {
     pub(super) sids_to_unix_ids: unsafe extern "C" fn(Context, *const RawSid, u32, *mut RawId) -> u32,
     pub(super) unix_ids_to_sids: unsafe extern "C" fn(Context, *const RawId, u32, *mut RawSid) -> u32,
     pub(super) check_trust: unsafe extern "C" fn(Context, *const c_char, *mut *mut AuthError) -> u32,
-    /// What the functions are in.
+    /// The library that contains the functions.
     _library: Library,
 }
 
 impl Functions {
-    /// The library, loaded once; one that is missing is looked for again at the next call.
+    /// Returns the functions. The library is loaded once; if it is missing, the next call tries again.
     pub(super) fn get() -> Result<&'static Functions, Failed> {
         static LOADED: OnceLock<Functions> = OnceLock::new();
         match LOADED.get() {
@@ -179,11 +179,11 @@ impl Functions {
     fn load(name: &str) -> Result<Functions, Failed> {
         let absent = |error: libloading::Error| {
             let remedy = "install winbind and its library (Debian: winbind, libwbclient0; Fedora: samba-winbind)";
-            Failed::Absent(format!("no winbind on this host: {error}; {remedy}"))
+            Failed::Absent(format!("winbind is not installed on this host: {error}; {remedy}"))
         };
         // SAFETY: the library's initialization only prepares its own locks.
         let library = unsafe { Library::new(name) }.map_err(absent)?;
-        // SAFETY: the types are those of the library's header; the functions are kept beside the library.
+        // SAFETY: the types are those of the library's header, and the functions are stored together with the library.
         unsafe {
             Ok(Functions {
                 create: *library.get(b"wbcCtxCreate\0").map_err(absent)?,
@@ -203,26 +203,26 @@ impl Functions {
         }
     }
 
-    /// Copies a text that the library may have left out.
+    /// Copies a string that may be null.
     ///
     /// # Safety
     ///
-    /// Null, or a C string that lives until the call is over.
+    /// `text` is null or a C string that lives until the call returns.
     pub(super) unsafe fn text(text: *const c_char) -> String {
         if text.is_null() {
             return String::new();
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }
 
-/// Memory of the library's, given back when dropped.
+/// Memory allocated by the library, which is freed on drop.
 pub(super) struct Lent<T>(pub(super) &'static Functions, pub(super) *mut T);
 
 impl<T> Drop for Lent<T> {
     fn drop(&mut self) {
-        // SAFETY: the library lent it and nobody has given it back; null is nothing.
+        // SAFETY: the library allocated it and it has not been freed yet; null is allowed.
         unsafe { (self.0.free_memory)(self.1.cast()) };
     }
 }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(RawId { kind: 1, id: u32::MAX }.id(), None);
     }
 
-    /// As a C compiler lays them out on a 64-bit machine.
+    /// The layout of a C compiler on a 64-bit machine.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn structures_lie_as_in_c() {
