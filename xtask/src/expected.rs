@@ -1,30 +1,30 @@
-//! The lists in `expected-failures/`: what is known to fail, and why.
+//! The lists in `expected-failures/`: known failures with their reasons.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// The list of `cargo xtask hostile`. All others are of torture tests.
+/// The list of `cargo xtask hostile`. All others are for torture tests.
 pub(crate) const HOSTILE: &str = "hostile";
 
-/// The folder.
+/// Returns the folder of the lists.
 pub(crate) fn folder() -> PathBuf {
     crate::root().join("expected-failures")
 }
 
-/// The list called `stem`.
+/// Returns the path of the list called `stem`.
 pub(crate) fn list(stem: &str) -> PathBuf {
     folder().join(stem).with_extension("txt")
 }
 
-/// Lines that are neither empty nor comments.
+/// Returns the lines that are neither empty nor comments.
 pub(crate) fn lines(path: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(str::to_owned).collect())
 }
 
-/// The names in a list, each with its reason.
+/// Returns the names in a list with their reasons.
 pub(crate) fn entries(path: &Path) -> Result<Vec<(String, String)>> {
     let entry = |line: String| {
         let (name, reason) = line.split_once('\t').unwrap_or((&line, ""));

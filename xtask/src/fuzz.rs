@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: builds the fuzz targets with coverage instrumentation on stable Rust, and runs them for a while.
+//! `cargo xtask fuzz`: builds the fuzz targets with coverage instrumentation on stable Rust, and runs each for a
+//! limited time.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,9 +10,9 @@ use foreign::Counts;
 /// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only this target
+    /// Run only this target
     target: Option<String>,
-    /// How long each target runs
+    /// Duration of each target in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Only print the names of the targets
@@ -19,14 +20,14 @@ pub(crate) struct Options {
     list: bool,
 }
 
-/// What libFuzzer needs of the compiler; the sanitizer passes are there on stable, only their switch is not.
+/// Compiler flags for libFuzzer. The sanitizer passes exist on stable Rust; only the option to enable them does not.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
-/// With a target triple of their own, build scripts and macros stay without instrumentation.
+/// With an explicit target triple, build scripts and macros are not instrumented.
 const TRIPLE: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
-/// A target that takes more memory than this, MiB, or longer for one input than this, seconds, has failed.
+/// Limits of memory, in MiB, and time for one input, in seconds. A target that exceeds one of them has failed.
 const MEMORY: u32 = 2048;
 const INPUT_TIME: u32 = 10;
 
@@ -34,7 +35,7 @@ fn folder() -> PathBuf {
     crate::root().join("fuzz")
 }
 
-/// The targets: one file each.
+/// Returns the names of the targets: one file each.
 fn targets() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder().join("fuzz_targets")).context("fuzz/fuzz_targets")? {
@@ -45,13 +46,13 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds and runs; counts targets.
+/// Builds and runs the targets. Returns counts of targets.
 pub(crate) fn run(options: &Options) -> Result<Counts> {
     let mut names = targets()?;
     if let Some(target) = &options.target {
         names.retain(|name| name == target);
         if names.is_empty() {
-            bail!("there is no fuzz target {target}; `cargo xtask fuzz --list` names them");
+            bail!("there is no fuzz target {target}; `cargo xtask fuzz --list` lists them");
         }
     }
     if options.list {
@@ -79,12 +80,12 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// Whether a target ran to the end of its time.
+/// Runs a target. Returns whether it ran to the end of its time without failure.
 fn fuzz(name: &str, seconds: u32) -> bool {
     let corpus = folder().join("corpus").join(name);
     let artifacts = folder().join("artifacts").join(name);
     if std::fs::create_dir_all(&corpus).and(std::fs::create_dir_all(&artifacts)).is_err() {
-        eprintln!("{name}: cannot make {} and {}", corpus.display(), artifacts.display());
+        eprintln!("{name}: cannot create {} and {}", corpus.display(), artifacts.display());
         return false;
     }
     let output = Command::new(folder().join("target").join(TRIPLE).join("release").join(name))
@@ -104,7 +105,7 @@ fn fuzz(name: &str, seconds: u32) -> bool {
             };
             let verdict = if output.status.success() { "ok" } else { "FAILED" };
             println!(
-                "{name:<12} {verdict:<7} {:>10} executions, {:>5} MiB at the most",
+                "{name:<12} {verdict:<7} {:>10} executions, {:>5} MiB at most",
                 stat("number_of_executed_units"),
                 stat("peak_rss_mb")
             );
@@ -112,7 +113,7 @@ fn fuzz(name: &str, seconds: u32) -> bool {
                 let tail: Vec<_> = said.lines().rev().take(40).collect();
                 tail.iter().rev().for_each(|line| eprintln!("    {line}"));
                 eprintln!(
-                    "    the input is in {}; mended, it belongs in fuzz/regressions/{name}/",
+                    "    the input is in {}; once the bug is fixed, move it to fuzz/regressions/{name}/",
                     artifacts.display()
                 );
             }

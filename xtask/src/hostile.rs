@@ -1,4 +1,4 @@
-//! `cargo xtask hostile`: attacks on a server, held to marks.
+//! `cargo xtask hostile`: runs attacks on a server and checks the results against limits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,48 +12,49 @@ use hostile::{Marks, Outcome};
 
 use crate::expected;
 
-/// What the columns are.
+/// Explanation of the output.
 pub(crate) const RESULTS: &str = "\
 Columns: the victim's median and worst time of a request, the worst logon of a new client, the server's highest resident
-memory, its processor time in percent of one processor, its descriptors and threads before/at the most/after, how long it
-took to give them back, and how many requests the attackers sent.
+memory, its processor time in percent of one processor, its descriptors and threads before/maximum/after, how long it
+took to release them, and how many requests the attackers sent.
 
-Marks: median 2 ms, worst 100 ms, a logon within 1 s, memory within the configured limit and a tenth, and within 30 s after
-the attack memory, descriptors and threads as before and a tenth. With --ci: every request and logon within 1 s, memory
-within the limit, descriptors as before within 5 s; what stands in expected-failures/hostile.txt is expected to fail.
+Limits: median 2 ms, worst 100 ms, a logon within 1 s, memory within the configured limit plus 10 %, and within 30 s
+after the attack memory, descriptors and threads as before plus 10 %. With --ci: every request and logon within 1 s,
+memory within the limit, descriptors as before within 5 s; attacks listed in expected-failures/hostile.txt are expected
+to fail.
 
-Exit status: 0 all attacks within the marks, or with --ci as expected; 1 not so; 2 it could not be done at all; 130
+Exit status: 0 all attacks within the limits, or with --ci as expected; 1 otherwise; 2 the run was not possible; 130
 interrupted.";
 
-/// How long the short form goes on.
+/// Duration of each attack in the short form, in seconds.
 const BRIEF: u64 = 2;
-/// How long the long one does.
+/// Duration of each attack in the full form, in seconds.
 const FULL: u64 = 10;
 
 /// Options of `cargo xtask hostile`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only attacks whose name contains one of these
+    /// Run only attacks whose name contains one of these words
     names: Vec<String>,
-    /// Which server: frevo (target/release/frevo) or samba (Debian's smbd), for comparison
+    /// Server to attack: frevo (target/release/frevo) or samba (Debian's smbd), for comparison
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
-    /// Seconds for each attack [default: 10; with --ci 2]
+    /// Duration of each attack in seconds [default: 10; with --ci 2]
     #[arg(long)]
     seconds: Option<u64>,
-    /// The short form: less time, smaller directories, marks that a busy machine can meet
+    /// Short form: less time, smaller directories, and limits that a busy machine can meet
     #[arg(long)]
     ci: bool,
-    /// Write what was measured to this file
+    /// Write the measurements to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Only print the names of the attacks, and what each does
+    /// Only print the names of the attacks and what each does
     #[arg(long)]
     pub(crate) list: bool,
 }
 
 impl Options {
-    /// The short form of all attacks.
+    /// Returns the options of the short form with all attacks.
     pub(crate) fn brief() -> Options {
         let (names, seconds, json) = (Vec::new(), None, None);
         Options { names, target: Target::Frevo, seconds, ci: true, json, list: false }
@@ -98,19 +99,19 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Attacks that the short form is expected to fail.
+/// Returns the attacks that are expected to fail in the short form.
 fn expected_failures() -> Result<BTreeMap<String, String>> {
     let path = expected::list(expected::HOSTILE);
     if path.exists() { Ok(expected::entries(&path)?.into_iter().collect()) } else { Ok(BTreeMap::new()) }
 }
 
-/// An outcome in the light of what was expected.
+/// The evaluation of an outcome against the expectation.
 enum Verdict<'a> {
     Passed,
     Failed,
-    /// With the reason.
+    /// A listed failure, with its reason.
     ExpectedFailure(&'a str),
-    /// It passed and is listed.
+    /// The attack passed although it is listed as a failure.
     Surprise,
 }
 

@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`, `compare`. This file is their table of contents.
+//! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`, `compare` and others. This file defines
+//! them.
 
 mod compare;
 mod expected;
@@ -26,45 +27,45 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Formatting, lints and unit tests: what a commit needs
+    /// Check formatting and lints and run unit tests: required for each commit
     Check,
-    /// Everything: check, the release build, foreign programs, smbtorture, attacks, all experiments, a little fuzzing
+    /// Run everything: check, the release build, foreign programs, smbtorture, attacks, all experiments, brief fuzzing
     Test(test::Options),
-    /// Install what the tests need (as root), or say what is missing
+    /// Install the programs that the tests need (as root), or list what is missing
     Setup {
-        /// What for: tests of frevo or samba, or compare
+        /// Purpose: tests of frevo or samba, or compare
         #[arg(long, default_value = "frevo")]
         target: setup::Set,
     },
-    /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, rclone, smbj, libsmb2) against a server
+    /// Run foreign programs (smbclient, rpcclient, impacket, smbprotocol, rclone, smbj, libsmb2) against a server
     Foreign(Foreign),
-    /// Frevo and Samba side by side, measured in turns by frevo bench
+    /// Measure Frevo and Samba alternately with frevo bench
     Compare(compare::Options),
-    /// Frevo and Samba side by side: how long rclone takes to copy files there and back, as root
+    /// Measure how long rclone takes to copy files to Frevo and to Samba and back, as root
     Rclone(compare::rclone::Options),
-    /// What guessing passwords does to right logons, on a server that runs already
+    /// Measure how password guessing affects valid logons, on a running server
     Guess(foreign::guess::Options),
-    /// One client of the case hammer.crowd, in a process of its own
+    /// One client of the case hammer.crowd, in its own process
     #[command(hide = true)]
     Hammer(foreign::hammer::Options),
-    /// Attacks on a server, and what they do to another client of it
+    /// Run attacks on a server, and measure their effect on another client
     #[command(after_help = hostile::RESULTS)]
     Hostile(hostile::Options),
-    /// The fuzz targets, each for a while
+    /// Run the fuzz targets, each for a limited time
     Fuzz(fuzz::Options),
-    /// Samba's smbtorture against a server, compared with expected-failures/
+    /// Run Samba's smbtorture against a server, and compare the results with expected-failures/
     #[command(after_help = torture::RESULTS)]
     Torture(torture::Options),
 }
 
 #[derive(clap::Args)]
 struct Foreign {
-    /// Only cases whose name contains this
+    /// Run only cases whose name contains this word
     filter: Option<String>,
-    /// Which server: frevo (target/release/frevo) or samba (Debian's smbd)
+    /// Server to test: frevo (target/release/frevo) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     target: Target,
-    /// Leave out cases that take minutes
+    /// Skip cases that take minutes
     #[arg(long)]
     quick: bool,
     /// Only print the names of the cases
@@ -72,7 +73,7 @@ struct Foreign {
     list: bool,
 }
 
-/// The workspace's folder.
+/// Returns the workspace's folder.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
@@ -139,13 +140,13 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// The last line of a run, and its exit status.
+/// Prints the last line of a run and returns its exit status.
 fn end(Counts { passed, failed }: Counts) -> ExitCode {
     println!("{passed} passed, {} failed", failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Without what the tests need nothing else makes sense.
+/// Installs what the tests need. Exits if that fails, because nothing else would work.
 fn setup(set: impl Into<setup::Set>) {
     if let Err(error) = setup::run(set.into()) {
         eprintln!("{error:#}");

@@ -1,7 +1,7 @@
-//! `cargo xtask setup`: everything that the tests need beyond cargo and a C compiler, in one place.
+//! `cargo xtask setup`: everything that the tests need besides cargo and a C compiler.
 //!
-//! As root the packages are installed with apt-get; without root the missing ones are named with the command that
-//! installs them. What is there is never touched. A daemon that a package brings is not left running.
+//! As root, missing packages are installed with apt-get. Without root, the command to install them is printed. Existing
+//! files are not modified. Daemons of installed packages are not left running.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use foreign::bed::Target;
 use foreign::suite::Tools;
 
-/// A Debian package and a file that shows it is installed; one part of its path may hold a `*`.
+/// A Debian package and a file that proves that it is installed. One component of the path may contain a `*`.
 struct Package {
     name: &'static str,
     proof: &'static str,
@@ -22,7 +22,7 @@ const fn package(name: &'static str, proof: &'static str) -> Package {
     Package { name, proof }
 }
 
-/// What something is wanted for.
+/// The purpose of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
     /// Tests of Frevo.
@@ -85,18 +85,18 @@ const DEBIAN: &[Package] = &[
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
-/// What the client libraries of other languages need ([`client_libraries`]).
+/// Packages for the client libraries of other languages ([`client_libraries`]).
 const DEBIAN_LIBRARIES: &[Package] =
     &[package("default-jdk-headless", "/usr/bin/javac"), package("maven", "/usr/bin/mvn")];
 
-/// What starting Samba needs.
+/// Packages for starting Samba.
 const DEBIAN_SAMBA: &[Package] = &[
     package("samba", "/usr/sbin/smbd"),
     package("samba-common-bin", "/usr/bin/smbpasswd"),
     package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
 ];
 
-/// An Active Directory domain, and Frevo as a member of it.
+/// Packages for an Active Directory domain, and for Frevo as a member of it.
 const DEBIAN_DOMAIN: &[Package] = &[
     package("samba", "/usr/sbin/samba"),
     package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
@@ -108,15 +108,15 @@ const DEBIAN_DOMAIN: &[Package] = &[
     package("iproute2", "/usr/sbin/ip"),
 ];
 
-/// A Kerberos realm.
+/// Packages for a Kerberos realm.
 const DEBIAN_KERBEROS: &[Package] = &[
     package("krb5-kdc", "/usr/sbin/krb5kdc"),
     package("krb5-admin-server", "/usr/sbin/kadmin.local"),
     package("krb5-user", "/usr/bin/kinit"),
 ];
 
-/// What the experiments use besides: a recorded load, servers of other protocols, networks with delay, a browser that
-/// looks at the report, accounts in a directory, a file system with small inodes, a name service with an index.
+/// Further packages for the experiments: a recorded load, servers of other protocols, networks with delay, a browser
+/// that opens the report, accounts in a directory, a file system with small inodes, a name service with an index.
 const DEBIAN_COMPARE: &[Package] = &[
     package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("dbench", "/usr/share/dbench/client.txt"),
@@ -131,7 +131,7 @@ const DEBIAN_COMPARE: &[Package] = &[
     package("libnss-db", "/usr/bin/makedb"),
 ];
 
-/// Packages that ask systemd to start daemons at the next boot, and those.
+/// Packages that enable daemons in systemd, and these daemons.
 const DAEMONS: [(&str, &[&str]); 7] = [
     ("winbind", &["winbind"]),
     ("samba", &["smbd", "nmbd", "samba-ad-dc"]),
@@ -142,12 +142,13 @@ const DAEMONS: [(&str, &[&str]); 7] = [
     ("krb5-admin-server", &["krb5-admin-server"]),
 ];
 
-/// Python packages, in an environment of their own below `target/`.
+/// Python packages, installed in a separate environment below `target/`.
 const PYTHON: &[&str] = &["impacket==0.13.1", "smbprotocol==1.17.0"];
 
-/// The source package of libsmb2. Debian has it since version 13: these are that version's name and the package's.
+/// The Debian release whose source package of libsmb2 is used (the first is 13, trixie), and the version of that
+/// package.
 const LIBSMB2: (&str, &str) = ("trixie", "6.2+dfsg");
-/// What its configuration finds on a Debian system: headers, and two structures.
+/// What its configure script finds on a Debian system: headers and two structures.
 const LIBSMB2_HAS: [&str; 25] = [
     "ARPA_INET_H",
     "DLFCN_H",
@@ -180,19 +181,19 @@ fn tools() -> Tools {
     Tools { jars: crate::root().join("target/java/jars"), libsmb2: crate::root().join("target/libsmb2") }
 }
 
-/// The interpreter that sees the Python packages.
+/// Returns the interpreter with access to the Python packages.
 pub(crate) fn python() -> PathBuf {
     crate::root().join("target/python/bin/python3")
 }
 
-/// Makes sure that everything of the set is there.
+/// Installs everything for the purpose.
 pub(crate) fn run(set: Set) -> Result<()> {
     packages(set.packages())?;
     if set == Set::Compare { Ok(()) } else { python_packages() }
 }
 
-/// Fetches the client libraries of other languages, from Maven's repository and Debian's sources, which not every machine
-/// that runs the tests reaches.
+/// Downloads the client libraries of other languages from Maven's repository and Debian's sources. They are separate
+/// because not every machine that runs the tests can reach these.
 pub(crate) fn client_libraries() -> Result<Tools> {
     packages(DEBIAN_LIBRARIES.iter())?;
     java_packages()?;
@@ -221,12 +222,12 @@ fn install(missing: &[&str]) -> Result<()> {
         bail!("these packages are missing: {}\nas root, run:\n    {command}", missing.join(" "));
     }
     if !Path::new("/usr/bin/apt-get").exists() {
-        bail!("these programs are missing, and this is not a Debian system: install what there stands for {missing:?}");
+        bail!("programs are missing, and this is not a Debian system: install the equivalents of {missing:?}");
     }
     println!("installing {}", missing.join(" "));
     let quiet = KeepDaemonsQuiet::new()?;
     let install = || apt_get(&[&["install", "--yes", "--no-install-recommends", "--no-remove"], missing].concat());
-    // The package lists may be absent or old; they are fetched only when the first attempt says so.
+    // The package lists may be missing or outdated. They are downloaded only if the first attempt fails.
     if install().is_err() {
         apt_get(&["update"])?;
         install()?;
@@ -247,7 +248,7 @@ fn apt_get(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// While it lives, Debian's `policy-rc.d` forbids packages to start their daemons.
+/// While this value exists, Debian's `policy-rc.d` prevents packages from starting their daemons.
 struct KeepDaemonsQuiet {
     made: bool,
 }
@@ -273,7 +274,7 @@ impl Drop for KeepDaemonsQuiet {
     }
 }
 
-/// What a package installed just now has asked of systemd for the next boot is taken back.
+/// Disables the daemons that newly installed packages have enabled in systemd.
 fn disable_daemons(installed: &[&str]) {
     if !Path::new("/run/systemd/system").exists() {
         return;
@@ -292,7 +293,7 @@ fn python_packages() -> Result<()> {
     }
     println!("installing {} in target/python", PYTHON.join(" "));
     let _ = fs::remove_dir_all(&folder);
-    // Debian's interpreter is the one that python3-venv belongs to.
+    // python3-venv works with Debian's interpreter.
     let debian = Path::new("/usr/bin/python3");
     let interpreter = if debian.exists() { debian } else { Path::new("python3") };
     succeed(Command::new(interpreter).args(["-m", "venv"]).arg(&folder))?;
@@ -302,10 +303,10 @@ fn python_packages() -> Result<()> {
     Ok(())
 }
 
-/// smbj and what it needs, by Maven.
+/// Downloads smbj and its dependencies with Maven.
 fn java_packages() -> Result<()> {
     let Tools { jars, .. } = tools();
-    let folder = jars.parent().context("a folder of its own")?;
+    let folder = jars.parent().context("the folder has no parent")?;
     let project = crate::root().join("tests/foreign/java/pom.xml");
     let wanted = fs::read_to_string(&project)?;
     let stamp = folder.join("installed");
@@ -325,8 +326,8 @@ fn java_packages() -> Result<()> {
     Ok(())
 }
 
-/// libsmb2, compiled from Debian's source package, which any version of Debian can fetch from the place that it has its own
-/// packages from. Nothing is installed, and the system's own lists are left alone.
+/// Compiles libsmb2 from Debian's source package, which any Debian release can download from its package mirror.
+/// Nothing is installed, and the system's package lists are not modified.
 fn libsmb2() -> Result<()> {
     let Tools { libsmb2: folder, .. } = tools();
     let (suite, version) = LIBSMB2;
@@ -354,7 +355,7 @@ fn libsmb2() -> Result<()> {
         ] {
             command.arg("-o").arg(format!("Dir::{name}={}", folder.join(path).display()));
         }
-        // Whoever runs the tests fetches, also as root, whose files the user `_apt` may not write.
+        // apt-get runs as the current user, also as root, because the user `_apt` may not write root's files.
         succeed(command.args(["-o", "APT::Sandbox::User=root"]).args(arguments))
     };
     fs::write(folder.join("none"), "")?;
@@ -363,13 +364,13 @@ fn libsmb2() -> Result<()> {
     let archive = format!("libsmb2_{version}.orig.tar.gz");
     succeed(Command::new("tar").args(["--extract", "--strip-components=1", "--file", &archive]).current_dir(&source))?;
     let mut compile = Command::new("cc");
-    // Its warnings are its own matter.
+    // Warnings in foreign code are disabled.
     compile.args(["-w", "-O2", "-r", "-nostdlib", "-D_GNU_SOURCE", "-DSTDC_HEADERS", "-D_U_=__attribute__((unused))"]);
     compile.args(LIBSMB2_HAS.map(|name| format!("-DHAVE_{name}"))).args(["-Iinclude", "-Iinclude/smb2", "-o"]);
     compile.arg(folder.join("libsmb2.o"));
     for entry in fs::read_dir(source.join("lib"))? {
         let path = entry?.path();
-        // Kerberos needs libraries of its own and is not used here.
+        // Kerberos needs further libraries and is not used here.
         let kerberos = path.file_stem().is_some_and(|name| name == "krb5-wrapper");
         if path.extension().is_some_and(|extension| extension == "c") && !kerberos {
             compile.arg(path);
@@ -384,7 +385,7 @@ fn libsmb2() -> Result<()> {
     Ok(())
 }
 
-/// Where this system has Debian's packages from.
+/// Returns the mirror of this system's Debian packages.
 fn mirror() -> Result<String> {
     let output = Command::new("apt-get").args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"]).output();
     let output = output.context("cannot start apt-get, which fetches the source of libsmb2")?;
@@ -392,7 +393,7 @@ fn mirror() -> Result<String> {
     let found = text.lines().find_map(|line| line.strip_prefix("Debian "));
     found
         .map(str::to_owned)
-        .context("apt-get knows no source of Debian's packages: name one in /etc/apt, run apt-get update")
+        .context("apt-get has no source of Debian packages; add one to /etc/apt and run apt-get update")
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask check` and `test`: headings, times, and what passed and failed.
+//! The steps of `cargo xtask check` and `test`: headings, durations and results.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -12,12 +12,12 @@ use foreign::bed::interrupt;
 #[derive(Default)]
 pub(crate) struct Tally {
     counts: Counts,
-    /// Step, its counts, seconds.
+    /// Name of a step, passed, failed, seconds.
     steps: Vec<(&'static str, usize, usize, f64)>,
 }
 
 impl Tally {
-    /// Runs a step under its heading. A step that cannot be done counts as one failure.
+    /// Runs a step under its heading. A step that cannot be run is one failure.
     pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> Result<Counts>) -> Result<bool> {
         interrupt::check()?;
         println!("\n== {name}");
@@ -35,8 +35,8 @@ impl Tally {
         Ok(failures == 0)
     }
 
-    /// What failed, once more, for the end of a long output may be all that is kept of it; the table of the steps; the
-    /// counts of all.
+    /// Prints all failures again, because only the end of a long output may be kept, then a table of the steps. Returns
+    /// the total counts.
     pub(crate) fn finish(self) -> Counts {
         println!();
         for what in &self.counts.failed {
@@ -49,7 +49,7 @@ impl Tally {
     }
 }
 
-/// Cargo in the workspace's folder.
+/// Returns a cargo command that runs in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -57,21 +57,21 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command that is right when it ends with status 0: one passed or one failed.
+/// Runs a command. Exit status 0 is one passed, any other is one failed.
 pub(crate) fn succeeds(mut command: Command) -> Result<Counts> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     Ok(if status.success() { Counts::passed(1) } else { Counts::failed(format!("{command:?}: {status}")) })
 }
 
-/// Runs `cargo test` and sums the counts that its programs print; a program that dies before it prints them, or does not
-/// compile, is one failure.
+/// Runs `cargo test` and adds up the counts printed by its programs. A program that dies before printing them, or does
+/// not compile, is one failure.
 pub(crate) fn unit_tests(filter: Option<&str>) -> Result<Counts> {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--quiet", "--"]);
     command.args(filter).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo")?;
-    let output = BufReader::new(child.stdout.take().context("no output of cargo")?);
+    let output = BufReader::new(child.stdout.take().context("cargo has no standard output")?);
     let mut counts = Counts::default();
-    // What a test program printed is of interest only when one of its tests failed.
+    // The output of a test program is shown only if one of its tests failed.
     let mut said = String::new();
     for line in output.lines() {
         let line = line?;
@@ -93,14 +93,14 @@ pub(crate) fn unit_tests(filter: Option<&str>) -> Result<Counts> {
     Ok(counts)
 }
 
-/// The counts in `test result: ok. 3 passed; 0 failed; ...`.
+/// Parses the counts in `test result: ok. 3 passed; 0 failed; ...`.
 fn counted(line: &str) -> Option<(usize, usize)> {
     let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let number = |word: &str| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
     Some((number("passed")?, number("failed")?))
 }
 
-/// The names that a test program lists at its end, where it failed that often.
+/// Returns the `failed` names that a test program lists at its end.
 fn failures(said: &str, failed: usize) -> Vec<String> {
     let listed = said.rsplit_once("failures:\n").map_or("", |(_, list)| list);
     let names = listed.lines().filter_map(|line| line.strip_prefix("    "));

@@ -1,4 +1,4 @@
-//! `cargo xtask check` (what a commit needs) and `cargo xtask test` (everything).
+//! `cargo xtask check` (required for each commit) and `cargo xtask test` (everything).
 
 use anyhow::Result;
 use foreign::Counts;
@@ -10,14 +10,14 @@ use crate::{compare, hostile, setup, torture};
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only tests whose name contains this, of every kind; formatting, lints and fuzzing are left out then
+    /// Run only tests of every kind whose name contains this word; skips formatting, lints and fuzzing
     filter: Option<String>,
-    /// Without the tests that take long: gigabyte files, thousands of files, slow torture tests
+    /// Skip the tests that take long: gigabyte files, thousands of files, slow torture tests
     #[arg(long)]
     quick: bool,
 }
 
-/// Formatting, lints and unit tests.
+/// Runs formatting checks, lints and unit tests.
 pub(crate) fn check() -> Result<Counts> {
     let mut tally = Tally::default();
     style(&mut tally)?;
@@ -32,7 +32,7 @@ fn style(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Everything there is; without the release build nothing foreign can run.
+/// Runs everything. Without a release build, the remaining steps cannot run.
 pub(crate) fn all(options: &Options) -> Result<Counts> {
     let mut tally = Tally::default();
     let filter = options.filter.as_deref();
@@ -45,7 +45,7 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
         return Ok(tally.finish());
     }
     tally.step("foreign programs", || foreign(options))?;
-    tally.step("what smbtorture asks of a server", || {
+    tally.step("controls for smbtorture", || {
         let controls = ["test", "--quiet", "-p", "server", "--features", "torture", "--test", "torture_controls"];
         succeeds(cargo(&controls))
     })?;
@@ -72,7 +72,7 @@ fn foreign(options: &Options) -> Result<Counts> {
     })
 }
 
-/// What Samba alone can be asked: its own counters of a replayed run, and a Kerberos realm.
+/// Runs the cases that need Samba as the server: its own counters of a replayed run, and a Kerberos realm.
 fn client_against_samba() -> Result<Counts> {
     setup::run(setup::Set::Samba)?;
     let mut counts = Counts::default();
@@ -88,7 +88,7 @@ fn client_against_samba() -> Result<Counts> {
     Ok(counts)
 }
 
-/// All tests; a filter picks from them.
+/// Returns options with all torture tests, or those that match the filter.
 fn torture_options(options: &Options) -> torture::Options {
     torture::Options {
         target: Target::Frevo,

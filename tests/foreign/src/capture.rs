@@ -1,4 +1,4 @@
-//! What goes over the loopback interface, seen by tshark: which SMB 2 commands, and how many bytes they move.
+//! Captures of the loopback interface with tshark: which SMB 2 commands are sent, and how many bytes they transfer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,41 +9,41 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// READ, as tshark writes its number.
+/// READ, as formatted by tshark.
 const READ: &str = "8";
-/// How long tshark may take to begin, and to end.
+/// Time limit for the start and the end of tshark.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A capture that goes on until it is finished or dropped.
+/// A running capture.
 pub(crate) struct Capture {
     tshark: Child,
     file: PathBuf,
     port: u16,
 }
 
-/// A capture that is over.
+/// A finished capture.
 pub(crate) struct Captured {
     file: PathBuf,
     port: u16,
 }
 
-/// What was seen.
+/// The captured commands.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Seen {
-    /// Requests of each command, by the command's number.
+    /// Number of requests by command code.
     pub(crate) requests: BTreeMap<u16, u64>,
-    /// Bytes in the answers of READ.
+    /// Data bytes in READ responses.
     pub(crate) read: u64,
-    /// Bytes in the requests of WRITE.
+    /// Data bytes in WRITE requests.
     pub(crate) written: u64,
 }
 
 impl Capture {
-    /// Begins to write what comes and goes at `server` into `file`, and waits until it really does.
+    /// Starts capturing the traffic of `server` into `file`, and waits until packets are captured.
     pub(crate) fn start(server: SocketAddr, file: &Path) -> Result<Capture> {
         let port = server.port();
         let _ = fs::remove_file(file);
-        // In a directory of the bed tshark, which may give up root, can always write to a file that is there.
+        // tshark may give up root, but in a directory of the bed it can write to an existing file.
         fs::write(file, [])?;
         let tshark = Command::new("tshark")
             .args(["-q", "-i", "lo", "-B", "256", "-f", &format!("tcp port {port}"), "-w"])
@@ -58,10 +58,10 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Connections without a word are packets too.
+    /// Sends packets by connecting, without any data.
     fn wait_for_packets(&mut self, server: SocketAddr) -> Result<()> {
         let end = Instant::now() + PATIENCE;
-        // The head of a file without packets is shorter.
+        // A file without packets has a shorter header.
         while fs::metadata(&self.file)?.len() < 600 {
             if let Some(status) = self.tshark.try_wait()? {
                 anyhow::bail!("tshark ended with {status}: {}", self.said());
@@ -73,7 +73,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Ends it, once all that was sent is in the file.
+    /// Ends the capture once everything that was sent is in the file.
     pub(crate) fn finish(mut self) -> Result<Captured> {
         let mut length = 0;
         loop {
@@ -109,8 +109,8 @@ impl Drop for Capture {
 }
 
 impl Captured {
-    /// These fields of each frame that matches `filter`: a row of text for each frame, a tab between fields, a comma
-    /// between the values of a field that a compound has several times.
+    /// Returns these fields of each frame that matches `filter`: a line per frame, with tabs between fields and commas
+    /// between several values of a field in a compound.
     pub(crate) fn fields(&self, filter: &str, fields: &[&str]) -> Result<String> {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&self.file).args(["-d", &format!("tcp.port=={},nbss", self.port)]);
@@ -121,15 +121,15 @@ impl Captured {
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// The requests and the bytes of all of it.
+    /// Returns the requests and bytes of the whole capture.
     pub(crate) fn seen(&self) -> Result<Seen> {
-        // What a READ brings has no field of its own, and is data to tshark.
+        // The data of a READ response has no field of its own; tshark shows it as data.
         let fields = ["smb2.cmd", "smb2.flags.response", "data.len", "smb2.write_length"];
         count(&self.fields("smb2", &fields)?)
     }
 }
 
-/// Counts rows of command, whether it is a response, length of data, length of WRITE.
+/// Counts rows with the fields command, response flag, data length, WRITE length.
 fn count(rows: &str) -> Result<Seen> {
     let mut seen = Seen::default();
     for row in rows.lines() {
@@ -139,7 +139,7 @@ fn count(rows: &str) -> Result<Seen> {
         let sum = |mut values: std::iter::Filter<_, _>| {
             values.try_fold(0, |sum: u64, value: &str| Ok::<u64, anyhow::Error>(sum + value.parse::<u64>()?))
         };
-        // A segment goes one way, whatever it holds.
+        // A TCP segment has only one direction, even with several messages.
         if responses.all(|value| matches!(value, "1" | "True")) {
             if commands.any(|command| command == READ) {
                 seen.read += sum(data)?;

@@ -1,26 +1,26 @@
-//! What a run came to.
+//! The result of a run.
 
-/// How many passed, and what failed: the name, and below it why.
+/// The number of passed tests, and the failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How many passed.
+    /// Number of passed tests.
     pub passed: usize,
-    /// One text for each failure, fit for the end of a long output, where it is read first.
+    /// One text per failure: the name, and below it the reason.
     pub failed: Vec<String>,
 }
 
 impl Counts {
-    /// So many passed, and nothing failed.
+    /// Returns counts with `passed` passed and no failures.
     pub fn passed(passed: usize) -> Counts {
         Counts { passed, failed: Vec::new() }
     }
 
-    /// One failure.
+    /// Returns counts with one failure.
     pub fn failed(what: impl Into<String>) -> Counts {
         Counts { passed: 0, failed: vec![what.into()] }
     }
 
-    /// Adds those of another part.
+    /// Adds the counts of another part.
     pub fn add(&mut self, other: Counts) {
         self.passed += other.passed;
         self.failed.extend(other.failed);

@@ -1,4 +1,4 @@
-//! Files and trees that cases send back and forth, and whether two are the same.
+//! Files and trees for transfers, and comparisons of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,15 +11,15 @@ use anyhow::{Context, Result, ensure};
 
 use crate::stage::Stage;
 
-/// Makes a file of `length` random bytes that everybody may read.
+/// Creates a file of `length` random bytes that is readable by everyone.
 pub(crate) fn random(path: &Path, length: u64) -> Result<()> {
     let mut file = File::create(path)?;
     io::copy(&mut File::open("/dev/urandom")?.take(length), &mut file)?;
     Ok(file.set_permissions(fs::Permissions::from_mode(0o644))?)
 }
 
-/// Makes a sparse file of `length` bytes with a mebibyte of data at its start, around each multiple of 2 GiB, and at its
-/// end: where 31- and 32-bit offsets go wrong.
+/// Creates a sparse file of `length` bytes with a mebibyte of data at its start, around each multiple of 2 GiB, and at
+/// its end, because these are the offsets at which 31- and 32-bit arithmetic fails.
 pub(crate) fn sparse(path: &Path, length: u64) -> Result<()> {
     const DATA: u64 = 1 << 20;
     let mut file = File::create(path)?;
@@ -32,7 +32,7 @@ pub(crate) fn sparse(path: &Path, length: u64) -> Result<()> {
     Ok(file.set_permissions(fs::Permissions::from_mode(0o644))?)
 }
 
-/// Makes `folders` folders with `files` small files each, some nested, sizes from nothing to some KiB.
+/// Creates `folders` folders with `files` small files each, some nested, with sizes from zero to a few KiB.
 pub(crate) fn tree(root: &Path, folders: usize, files: usize) -> Result<()> {
     for folder in 0..folders {
         let path = root.join(format!("part {}", folder % 10)).join(format!("module_{folder:03}"));
@@ -46,7 +46,7 @@ pub(crate) fn tree(root: &Path, folders: usize, files: usize) -> Result<()> {
     Ok(())
 }
 
-/// The files below a folder by their path, with their contents.
+/// Returns the files below a folder by path, with their contents.
 pub(crate) fn contents(root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];
@@ -63,7 +63,7 @@ pub(crate) fn contents(root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     Ok(found)
 }
 
-/// Both folders must hold the same files.
+/// Checks that both folders contain the same files.
 pub(crate) fn ensure_same_tree(left: &Path, right: &Path) -> Result<usize> {
     let (left, right) = (contents(left)?, contents(right)?);
     for (path, bytes) in &left {
@@ -74,7 +74,7 @@ pub(crate) fn ensure_same_tree(left: &Path, right: &Path) -> Result<usize> {
     Ok(left.len())
 }
 
-/// A SHA-256 that is being computed in a process of its own.
+/// A SHA-256 that is being computed in a separate process.
 pub(crate) struct Sum(Child);
 
 impl Stage {
@@ -87,7 +87,7 @@ impl Stage {
 }
 
 impl Sum {
-    /// Waits for it.
+    /// Waits for the result.
     pub(crate) fn value(self) -> Result<String> {
         let output = self.0.wait_with_output()?;
         ensure!(output.status.success(), "no SHA-256: {}", output.status);
@@ -95,7 +95,7 @@ impl Sum {
     }
 }
 
-/// Writes a file that belongs to somebody.
+/// Writes a file with this owner.
 pub(crate) fn owned(stage: &Stage, path: &Path, text: &str, owner: &crate::bed::Person, mode: u32) -> Result<()> {
     let mut file = File::create(path)?;
     file.write_all(text.as_bytes())?;

@@ -1,7 +1,7 @@
-//! What a server holds while it is under load, sampled over time, and whether that stays level.
+//! Samples a server's resources under load, and checks that they stay level.
 //!
-//! The first third of the time is left out: caches fill and threads start. Of the other two thirds the medians are
-//! compared, so that no single moment decides.
+//! The first third of the time is ignored, because caches fill and threads start. The medians of the other two thirds
+//! are compared, so that no single moment is decisive.
 
 use std::fmt;
 use std::fs;
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// How often a long run is sampled. A shorter one is ten times.
+/// Sampling interval of a long run. A shorter run is sampled ten times.
 const EVERY: Duration = Duration::from_secs(60);
-/// A third of a run at least so long shows a slow leak; in a shorter one everything is still filling.
+/// Minimum length of a third of a run to detect a slow leak. In a shorter run, caches are still filling.
 const LONG: Duration = Duration::from_secs(60);
-/// KiB that the last third may have more than the middle one, in a long run and in a short one.
+/// Allowed growth in KiB from the middle third to the last one, in a long run and in a short one.
 const GROWTH: (u64, u64) = (256, 1024);
-/// Descriptors and threads that the last third may have more than the middle one: what is under way at a moment.
+/// Allowed growth in file descriptors and threads from the middle third to the last one, which covers work in progress.
 const COUNTS: u64 = 16;
 
-/// What a process has at one moment.
+/// The resources of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     at: Duration,
-    /// KiB of memory that it has for itself.
+    /// KiB of anonymous memory.
     memory: u64,
     descriptors: u64,
     threads: u64,
@@ -54,12 +54,12 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Of the process `pid`, which is under load for `time` from now on.
+    /// Starts sampling the process `pid`, which will be under load for `time`.
     pub(crate) fn new(pid: u32, time: Duration) -> Growth {
         Growth { pid, began: Instant::now(), time, samples: Vec::new() }
     }
 
-    /// To be called often: takes a sample and prints it where it is time to.
+    /// Takes a sample and prints it if the interval has passed. Must be called often.
     pub(crate) fn look(&mut self) -> Result<()> {
         let (at, every) = (self.began.elapsed(), EVERY.min(self.time / 10));
         if self.samples.last().is_none_or(|last| at >= last.at + every) {
@@ -70,14 +70,14 @@ impl Growth {
         Ok(())
     }
 
-    /// Whether the last third of the time had more of anything than the middle one.
+    /// Fails if a resource grew from the middle third of the time to the last one.
     pub(crate) fn judge(&self) -> Result<()> {
         let growth = if self.time / 3 >= LONG { GROWTH.0 } else { GROWTH.1 };
         judge(&self.samples, self.time, growth)
     }
 }
 
-/// One of the values of a sample.
+/// Returns one of the values of a sample.
 type Value = fn(&Sample) -> u64;
 
 fn judge(samples: &[Sample], time: Duration, growth: u64) -> Result<()> {
@@ -109,7 +109,7 @@ fn judge(samples: &[Sample], time: Duration, growth: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Ten samples of a process that has `memory` and `threads` at each tenth of the time.
+    /// Evaluates ten samples of a process that has `memory` and `threads` at each tenth of the time.
     fn check(memory: impl Fn(u64) -> u64, threads: impl Fn(u64) -> u64) -> bool {
         let sample = |tenth| Sample {
             at: Duration::from_secs(60 * tenth),

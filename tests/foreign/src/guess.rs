@@ -1,7 +1,7 @@
-//! What guessing passwords does to those who know theirs: right logons are timed without and during an attack.
+//! Measures how password guessing affects other users: valid logons are timed without and during an attack.
 //!
-//! Guessers have a connection each, and do not wait for the answer to a guess any longer than until their next one is due.
-//! What they and the measuring client spend is spent on the same machine, so the difference is an upper bound.
+//! Each guesser has its own connection, and waits for an answer only until its next guess is due. The guessers and the
+//! measuring client use the same machine as the server, so the difference is an upper bound.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials};
 
-/// What it is told.
+/// The options.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// Where the server listens
+    /// Address on which the server listens
     #[arg(long)]
     address: SocketAddr,
-    /// Who knows the password
+    /// User with a known password
     #[arg(long)]
     user: String,
-    /// The right password
+    /// That user's password
     #[arg(long)]
     password: String,
-    /// Whose password is guessed [default: the same user's]
+    /// User whose password is guessed [default: the same user]
     #[arg(long)]
     victim: Option<String>,
-    /// Wrong passwords a second, of all guessers
+    /// Wrong passwords per second, of all guessers
     #[arg(long, default_value_t = 1000)]
     rate: u64,
-    /// Guessers
+    /// Number of guessers
     #[arg(long, default_value_t = 50)]
     connections: u64,
-    /// Seconds for each of the two measurements
+    /// Duration of each of the two measurements in seconds
     #[arg(long, default_value_t = 20)]
     seconds: u64,
-    /// Right logons a second
+    /// Valid logons per second
     #[arg(long, default_value_t = 20)]
     logons: u64,
 }
@@ -43,10 +43,10 @@ pub struct Options {
 /// Median and 99th percentile, ms.
 type Times = (f64, f64);
 
-/// Measures and prints.
+/// Runs the measurement and prints the results.
 ///
 /// # Errors
-/// The server lets nobody in, or lets a guesser in.
+/// If the server refuses a valid logon, or accepts a guess.
 pub fn run(options: &Options) -> Result<()> {
     let (quiet, _) = measure(options)?;
     let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
             (options.connections, Duration::from_secs_f64(options.connections as f64 / options.rate as f64));
         std::thread::spawn(move || guess(address, &name, count, pause, &stop, &sent))
     };
-    // The attack is under way before anything is measured.
+    // The attack runs before anything is measured.
     std::thread::sleep(Duration::from_secs(2));
     let (begun, before) = (Instant::now(), sent.load(Ordering::Relaxed));
     let attacked = measure(options);
@@ -76,7 +76,7 @@ fn as_user(name: &str, password: &str) -> client::Options {
     client::Options { credentials: Credentials::password(name, password), ..client::Options::default() }
 }
 
-/// Right logons at their pace, each on a connection of its own: how long they take, and how many there were.
+/// Makes valid logons at their rate, each on its own connection. Returns their times and number.
 fn measure(options: &Options) -> Result<(Times, usize)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut times = runtime.block_on(async {
@@ -98,7 +98,7 @@ fn measure(options: &Options) -> Result<(Times, usize)> {
     Ok(((at(0.5), at(0.99)), times.len()))
 }
 
-/// Guesses until `stop`, each guesser once in `pause`.
+/// Guesses until `stop`, each guesser once per `pause`.
 fn guess(
     address: SocketAddr,
     name: &str,

@@ -1,8 +1,7 @@
-//! One client that does random things to a few files which others do random things to as well: opens with oplocks and
-//! leases, reads, writes, locks, renames, deletes and lost connections. It is a process of its own, so that it can be
-//! killed.
+//! A client that makes random requests on a few files, concurrently with other clients: opens with oplocks and leases,
+//! reads, writes, locks, renames, deletes and lost connections. It is a separate process, so that it can be killed.
 //!
-//! One thing it does is exact: under an exclusive lock it adds one to a number in a file and then takes note of it.
+//! One operation is exact: under an exclusive lock, the client increments a number in a file and then records that.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -21,32 +20,32 @@ use proto::status::Status;
 
 use crate::bed::ALICE;
 
-/// The directory that is hammered on.
+/// The directory that the clients work on.
 pub(crate) const DIRECTORY: &str = "hammer";
-/// The file with the number, not one of those that are renamed and deleted.
+/// The file with the number, which is never renamed or deleted.
 pub(crate) const COUNTER: &str = r"hammer\counter";
 const NAMES: [&str; 4] = [r"hammer\a", r"hammer\b", r"hammer\c", r"hammer\d"];
-/// Longer than any break of an oplock takes that its holder answers, shorter than one that it does not.
+/// Longer than any oplock break that the holder acknowledges, and shorter than one that it does not.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What one client is told.
+/// The options of one client.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// Where the server listens
+    /// Address on which the server listens
     #[arg(long)]
     address: SocketAddr,
-    /// What the client's chance begins with
+    /// Seed of the client's random numbers
     #[arg(long)]
     seed: u64,
-    /// For how long
+    /// Duration in seconds
     #[arg(long)]
     seconds: u64,
-    /// Where it notes how often it has counted
+    /// File in which it records how often it has counted
     #[arg(long)]
     notes: PathBuf,
 }
 
-/// A generator of its own (xorshift64*).
+/// A random number generator (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -61,7 +60,7 @@ impl Dice {
 /// Runs one client to its end.
 ///
 /// # Errors
-/// The server did not answer in time, answered what it never should, or lost a count.
+/// If the server did not answer in time, gave a wrong answer, or lost a count.
 pub fn run(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(hammer(options))
@@ -99,7 +98,7 @@ async fn hammer(options: &Options) -> Result<()> {
                 Ok(())
             }),
             99 => {
-                // Lost without a word, with all that it holds.
+                // The connection is lost without notice, with all its handles.
                 held.clear();
                 client = connect(options).await?;
                 Ok(())
@@ -114,7 +113,7 @@ async fn hammer(options: &Options) -> Result<()> {
     expected(client.log_off().await)
 }
 
-/// Refusals are part of the game, as long as they are of this kind.
+/// Accepts refusals of these kinds.
 fn expected(result: client::Result<()>) -> Result<()> {
     const EXPECTED: [Status; 9] = [
         Status::OBJECT_NAME_NOT_FOUND,
@@ -174,11 +173,11 @@ async fn use_open(client: &mut Client, dice: &mut Dice, held: &[FileId]) -> clie
     }
 }
 
-/// Adds one to the number while nobody else may. `false`: it did not come to that.
+/// Increments the number under an exclusive lock. Returns `false` if that was not possible.
 async fn count(client: &mut Client) -> client::Result<bool> {
     let open = client.open(&Open::file(COUNTER)).await?;
     let range = |flags| vec![LockElement { offset: 0, length: 8, flags }];
-    // It waits for whoever counts now.
+    // Waits for the client that is counting now.
     client.lock(open, range(LockFlags::EXCLUSIVE_LOCK)).await?;
     let mut number = [0; 8];
     number.copy_from_slice(client.read(open, 0, 8).await?);
@@ -189,7 +188,7 @@ async fn count(client: &mut Client) -> client::Result<bool> {
     Ok(true)
 }
 
-/// What the clients noted: how often they have counted.
+/// Returns how often the clients have counted, according to their records.
 pub(crate) fn noted(notes: &[PathBuf]) -> Result<u64> {
     let mut sum = 0;
     for path in notes {

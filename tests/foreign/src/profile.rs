@@ -1,4 +1,4 @@
-//! Samba's own counters (`smbd profiling level = count`), read by smbstatus.
+//! Samba's own counters (`smbd profiling level = count`), read with smbstatus.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -9,21 +9,21 @@ use serde_json::Value;
 
 use crate::bed::{Bed, Server};
 
-/// What smbd counted since it started, by command.
+/// smbd's counters since its start, by command.
 pub(crate) type Profile = BTreeMap<&'static str, Counted>;
 
-/// One command's counters.
+/// The counters of one command.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counted {
-    /// Requests that were served.
+    /// Number of requests served.
     pub(crate) requests: u64,
-    /// Bytes of them from the header on.
+    /// Bytes of the requests, from the header on.
     pub(crate) received: u64,
-    /// Bytes of their answers from the header on.
+    /// Bytes of the responses, from the header on.
     pub(crate) sent: u64,
 }
 
-/// The commands that a replay uses, by smbstatus's names.
+/// The commands used by a replay, with smbstatus's names.
 pub(crate) const COMMANDS: [(&str, u16); 9] = [
     ("smb2_create", 5),
     ("smb2_close", 6),
@@ -36,7 +36,7 @@ pub(crate) const COMMANDS: [(&str, u16); 9] = [
     ("smb2_setinfo", 17),
 ];
 
-/// The counters, once they stand still: each process of smbd hands its own over from time to time.
+/// Reads the counters once they no longer change, because each process of smbd reports its own from time to time.
 pub(crate) fn read(bed: &Bed, server: &Server) -> Result<Profile> {
     let mut last = now(bed, server)?;
     for _ in 0..20 {
@@ -74,7 +74,7 @@ fn parse(json: &str) -> Result<Profile> {
     COMMANDS.iter().map(|(command, _)| Ok((*command, counted(command)?))).collect()
 }
 
-/// What was counted between two readings.
+/// Returns the differences between two readings.
 pub(crate) fn since(before: &Profile, after: &Profile) -> Profile {
     let difference = |(command, after): (&&'static str, &Counted)| {
         let before = before.get(command).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Servers that let in only clients that sign, or only clients that encrypt.
+//! Servers that accept only clients that sign, or only clients that encrypt.
 
 use std::fs;
 
@@ -7,19 +7,19 @@ use anyhow::Result;
 use crate::bed::{ALICE, Server};
 use crate::stage::Stage;
 
-/// What a server demands.
+/// The server's requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// `server signing = mandatory`.
     Signed,
-    /// `server smb encrypt = required`: all of a session is encrypted.
+    /// `server smb encrypt = required`: the whole session is encrypted.
     Sealed,
-    /// The same for the share alone: what belongs to another share may come in the clear.
+    /// The same only for the share, so that traffic of other shares may be unencrypted.
     SealedShare,
 }
 
 impl Protection {
-    /// What the client does then, as the clients' own programs are told: `signed` or `sealed`.
+    /// Returns the word for the client's programs: `signed` or `sealed`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Protection::Signed => "signed",
@@ -27,7 +27,7 @@ impl Protection {
         }
     }
 
-    /// The lines for `[global]`, the server's own among them.
+    /// Returns the lines for `[global]`, including the server's own.
     pub(crate) fn globals(self) -> &'static str {
         match self {
             Protection::Signed => "[global]\n@TARGET@\n\tread only = no\n\tserver signing = mandatory\n",
@@ -36,7 +36,7 @@ impl Protection {
         }
     }
 
-    /// The same with the share [`SHARE`] for `client`.
+    /// Returns the configuration with the share [`SHARE`] for `client`.
     fn template(self, client: &str) -> String {
         let own = if self == Protection::SealedShare { "\tserver smb encrypt = required\n" } else { "" };
         format!("{}[{SHARE}]\n\tpath = @DIR@/data/{client}\n{own}", self.globals())
@@ -49,7 +49,7 @@ pub(crate) const SHARE: &str = "files";
 impl Stage {
     /// Starts a server with an empty share for one client, whose directory is [`Stage::share`] of the client's name.
     pub(crate) fn protected(&self, client: &str, protection: Protection) -> Result<Server> {
-        // What an earlier case left.
+        // Removes the files of an earlier case.
         let _ = fs::remove_dir_all(self.share(client));
         self.bed.make_dir(&format!("data/{client}"), &ALICE, 0o777)?;
         self.bed.start(&format!("{client}-{protection:?}").to_lowercase(), &protection.template(client))

@@ -1,6 +1,6 @@
-//! The Python scripts in `tests/foreign/python`, each a client of its own that ends with status 0 when all was right.
+//! The Python scripts in `tests/foreign/python`, each of which is a client that ends with status 0 on success.
 //!
-//! A script that pauses prints a word on a line of its own and reads a line before it goes on.
+//! A script that pauses prints a word on a separate line and reads a line before it continues.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Stage {
         command
     }
 
-    /// Runs a script to its end; what it printed.
+    /// Runs a script to its end, and returns its output.
     pub(crate) fn script(&self, name: &str, arguments: &[&str]) -> Result<String> {
         let output = self.script_command(name, arguments).stdin(Stdio::null()).output();
         let output = output.context("cannot start Python")?;
@@ -53,7 +53,7 @@ impl Stage {
 }
 
 impl Script {
-    /// Waits until it says this word.
+    /// Waits until the script prints this word.
     pub(crate) fn wait_for(&mut self, word: &str) -> Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -61,12 +61,12 @@ impl Script {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Lets the script continue.
     pub(crate) fn go_on(&mut self) -> Result<()> {
         Ok(self.input.write_all(b"\n")?)
     }
 
-    /// Waits for its end, which must be a success.
+    /// Waits for the script's end, which must be successful.
     pub(crate) fn end(mut self) -> Result<()> {
         let status = self.child.wait()?;
         ensure!(status.success(), "the script ended with {status}");

@@ -1,4 +1,4 @@
-//! rclone with one remote: the server under test.
+//! rclone with one remote, the server under test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use anyhow::{Context, Result, ensure};
 
 use crate::bed::ALICE;
 
-/// How rclone is called for one server.
+/// The settings of rclone for one server.
 pub struct Rclone {
     port: u16,
-    /// alice's password as rclone's configuration has it.
+    /// alice's password in the format of rclone's configuration.
     password: String,
     conf: PathBuf,
     cache: PathBuf,
 }
 
 impl Rclone {
-    /// The name of the remote. What follows it is `:SHARE/PATH`.
+    /// The name of the remote, which is followed by `:SHARE/PATH`.
     pub const REMOTE: &'static str = "bed";
 
-    /// For a server on this port of 127.0.0.1; rclone's own files are below `dir`.
+    /// Creates the settings for a server on this port of 127.0.0.1. rclone's own files are below `dir`.
     pub fn new(dir: &Path, port: u16) -> Result<Rclone> {
         let output = Command::new("rclone").args(["obscure", ALICE.password]).output();
         let output = output.context("cannot start rclone: cargo xtask setup installs it")?;
@@ -32,7 +32,8 @@ impl Rclone {
         Ok(Rclone { port, password, conf, cache: dir.join("rclone-cache") })
     }
 
-    /// The command with these arguments. The remote is in its environment; the user's own configuration is not read.
+    /// Returns the command with these arguments. The remote is defined in its environment; the user's own configuration
+    /// is not read.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("rclone");
         command.args(arguments).env("RCLONE_CONFIG", &self.conf).env("RCLONE_CACHE_DIR", &self.cache);
@@ -46,7 +47,7 @@ impl Rclone {
         for (name, value) in parameters {
             command.env(format!("RCLONE_CONFIG_{}_{name}", Self::REMOTE.to_uppercase()), value);
         }
-        // A failure is a failure, not something to try again three times.
+        // Failures are reported and not retried.
         command.env("RCLONE_RETRIES", "1").env("RCLONE_LOW_LEVEL_RETRIES", "1");
         command
     }

@@ -1,4 +1,4 @@
-//! Samba's client programs, as a case calls them.
+//! Samba's client programs, for use in cases.
 
 use std::process::{Command, Output, Stdio};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::bed::{ALICE, Person, Server};
 use crate::stage::Stage;
 
-/// A call of smbclient: whom, where, with which options.
+/// A call of smbclient: server, share, credentials and options.
 pub(crate) struct Smbclient<'a> {
     stage: &'a Stage,
     server: &'a Server,
@@ -16,7 +16,7 @@ pub(crate) struct Smbclient<'a> {
     options: Vec<String>,
 }
 
-/// What a program printed, output and errors together, and whether it succeeded.
+/// The output of a program, including errors, and whether it succeeded.
 pub(crate) struct Said {
     pub(crate) text: String,
     pub(crate) success: bool,
@@ -28,19 +28,19 @@ impl Said {
         Said { text: String::from_utf8_lossy(&text).into_owned(), success: output.status.success() }
     }
 
-    /// It must have succeeded without naming any NTSTATUS error.
+    /// Checks that it succeeded without any NTSTATUS error. Returns the output.
     pub(crate) fn fine(self) -> Result<String> {
         ensure!(self.success && !self.text.contains("NT_STATUS_"), "expected success, got:\n{}", self.text);
         Ok(self.text)
     }
 
-    /// It must name this status.
+    /// Checks that the output contains this status.
     pub(crate) fn refused_with(self, status: &str) -> Result<()> {
         ensure!(self.text.contains(status), "expected {status}, got:\n{}", self.text);
         Ok(())
     }
 
-    /// It must have succeeded and said this.
+    /// Checks that it succeeded and that the output contains this text.
     pub(crate) fn says(self, what: &str) -> Result<()> {
         let text = self.fine()?;
         ensure!(text.contains(what), "expected {what:?}, got:\n{text}");
@@ -49,20 +49,20 @@ impl Said {
 }
 
 impl Stage {
-    /// smbclient as alice on the share `files`.
+    /// Prepares smbclient as alice on the share `files`.
     pub(crate) fn smbclient(&self) -> Smbclient<'_> {
         let credentials = ALICE.credentials();
         Smbclient { stage: self, server: &self.server, share: "files", credentials, options: Vec::new() }
     }
 
-    /// rpcclient as alice.
+    /// Runs rpcclient as alice.
     pub(crate) fn rpcclient(&self, commands: &str) -> Result<Said> {
         let mut command = self.program("rpcclient", &self.server, &ALICE.credentials());
         let output = command.args(["127.0.0.1", "-c", commands]).output().context("cannot start rpcclient")?;
         Ok(Said::new(output))
     }
 
-    /// One of Samba's programs, for the server and with the credentials that are given.
+    /// Returns the command of one of Samba's programs for the server, with these credentials.
     pub(crate) fn program(&self, name: &str, server: &Server, credentials: &str) -> Command {
         let mut command = Command::new(name);
         command.arg("-s").arg(self.bed.dir().join("client/smb.conf"));
@@ -97,13 +97,13 @@ impl<'a> Smbclient<'a> {
         self
     }
 
-    /// Exactly this dialect, by smbclient's name.
+    /// Restricts the call to exactly this dialect, with smbclient's name for it.
     pub(crate) fn dialect(self, dialect: &str) -> Self {
         let minimum = format!("--option=client min protocol={dialect}");
         self.options(&["-m", dialect, &minimum])
     }
 
-    /// The command line that runs `commands`, parted by semicolons.
+    /// Returns the command line that runs `commands`, separated by semicolons.
     pub(crate) fn command(&self, commands: &str) -> Command {
         let mut command = self.stage.program("smbclient", self.server, &self.credentials);
         command.args(&self.options).arg(format!("//127.0.0.1/{}", self.share)).args(["-c", commands]);
@@ -115,7 +115,7 @@ impl<'a> Smbclient<'a> {
         Ok(Said::new(self.command(commands).output().context("cannot start smbclient")?))
     }
 
-    /// `smbclient -L`: the list of shares.
+    /// Runs `smbclient -L`, which lists the shares.
     pub(crate) fn list_shares(self) -> Result<Said> {
         let mut command = self.stage.program("smbclient", self.server, &self.credentials);
         let output = command.args(&self.options).args(["-L", "127.0.0.1"]).output();

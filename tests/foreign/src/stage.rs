@@ -1,4 +1,4 @@
-//! What every case finds: a bed with a running server, its shares' directories, and the client programs.
+//! The environment of every case: a bed with a running server, its shares' directories, and the client programs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::suite::{Options, Tools};
 /// The configuration of the server that the cases share.
 pub(crate) const TEMPLATE: &str = include_str!("../smb.conf");
 
-/// The bed, a server on it that all cases share, and where things are.
+/// The bed, the server that all cases share, and paths.
 pub(crate) struct Stage {
-    // Declared before the bed: servers end before their directory goes.
+    // Declared before the bed, so that servers end before their directory is removed.
     pub(crate) server: Server,
-    /// A domain that could not be made is not tried again: each attempt takes its time.
+    /// If a domain cannot be created, that is not tried again, because each attempt takes long.
     domain: Option<Result<Domain, String>>,
     pub(crate) bed: Bed,
     pub(crate) python: PathBuf,
@@ -28,7 +28,7 @@ impl Stage {
         for share in ["files", "sealed", "fixed", "local", "versions"] {
             bed.make_dir(&format!("data/{share}"), &ALICE, 0o777)?;
         }
-        // The clients keep off the machine's own Samba.
+        // Keeps the clients separate from the machine's own Samba.
         let client = bed.dir().join("client");
         fs::create_dir_all(client.join("run"))?;
         let mut conf = String::from("[global]\nworkgroup = WORKGROUP\nname resolve order = host\n");
@@ -41,12 +41,12 @@ impl Stage {
         Ok(Stage { server, bed, python, tools, domain: None })
     }
 
-    /// The client libraries of other languages.
+    /// Returns the client libraries of other languages.
     pub(crate) fn tools(&self) -> Result<&Tools> {
         self.tools.as_ref().context("this run is without the client libraries of other languages")
     }
 
-    /// A domain, made for the first case that needs one.
+    /// Returns the domain, which is created for the first case that needs it.
     pub(crate) fn domain(&mut self) -> Result<&mut Domain> {
         if self.domain.is_none() {
             self.domain = Some(Domain::start(&self.bed).map_err(|error| format!("{error:#}")));
@@ -55,12 +55,12 @@ impl Stage {
         made.as_mut().map_err(|why| anyhow::anyhow!("no domain: {why}"))
     }
 
-    /// The directory behind a share.
+    /// Returns the directory of a share.
     pub(crate) fn share(&self, name: &str) -> PathBuf {
         self.bed.dir().join("data").join(name)
     }
 
-    /// A fresh directory for what clients read and write on their side.
+    /// Returns a new directory for local files of clients.
     pub(crate) fn local(&self, name: &str) -> Result<PathBuf> {
         let path = self.bed.dir().join("local").join(name);
         let _ = fs::remove_dir_all(&path);

@@ -1,4 +1,4 @@
-//! The suite: its cases by name, what each needs, and the run.
+//! The suite: its cases by name, their requirements, and the run.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -9,24 +9,24 @@ use crate::bed::{Health, Target, interrupt};
 use crate::stage::Stage;
 use crate::{Counts, cases};
 
-/// One case: a function that succeeds or says what was wrong.
+/// A case: a function that succeeds or reports what was wrong.
 pub(crate) struct Case {
-    /// `area.what`, as filters and reports have it.
+    /// `area.what`, as used by filters and reports.
     pub(crate) name: &'static str,
-    /// What it needs.
+    /// Its requirements.
     pub(crate) needs: Needs,
     /// The case itself.
     pub(crate) run: fn(&mut Stage) -> Result<()>,
 }
 
-/// What a case needs beyond a server; nothing by default.
+/// The requirements of a case besides a server; none by default.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
-    /// Root: for a second UNIX user, or to trace a server that does not let itself be traced.
+    /// Root, for a second UNIX user or to trace a server that is not dumpable.
     pub(crate) root: bool,
-    /// Minutes rather than seconds: left out of a quick run.
+    /// It takes minutes rather than seconds, and is skipped in a quick run.
     pub(crate) slow: bool,
-    /// It tests something that only Frevo has.
+    /// It tests something that only Frevo supports.
     pub(crate) frevo: bool,
     /// The client libraries of other languages.
     pub(crate) tools: bool,
@@ -58,41 +58,41 @@ impl Case {
     }
 }
 
-/// How the suite is run.
+/// Options of the run.
 pub struct Options {
-    /// Which server.
+    /// The server to test.
     pub target: Target,
-    /// Only cases whose name contains this.
+    /// Run only cases whose name contains this word.
     pub filter: Option<String>,
-    /// Without the slow cases.
+    /// Skip the slow cases.
     pub quick: bool,
-    /// The interpreter that has impacket and smbprotocol.
+    /// The interpreter with impacket and smbprotocol.
     pub python: PathBuf,
-    /// Client libraries of other languages; `None`: the cases that need them are left out.
+    /// Client libraries of other languages. If `None`, the cases that need them are skipped.
     pub tools: Option<Tools>,
 }
 
-/// Client libraries that no Debian package of this version brings.
+/// Client libraries that are not available as packages of this Debian release.
 #[derive(Clone)]
 pub struct Tools {
-    /// A folder with smbj and what it needs.
+    /// A folder with smbj and its dependencies.
     pub jars: PathBuf,
     /// A folder with libsmb2: its headers in `include`, and the whole library in `libsmb2.o`.
     pub libsmb2: PathBuf,
 }
 
-/// Whether one of the cases that `word` selects needs [`Options::tools`].
+/// Returns whether one of the cases selected by `word` needs [`Options::tools`].
 pub fn needs_tools(word: &str) -> bool {
     cases::all().any(|case| case.needs.tools && case.name.contains(word))
 }
 
-/// The names of all cases.
+/// Returns the names of all cases.
 pub fn names() -> impl Iterator<Item = &'static str> {
     cases::all().map(|case| case.name)
 }
 
-/// Runs the cases one after the other, each reported by name; how many passed, and which failed. A case that cannot run
-/// without root counts as failed.
+/// Runs the cases in sequence, and reports each by name. Returns how many passed, and which failed. A case that cannot
+/// run without root counts as failed.
 pub fn run(options: &Options) -> Result<Counts> {
     let wanted = |case: &&Case| {
         options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()))
@@ -137,7 +137,7 @@ fn indent(text: &str) -> String {
 }
 
 impl Stage {
-    /// A server that a case brought down fails that case, and is there again for the next.
+    /// A server that is down fails the case and is restarted for the next one.
     fn look_after_server(&mut self) -> Result<()> {
         match self.server.health()? {
             Health::Well => Ok(()),

@@ -1,5 +1,6 @@
-//! The servers of the experiments with access control lists: Frevo with an ACL cache and without, each with a share for
-//! every policy of storing what it converts, and Samba. All run at once, so that `frevo bench` can have them take turns.
+//! The servers for the ACL experiments: Frevo with and without an ACL cache, each with a share for every policy of
+//! storing converted descriptors, and Samba. All run at the same time, so that `frevo bench` can alternate between
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ use super::outcome::Outcome;
 use super::pair::TEMPLATE;
 use super::{Options, measured, short};
 
-/// A share: what it is called as a cell and on the network, and its own lines.
+/// A share: the name of its storage policy, its share name, and its configuration lines.
 struct Share {
     store: &'static str,
     name: &'static str,
@@ -24,28 +25,28 @@ const fn share(store: &'static str, name: &'static str, lines: &'static [&'stati
 
 const ACLS: &str = "vfs objects = acl_xattr";
 
-/// Frevo's shares. The study's policies, and how Frevo says them.
+/// Frevo's shares, with the study's policies as Frevo settings.
 const FREVO: [Share; 8] = [
     share("posix", "posix", &[]),
     share("#0", "all", &[ACLS, "frevo:acl store = always"]),
     share("#1", "from4", &[ACLS, "frevo:acl store = >= 4"]),
     share("#2", "from6", &[ACLS, "frevo:acl store = >= 6"]),
     share("#3", "from6to34", &[ACLS, "frevo:acl store = 6-34"]),
-    // The proposal: what is stored without a word in the configuration.
+    // The default setting, as proposed.
     share("auto", "auto", &[ACLS]),
     share("always", "always", &[ACLS, "frevo:acl store = always"]),
     share("never", "never", &[ACLS, "frevo:acl store = never"]),
 ];
 
-/// Samba's shares. It stores what clients set and nothing else, and keeps nothing in memory.
+/// Samba's shares. Samba stores only what clients set, and has no ACL cache.
 const SAMBA: [Share; 2] = [share("posix", "posix", &[]), share("acl_xattr", "acl", &[ACLS])];
 
 /// A server with its shares.
 struct Side {
-    // Declared before the bed: the server ends before its directory goes.
+    // Declared before the bed, so that the server ends before its directory is removed.
     server: Server,
     bed: Bed,
-    /// What its cells are called: `frevo/c`.
+    /// Prefix of its cells' names, such as `frevo/c`.
     name: &'static str,
     shares: &'static [Share],
 }
@@ -61,7 +62,7 @@ impl Side {
         Ok(Side { server, bed, name, shares })
     }
 
-    /// The cell of the share that stores so.
+    /// Returns the cell of the share with this storage policy.
     fn cell(&self, store: &str) -> Option<Cell> {
         let share = self.shares.iter().find(|share| share.store == store)?;
         Some(Cell {
@@ -74,7 +75,7 @@ impl Side {
     }
 }
 
-/// The configuration: what `compare` has for every server, the server's own, and its shares.
+/// Builds the configuration: the part that `compare` uses for every server, the server's own settings, and its shares.
 fn template(globals: &str, shares: &[Share]) -> String {
     let mut text = TEMPLATE.split("\n[plain]").next().unwrap_or_default().to_owned();
     text.push_str(globals);
@@ -85,7 +86,7 @@ fn template(globals: &str, shares: &[Share]) -> String {
     text
 }
 
-/// A share as `frevo bench` is told of it.
+/// A share in the form that `frevo bench` needs.
 struct Cell {
     name: String,
     url: String,
@@ -94,7 +95,7 @@ struct Cell {
     conf: PathBuf,
 }
 
-/// The servers.
+/// The servers of the experiments.
 struct Cells {
     cached: Side,
     bare: Side,
@@ -110,7 +111,7 @@ impl Cells {
         })
     }
 
-    /// The cells of an experiment.
+    /// Returns the cells of an experiment.
     fn of(&self, experiment: &str, alone: bool) -> Vec<Cell> {
         const STORES: [&str; 6] = ["posix", "#0", "#1", "#2", "#3", "auto"];
         let of = |sides: &[(&Side, &[&str])]| -> Vec<Cell> {
@@ -133,10 +134,10 @@ impl Cells {
     }
 }
 
-/// Runs an experiment on servers of its own in `dir`; the access check warm and cold.
+/// Runs an experiment on its own servers in `dir`. The access check is run with warm and with cold caches.
 pub(super) fn run(options: &Options, dir: &Path, experiment: &str, outcome: &mut Outcome) -> Result<()> {
     let mut cells = Cells::start(dir)?;
-    // Of a million files a server needs minutes, and a slower one an hour.
+    // With a million files, a server needs minutes, and a slower one an hour.
     let alone = options.bench.iter().any(|word| word.starts_with("--files"));
     let titles: &[(&str, &[&str])] = match experiment {
         "acl check" => &[("acl check", &[]), ("acl check cold", &["--cold"])],
@@ -173,7 +174,7 @@ fn command(experiment: &str, cells: &[Cell], json: &Path) -> Result<Command> {
             command.args(["--target", url, "--name", name, "--server-pid", &pid.to_string()]);
             command.arg("--share-path").arg(path).arg("--conf").arg(conf);
         } else {
-            // A configuration is kept once.
+            // Each configuration is passed once.
             let known = cells[..number].iter().any(|cell| cell.conf == *conf);
             let conf = if known { String::new() } else { format!(",conf={}", conf.display()) };
             command.args(["--more", &format!("{name}={url},path={},pid={pid}{conf}", path.display())]);

@@ -1,5 +1,5 @@
-//! The servers of the experiment with many users: Frevo and Samba, in each back end of accounts, with each number of users. All
-//! run at once, so that `frevo bench` can have them take turns.
+//! The servers for the experiment with many users: Frevo and Samba, with each account back end and each number of
+//! users. All run at the same time, so that `frevo bench` can alternate between them.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::outcome::Outcome;
 use super::pair::{Pair, Side};
 use super::{Options, measured, short};
 
-/// Both servers with so many users.
+/// Both servers with this number of users.
 struct Ground {
     backend: Backend,
     count: u32,
@@ -35,13 +35,13 @@ impl Ground {
         Ok(Ground { backend, count, pair })
     }
 
-    /// What a server is called: its users are at the end ([`frevo bench logon`]).
+    /// Returns the server's name. Its number of users comes last, as [`frevo bench logon`] expects.
     fn name(&self, side: &Side) -> String {
         format!("{}/{}/{}", side.name(), self.backend.name(), self.count)
     }
 }
 
-/// Runs the experiment on servers of its own in `dir`.
+/// Runs the experiment on its own servers in `dir`.
 pub(super) fn run(options: &Options, dir: &Path, outcome: &mut Outcome) -> Result<()> {
     let counts = options.counts();
     let mut grounds = Vec::new();
@@ -70,7 +70,8 @@ pub(super) fn run(options: &Options, dir: &Path, outcome: &mut Outcome) -> Resul
     done
 }
 
-/// The command line: Frevo's servers, then Samba's, so that those that are compared closest come one after the other.
+/// Builds the command line: Frevo's servers, then Samba's, so that the servers that are compared most directly are
+/// adjacent.
 fn command(grounds: &[Ground], json: &Path) -> Result<Command> {
     let program = std::path::absolute(frevo())?;
     let mut command = Command::new(&program);
@@ -86,7 +87,7 @@ fn command(grounds: &[Ground], json: &Path) -> Result<Command> {
             command.args(["--target", &url, "--name", &name, "--server-pid", &pid.to_string()]);
             command.arg("--share-path").arg(&path).arg("--conf").arg(side.server.conf());
         } else {
-            // Those with more users have the same configuration.
+            // Servers with more users have the same configuration.
             let first = ground.count == grounds[0].count;
             let conf = if first { format!(",conf={conf}") } else { String::new() };
             command.args(["--more", &format!("{name}={url},path={},pid={pid}{conf}", path.display())]);

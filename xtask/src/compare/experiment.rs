@@ -1,4 +1,4 @@
-//! What single experiments need besides the addresses of both servers.
+//! What individual experiments need in addition to the addresses of both servers.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,32 +12,32 @@ use super::short;
 
 /// One experiment of `frevo bench`.
 pub(super) struct Experiment {
-    /// Its name there.
+    /// The experiment's name in `frevo bench`.
     pub(super) name: String,
 }
 
 impl Experiment {
-    /// Whether it compares several servers of each program ([`super::cells`], [`super::crowds`]).
+    /// Returns whether it compares several servers of each program ([`super::cells`], [`super::crowds`]).
     pub(super) fn has_many_servers(&self) -> bool {
         self.name.starts_with("acl") || self.registers_users()
     }
 
-    /// Whether they differ in their users.
+    /// Returns whether these servers differ in their users.
     pub(super) fn registers_users(&self) -> bool {
         self.name == "logon"
     }
 
-    /// Whether it starts both servers itself, with one configuration after another.
+    /// Returns whether the experiment starts both servers itself, with one configuration after another.
     pub(super) fn starts_servers(&self) -> bool {
         self.name.starts_with("tune")
     }
 
-    /// Whether its file is larger than many disks.
+    /// Returns whether its file is larger than many disks.
     pub(super) fn fills_the_disk(&self) -> bool {
         self.name == "bigfile"
     }
 
-    /// An option for its file's size when two of them do not fit into what is free, bytes.
+    /// Adds a size option if two files of the full size do not fit into `free` bytes.
     pub(super) fn fit(&self, command: &mut Command, free: u64) {
         if let Some(mib) = fitting(free) {
             println!("{}: {} GiB are free, too little for the full size twice: --size {mib}", self.name, free >> 30);
@@ -45,7 +45,7 @@ impl Experiment {
         }
     }
 
-    /// The command line, with the results in `json`; it runs in the workspace's folder.
+    /// Builds the command line, with results in `json`. It runs in the workspace's folder.
     pub(super) fn command(&self, pair: &Pair, json: &Path) -> Result<Command> {
         let program = std::path::absolute(frevo())?;
         let mut command = Command::new(&program);
@@ -59,7 +59,7 @@ impl Experiment {
         if self.starts_servers() {
             command.args(["--serve", &short(&pair.frevo.server.command_line("{conf}"))]);
             command.args(["--vs-serve", &short(&pair.samba.server.command_line("{conf}"))]);
-            // The servers have to see the accounts.
+            // The servers must see the accounts.
             pair.frevo.enter(&mut command);
         }
         Ok(command)
@@ -75,15 +75,15 @@ impl Experiment {
     }
 }
 
-/// The size, MiB, of a file that fits twice into `free` bytes, when the experiment's own size does not.
+/// Returns the size, in MiB, of a file that fits twice into `free` bytes, if the experiment's own size does not.
 fn fitting(free: u64) -> Option<u64> {
     const FULL: u64 = 64 << 10;
-    // Room for the sparse file, and for others.
+    // Reserves space for the sparse file and for others.
     let most = (free >> 20).saturating_sub(4 << 10) / 2;
     (most < FULL).then_some(most & !1_023)
 }
 
-/// The numbers of users that the study registered and larger ones, up to `most`.
+/// Returns the study's numbers of users, and larger ones, up to `most`.
 pub(super) fn counts(most: u32) -> Vec<u32> {
     let study = [10, 50, 100, 200, 500, 1_000, 3_000, 5_000, 10_000, 30_000, 100_000];
     study.into_iter().filter(|count| *count < most).chain([most]).collect()

@@ -1,11 +1,11 @@
-//! `cargo xtask compare --hold`: both servers run until Ctrl-C, for whoever tries something by hand.
+//! `cargo xtask compare --hold`: runs both servers until Ctrl-C, for manual experiments.
 
 use anyhow::Result;
 use foreign::bed::{ALICE, Crowd, interrupt};
 
 use super::pair::{Pair, SHARES, Side};
 
-/// Says where both are, and waits; an error when one of them ends before that.
+/// Prints the addresses of both servers and waits. Fails if one of them ends.
 pub(super) fn hold(pair: &mut Pair) -> Result<()> {
     for side in pair.sides() {
         println!("{}", text(side));
@@ -15,7 +15,7 @@ pub(super) fn hold(pair: &mut Pair) -> Result<()> {
     for side in pair.sides() {
         print!("{}", variables(side));
     }
-    println!("\nboth run until Ctrl-C");
+    println!("\nboth servers run until Ctrl-C");
     while !interrupt::interrupted() {
         pair.watch()?;
     }
@@ -31,7 +31,7 @@ fn text(side: &Side) -> String {
     text
 }
 
-/// The same for a shell.
+/// Prints the same as shell variables.
 fn variables(side: &Side) -> String {
     let name = side.name().to_uppercase();
     let mut text = format!("{name}_PID={}\n{name}_PORT={}\n", side.server.pid(), side.server.port());

@@ -1,7 +1,7 @@
-//! `cargo xtask compare`: Frevo and Debian's Samba side by side on this machine, on one file system, with the same shares
-//! and accounts, measured in turns by `frevo bench`.
+//! `cargo xtask compare`: runs Frevo and Debian's Samba on this machine and the same file system, with the same shares
+//! and accounts, and measures them alternately with `frevo bench`.
 //!
-//! What is measured and how is `frevo bench`'s own matter; here are the servers, and what a run leaves behind.
+//! The measurements are defined in `frevo bench`. This module has the servers and the results directory of a run.
 
 mod cells;
 mod crowds;
@@ -25,44 +25,45 @@ use experiment::{Experiment, counts};
 use outcome::Outcome;
 use pair::Pair;
 
-/// GiB that files of the experiments may take on both servers together; less with --quick.
+/// GiB that the files of the experiments may use on both servers together; the second value applies with --quick.
 const ROOM: (u64, u64) = (12, 3);
 
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which experiments; frevo bench names says what there is [default: all]
+    /// Experiments to run; frevo bench names lists them [default: all]
     experiments: Vec<String>,
-    /// Small sizes and short rounds, for a look
+    /// Small sizes and short rounds, for a quick look
     #[arg(long)]
     quick: bool,
-    /// Where the results go [default: bench-runs/DATE-MACHINE]
+    /// Directory for the results [default: bench-runs/DATE-MACHINE]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// A directory on the file system to measure on [default: $TMPDIR or /var/tmp]
+    /// Directory on the file system to measure on [default: $TMPDIR or /var/tmp]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Measure on XFS with inodes of 512 bytes, made for this run in a loop device in that directory
+    /// Measure on XFS with inodes of 512 bytes, created for this run in a loop device in that directory
     #[arg(long)]
     xfs: bool,
-    /// Accounts u00001, u00002 and so on: with --hold how many there are [default: 100], else up to how many the servers of
-    /// logon have, or where there are several numbers, exactly how many each of them has [default: 10000, quick 100]
+    /// Accounts u00001, u00002 and so on. With --hold: their number [default: 100]. Otherwise: the maximum number of
+    /// users for the servers of logon or, if several numbers are given, exactly these numbers [default: 10000, quick
+    /// 100]
     #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
     users: Vec<u32>,
-    /// Where the servers of logon have their accounts: embedded (each server's own database), smbpasswd (a text file),
-    /// ldap (a directory, one for both programs)
+    /// Account back ends for the servers of logon: embedded (each server's own database), smbpasswd (a text file), ldap
+    /// (a directory shared by both programs)
     #[arg(long, value_delimiter = ',', default_values = Backend::ALL.map(Backend::name))]
     backends: Vec<Backend>,
-    /// Only start both, say where they are, and wait for Ctrl-C
+    /// Only start both servers, print their addresses, and wait for Ctrl-C
     #[arg(long, conflicts_with_all = ["out", "experiments"])]
     hold: bool,
-    /// What else frevo bench is given, after --
+    /// Further arguments for frevo bench, after --
     #[arg(last = true)]
     bench: Vec<String>,
 }
 
 impl Options {
-    /// Every experiment for a moment: whether it can be run at all, not what it finds.
+    /// Runs every experiment briefly, to see whether it can be run at all.
     fn brief() -> Options {
         Options {
             experiments: Vec::new(),
@@ -77,12 +78,12 @@ impl Options {
         }
     }
 
-    /// How many accounts there are at first; those of the experiment that registers users are its own matter.
+    /// Returns the initial number of accounts. The experiment that registers users has its own numbers.
     fn users(&self) -> u32 {
         self.users.iter().copied().max().filter(|_| self.hold).unwrap_or(100)
     }
 
-    /// How many users the servers of the experiment with many users have.
+    /// Returns the numbers of users for the servers of the experiment with many users.
     fn counts(&self) -> Vec<u32> {
         match self.users[..] {
             [] => counts(if self.quick { 100 } else { 10_000 }),
@@ -98,13 +99,13 @@ impl Options {
     }
 }
 
-/// A path or command line as it reads in the workspace's folder, where `frevo bench` is run: results that are kept name
-/// no folder of this machine.
+/// Shortens a path or command line relative to the workspace's folder, in which `frevo bench` runs, so that stored
+/// results contain no paths of this machine.
 fn short(text: &str) -> String {
     text.replace(&format!("{}/", crate::root().display()), "")
 }
 
-/// Everything once, small and short. What an earlier run in this checkout left goes first.
+/// Runs everything once, briefly. First removes the results of an earlier run in this checkout.
 pub(crate) fn run_briefly() -> Result<Counts> {
     let brief = Options::brief();
     if let Some(out) = brief.out.as_ref().filter(|out| out.exists()) {
@@ -113,23 +114,23 @@ pub(crate) fn run_briefly() -> Result<Counts> {
     run(&brief)
 }
 
-/// Runs the command: how many experiments could be run, and which not.
+/// Runs the command. Returns how many experiments succeeded, and which failed.
 pub(crate) fn run(options: &Options) -> Result<Counts> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     ensure!(
         root,
-        "compare needs root: smbd starts only as root, and so do servers with several UNIX users. As yourself, \
-         start the servers by hand, and run frevo bench EXPERIMENT --target smb://... --vs smb://..."
+        "compare needs root, because smbd and servers with several UNIX users start only as root. Without root, \
+         start the servers manually, and run frevo bench EXPERIMENT --target smb://... --vs smb://..."
     );
     let dir = options.dir()?;
     setup::run(Set::Compare)?;
     build()?;
     let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
-    let free = free_space(&dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
+    let free = free_space(&dir).with_context(|| format!("cannot query the free space of {}", dir.display()))? >> 30;
     let room = if options.quick { ROOM.1 } else { ROOM.0 };
-    ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
-    // Declared before the servers: it goes when they are gone.
+    ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free; use --dir", dir.display());
+    // Declared before the servers, so that it is removed after they have ended.
     let disk = if options.xfs { Some(xfs(&dir)?) } else { None };
     let dir = disk.as_ref().map_or(dir, Disk::point);
     if options.hold {
@@ -139,21 +140,22 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     measure(options, &dir, &experiments)
 }
 
-/// The study's file system: inodes of 512 bytes, so that short ACLs are in them and longer ones are not.
+/// Creates the study's file system. It has inodes of 512 bytes, so that short ACLs are stored in them and longer ones
+/// are not.
 fn xfs(base: &Path) -> Result<Disk> {
     let mut make = Command::new("mkfs.xfs");
     make.args(["-q", "-i", "size=512"]);
-    let disk = Disk::with(base, make, "loop").context("--xfs: no XFS can be made here")?;
+    let disk = Disk::with(base, make, "loop").context("--xfs: cannot create an XFS file system")?;
     println!("XFS in a loop device on {}, mounted at {}", base.display(), disk.point().display());
     Ok(disk)
 }
 
 fn start(options: &Options, dir: &Path) -> Result<Pair> {
-    println!("starting both in {}, with {} accounts each", dir.display(), options.users());
+    println!("starting both servers in {}, with {} accounts each", dir.display(), options.users());
     Pair::start(dir, options.users(), Backend::Embedded)
 }
 
-/// One experiment after the other; one that fails does not keep the others from being measured.
+/// Runs the experiments in sequence. A failure does not prevent the others from running.
 fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<Counts> {
     let mut outcome = Outcome::make(options.out.as_deref())?;
     let mut pair = start(options, dir)?;
@@ -170,12 +172,12 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
         }
     }
     outcome.finish(&mut pair)?;
-    // What was measured before an interruption is kept all the same.
+    // Results from before an interruption are kept.
     interrupt::check()?;
     Ok(counts)
 }
 
-/// One experiment on servers that were just started and shares that are empty.
+/// Runs one experiment on newly started servers with empty shares.
 fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, outcome: &mut Outcome) -> Result<()> {
     interrupt::check()?;
     if experiment.has_many_servers() {
@@ -200,10 +202,10 @@ fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, 
     done
 }
 
-/// The release build, unless the environment variable `FREVO` names another one.
+/// Builds the release version, unless the environment variable `FREVO` specifies another program.
 fn build() -> Result<()> {
     if std::env::var_os("FREVO").is_some() {
-        ensure!(frevo().is_file(), "FREVO names {}, and there is no such file", frevo().display());
+        ensure!(frevo().is_file(), "FREVO is {}, but there is no such file", frevo().display());
         return Ok(());
     }
     println!("building frevo");
@@ -212,7 +214,7 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// The experiments of these names, or all.
+/// Returns the experiments with these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
     let out = Command::new(frevo()).args(["bench", "names"]).output().context("cannot start frevo")?;
     let all = String::from_utf8(out.stdout)?;
@@ -222,42 +224,42 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
     Ok(named.into_iter().map(|name| Experiment { name: name.to_owned() }).collect())
 }
 
-/// The names that `words` is made of; some names are two words.
+/// Splits `words` into experiment names, some of which consist of two words.
 fn pick<'a>(words: &str, all: &[&'a str]) -> Result<Vec<&'a str>> {
     let mut rest = words.trim_start();
     let mut picked = Vec::new();
     while !rest.is_empty() {
         let after = |name: &str| rest.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(' '));
-        // The longest: one name may be the beginning of another.
+        // Prefers the longest match, because one name may be a prefix of another.
         let found = all.iter().filter_map(|name| Some((*name, after(name)?))).max_by_key(|(name, _)| name.len());
-        let (name, after) = found.with_context(|| format!("no experiment: {rest:?}; there are {}", all.join(", ")))?;
+        let (name, after) = found.with_context(|| format!("no such experiment: {rest:?}; use {}", all.join(", ")))?;
         picked.push(name);
         rest = after.trim_start();
     }
     Ok(picked)
 }
 
-/// What a file system has left, bytes.
+/// Returns the free space of a file system in bytes.
 fn free_space(dir: &Path) -> Result<u64> {
     let out = Command::new("df").args(["--block-size=1", "--output=avail"]).arg(dir).output()?;
     let text = String::from_utf8(out.stdout)?;
-    text.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("df says nothing")
+    text.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("df has no output")
 }
 
-/// Runs an experiment with the options of the command line; its record is `json`, if it succeeds.
+/// Runs an experiment with the options of the command line. On success, `json` contains its record.
 fn measured(command: &mut Command, title: &str, json: &Path, options: &Options, outcome: &mut Outcome) -> Result<()> {
     command.args(&options.bench);
     outcome.note(command);
     println!("\n== {title}");
     let done = watched(command);
     if done.is_err() {
-        // Nobody can draw half a record.
+        // An incomplete record cannot be used.
         let _ = std::fs::remove_file(json);
     }
     done
 }
 
-/// Runs a program to its end; when the run is interrupted, it is told so, and in the end killed.
+/// Runs a program to its end. If the run is interrupted, the program is terminated, and finally killed.
 fn watched(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {name}"))?;
@@ -271,7 +273,8 @@ fn watched(command: &mut Command) -> Result<()> {
         }
         if interrupt::interrupted() {
             match patience {
-                // A terminal has told it already; whoever sent a signal to this process alone has not.
+                // A terminal has already sent the signal to the child too, but a signal sent only to this process has
+                // not reached it.
                 // SAFETY: kill has no memory effects; the child is not yet waited for, so the id is its own.
                 60 => drop(unsafe { libc::kill(pid, libc::SIGTERM) }),
                 0 => child.kill()?,

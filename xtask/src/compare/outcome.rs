@@ -1,4 +1,4 @@
-//! The directory that a run leaves behind, `bench-runs/DATE-MACHINE`.
+//! The results directory of a run, `bench-runs/DATE-MACHINE`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use foreign::bed::{frevo, interrupt};
 use super::pair::Pair;
 use super::short;
 
-/// A run's directory, and what goes into it at the end.
+/// A run's directory, and what is written to it at the end.
 pub(super) struct Outcome {
     dir: PathBuf,
     commands: String,
@@ -19,18 +19,18 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Makes the directory: the given one, which must be new or empty, or the next one of today.
+    /// Creates the directory: the given one, which must be new or empty, or the next one of today.
     pub(super) fn make(out: Option<&Path>) -> Result<Outcome> {
         let dir = match out {
             Some(dir) => std::path::absolute(dir)?,
             None => next(&crate::root().join("bench-runs"), &today()?, &machine()),
         };
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         ensure!(fs::read_dir(&dir)?.next().is_none(), "--out {} is not empty", dir.display());
         Ok(Outcome { dir, commands: String::new(), records: Vec::new() })
     }
 
-    /// Where an experiment writes its record.
+    /// Returns the path for an experiment's record.
     pub(super) fn json(&mut self, experiment: &str) -> PathBuf {
         let path = self.dir.join(format!("{}.json", experiment.replace(' ', "-")));
         self.records.push(path.clone());
@@ -48,14 +48,14 @@ impl Outcome {
         let _ = writeln!(self.commands, "{}", line.join(" "));
     }
 
-    /// Keeps a file under this name.
+    /// Copies a file into the directory under this name.
     pub(super) fn keep(&self, name: &str, path: &Path) -> Result<()> {
         fs::copy(path, self.dir.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
         Ok(())
     }
 
-    /// Keeps what is known of the servers, and draws the page of all records. Of a run that was interrupted before it
-    /// measured anything nothing is left.
+    /// Stores information about the servers, and generates the report of all records. Nothing is stored for a run that
+    /// was interrupted before it measured anything.
     pub(super) fn finish(&mut self, pair: &mut Pair) -> Result<()> {
         self.records.retain(|path| path.exists());
         if interrupt::interrupted() && self.records.is_empty() {
@@ -69,7 +69,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// Configurations, the ends of the logs, command lines.
+    /// Stores configurations, ends of logs, and command lines.
     fn keep_servers(&self, pair: &mut Pair) -> Result<()> {
         let mut commands = String::new();
         for side in pair.sides() {
@@ -91,28 +91,28 @@ impl Outcome {
     }
 }
 
-/// A directory that nothing was put into is not left behind.
+/// Removes the directory if it is empty.
 impl Drop for Outcome {
     fn drop(&mut self) {
-        // Fails when there is something in it.
+        // Fails if the directory is not empty.
         let _ = fs::remove_dir(&self.dir);
     }
 }
 
-/// The first name that is not taken.
+/// Returns the first unused name.
 fn next(runs: &Path, today: &str, machine: &str) -> PathBuf {
     let first = runs.join(format!("{today}-{machine}"));
     let others = (2..).map(|number| runs.join(format!("{today}-{machine}-{number}")));
     std::iter::once(first).chain(others).find(|path| !path.exists()).expect("there is always a number left")
 }
 
-/// The date, UTC.
+/// Returns the date in UTC.
 fn today() -> Result<String> {
     let out = Command::new("date").args(["-u", "+%F"]).output().context("cannot start date")?;
     Ok(String::from_utf8(out.stdout)?.trim().to_owned())
 }
 
-/// The machine's name.
+/// Returns the machine's name.
 fn machine() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect()

@@ -1,4 +1,4 @@
-//! Both servers at once, each on a bed of its own.
+//! Both servers running at the same time, each in its own bed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use anyhow::{Context, Result, bail};
 use foreign::bed::{ALICE, Backend, Bed, Crowd, Health, Server, Slapd, Target};
 
 pub(super) const TEMPLATE: &str = include_str!("../../compare/smb.conf");
-/// The name of each server on its bed.
+/// The name of each server in its bed.
 const SERVER: &str = "server";
-/// The shares of both.
+/// The shares of both servers.
 pub(super) const SHARES: [&str; 2] = ["plain", "acl"];
 
-/// A server and what it stands on.
+/// A server and its bed.
 pub(super) struct Side {
-    // Declared before the bed: the server ends before its directory goes.
+    // Declared before the bed, so that the server ends before its directory is removed.
     pub(super) server: Server,
     bed: Bed,
 }
@@ -41,22 +41,22 @@ impl Side {
         self.bed.target().name()
     }
 
-    /// A share as `frevo bench` takes it.
+    /// Returns the URL of a share for `frevo bench`.
     pub(super) fn url(&self, share: &str) -> String {
         format!("smb://{}:{}@{}/{share}", ALICE.name, ALICE.password, self.server.address())
     }
 
-    /// Registers this many of the crowd with the server, which has none yet.
+    /// Registers this number of users with the server, which has none yet.
     pub(super) fn register(&self, backend: Backend, crowd: Crowd, directory: Option<&Slapd>) -> Result<()> {
         backend.register(&self.bed, SERVER, crowd, directory)
     }
 
-    /// Makes `command` run where the accounts exist.
+    /// Makes `command` run in an environment in which the accounts exist.
     pub(super) fn enter(&self, command: &mut Command) {
         self.bed.people().enter(command);
     }
 
-    /// Empties the shares of a server that is stopped.
+    /// Empties the shares of a stopped server.
     fn empty(&self) -> Result<()> {
         for share in SHARES {
             for entry in fs::read_dir(self.path(share))? {
@@ -71,24 +71,24 @@ impl Side {
         Ok(())
     }
 
-    /// The directory of a share.
+    /// Returns the directory of a share.
     pub(super) fn path(&self, share: &str) -> PathBuf {
         self.bed.dir().join(share)
     }
 }
 
-/// Frevo and Samba.
+/// The pair of Frevo and Samba.
 pub(super) struct Pair {
     pub(super) frevo: Side,
     pub(super) samba: Side,
-    /// The accounts of both, with [`Backend::Ldap`].
+    /// The account directory of both, with [`Backend::Ldap`].
     pub(super) directory: Option<Slapd>,
-    /// How many accounts there are beside alice's.
+    /// The number of accounts in addition to alice's.
     pub(super) crowd: Crowd,
 }
 
 impl Pair {
-    /// Starts both on fresh directories below `base`, with their accounts in `backend`.
+    /// Starts both in new directories below `base`, with their accounts in `backend`.
     pub(super) fn start(base: &Path, users: u32, backend: Backend) -> Result<Pair> {
         let crowd = Crowd(users);
         let (frevo, samba) = (Bed::make_in(base, Target::Frevo, crowd)?, Bed::make_in(base, Target::Samba, crowd)?);
@@ -101,7 +101,7 @@ impl Pair {
         Ok(Pair { frevo, samba, directory, crowd })
     }
 
-    /// Stops both and empties the shares; starts them again if they are to run.
+    /// Stops both and empties the shares. Starts them again if `run` is set.
     pub(super) fn renew(&mut self, run: bool) -> Result<()> {
         for side in self.sides() {
             side.server.stop();
@@ -113,7 +113,7 @@ impl Pair {
         Ok(())
     }
 
-    /// An error when one of them is not well.
+    /// Fails if one of them is not healthy.
     pub(super) fn check(&mut self) -> Result<()> {
         for side in self.sides() {
             let how = match side.server.health()? {
@@ -127,7 +127,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Waits a little; an error when one of them ends meanwhile.
+    /// Waits briefly. Fails if one of them ends meanwhile.
     pub(super) fn watch(&mut self) -> Result<()> {
         for side in self.sides() {
             if let Some(status) = side.server.wait(Duration::from_millis(100))? {
@@ -137,7 +137,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Both, Frevo first.
+    /// Returns both, Frevo first.
     pub(super) fn sides(&mut self) -> [&mut Side; 2] {
         [&mut self.frevo, &mut self.samba]
     }

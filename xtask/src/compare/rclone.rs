@@ -1,7 +1,9 @@
-//! `cargo xtask rclone`: how long rclone takes to copy many small files and a large one to either server and back.
+//! `cargo xtask rclone`: measures how long rclone takes to copy many small files and a large one to each server and
+//! back.
 //!
-//! rclone's SMB client is go-smb2, which does one thing after another on a connection, and opens as many connections as
-//! there are transfers at the same time. So what counts is how soon each answer comes, as with no experiment of `frevo bench`.
+//! rclone's SMB client is go-smb2, which executes one request after another on a connection, and opens as many
+//! connections as there are concurrent transfers. So the latency of each response matters, unlike in any experiment of
+//! `frevo bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,36 +21,36 @@ use crate::setup::{self, Set};
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Rounds, in each of which both servers have a turn; one more comes before them and is not counted
+    /// Number of rounds, each of which includes both servers; an additional first round is not counted
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// How many small files there are, in folders of a hundred
+    /// Number of small files, in folders of a hundred
     #[arg(long, default_value_t = 2_000)]
     files: usize,
-    /// Bytes of each of them
+    /// Size of each small file in bytes
     #[arg(long, default_value_t = 4_096)]
     bytes: usize,
-    /// MiB of the large file
+    /// Size of the large file in MiB
     #[arg(long, default_value_t = 2_048)]
     size: u64,
-    /// Which share: plain, or acl, whose files have Windows ACLs
+    /// Share: plain, or acl, whose files have Windows ACLs
     #[arg(long, default_value = "plain")]
     share: String,
-    /// Both servers demand encryption
+    /// Require encryption on both servers
     #[arg(long)]
     sealed: bool,
-    /// A directory on the file system to measure on [default: $TMPDIR or /var/tmp]
+    /// Directory on the file system to measure on [default: $TMPDIR or /var/tmp]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Where the figures go, too, as JSON
+    /// File to which the results are written as JSON
     #[arg(long)]
     out: Option<PathBuf>,
-    /// What else rclone is given, after --
+    /// Further arguments for rclone, after --
     #[arg(last = true)]
     rclone: Vec<String>,
 }
 
-/// What is measured, one after the other, on each server in turn.
+/// The operations that are measured in sequence, on each server in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     SmallUp,
@@ -71,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// rclone's arguments: from where to where.
+    /// Returns rclone's arguments: command, source and destination.
     fn arguments(self, share: &str, local: &Path) -> [String; 3] {
         let there = |name: &str| format!("{}:{share}/{name}", Rclone::REMOTE);
         let here = |name: &str| local.join(name).display().to_string();
@@ -89,15 +91,15 @@ impl Kind {
 /// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<Counts> {
     ensure!(options.rounds > 0, "--rounds 0 measures nothing");
-    ensure!(SHARES.contains(&options.share.as_str()), "--share {}: there are {}", options.share, SHARES.join(", "));
+    ensure!(SHARES.contains(&options.share.as_str()), "--share {}: not one of {}", options.share, SHARES.join(", "));
     // SAFETY: geteuid has no preconditions and cannot fail.
-    ensure!(unsafe { libc::geteuid() } == 0, "this needs root: smbd starts only as root");
+    ensure!(unsafe { libc::geteuid() } == 0, "this needs root because smbd starts only as root");
     setup::run(Set::Samba)?;
     build()?;
     let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
     let dir = options.dir.clone().unwrap_or_else(default);
     let dir = dir.canonicalize().with_context(|| format!("--dir {}", dir.display()))?;
-    // The file itself, on both servers, and back again.
+    // Space for the file itself, for both servers, and for the copy back.
     let (needed, free) = ((options.size << 20) * 4 + (1 << 30), free_space(&dir)?);
     ensure!(free >= needed, "{} MiB are needed in {}, {} are free", needed >> 20, dir.display(), free >> 20);
     let local = tempfile::Builder::new().prefix("frevo-rclone-").tempdir_in(&dir)?;
@@ -109,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     let mut times = vec![[Vec::new(), Vec::new()]; Kind::ALL.len()];
     for round in 0..=options.rounds {
         for (kind, times) in Kind::ALL.into_iter().zip(&mut times) {
-            // Who is first has caches to fill and finds the disk otherwise: they change places.
+            // The first server has to fill caches and finds the disk in another state, so the order alternates.
             let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
             for number in order {
                 interrupt::check()?;
@@ -126,7 +128,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     Ok(Counts::passed(Kind::ALL.len()))
 }
 
-/// Starts both again with a configuration that demands encryption.
+/// Restarts both with a configuration that requires encryption.
 fn seal(pair: &mut Pair) -> Result<()> {
     for side in pair.sides() {
         let conf = side.server.conf().to_owned();
@@ -137,7 +139,7 @@ fn seal(pair: &mut Pair) -> Result<()> {
     Ok(())
 }
 
-/// What is copied.
+/// Creates the files to copy.
 fn make_files(options: &Options, local: &Path) -> Result<()> {
     let mut bytes = vec![0; options.bytes];
     for number in 0..options.files {
@@ -152,7 +154,7 @@ fn make_files(options: &Options, local: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Seconds that rclone takes. What an earlier measurement left here is gone first.
+/// Returns the seconds that rclone takes. First removes the files of an earlier measurement.
 fn measure(options: &Options, kind: Kind, side: &Side, local: &Path) -> Result<f64> {
     let _ = fs::remove_dir_all(local.join("back"));
     if kind == Kind::LargeUp {
@@ -162,8 +164,8 @@ fn measure(options: &Options, kind: Kind, side: &Side, local: &Path) -> Result<f
     let arguments = kind.arguments(&options.share, local);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let mut command = rclone.command(&arguments);
-    // Nobody's dirty pages are written during the other's turn.
-    // SAFETY: sync takes nothing and cannot fail.
+    // Flush dirty pages, so that one server's are not written during the other's turn.
+    // SAFETY: sync has no arguments and cannot fail.
     unsafe { libc::sync() };
     let start = Instant::now();
     let output = command.args(&options.rclone).stdin(Stdio::null()).output().context("cannot start rclone")?;
@@ -177,11 +179,11 @@ fn measure(options: &Options, kind: Kind, side: &Side, local: &Path) -> Result<f
         Kind::LargeUp => fs::metadata(side.path(&options.share).join("large"))?.len() == options.size << 20,
         Kind::LargeDown => fs::metadata(local.join("back/large"))?.len() == options.size << 20,
     };
-    ensure!(arrived, "{}: rclone ended well, and not all is there: {}", side.name(), kind.title());
+    ensure!(arrived, "{}: rclone succeeded, but not everything was copied: {}", side.name(), kind.title());
     Ok(seconds)
 }
 
-/// How many files are in the folders of a folder.
+/// Counts the files in the subfolders of a folder.
 fn count(root: &Path) -> Result<usize> {
     let mut count = 0;
     for folder in fs::read_dir(root)? {
@@ -190,12 +192,12 @@ fn count(root: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// Medians with their spread, and the ratio of both.
+/// Prints medians with their range, and the ratio of both servers.
 fn report(options: &Options, times: &[[Vec<f64>; 2]]) -> Result<()> {
     let Options { rounds, files, bytes, size, share, sealed, .. } = options;
-    let how = if *sealed { "sealed" } else { "in the clear" };
+    let how = if *sealed { "encrypted" } else { "not encrypted" };
     println!("{files} files of {bytes} bytes, one of {size} MiB, {rounds} rounds, share {share}, {how}");
-    println!("seconds: median (least to most)");
+    println!("seconds: median (minimum to maximum)");
     println!("{:<28} {:>24} {:>24} {:>8}", "", "frevo", "samba", "ratio");
     let mut record = serde_json::Map::new();
     for (kind, times) in Kind::ALL.into_iter().zip(times) {
@@ -219,7 +221,7 @@ fn sorted(mut times: Vec<f64>) -> Vec<f64> {
     times
 }
 
-/// Of sorted figures, of which there are some.
+/// Returns the median of sorted figures; there must be at least one.
 fn median(times: &[f64]) -> f64 {
     let middle = times.len() / 2;
     if times.len() % 2 == 1 { times[middle] } else { f64::midpoint(times[middle - 1], times[middle]) }

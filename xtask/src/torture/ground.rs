@@ -1,5 +1,5 @@
-//! What one worker of the torture runner stands on: a bed of its own with the shares' directories, the server, and when a
-//! test asks for it a second server with mandatory signing, or a Kerberos realm and a server in it.
+//! The environment of one worker of the torture runner: its own bed with the shares' directories and the server. Tests
+//! that need it also get a second server with mandatory signing, or a Kerberos realm with a server.
 
 use std::ffi::CString;
 use std::fs;
@@ -16,15 +16,15 @@ use super::place::{self, Place};
 
 const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
-/// What the second server has besides.
+/// Additional settings of the second server.
 const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
-/// What the server with a keytab is called: smbtorture takes no ticket for an address or for `localhost`.
+/// The host name of the server with a keytab. smbtorture does not use tickets for an address or for `localhost`.
 pub(super) const NAMED: &str = "files.bed.test";
-/// The port of SMB, which the server has where the worker has a network of its own.
+/// The SMB port, which the server uses if the worker has its own network.
 const SMB: u16 = 445;
-/// For how many seconds ahead directories are made whose names are their time.
+/// Number of seconds for which directories are created in advance whose names are times.
 const AHEAD: i64 = 60;
-/// Directories of shares.
+/// Directories of the shares.
 const FOLDERS: [&str; 13] = [
     "share",
     "ro",
@@ -40,11 +40,11 @@ const FOLDERS: [&str; 13] = [
     "ea",
     "dynamic",
 ];
-/// The snapshot that the tests of previous versions look for, in the share's own folder of snapshots.
+/// The snapshot used by the tests of previous versions, in the share's own snapshot folder.
 const SNAPSHOT: &str = "data/shadow/.snapshots/@GMT-2015.10.31-19.40.30";
 
 pub(super) struct Ground {
-    // Declared before the bed: the servers end before their directory goes.
+    // Declared before the bed, so that the servers end before their directory is removed.
     main: Server,
     strict: Option<Server>,
     tickets: Option<(Server, Kdc)>,
@@ -52,14 +52,14 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Makes all that for the calling thread, at `place`.
+    /// Creates the environment for the calling thread at `place`.
     pub(super) fn lay(target: Target, place: &Place) -> Result<Ground> {
         let bed = Bed::make_in(place.base(), target, Crowd(0))?;
         for folder in FOLDERS {
             bed.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
         }
         compressing(&bed, place.compressing().as_deref())?;
-        // Nobody but root may enter.
+        // Only root may enter this directory.
         let noperm = bed.dir().join("data/noperm");
         fs::create_dir(&noperm)?;
         fs::set_permissions(&noperm, fs::Permissions::from_mode(if bed.people().many() { 0o700 } else { 0 }))?;
@@ -72,29 +72,29 @@ impl Ground {
         }
         fs::create_dir(bed.dir().join("work"))?;
         fs::write(bed.dir().join("client.conf"), CLIENT.replace("@DIR@", &bed.dir().display().to_string()))?;
-        let main = match place::own_network().context("cannot bring up a network")? {
+        let main = match place::own_network().context("cannot set up a network")? {
             true => bed.start_on("server", TEMPLATE, SMB)?,
             false => bed.start("server", TEMPLATE)?,
         };
         Ok(Ground { main, strict: None, tickets: None, bed })
     }
 
-    /// The directory that holds the directories of the shares.
+    /// Returns the directory that contains the directories of the shares.
     pub(super) fn data(&self) -> PathBuf {
         self.bed.dir().join("data")
     }
 
-    /// smbtorture's configuration.
+    /// Returns the path of smbtorture's configuration.
     pub(super) fn client_conf(&self) -> PathBuf {
         self.bed.dir().join("client.conf")
     }
 
-    /// Where smbtorture may leave files.
+    /// Returns the directory in which smbtorture may leave files.
     pub(super) fn work(&self) -> PathBuf {
         self.bed.dir().join("work")
     }
 
-    /// The server that a test goes to.
+    /// Returns the server for a test.
     pub(super) fn server(&mut self, which: Which) -> Result<&mut Server> {
         match which {
             Which::Plain => Ok(&mut self.main),
@@ -113,7 +113,7 @@ impl Ground {
         }
     }
 
-    /// A realm whose tickets end when they say so, and a server in it.
+    /// Starts a realm whose tickets expire without a grace period, and a server in it.
     fn realm(&self) -> Result<(Server, Kdc)> {
         let kdc = Kdc::start(&self.bed, &[&format!("cifs/{NAMED}")], &[ALICE])?;
         kdc.bear_with(1)?;
@@ -131,7 +131,7 @@ impl Ground {
         self.bed.dir().join("hosts")
     }
 
-    /// Makes smbtorture log on by Kerberos to [`NAMED`], which only it knows.
+    /// Makes smbtorture log on with Kerberos to [`NAMED`], a name that only smbtorture can resolve.
     pub(super) fn log_on_by_ticket(&self, command: &mut Command) {
         command.args(["--use-kerberos=required", "-U", &format!("{}@{REALM}%{}", ALICE.name, ALICE.password)]);
         if let Some((_, kdc)) = &self.tickets {
@@ -140,7 +140,7 @@ impl Ground {
         People::Many(vec![(self.hosts(), "/etc/hosts")]).enter(command);
     }
 
-    /// Empties the directory that most tests use.
+    /// Empties the directory used by most tests.
     pub(super) fn clean(&self) -> Result<()> {
         for entry in fs::read_dir(self.data().join("share"))? {
             let entry = entry?;
@@ -153,8 +153,8 @@ impl Ground {
         Ok(())
     }
 
-    /// Makes what a test on `share` needs beforehand. Frevo runs no commands, so the directories that `%t` stands for are
-    /// there before their time.
+    /// Creates what a test on `share` needs. Frevo runs no commands, so the directories for `%t` are created in
+    /// advance.
     pub(super) fn prepare(&self, share: &str) -> Result<()> {
         if share != "dynamic_share" || self.bed.target() == Target::Samba {
             return Ok(());
@@ -176,23 +176,24 @@ impl Ground {
         Ok(())
     }
 
-    /// Whether there are two UNIX users.
+    /// Returns whether there are two UNIX users.
     pub(super) fn two_users(&self) -> bool {
         self.bed.people().many()
     }
 
-    /// How the server is after a test; one that is gone or hangs is started again.
+    /// Returns the server's health after a test. A server that is gone or hangs is restarted.
     pub(super) fn look_after(&mut self, which: Which) -> Result<Health> {
         let server = self.server(which)?;
         let health = server.health()?;
         if matches!(health, Health::Gone | Health::Hung) {
-            server.restart().context("the server does not come back")?;
+            server.restart().context("the server does not restart")?;
         }
         Ok(health)
     }
 }
 
-/// The directory of the share for tests of compression: where a file system compresses, a link that leads there.
+/// Creates the directory of the share for compression tests. If there is a compressing file system, it is a link to a
+/// directory there.
 fn compressing(bed: &Bed, there: Option<&Path>) -> Result<()> {
     let here = bed.dir().join("data/compress");
     let Some(there) = there else { return bed.make_dir("data/compress", &ALICE, 0o777).map(drop) };
@@ -202,8 +203,8 @@ fn compressing(bed: &Bed, there: Option<&Path>) -> Result<()> {
     Ok(std::os::unix::fs::symlink(there, here)?)
 }
 
-/// In the snapshot: a file with a stream of three bytes, as Samba stores one, with a byte more at its end; and in it and
-/// beside it the file of a subdirectory.
+/// Creates files in the snapshot: a file with a stream of three bytes in Samba's format, which has an additional byte
+/// at its end. Also creates the file of a subdirectory, in the snapshot and outside it.
 fn snapshot_files(bed: &Bed) -> Result<()> {
     for folder in ["data/shadow", SNAPSHOT] {
         let linked = bed.dir().join(folder).join("subdir/hardlink");
@@ -219,7 +220,7 @@ fn snapshot_files(bed: &Bed) -> Result<()> {
     let set = unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     (set == 0).then_some(()).with_context(|| {
         let error = std::io::Error::last_os_error();
-        format!("{} takes no extended attributes ({error}): set TMPDIR to a file system that does", bed.dir().display())
+        format!("no extended attributes in {} ({error}); set TMPDIR to a file system with them", bed.dir().display())
     })
 }
 
@@ -236,7 +237,7 @@ mod tests {
         }
         let folders = TEMPLATE.lines().filter_map(|line| line.trim().strip_prefix("path = @DIR@/data/"));
         for folder in folders.map(|path| path.trim_end_matches("/%t")) {
-            assert!(FOLDERS.contains(&folder) || ["noperm", "compress"].contains(&folder), "nobody makes {folder}");
+            assert!(FOLDERS.contains(&folder) || ["noperm", "compress"].contains(&folder), "{folder} is never created");
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::expected::{self, lines};
 
-/// A list of tests: a file, or the name of one in `xtask/torture`.
+/// Reads a list of tests: a file, or the name of one in `xtask/torture`.
 pub(super) fn tests(name: &str) -> Result<(PathBuf, Vec<String>)> {
     let named = crate::root().join("xtask/torture").join(name).with_extension("txt");
     let path = if named.exists() { named } else { PathBuf::from(name) };
@@ -16,14 +16,14 @@ pub(super) fn tests(name: &str) -> Result<(PathBuf, Vec<String>)> {
     Ok((path, tests))
 }
 
-/// The servers that a worker has.
+/// The kinds of servers of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Which {
     #[default]
     Plain,
-    /// With mandatory signing and no notification.
+    /// With mandatory signing and without change notification.
     Strict,
-    /// With a keytab; smbtorture logs on by Kerberos.
+    /// With a keytab; smbtorture logs on with Kerberos.
     Tickets,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Which {
 pub(super) struct Route {
     /// The share that it connects to.
     pub(super) share: String,
-    /// The server that it goes to.
+    /// The server that it connects to.
     pub(super) server: Which,
     /// Whether it needs two UNIX users.
     pub(super) users: bool,
@@ -81,14 +81,14 @@ fn rule(line: &str, data: &Path) -> Result<(String, Route)> {
     Ok((pattern.to_owned(), route))
 }
 
-/// Whether a glob, in which `*` stands for any characters, matches the whole text.
+/// Returns whether a glob, in which `*` matches any characters, matches the whole text.
 pub(super) fn matches(glob: &str, text: &str) -> bool {
     let Some((head, tail)) = glob.split_once('*') else { return glob == text };
     let Some(rest) = text.strip_prefix(head) else { return false };
     (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(tail, &rest[at..]))
 }
 
-/// Test to result and seconds.
+/// Results and seconds by test.
 pub(super) type Table = BTreeMap<String, (String, f64)>;
 
 fn table(path: &Path) -> Result<Table> {
@@ -101,12 +101,12 @@ fn table(path: &Path) -> Result<Table> {
     lines(path)?.iter().map(named).collect()
 }
 
-/// As Samba scored.
+/// Returns Samba's results.
 pub(super) fn baseline() -> Result<Table> {
     table(&crate::root().join("xtask/torture/samba417-baseline.tsv"))
 }
 
-/// As the run before this one scored, whose table this one replaces; empty where there was none.
+/// Returns the results of the previous run, whose table this run replaces; empty if there was none.
 pub(super) fn last(path: &Path) -> Table {
     table(path).unwrap_or_default()
 }
@@ -114,16 +114,16 @@ pub(super) fn last(path: &Path) -> Table {
 /// One expected failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
-    /// The file that lists it.
+    /// The list file that contains it.
     pub(super) file: PathBuf,
-    /// Why it fails.
+    /// The reason of the failure.
     pub(super) reason: String,
 }
 
-/// A reason that `--update` writes: the run goes on failing until somebody has found out.
+/// The reason that `--update` writes. The run fails until it is replaced by an explanation.
 pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
 
-/// The lists of torture tests.
+/// Returns the paths of the lists of torture tests.
 fn files() -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(expected::folder())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
@@ -132,21 +132,21 @@ fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// All expected failures; a test is in one file only.
+/// Returns all expected failures. A test may be in one file only.
 pub(super) fn expected() -> Result<BTreeMap<String, Expected>> {
     let mut all: BTreeMap<String, Expected> = BTreeMap::new();
     for file in files()? {
         for (name, reason) in expected::entries(&file)? {
             let entry = Expected { file: file.clone(), reason };
             if let Some(first) = all.insert(name.clone(), entry) {
-                bail!("{name} stands in {} and again in {}", first.file.display(), file.display());
+                bail!("{name} is listed in {} and again in {}", first.file.display(), file.display());
             }
         }
     }
     Ok(all)
 }
 
-/// Takes the tests in `gone` out of every file and adds `new` (test, reason) to the file of the list called `stem`.
+/// Removes the tests in `gone` from every file, and adds `new` (test, reason) to the list called `stem`.
 pub(super) fn update(stem: &str, gone: &[&str], new: &[(String, String)]) -> Result<()> {
     let own = expected::list(stem);
     if !own.exists() {

@@ -1,8 +1,8 @@
-//! `cargo xtask torture`: Samba's own suite, smbtorture 4.17, test by test against a server.
+//! `cargo xtask torture`: runs the tests of Samba's own suite, smbtorture 4.17, individually against a server.
 //!
-//! Each worker has a server and directories of its own, so a test that brings a server down spoils no other; as root also
-//! a network, and all of them a file system that was made for the run ([`place`]). Results are compared with
-//! `expected-failures/` (Frevo) or with `xtask/torture/samba417-baseline.tsv` (Samba).
+//! Each worker has its own server and directories, so a test that brings down a server does not affect others. As root,
+//! each worker also has its own network, and all share a file system created for the run ([`place`]). Results are
+//! compared with `expected-failures/` (Frevo) or with `xtask/torture/samba417-baseline.tsv` (Samba).
 
 mod ground;
 mod list;
@@ -30,71 +30,71 @@ use ground::Ground;
 use place::Place;
 use run::Outcome;
 
-/// The words of a result.
+/// Explanation of the results.
 pub(crate) const RESULTS: &str = "\
-Results: success, failure, error and skip as smbtorture said; and the runner's own:
-  timeout       not done within the time limit, killed
-  crash         smbtorture itself died, or said no result
-  server-crash  the server's process ended, or nobody listens on its port any more
-  server-hang   the server accepts connections and answers no NEGOTIATE
-  server-panic  the server answers, and its log tells of a panic in a part of it
-  flaky         not the same result each time (--repeat)
-  notrun        left out by xtask/torture/map.txt, which says why
-  notrunnable   needs two UNIX users, and so root
+Results: success, failure, error and skip as reported by smbtorture, and the runner's own:
+  timeout       not finished within the time limit, killed
+  crash         smbtorture itself died, or reported no result
+  server-crash  the server's process ended, or its port is no longer open
+  server-hang   the server accepts connections but does not answer NEGOTIATE
+  server-panic  the server answers, but its log contains a panic
+  flaky         different results (--repeat)
+  notrun        excluded by xtask/torture/map.txt, which has the reason
+  notrunnable   needs two UNIX users, and therefore root
   unknown       smbtorture has no such test
 
-Exit status: 0 all as expected; 1 a test failed that is not in expected-failures/, or one passed that is there, or one
-could not run; 2 the run could not be done at all; 130 interrupted.";
+Exit status: 0 all as expected; 1 a test failed that is not in expected-failures/, or one passed that is listed there,
+or one could not run; 2 the run was not possible; 130 interrupted.";
 
-/// How many tests run at a time. More than a small machine has processors: most tests wait most of the time.
+/// Number of concurrent tests. It exceeds the number of processors of a small machine because most tests usually wait.
 pub(crate) const JOBS: usize = 8;
-/// Seconds until a test is killed; the longest that Samba passes takes 80.
+/// Seconds until a test is killed. The longest test that Samba passes takes 80.
 pub(crate) const TIMEOUT: u64 = 180;
-/// The server under test, `crates/frevo/src/bin`.
+/// The server under test, in `crates/frevo/src/bin`.
 const PROGRAM: &str = "frevo-torture";
-/// The list that is run when none is named: all tests of SMB 2 and 3.
+/// The default list: all tests of SMB 2 and 3.
 pub(crate) const LIST: &str = "smb2";
-/// Tests that took Samba longer are left out of a quick run.
+/// Tests that took longer with Samba are skipped in a quick run.
 const QUICK_SECONDS: f64 = 15.0;
 
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which server: frevo (target/release/frevo-torture) or samba (Debian's smbd)
+    /// Server to test: frevo (target/release/frevo-torture) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
-    /// A list in xtask/torture (smb2: all of them) or a file with one test a line
+    /// A list in xtask/torture (smb2: all of them) or a file with one test per line
     #[arg(long, default_value = LIST)]
     pub(crate) tests: String,
-    /// Only tests that match the glob; may be given again
+    /// Run only tests that match the glob; may be given more than once
     #[arg(long)]
     pub(crate) filter: Vec<String>,
-    /// How many at a time, each with a server of its own
+    /// Number of concurrent tests, each with its own server
     #[arg(long, default_value_t = JOBS)]
     pub(crate) jobs: usize,
-    /// The file system that the shares lie on [default: xfs where it can be made, which needs root; else tmp]
+    /// File system of the shares [default: xfs if it can be created, which needs root; else tmp]
     #[arg(long)]
     pub(crate) fs: Option<FileSystem>,
-    /// Where the table goes [default: target/torture/TARGET-LIST.tsv]
+    /// File for the table [default: target/torture/TARGET-LIST.tsv]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Seconds until a test is killed
     #[arg(long, default_value_t = TIMEOUT)]
     pub(crate) timeout: u64,
-    /// Run each test so many times
+    /// Number of runs of each test
     #[arg(long, default_value_t = 1)]
     pub(crate) repeat: usize,
-    /// Leave out tests that take long
+    /// Skip tests that take long
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Bring expected-failures/ in line with this run; new lines fail until they say why
+    /// Update expected-failures/ to match this run; new lines fail until they have an explanation
     #[arg(long)]
     pub(crate) update: bool,
 }
 
-/// Runs; how many passed, and which outcomes were not as expected.
+/// Runs the tests. Returns how many passed, and which outcomes were unexpected.
 pub(crate) fn run(options: &Options) -> Result<Counts> {
-    // On a thread of its own: the namespaces that it makes are not those of what comes after it.
+    // Uses a separate thread, so that the namespaces that it creates do not affect later steps.
     let run = || run_here(options);
     std::thread::scope(|scope| scope.spawn(run).join().map_err(|_| anyhow::anyhow!("the runner panicked"))?)
 }
@@ -120,7 +120,7 @@ fn run_here(options: &Options) -> Result<Counts> {
         println!("no test of {} matches", path.display());
         return Ok(Counts::default());
     }
-    // The longest first, so that none of them is left for the end.
+    // The longest tests run first, so that none of them is left for the end.
     tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     let logs = folder.join(format!("{name}.logs"));
     fs::create_dir_all(&logs)?;
@@ -138,7 +138,7 @@ fn run_here(options: &Options) -> Result<Counts> {
     Ok(report.counts())
 }
 
-/// The server with what smbtorture asks of one under test, unless `FREVO` names the program.
+/// Builds the server with the controls for smbtorture, unless `FREVO` specifies the program.
 fn build() -> Result<OtherBuild> {
     if std::env::var_os("FREVO").is_none() {
         println!("building {PROGRAM}");
@@ -148,10 +148,10 @@ fn build() -> Result<OtherBuild> {
     Ok(OtherBuild::new(PROGRAM))
 }
 
-/// Tests still to be run, and which run of each it is.
+/// Tests still to be run, with the number of the run.
 type Queue<'a> = Mutex<VecDeque<(&'a str, usize)>>;
 
-/// Where the output of one run of a test goes.
+/// Returns the file name for the output of one run of a test.
 fn log_name(test: &str, run: usize) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = test.chars().map(safe).collect();
@@ -176,7 +176,7 @@ fn run_all(options: &Options, tests: &[String], logs: &Path, place: &Place) -> R
     Ok(merge(outcomes?))
 }
 
-/// Takes tests from the queue until none is left.
+/// Runs tests from the queue until it is empty.
 fn work(options: &Options, queue: &Queue<'_>, logs: &Path, place: &Place, bar: &ProgressBar) -> Result<Vec<Outcome>> {
     let stop_others = |error: anyhow::Error| {
         queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
@@ -194,7 +194,7 @@ fn work(options: &Options, queue: &Queue<'_>, logs: &Path, place: &Place, bar: &
         let limit = Duration::from_secs(options.timeout);
         let log = logs.join(log_name(test, run));
         let outcome = run::one(&mut ground, test, &map.route(test), limit, &log);
-        let outcome = outcome.with_context(|| format!("running {test}")).map_err(stop_others)?;
+        let outcome = outcome.with_context(|| format!("cannot run {test}")).map_err(stop_others)?;
         if !["success", "notrun"].contains(&outcome.result.as_str()) {
             bar.suspend(|| println!("{:<52} {:<12} {:7.2} s", outcome.name, outcome.result, outcome.seconds));
         }
@@ -204,7 +204,7 @@ fn work(options: &Options, queue: &Queue<'_>, logs: &Path, place: &Place, bar: &
     Ok(outcomes)
 }
 
-/// Runs of the same test become one outcome.
+/// Merges runs of the same test into one outcome.
 fn merge(outcomes: Vec<Outcome>) -> Vec<Outcome> {
     let mut by_name: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
     for outcome in outcomes {

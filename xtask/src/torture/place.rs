@@ -1,9 +1,9 @@
-//! Where the beds of the workers lie: a file system of its own in a loop device, and a network for each worker.
+//! The location of the workers' beds: a separate file system in a loop device, and a network for each worker.
 //!
-//! As root the runner makes a file as long as a small disk, a file system in it, and mounts that in a mount namespace
-//! which only its own threads and programs see. The file has no name any more as soon as it is mounted. So nothing but an
-//! empty directory is left when the runner is killed, and not even that otherwise: the namespace ends with the last
-//! process in it, the mount with the namespace, the loop device with the mount, and the file with the loop device.
+//! As root, the runner creates a file with the length of a small disk and a file system in it, and mounts that in a
+//! mount namespace that only its own threads and programs see. The file is unlinked as soon as it is mounted. If the
+//! runner is killed, only an empty directory is left, because the namespace ends with its last process, the mount with
+//! the namespace, the loop device with the mount, and the file with the loop device.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -16,29 +16,30 @@ use std::{io, ptr};
 
 use anyhow::{Context, Result, ensure};
 
-/// Length of the file; it takes only what is written.
+/// Length of the sparse file.
 const DISK: u64 = 16 << 30;
-/// How often unmounting is tried while a server that was just stopped still holds files.
+/// Number of attempts to unmount while a server that was just stopped still has open files.
 const TRIES: u32 = 20;
 
-/// The file systems that shares may lie on.
+/// The file systems for shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FileSystem {
-    /// XFS with reflinks: what `FSCTL_DUPLICATE_EXTENTS_TO_FILE` needs
+    /// XFS with reflinks, which `FSCTL_DUPLICATE_EXTENTS_TO_FILE` needs
     Xfs,
-    /// btrfs, which compresses, too
+    /// btrfs, which also supports compression
     Btrfs,
     /// ext4
     Ext4,
-    /// None of its own: a directory in `$TMPDIR` or `/var/tmp`
+    /// No separate file system: a directory in `$TMPDIR` or `/var/tmp`
     Tmp,
 }
 
 impl FileSystem {
-    /// The command that makes one.
+    /// Returns the command that creates the file system.
     fn make(self) -> Option<Command> {
         let (program, options): (_, &[&str]) = match self {
-            // Inodes with room for an ACL and the DOS attributes: else an empty file allocates a block for them.
+            // Inodes with space for an ACL and the DOS attributes. Otherwise an empty file would allocate a block for
+            // them.
             FileSystem::Xfs => ("mkfs.xfs", &["-q", "-m", "reflink=1", "-i", "size=1024"]),
             FileSystem::Btrfs => ("mkfs.btrfs", &["-q"]),
             FileSystem::Ext4 => ("mkfs.ext4", &["-q", "-I", "1024"]),
@@ -49,10 +50,10 @@ impl FileSystem {
         Some(command)
     }
 
-    /// How it is mounted.
+    /// Returns the mount options.
     fn options(self) -> &'static str {
         match self {
-            // XFS sets room aside for who writes on, more at some times than at others, and tests look at how much.
+            // XFS preallocates varying amounts of space for appending writes, and tests check the allocated size.
             FileSystem::Xfs => "loop,allocsize=4k",
             FileSystem::Btrfs | FileSystem::Ext4 | FileSystem::Tmp => "loop",
         }
@@ -63,20 +64,20 @@ impl FileSystem {
 pub(super) struct Place {
     base: PathBuf,
     says: String,
-    // Declared last: they are unmounted when nobody needs the rest any more.
+    // Declared last, so that they are unmounted when the rest is no longer in use.
     disk: Option<Disk>,
     compressing: Option<Disk>,
 }
 
 impl Place {
-    /// Makes the file system that was asked for, or without a wish XFS where that can be had. The calling thread, and
-    /// what it starts from now on, is in a mount namespace of its own then.
+    /// Creates the requested file system, or XFS if possible when none was requested. Afterwards, the calling thread
+    /// and everything that it starts is in its own mount namespace.
     pub(super) fn make(wish: Option<FileSystem>) -> Result<Place> {
         let mut place = Place::plain(wish)?;
         if place.disk.is_some() {
             match Disk::make(&Place::temporary(), FileSystem::Btrfs) {
                 Ok(disk) => place.compressing = disk,
-                Err(error) => place.says += &format!("; nothing that compresses: {error:#}"),
+                Err(error) => place.says += &format!("; no compressing file system: {error:#}"),
             }
         }
         Ok(place)
@@ -91,7 +92,7 @@ impl Place {
         let kind = wish.unwrap_or(FileSystem::Xfs);
         match Disk::make(&base, kind) {
             Ok(Some(disk)) => {
-                let says = format!("{kind:?}, made for this run in a loop device on {}", base.display());
+                let says = format!("{kind:?}, created for this run in a loop device on {}", base.display());
                 Ok(Place { base: disk.point(), says, disk: Some(disk), compressing: None })
             }
             Ok(None) => Ok(Place { says: format!("that of {}", base.display()), base, disk: None, compressing: None }),
@@ -99,26 +100,26 @@ impl Place {
                 let says = format!("that of {} (no XFS: {error:#})", base.display());
                 Ok(Place { base, says, disk: None, compressing: None })
             }
-            Err(error) => Err(error.context(format!("cannot make the file system {kind:?}"))),
+            Err(error) => Err(error.context(format!("cannot create the file system {kind:?}"))),
         }
     }
 
-    /// Where beds are made.
+    /// Returns the directory for beds.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }
 
-    /// A directory of a file system that can compress, where there is one.
+    /// Returns a directory of a file system that can compress, if there is one.
     pub(super) fn compressing(&self) -> Option<PathBuf> {
         self.compressing.as_ref().map(Disk::point)
     }
 
-    /// Which file system it is, for people.
+    /// Returns a description of the file system.
     pub(super) fn says(&self) -> &str {
         &self.says
     }
 
-    /// Unmounts; an error when something still holds it.
+    /// Unmounts the file systems. Fails if one is still in use.
     pub(super) fn end(mut self) -> Result<()> {
         [self.compressing.take(), self.disk.take()].into_iter().flatten().try_for_each(|mut disk| disk.unmount())
     }
@@ -136,12 +137,12 @@ impl Disk {
         Disk::with(base, make, kind.options()).map(Some)
     }
 
-    /// One that `make` makes when it is given the file, mounted with `options`. The calling thread is in a mount namespace
-    /// of its own from then on.
+    /// Creates a file system with `make`, which is given the image file, and mounts it with `options`. Afterwards, the
+    /// calling thread is in its own mount namespace.
     ///
     /// # Errors
     ///
-    /// Nobody but root can mount, and the programs have to be there.
+    /// If this process is not root, or if a program is missing.
     pub(crate) fn with(base: &Path, mut make: Command, options: &str) -> Result<Disk> {
         // SAFETY: geteuid has no preconditions and cannot fail.
         ensure!(unsafe { libc::geteuid() } == 0, "only root can mount");
@@ -150,7 +151,7 @@ impl Disk {
         let image = dir.path().join("disk");
         File::create(&image)?.set_len(DISK)?;
         done(make.arg(&image))?;
-        own_mounts().context("cannot make a mount namespace")?;
+        own_mounts().context("cannot create a mount namespace")?;
         let mut disk = Disk { mounted: false, dir };
         fs::create_dir(disk.point())?;
         done(Command::new("mount").args(["-o", options]).arg(&image).arg(disk.point()))?;
@@ -160,7 +161,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(crate) fn point(&self) -> PathBuf {
         self.dir.path().join("mnt")
     }
@@ -194,7 +195,7 @@ impl Drop for Disk {
     }
 }
 
-/// A mount namespace for this thread and what it starts: nothing that is mounted in it is seen outside.
+/// Creates a mount namespace for this thread and everything that it starts. Mounts in it are not visible outside.
 fn own_mounts() -> io::Result<()> {
     // SAFETY: plain system calls; the string ends in a zero byte.
     let result = unsafe {
@@ -206,8 +207,8 @@ fn own_mounts() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A network of its own for this thread and what it starts: loopback alone, every port of it free. Some tests know no
-/// port but 445. `false` where that is not allowed.
+/// Creates a network namespace for this thread and everything that it starts: only loopback, with every port free. Some
+/// tests support only port 445. Returns `false` if that is not allowed.
 pub(super) fn own_network() -> io::Result<bool> {
     let failed = io::Error::last_os_error;
     // SAFETY: plain system calls; the request is a zeroed struct of plain numbers, and the descriptor is closed.
@@ -247,7 +248,7 @@ mod tests {
     fn a_disk_goes_away_with_all_that_belongs_to_it() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().to_owned();
-        // On a thread of its own: its mount namespace is gone with it.
+        // Uses a separate thread, whose mount namespace ends with it.
         let made = std::thread::spawn(move || {
             let Ok(Some(disk)) = Disk::make(&dir, FileSystem::Xfs) else { return false };
             fs::write(disk.point().join("file"), "text").unwrap();

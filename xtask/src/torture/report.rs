@@ -1,4 +1,4 @@
-//! From outcomes to a verdict: the table, what was not as expected, and the comparison with Samba.
+//! Evaluates outcomes: the table, unexpected results, and the comparison with Samba.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,19 +11,19 @@ use foreign::bed::Target;
 use super::list::{self, UNEXPLAINED};
 use super::run::Outcome;
 
-/// What an outcome is in the light of what was expected.
+/// The evaluation of an outcome against the expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Passed,
     ExpectedFailure,
     Failed,
-    /// It passes and stands among the expected failures, or Samba differs from its baseline.
+    /// It passes although it is listed as an expected failure, or Samba differs from its baseline.
     Surprise,
     NotRun,
     NotRunnable,
 }
 
-/// The outcomes of a run with what they are compared with.
+/// The outcomes of a run and the data that they are compared with.
 pub(super) struct Report {
     target: Target,
     outcomes: Vec<Outcome>,
@@ -37,7 +37,7 @@ struct Suite {
     tests: usize,
     pass: usize,
     skip: usize,
-    /// How many Samba passes.
+    /// Number of tests that Samba passes.
     samba: usize,
     seconds: f64,
 }
@@ -87,22 +87,22 @@ impl Report {
         self.outcomes.iter().filter(move |outcome| self.verdict(outcome) == verdict)
     }
 
-    /// Expected failures of these tests that nobody has explained yet.
+    /// Returns the expected failures among these tests that have no explanation yet.
     fn unexplained(&self) -> impl Iterator<Item = &Outcome> {
         let unexplained = |name: &str| self.expected.get(name).is_some_and(|e| e.reason.starts_with(UNEXPLAINED));
         self.outcomes.iter().filter(move |outcome| self.target == Target::Frevo && unexplained(&outcome.name))
     }
 
-    /// Tests that passed as expected, and outcomes that fail the run.
+    /// Returns the number of tests that passed as expected, and the outcomes that make the run fail.
     pub(super) fn counts(&self) -> Counts {
         let bad = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].into_iter().flat_map(|v| self.with(v));
         let told = |o: &Outcome| format!("{}: {} {}", o.name, o.result, o.reason);
-        let unexplained = |o: &Outcome| format!("{}: nobody has said why it is expected to fail", o.name);
+        let unexplained = |o: &Outcome| format!("{}: the expected failure has no explanation", o.name);
         let failed = bad.map(told).chain(self.unexplained().map(unexplained)).collect();
         Counts { passed: self.with(Verdict::Passed).count(), failed }
     }
 
-    /// Writes test, result, seconds and reason, parted by tabs.
+    /// Writes test, result, seconds and reason, separated by tabs.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let mut text = String::new();
         for o in &self.outcomes {
@@ -111,14 +111,14 @@ impl Report {
         Ok(std::fs::write(path, text)?)
     }
 
-    /// Brings the expected failures in line with this run; what is new stands there as unexplained.
+    /// Updates the expected failures to match this run. New ones are added as unexplained.
     pub(super) fn update(&self, stem: &str) -> Result<()> {
         let gone: Vec<&str> = self.with(Verdict::Surprise).map(|outcome| outcome.name.as_str()).collect();
         let new = |o: &Outcome| (o.name.clone(), format!("{UNEXPLAINED} {}: {}", o.result, o.reason));
         list::update(stem, &gone, &self.with(Verdict::Failed).map(new).collect::<Vec<_>>())
     }
 
-    /// The summary for a terminal.
+    /// Returns the summary for a terminal.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -132,7 +132,7 @@ impl Report {
         self.section(&mut out, "failed, and not in expected-failures/", self.with(Verdict::Failed));
         let surprise = match self.target {
             Target::Frevo => "passes: remove its line from expected-failures/",
-            Target::Samba => "not what xtask/torture/samba417-baseline.tsv says",
+            Target::Samba => "differs from xtask/torture/samba417-baseline.tsv",
         };
         self.section(&mut out, surprise, self.with(Verdict::Surprise));
         self.section(&mut out, "expected failure without an explanation", self.unexplained());
@@ -147,7 +147,7 @@ impl Report {
         self.outcomes.iter().filter(|outcome| outcome.result == "success").count()
     }
 
-    /// A line for each suite, the first two parts of the names of its tests.
+    /// Writes a line for each suite, which is the first two components of the test names.
     fn suites(&self, out: &mut String) {
         let mut suites: BTreeMap<String, Suite> = BTreeMap::new();
         for outcome in &self.outcomes {

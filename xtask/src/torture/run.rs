@@ -1,4 +1,4 @@
-//! One test: smbtorture in a process of its own with a time limit, and a look at the server afterwards.
+//! Runs one test: smbtorture in a separate process with a time limit, then a health check of the server.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,11 +14,11 @@ use super::ground::{Ground, NAMED};
 use super::list::{Route, Which};
 use super::subunit;
 
-/// What came of one test.
+/// The outcome of one test.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) name: String,
-    /// smbtorture's word (`success`, `failure`, `error`, `skip`) or the runner's, see [`super::RESULTS`].
+    /// smbtorture's result (`success`, `failure`, `error`, `skip`) or the runner's, see [`super::RESULTS`].
     pub(super) result: String,
     pub(super) seconds: f64,
     pub(super) reason: String,
@@ -31,13 +31,13 @@ impl Outcome {
     }
 }
 
-/// Runs one test on `ground`; its output is kept in the file `log`.
+/// Runs one test on `ground`, and stores its output in the file `log`.
 pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duration, log: &Path) -> Result<Outcome> {
     if let Some(why) = &route.skip {
         return Ok(Outcome::new(test, "notrun", 0.0, why));
     }
     if route.users && !ground.two_users() {
-        return Ok(Outcome::new(test, "notrunnable", 0.0, "needs two UNIX users: run it as root"));
+        return Ok(Outcome::new(test, "notrunnable", 0.0, "needs two UNIX users; run it as root"));
     }
     ground.clean()?;
     ground.prepare(&route.share)?;
@@ -82,7 +82,7 @@ fn smbtorture(ground: &Ground, test: &str, route: &Route, port: u16) -> Command 
     command
 }
 
-/// The file that keeps what a test printed.
+/// The file that stores the output of a test.
 struct Log {
     path: PathBuf,
     output: PathBuf,
@@ -100,7 +100,7 @@ impl Log {
         command.spawn().context("cannot start smbtorture")
     }
 
-    /// Puts the standard output behind the rest and returns it.
+    /// Appends the standard output to the log and returns it.
     fn finish(&self, status: Option<ExitStatus>, seconds: f64) -> Result<String> {
         let text = String::from_utf8_lossy(&fs::read(&self.output)?).into_owned();
         fs::remove_file(&self.output)?;
@@ -110,7 +110,7 @@ impl Log {
     }
 }
 
-/// Waits for its end; after `limit`, or when the run is interrupted, ends its process group. `None`: it was killed.
+/// Waits for the child's end. After `limit`, or if the run is interrupted, kills its process group and returns `None`.
 fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let end = Instant::now() + limit;
     while Instant::now() < end && !interrupt::interrupted() {
@@ -121,7 +121,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
     }
     let group = -libc::pid_t::try_from(child.id())?;
     for signal in [libc::SIGTERM, libc::SIGKILL] {
-        // SAFETY: kill has no memory effects; the group is the one that was made for this child.
+        // SAFETY: kill has no memory effects; the group was created for this child.
         unsafe { libc::kill(group, signal) };
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -129,7 +129,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// From what smbtorture printed to an outcome.
+/// Derives the outcome from smbtorture's output.
 fn judge(test: &str, text: &str, status: Option<ExitStatus>, seconds: f64, limit: Duration) -> Outcome {
     let (told, unfinished) = subunit::read(text);
     if text.contains("Unknown torture operation") {
@@ -138,11 +138,11 @@ fn judge(test: &str, text: &str, status: Option<ExitStatus>, seconds: f64, limit
     let Some(status) = status else {
         return Outcome::new(test, "timeout", seconds, &format!("killed after {} s", limit.as_secs()));
     };
-    // A name that stands for several tests is as good as the worst of them.
+    // A name that stands for several tests has the worst of their results.
     let worst = told.iter().find(|told| told.result != "success").or(told.first());
     match worst {
         Some(told) if unfinished.is_none() => Outcome::new(test, &told.result, seconds, &told.reason),
-        _ => Outcome::new(test, "crash", seconds, &format!("smbtorture said no result ({status})")),
+        _ => Outcome::new(test, "crash", seconds, &format!("smbtorture reported no result ({status})")),
     }
 }
 

@@ -1,18 +1,19 @@
-//! What smbtorture prints with `--format=subunit --fullname`: `test: NAME`, then `success|failure|error|skip: NAME`, with
-//! ` [` the lines of a reason up to `]`, and `time:` lines between.
+//! Parser for the output of smbtorture with `--format=subunit --fullname`: `test: NAME`, then
+//! `success|failure|error|skip: NAME`, optionally with ` [`, the lines of a reason and `]`. There are `time:` lines in
+//! between.
 
-/// The result of one test as smbtorture told it.
+/// The result of one test as reported by smbtorture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     /// The test's full name.
     pub(super) name: String,
     /// `success`, `failure`, `error` or `skip`.
     pub(super) result: String,
-    /// The reason's lines, joined by blanks.
+    /// The reason's lines, joined by spaces.
     pub(super) reason: String,
 }
 
-/// The results in `text`, and the name of a test that began and did not end.
+/// Parses the results in `text`, and the name of a test that was started but not finished.
 pub(super) fn read(text: &str) -> (Vec<Told>, Option<String>) {
     let mut told = Vec::new();
     let mut current: Option<String> = None;

@@ -1,4 +1,4 @@
-//! Where a server under test has its accounts, and how a crowd gets in while it runs.
+//! The account back end of a server under test, and how a crowd is registered while it runs.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use super::crowd::{Crowd, smbpasswd};
 use super::slapd::Slapd;
 use super::{Bed, server};
 
-/// The file of [`Backend::Smbpasswd`], in the bed.
+/// The file name of [`Backend::Smbpasswd`], in the bed.
 const FILE: &str = "smbpasswd";
 
-/// A back end of accounts, the same for both targets.
+/// An account back end, the same for both targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The server's own database.
@@ -26,7 +26,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// All of them.
+    /// All back ends.
     pub const ALL: [Backend; 3] = [Backend::Embedded, Backend::Smbpasswd, Backend::Ldap];
 
     /// The name on the command line and in reports.
@@ -38,7 +38,7 @@ impl Backend {
         }
     }
 
-    /// Lines for `[global]` after the target's own; `directory` is there for [`Backend::Ldap`].
+    /// Returns lines for `[global]` after the target's own. `directory` must be given for [`Backend::Ldap`].
     pub fn globals(self, directory: Option<&Slapd>) -> Result<String> {
         Ok(match self {
             Backend::Embedded => String::new(),
@@ -47,8 +47,8 @@ impl Backend {
         })
     }
 
-    /// Makes the crowd of a bed, of whom there were none, known to the running server `server`. A directory of several beds is
-    /// filled by whoever comes first, and only once.
+    /// Registers the crowd of a bed, which had none, with the running server `server`. A directory shared by several
+    /// beds is filled only once, by the first caller.
     pub fn register(self, bed: &Bed, server: &str, crowd: Crowd, directory: Option<&Slapd>) -> Result<()> {
         let members = crowd.members(Crowd(0));
         bed.people().let_in(&members)?;
@@ -70,7 +70,7 @@ impl std::str::FromStr for Backend {
     }
 }
 
-/// Puts another file with more lines in the place of `file`: whoever reads it has the old one or the new one.
+/// Replaces `file` by one with additional lines, so that a reader sees either the old or the new file.
 fn append(file: &Path, lines: &str) -> Result<()> {
     let mut text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     text.push_str(lines);

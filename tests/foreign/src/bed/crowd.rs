@@ -1,47 +1,48 @@
-//! The crowd: any number of accounts `u00001`, `u00002` and so on, all with one password.
+//! The crowd: any number of accounts `u00001`, `u00002` and so on, all with the same password.
 //!
-//! Both servers take them over from one file in the form of `smbpasswd(5)`, which is quick also for many.
+//! Both servers import them from one file in `smbpasswd(5)` format, which is fast even for many.
 
 use std::fmt::Write as _;
 
 use md4::{Digest, Md4};
 
-/// Of so many of them the ids follow the one of their group, and are below 65,536: all that some containers map.
+/// Members up to this number have ids that follow that of their group and are below 65,536, because some containers map
+/// no others.
 const LOW: u32 = 40_000;
 /// The id of their group.
 const GROUP: u32 = 20_000;
-/// What is added to the number of each of the others for an id.
+/// Added to the number of each further member to get its id.
 const HIGH: u32 = 10_000_000;
 
-/// How many there are.
+/// The size of the crowd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crowd(pub u32);
 
 impl Crowd {
-    /// How their names are made from 1, 2, 3 and so on, as `printf` has it.
+    /// The `printf` pattern of their names, for the numbers 1, 2, 3 and so on.
     pub const PATTERN: &'static str = "u%05d";
-    /// The password of each of them.
+    /// The password of all members.
     pub const PASSWORD: &'static str = "crowdpw";
 
-    /// Those that come after the first `from`.
+    /// Returns the members after the first `from`.
     pub(super) fn members(self, from: Crowd) -> Vec<Member> {
         let id = |number: u32| if number <= LOW { GROUP + number } else { HIGH + number };
         (from.0 + 1..=self.0).map(|number| Member { name: format!("u{number:05}"), id: id(number) }).collect()
     }
 }
 
-/// One of the crowd: name and UNIX user id.
+/// A member of the crowd: name and uid.
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) id: u32,
 }
 
-/// Their line for `/etc/group`.
+/// Returns the group's line for `/etc/group`.
 pub(super) fn group() -> String {
     format!("crowd:x:{GROUP}:\n")
 }
 
-/// Lines in the form of `/etc/passwd`.
+/// Returns lines in the format of `/etc/passwd`.
 pub(super) fn passwd(members: &[Member]) -> String {
     members.iter().fold(String::new(), |mut text, Member { name, id }| {
         let _ = writeln!(text, "{name}:x:{id}:{GROUP}::/nonexistent:/usr/sbin/nologin");
@@ -49,7 +50,7 @@ pub(super) fn passwd(members: &[Member]) -> String {
     })
 }
 
-/// Entries for a database of `libnss-db`, as `makedb` takes them, of lines of `/etc/passwd`: each by its name and its id.
+/// Converts lines of `/etc/passwd` to entries for a `libnss-db` database, in `makedb` format: each by name and by id.
 pub(super) fn database(passwd: &str) -> String {
     passwd.lines().fold(String::new(), |mut text, line| {
         let mut fields = line.split(':');
@@ -60,8 +61,8 @@ pub(super) fn database(passwd: &str) -> String {
     })
 }
 
-/// Lines of `smbpasswd(5)`: name, id, no LAN Manager hash, the password's hash ([MS-NLMP] 3.3.1), an ordinary user, when
-/// the password was set.
+/// Returns lines in `smbpasswd(5)` format: name, id, no LAN Manager hash, the password's hash ([MS-NLMP] 3.3.1),
+/// ordinary user, time of the password.
 pub(super) fn smbpasswd(members: &[Member]) -> String {
     let hash = nt_hash(Crowd::PASSWORD);
     members.iter().fold(String::new(), |mut text, Member { name, id }| {
@@ -70,7 +71,7 @@ pub(super) fn smbpasswd(members: &[Member]) -> String {
     })
 }
 
-/// The hash of a password ([MS-NLMP] 3.3.1) as account files and directories have it.
+/// Returns the hash of a password ([MS-NLMP] 3.3.1) in the format of account files and directories.
 pub(super) fn nt_hash(password: &str) -> String {
     let wide: Vec<u8> = password.encode_utf16().flat_map(u16::to_le_bytes).collect();
     Md4::digest(wide).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))

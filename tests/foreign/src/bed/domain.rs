@@ -1,9 +1,9 @@
-//! An Active Directory domain of a bed's own: a controller (Samba's), a member with winbindd and Frevo, and clients, all in
-//! one network namespace that is gone with its last process.
+//! A bed's own Active Directory domain: a domain controller (Samba's), a member with winbindd and Frevo, and clients,
+//! all in one network namespace that ends with its last process.
 //!
-//! The controller is 10.99.0.1 and the member 10.99.0.2, both on the namespace's loopback interface; nothing of it is seen
-//! outside. Each process also has a mount namespace, where files of the bed lie over `/etc/resolv.conf`, `/etc/hosts` and
-//! `/run/samba`, because Samba's libraries look for winbindd's socket nowhere else.
+//! The controller is 10.99.0.1 and the member 10.99.0.2, both on the namespace's loopback interface, and not visible
+//! outside. Each process also has a mount namespace with files of the bed mounted over `/etc/resolv.conf`, `/etc/hosts`
+//! and `/run/samba`, because Samba's libraries look for winbindd's socket only there.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -21,23 +21,23 @@ use super::people::lay_over;
 use super::server::{end_with_parent, frevo, run};
 use super::{Bed, People, interrupt};
 
-/// The member's name in DNS, and where it serves.
+/// The member's DNS name.
 pub(crate) const MEMBER: &str = "member.dom.test";
 /// The domain's administrator.
 pub(crate) const ADMINISTRATOR: &str = "Administrator%Admin.Pw1";
-/// Users of the domain with their passwords: one in the group `crew`, one in no group of ours, one who is disabled.
+/// Users of the domain with their passwords. This one is in the group `crew`.
 pub(crate) const DORA: &str = r"DOM\dora%Dora.Pw1";
 /// Not in `crew`.
 pub(crate) const EMIL: &str = r"DOM\emil%Emil.Pw1";
 /// Disabled.
 pub(crate) const FAYE: &str = r"DOM\faye%Faye.Pw1";
 
-/// How long the controller, winbindd or Frevo may take until it answers.
+/// Time limit for the start of the controller, winbindd or Frevo.
 const START: Duration = Duration::from_secs(60);
 pub(super) const CONTROLLER: [u8; 4] = [10, 99, 0, 1];
 pub(super) const SERVED: [u8; 4] = [10, 99, 0, 2];
 
-/// Makes the users before the controller runs, in one process: Samba's own tool takes a second for each.
+/// Creates the users before the controller runs, in one process, because Samba's own tool takes a second for each.
 const MAKE_USERS: &str = "
 import sys
 from samba.auth import system_session
@@ -53,7 +53,7 @@ users.add_remove_group_members('crew', ['dora'])
 users.disable_account('(sAMAccountName=faye)')
 ";
 
-/// The domain, its controller and its member, until dropped.
+/// The domain with its controller and its member, until dropped.
 pub(crate) struct Domain {
     dir: PathBuf,
     people: People,
@@ -63,7 +63,7 @@ pub(crate) struct Domain {
     served: Option<Group>,
 }
 
-/// A process that does nothing but hold a network namespace, whose loopback interface has both addresses.
+/// An idle process that holds a network namespace, whose loopback interface has both addresses.
 pub(super) struct Holder {
     child: Child,
     pub(super) network: OwnedFd,
@@ -76,13 +76,13 @@ impl Drop for Holder {
     }
 }
 
-/// A process and its children, in a process group of their own.
+/// A process and its children, in their own process group.
 struct Group(Child);
 
 impl Group {
     fn signal(&self, signal: libc::c_int) {
         let Ok(pid) = libc::pid_t::try_from(self.0.id()) else { return };
-        // SAFETY: kill touches no memory; the group is of this process's making.
+        // SAFETY: kill has no memory effects; the group was created by this process.
         unsafe { libc::kill(-pid, signal) };
     }
 }
@@ -94,7 +94,7 @@ impl Drop for Group {
     }
 }
 
-/// Whose files lie over those of the machine.
+/// Selects the files that are mounted over those of the machine.
 #[derive(Clone, Copy)]
 enum Place {
     Controller,
@@ -102,7 +102,7 @@ enum Place {
 }
 
 impl Domain {
-    /// Makes the domain and its controller, and joins the member; winbindd runs, Frevo does not yet.
+    /// Creates the domain and its controller, and joins the member. winbindd runs, Frevo does not yet.
     pub(crate) fn start(bed: &Bed) -> Result<Domain> {
         let dir = bed.dir().join("domain");
         for part in ["dc/log", "dc/run/winbindd", "member/run/winbindd", "member/frevo"] {
@@ -166,7 +166,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Joins the member, which may take until all services of the controller are there.
+    /// Joins the member. Retries until all services of the controller run.
     fn join(&self) -> Result<()> {
         let end = Instant::now() + START;
         loop {
@@ -181,7 +181,7 @@ impl Domain {
         }
     }
 
-    /// Starts the member's winbindd, and waits until it answers.
+    /// Starts the member's winbindd and waits until it answers.
     pub(crate) fn start_winbindd(&mut self) -> Result<()> {
         let mut command = self.command("winbindd")?;
         command.args(["--foreground", "--no-process-group", "-s"]).arg(self.conf());
@@ -196,26 +196,27 @@ impl Domain {
         Ok(())
     }
 
-    /// Ends winbindd, as a crash would.
+    /// Kills winbindd, as a crash would.
     pub(crate) fn kill_winbindd(&mut self) {
         self.winbindd = None;
     }
 
-    /// Stops winbindd, so that it answers nobody, or lets it go on.
+    /// Suspends winbindd, so that it does not answer, or resumes it.
     pub(crate) fn hold_winbindd(&self, hold: bool) {
         if let Some(winbindd) = &self.winbindd {
             winbindd.signal(if hold { libc::SIGSTOP } else { libc::SIGCONT });
         }
     }
 
-    /// Starts Frevo on the member with `shares` behind the configuration that winbindd has as well. One that runs ends.
+    /// Starts Frevo on the member with `shares` appended to the configuration that winbindd also uses. Ends a running
+    /// one first.
     pub(crate) fn serve(&mut self, shares: &str) -> Result<()> {
         self.served = None;
         let conf = self.conf();
         fs::write(&conf, filled(MEMBER_CONF, &self.dir) + &shares.replace("@DIR@", &self.dir.display().to_string()))?;
         let mut command = self.command(frevo())?;
         command.arg("serve").arg("-c").arg(&conf).arg("--state-dir").arg(self.state());
-        // The controller's address is on the loopback interface, too, which is always listened on.
+        // The controller's address is also on the loopback interface, on which servers always listen.
         command.args(["--bind", "10.99.0.2"]);
         let mut served = spawn(command, &self.log())?;
         let end = Instant::now() + START;
@@ -231,12 +232,12 @@ impl Domain {
         Ok(())
     }
 
-    /// The configuration of the member: winbindd's and Frevo's.
+    /// Returns the path of the member's configuration, used by winbindd and Frevo.
     pub(crate) fn conf(&self) -> PathBuf {
         self.dir.join("member/smb.conf")
     }
 
-    /// Frevo's state directory.
+    /// Returns Frevo's state directory.
     pub(crate) fn state(&self) -> PathBuf {
         self.dir.join("member/frevo")
     }
@@ -245,7 +246,7 @@ impl Domain {
         self.dir.join("member/log/frevo")
     }
 
-    /// The last lines that Frevo has logged.
+    /// Returns the last lines that Frevo has logged.
     pub(crate) fn logged(&self) -> String {
         let files = [self.log(), self.dir.join("member/log/log.frevo")];
         let log: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
@@ -253,7 +254,7 @@ impl Domain {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// A program that is to run on the member.
+    /// Returns a command that will run on the member.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
         let mut command = Command::new(program);
         enter(&mut command, &self.dir, &self.people, &self.space, Place::Member)?;
@@ -261,12 +262,12 @@ impl Domain {
         Ok(command)
     }
 
-    /// Does `work` in the network of the domain.
+    /// Runs `work` in the domain's network.
     pub(crate) fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let network = self.space.network.as_raw_fd();
         std::thread::scope(|scope| {
             let moved = scope.spawn(move || {
-                // SAFETY: setns moves this thread alone, which ends with the work.
+                // SAFETY: setns moves only this thread, which ends with the work.
                 match unsafe { libc::setns(network, libc::CLONE_NEWNET) } {
                     0 => Ok(work()),
                     _ => Err(std::io::Error::last_os_error()),
@@ -281,7 +282,7 @@ impl Holder {
     pub(super) fn start() -> Result<Holder> {
         let mut command = Command::new("sleep");
         command.arg("infinity").stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: between fork and exec the closure makes system calls only.
+        // SAFETY: between fork and exec the closure makes only system calls.
         unsafe {
             command.pre_exec(|| {
                 end_with_parent()?;
@@ -320,7 +321,7 @@ pub(super) fn move_to(network: libc::c_int) -> std::io::Result<()> {
     }
 }
 
-/// Makes `command` run in the domain's network, with the files of `place` over the machine's.
+/// Makes `command` run in the domain's network, with the files of `place` mounted over the machine's.
 fn enter(command: &mut Command, dir: &Path, people: &People, space: &Holder, place: Place) -> Result<()> {
     let People::Many(over) = people else { bail!("only root can make a domain") };
     let own = match place {
@@ -337,7 +338,7 @@ fn enter(command: &mut Command, dir: &Path, people: &People, space: &Holder, pla
         .collect::<Result<_>>()?;
     let network = space.network.as_raw_fd();
     command.env("KRB5_CONFIG", dir.join("krb5.conf"));
-    // SAFETY: between fork and exec the closure makes system calls only: nothing is allocated, no lock is taken.
+    // SAFETY: between fork and exec the closure makes only system calls, without allocations or locks.
     unsafe {
         command.pre_exec(move || {
             move_to(network)?;
@@ -347,7 +348,7 @@ fn enter(command: &mut Command, dir: &Path, people: &People, space: &Holder, pla
     Ok(())
 }
 
-/// Starts a server that ends with this process, in a process group of its own.
+/// Starts a server in its own process group that ends with this process.
 fn spawn(mut command: Command, log: &Path) -> Result<Group> {
     let log = File::options().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);

@@ -1,5 +1,5 @@
-//! Servers of a bed on port 445, for client programs that know no other: a network namespace of its own, where each address
-//! leads to the port that a server really listens on.
+//! Servers of a bed on port 445, for client programs that support no other: a network namespace in which each address
+//! forwards to the port on which a server listens.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,26 +12,26 @@ use anyhow::{Context, Result, anyhow};
 
 use super::domain::{CONTROLLER, Holder, SERVED, move_to};
 
-/// The namespace; gone with all connections when dropped.
+/// The namespace. Dropping it ends all connections.
 pub(crate) struct Doors {
     space: Holder,
     listeners: Vec<TcpListener>,
 }
 
 impl Doors {
-    /// The addresses that there are.
+    /// The available addresses.
     pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [
         Ipv4Addr::new(CONTROLLER[0], CONTROLLER[1], CONTROLLER[2], CONTROLLER[3]),
         Ipv4Addr::new(SERVED[0], SERVED[1], SERVED[2], SERVED[3]),
     ];
 
-    /// Port 445 of the first address leads to the first of `servers`, that of the second address to the second.
+    /// Forwards port 445 of the first address to the first of `servers`, and that of the second address to the second.
     pub(crate) fn open(servers: [SocketAddr; 2]) -> Result<Doors> {
         let space = Holder::start()?;
         let network = space.network.as_raw_fd();
         let mut listeners = Vec::new();
         for (address, server) in Self::ADDRESSES.into_iter().zip(servers) {
-            // A socket belongs to the namespace that it was made in, whoever uses it.
+            // A socket belongs to the namespace in which it was created, whatever thread uses it.
             let made = thread::spawn(move || move_to(network).and_then(|()| TcpListener::bind((address, 445))));
             let listener =
                 made.join().map_err(|_| anyhow!("a thread panicked"))?.context("cannot listen on port 445")?;
@@ -42,7 +42,7 @@ impl Doors {
         Ok(Doors { space, listeners })
     }
 
-    /// Makes `command` run where the doors are.
+    /// Makes `command` run in the namespace.
     pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let network = self.space.network.as_raw_fd();
         // SAFETY: between fork and exec the closure makes one system call.
@@ -53,7 +53,7 @@ impl Doors {
 impl Drop for Doors {
     fn drop(&mut self) {
         for listener in &self.listeners {
-            // SAFETY: shutdown takes two numbers; on Linux it ends the wait for connections.
+            // SAFETY: shutdown takes two numbers; on Linux it makes accept return.
             unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
         }
     }
@@ -65,7 +65,7 @@ fn accept(listener: &TcpListener, server: SocketAddr) {
     }
 }
 
-/// Carries bytes both ways until both have said all.
+/// Forwards bytes in both directions until both sides have finished.
 fn join(client: TcpStream, server: SocketAddr) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     for end in [&client, &server] {

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: the signal only sets a flag; loops look at it and return an error, so that every server is taken
-//! down on the ordinary way out.
+//! Ctrl-C and SIGTERM. The signal only sets a flag. Loops check it and return an error, so that every server is stopped
+//! in the ordinary way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ extern "C" fn note(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
-/// From here on SIGINT and SIGTERM are noted instead of ending this process.
+/// Makes SIGINT and SIGTERM set the flag instead of ending this process.
 pub fn watch() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the handler only stores to an atomic, which is async-signal-safe.
@@ -19,12 +19,12 @@ pub fn watch() {
     }
 }
 
-/// Whether SIGINT or SIGTERM came.
+/// Returns whether SIGINT or SIGTERM was received.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// An error when SIGINT or SIGTERM came.
+/// Fails if SIGINT or SIGTERM was received.
 pub fn check() -> Result<()> {
     anyhow::ensure!(!interrupted(), "interrupted");
     Ok(())

@@ -1,4 +1,4 @@
-//! A Kerberos realm of a bed's own: MIT's KDC on a free port, a keytab for servers, tickets for people.
+//! A bed's own Kerberos realm: MIT's KDC on a free port, a keytab for servers, tickets for users.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
@@ -14,7 +14,7 @@ use super::{Bed, Person, interrupt};
 
 /// The realm.
 pub const REALM: &str = "BED.TEST";
-/// How long the KDC may take until it listens.
+/// Time limit for the KDC's start.
 const START: Duration = Duration::from_secs(30);
 
 /// A KDC that runs until it is dropped.
@@ -24,14 +24,15 @@ pub struct Kdc {
 }
 
 impl Kdc {
-    /// Makes a realm in which `services` have keys in [`Kdc::keytab`] and `people` have passwords, and starts its KDC.
+    /// Creates a realm in which `services` have keys in [`Kdc::keytab`] and `people` have passwords, and starts its
+    /// KDC.
     ///
-    /// Its tickets hold no PAC: what a domain says of a user, Samba outside of domains refuses.
+    /// Its tickets contain no PAC, because Samba rejects PACs when it is not a domain member.
     pub fn start(bed: &Bed, services: &[&str], people: &[Person]) -> Result<Kdc> {
         Kdc::start_as(bed, "kdc", "aes256-cts", services, people)
     }
 
-    /// The same in a directory called `name`, with keys of `encryption` alone.
+    /// Same as [`Kdc::start`], in a directory called `name` and only with keys of `encryption`.
     pub(crate) fn start_as(
         bed: &Bed,
         name: &str,
@@ -64,22 +65,22 @@ impl Kdc {
         Ok(kdc)
     }
 
-    /// The configuration of those who belong to the realm.
+    /// Returns the path of the configuration for members of the realm.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("krb5.conf")
     }
 
-    /// The keys of the services.
+    /// Returns the path of the services' keytab.
     pub fn keytab(&self) -> PathBuf {
         self.dir.join("keytab")
     }
 
-    /// Gets a ticket for a person; the environment in which Kerberos finds it.
+    /// Gets a ticket for a user. Returns the environment variables with which Kerberos finds it.
     pub(crate) fn log_on(&self, person: &Person) -> Result<[(&'static str, String); 2]> {
         self.log_on_as(person.name, person.password, &[])
     }
 
-    /// The same for any principal, with options for kinit.
+    /// Same as [`Kdc::log_on`] for any principal, with options for kinit.
     pub(crate) fn log_on_as(
         &self,
         principal: &str,
@@ -87,7 +88,7 @@ impl Kdc {
         options: &[&str],
     ) -> Result<[(&'static str, String); 2]> {
         let path = self.cache(principal);
-        // What is there may have tickets to services, which a new one does not replace.
+        // An existing cache may contain service tickets, which a new ticket would not replace.
         let _ = fs::remove_file(&path);
         let cache = format!("FILE:{}", path.display());
         let mut kinit = in_realm(&self.dir, "kinit");
@@ -95,17 +96,17 @@ impl Kdc {
         Ok([("KRB5_CONFIG", self.dir.join("krb5.conf").display().to_string()), ("KRB5CCNAME", cache)])
     }
 
-    /// The file with somebody's tickets.
+    /// Returns the path of a principal's credential cache.
     pub(crate) fn cache(&self, principal: &str) -> PathBuf {
         self.dir.join(format!("tickets.{}", principal.replace('/', ".")))
     }
 
-    /// Gives orders to kadmin, one a line.
+    /// Runs kadmin commands, one per line.
     pub(crate) fn order(&self, orders: &str) -> Result<()> {
         run(&mut in_realm(&self.dir, "kadmin.local"), orders)
     }
 
-    /// From now on clients and servers of this realm bear with clocks that differ by so many seconds.
+    /// Makes clients and servers of this realm tolerate clock differences of this many seconds.
     pub fn bear_with(&self, seconds: u32) -> Result<()> {
         let path = self.dir.join("krb5.conf");
         let conf = fs::read_to_string(&path)?;
@@ -142,7 +143,7 @@ fn in_realm(dir: &std::path::Path, program: &str) -> Command {
     command
 }
 
-/// Names are taken as they are: nobody is asked what `localhost` is called.
+/// Returns the client configuration. Host names are used as given, without resolving `localhost`.
 fn client_conf(port: u16) -> String {
     format!(
         "[libdefaults]

@@ -1,8 +1,8 @@
-//! The test bed: a directory, three people, free ports, and a server (Frevo or Samba) started on them.
+//! The test bed: a directory, three users, free ports, and a server (Frevo or Samba).
 //!
-//! Everything lies in one temporary directory and listens on 127.0.0.1 only. The accounts of the machine are not touched:
-//! the server sees its people through files laid over `/etc` in a mount namespace of its own ([`people`]).
-//! What a bed starts it stops, by process id, also when a test fails or the run is interrupted ([`interrupt`]).
+//! Everything is in one temporary directory and listens only on 127.0.0.1. The accounts of the machine are not changed:
+//! the server sees its users through files mounted over `/etc` in its own mount namespace ([`people`]). A bed stops by
+//! process id everything that it starts, also when a test fails or the run is interrupted ([`interrupt`]).
 
 mod backend;
 mod crowd;
@@ -32,10 +32,10 @@ pub(crate) use server::free_port;
 pub use server::{Health, OtherBuild, Server, frevo};
 pub use slapd::Slapd;
 
-/// Which program serves.
+/// The server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// `target/release/frevo` of this workspace, or what the environment variable `FREVO` names.
+    /// `target/release/frevo` of this workspace, or the program in the environment variable `FREVO`.
     Frevo,
     /// Debian's `smbd`.
     Samba,
@@ -63,7 +63,7 @@ impl std::str::FromStr for Target {
     }
 }
 
-/// A directory with people in it, on which servers are started. Removed with all it holds when dropped.
+/// A directory with users, in which servers are started. It is removed with its content when dropped.
 pub struct Bed {
     dir: tempfile::TempDir,
     target: Target,
@@ -71,17 +71,17 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Makes the directory, in `$TMPDIR` or `/var/tmp`, and the people. As root there are three of them; without root the
+    /// Creates the directory in `$TMPDIR` or `/var/tmp`, and the users. As root there are three; without root the
     /// server has one user.
     pub fn make(target: Target) -> Result<Bed> {
         let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
         Bed::make_in(&base, target, Crowd(0))
     }
 
-    /// The same in a directory of the caller's choice, with a crowd of further accounts.
+    /// Same as [`Bed::make`] in a given directory, with a crowd of further accounts.
     pub fn make_in(base: &Path, target: Target, crowd: Crowd) -> Result<Bed> {
-        // People other than root walk through it, whatever the caller's umask is.
-        // SAFETY: umask cannot fail and touches no memory.
+        // Users other than root need to traverse it, whatever the caller's umask is.
+        // SAFETY: umask cannot fail and has no memory effects.
         unsafe { libc::umask(0o022) };
         let dir = tempfile::Builder::new()
             .prefix("frevo-bed-")
@@ -95,22 +95,22 @@ impl Bed {
         Ok(Bed { dir, target, people })
     }
 
-    /// The directory that holds everything of this bed.
+    /// Returns the directory that contains everything of this bed.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Which program serves.
+    /// Returns the server program.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// Who there is.
+    /// Returns the users.
     pub fn people(&self) -> &People {
         &self.people
     }
 
-    /// Makes a directory below the bed's that belongs to `owner`, with the given mode; an existing one is set right.
+    /// Creates a directory below the bed's with this owner and mode, or corrects those of an existing one.
     pub fn make_dir(&self, name: &str, owner: &Person, mode: u32) -> Result<PathBuf> {
         let path = self.dir().join(name);
         fs::create_dir_all(&path)?;
@@ -119,16 +119,16 @@ impl Bed {
         Ok(path)
     }
 
-    /// Starts a server called `name` (its directory below the bed's; a `krb5.conf` in it is the one that the server reads)
-    /// with the configuration made from `template`:
-    /// `@DIR@` stands for the bed's directory, `@TARGET@` for the lines that the target itself needs, and lines between
-    /// `#@samba` or `#@frevo` and `#@end` are for that target alone.
+    /// Starts a server called `name`, which is also the name of its directory below the bed's. A `krb5.conf` in that
+    /// directory is used by the server. The configuration is made from `template`: `@DIR@` stands for the bed's
+    /// directory, `@TARGET@` for the lines that the target itself needs, and lines between `#@samba` or `#@frevo` and
+    /// `#@end` are only for that target.
     pub fn start(&self, name: &str, template: &str) -> Result<Server> {
         Server::start(self, name, template, free_port()?)
     }
 
-    /// The same for a server that has its accounts elsewhere: instead of making the people's accounts, `prepare` does what
-    /// is to be done, given the configuration file.
+    /// Same as [`Bed::start`] for a server that has its accounts elsewhere. `prepare`, which is given the configuration
+    /// file, replaces the creation of the users' accounts.
     pub fn start_with_accounts(
         &self,
         name: &str,
@@ -138,7 +138,7 @@ impl Bed {
         Server::start_with_accounts(self, name, template, free_port()?, prepare)
     }
 
-    /// The same on a port of the caller's choice.
+    /// Same as [`Bed::start`] on a given port.
     pub fn start_on(&self, name: &str, template: &str, port: u16) -> Result<Server> {
         Server::start(self, name, template, port)
     }

@@ -1,11 +1,11 @@
-//! The people of a test bed: alice and bob, who may log on, and carol, whose account is disabled.
+//! The users of a test bed: alice and bob, who may log on, and carol, whose account is disabled.
 //!
-//! As root they are UNIX users that exist only for the programs started through [`People::enter`]: those run in a mount
-//! namespace where files of the bed lie over `/etc/passwd`, `/etc/group` and `/etc/nsswitch.conf`. Without root everybody
-//! is the user who runs the tests, and what needs two users cannot run.
+//! As root they are UNIX users that exist only for programs started through [`People::enter`], which run in a mount
+//! namespace with files of the bed mounted over `/etc/passwd`, `/etc/group` and `/etc/nsswitch.conf`. Without root, all
+//! of them are the user who runs the tests, and cases that need two users cannot run.
 //!
-//! A crowd is in a database with an index, which Debian's `libnss-db` reads: looking a name up takes the same time however
-//! many there are, where `/etc/passwd` would be read from its beginning.
+//! A crowd is in an indexed database, which Debian's `libnss-db` reads, so that a lookup takes the same time for any
+//! number of users. `/etc/passwd` would be read from its beginning.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -21,19 +21,19 @@ use anyhow::{Context, Result};
 use super::crowd::{self, Crowd};
 use super::server::run;
 
-/// Somebody with an account on the server under test.
+/// A user with an account on the server under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
     /// Account and UNIX name.
     pub name: &'static str,
-    /// The password, as good as public.
+    /// The password, which is not secret.
     pub password: &'static str,
-    /// UNIX user and group id: one that a machine hardly uses, and below 65,536, which is all that some containers map.
+    /// UNIX user and group id: rarely used on real machines, and below 65,536, because some containers map no others.
     pub id: u32,
 }
 
 impl Person {
-    /// `name%password`, as Samba's programs take it after `-U`.
+    /// Returns `name%password`, as expected after `-U` by Samba's programs.
     pub fn credentials(&self) -> String {
         format!("{}%{}", self.name, self.password)
     }
@@ -43,29 +43,29 @@ impl Person {
 pub const ALICE: Person = Person { name: "alice", password: "alicepw", id: 64_201 };
 /// The other user.
 pub const BOB: Person = Person { name: "bob", password: "bobpw", id: 64_202 };
-/// Her account is disabled.
+/// A user whose account is disabled.
 pub const CAROL: Person = Person { name: "carol", password: "carolpw", id: 64_203 };
-/// All of them.
+/// All users.
 pub const EVERYBODY: [Person; 3] = [ALICE, BOB, CAROL];
-/// A group that alice and bob are in.
+/// A group with the members alice and bob.
 pub const CREW: (&str, u32) = ("crew", 64_210);
 
-/// Where `libnss-db` looks for its databases.
+/// The directory in which `libnss-db` looks for its databases.
 const DATABASES: &str = "/var/lib/misc";
-/// The crowd's lines, which its database is made of.
+/// The crowd's lines, from which its database is made.
 const CROWD: &str = "crowd";
 
-/// How the server comes to know the people.
+/// How the users exist for the server.
 #[derive(Clone, Debug)]
 pub enum People {
-    /// As UNIX users of their own: pairs of a file or directory of the bed and what it lies over.
+    /// As separate UNIX users: pairs of a file or directory of the bed and its mount point.
     Many(Vec<(PathBuf, &'static str)>),
     /// Without root: all are the user who runs the tests.
     Single,
 }
 
 impl People {
-    /// Writes the files that [`People::enter`] lays over those in `/etc`; without root there is nothing to write.
+    /// Writes the files that [`People::enter`] mounts over those in `/etc`. Does nothing without root.
     pub(super) fn make(bed: &Path) -> Result<People> {
         // SAFETY: geteuid has no preconditions and cannot fail.
         if unsafe { libc::geteuid() } != 0 {
@@ -90,22 +90,22 @@ impl People {
         Ok(people)
     }
 
-    /// Those of a bed that another process made, as root.
+    /// Returns the users of a bed that another process created as root.
     pub(super) fn found(bed: &Path) -> People {
         let files = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
-        // Only Debian and its like have the directory.
+        // Only Debian and similar systems have the directory.
         let databases = Path::new(DATABASES).is_dir().then_some(DATABASES);
         let places = files.into_iter().chain(databases);
         People::Many(places.map(|place| (bed.join(place.trim_start_matches('/')), place)).collect())
     }
 
-    /// The directory of the databases, in the bed.
+    /// Returns the directory of the databases in the bed.
     fn databases(&self) -> Option<&Path> {
         let People::Many(over) = self else { return None };
         over.iter().find(|(_, place)| *place == DATABASES).map(|(path, _)| &**path)
     }
 
-    /// How large the crowd is.
+    /// Returns the size of the crowd.
     pub(super) fn crowd(&self) -> Result<Crowd> {
         let Some(file) = self.databases().map(|dir| dir.join(CROWD)).filter(|file| file.exists()) else {
             return Ok(Crowd(0));
@@ -113,7 +113,7 @@ impl People {
         Ok(Crowd(u32::try_from(fs::read_to_string(file)?.lines().count())?))
     }
 
-    /// Lets more of the crowd in; a server that runs sees them too.
+    /// Adds members to the crowd. A running server sees them too.
     pub(super) fn let_in(&self, members: &[crowd::Member]) -> Result<()> {
         let dir = self.databases().context("a crowd needs root, and Debian's libnss-db")?;
         let mut file = fs::File::options().create(true).append(true).open(dir.join(CROWD))?;
@@ -122,27 +122,27 @@ impl People {
         let made = dir.join("made");
         run(Command::new("makedb").arg("-o").arg(&made).arg("-"), &database)
             .context("the package libnss-db makes the database of a crowd")?;
-        // Whoever looks somebody up at this moment finds the old one or the new one.
+        // A concurrent lookup sees either the old or the new database.
         fs::rename(&made, dir.join("passwd.db"))?;
         Ok(())
     }
 
-    /// Whether the server has more than one user.
+    /// Returns whether the server has more than one user.
     pub fn many(&self) -> bool {
         matches!(self, People::Many(_))
     }
 
-    /// Makes `command` run where the people exist.
+    /// Makes `command` run in an environment in which the users exist.
     pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let People::Many(over) = self else { return command };
         let text = |path: &[u8]| CString::new(path).expect("paths made by the bed hold no zero byte");
         let pairs: Vec<(CString, CString)> =
             over.iter().map(|(file, place)| (text(file.as_os_str().as_bytes()), text(place.as_bytes()))).collect();
-        // SAFETY: between fork and exec the closure makes system calls only: nothing is allocated, no lock is taken.
+        // SAFETY: between fork and exec the closure makes only system calls, without allocations or locks.
         unsafe { command.pre_exec(move || lay_over(&pairs)) }
     }
 
-    /// Makes `command` run as `person` where the people exist; without root it changes nothing.
+    /// Makes `command` run as `person` in an environment in which the users exist. Does nothing without root.
     pub fn act_as<'a>(&self, command: &'a mut Command, person: &Person) -> &'a mut Command {
         if self.many() {
             command.uid(person.id).gid(person.id);
@@ -150,7 +150,7 @@ impl People {
         command
     }
 
-    /// Gives a file or directory to `person`; without root it stays with the user who runs the tests.
+    /// Changes the owner of a file or directory to `person`. Does nothing without root.
     pub fn give(&self, path: &Path, person: &Person) -> Result<()> {
         if self.many() {
             std::os::unix::fs::lchown(path, Some(person.id), Some(person.id))
@@ -160,8 +160,8 @@ impl People {
     }
 }
 
-/// Makes a mount namespace and binds the first path of each pair over the second in it. What is mounted outside later is
-/// seen in it, and what is unmounted there goes here too; the other way nothing gets out.
+/// Creates a mount namespace and bind-mounts the first path of each pair over the second. Later mounts and unmounts
+/// outside propagate into it, but not the other way.
 pub(super) fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
     let done = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: plain system calls; the strings end in a zero byte and outlive them.
@@ -175,14 +175,14 @@ pub(super) fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
     Ok(())
 }
 
-/// The machine's file without lines that begin with one of `names`.
+/// Returns the machine's file without lines that begin with one of `names`.
 fn without(file: &str, names: &[&str]) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let ours = |line: &&str| line.split(':').next().is_some_and(|name| names.contains(&name));
     Ok(text.lines().filter(|line| !ours(line)).flat_map(|line| [line, "\n"]).collect())
 }
 
-/// alice's home is below the bed, where a case makes it; the others have none.
+/// alice's home is below the bed, and created by the cases that use it. The others have none.
 fn passwd(bed: &Path) -> Result<String> {
     let mut text = without("/etc/passwd", &EVERYBODY.map(|person| person.name))?;
     for person in EVERYBODY {
@@ -201,7 +201,7 @@ fn group() -> Result<String> {
     Ok(text + &crowd::group())
 }
 
-/// The machine's own file, with people looked for in files only: the crowd first, in its database.
+/// Returns the machine's own file, except that users are looked up only in files, first in the crowd's database.
 fn nsswitch() -> Result<String> {
     let text = fs::read_to_string("/etc/nsswitch.conf").unwrap_or_default();
     let people = |line: &&str| line.starts_with("passwd:") || line.starts_with("group:");

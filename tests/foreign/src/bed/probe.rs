@@ -1,23 +1,23 @@
-//! Whether a server answers: a connection, a NEGOTIATE request ([MS-SMB2] 2.2.3), and any reply that is SMB 2.
+//! Checks whether a server answers, with a connection, a NEGOTIATE request ([MS-SMB2] 2.2.3), and any SMB 2 reply.
 //!
-//! A connection alone says little: the kernel accepts it for a process that hangs.
+//! A connection alone is not sufficient, because the kernel accepts it for a hanging process too.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What a probe saw.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// An SMB 2 reply.
     Replied,
-    /// Nobody listens.
+    /// The port is not open.
     Refused,
-    /// It accepts, and then says nothing, or something else.
+    /// The server accepts the connection, but does not reply, or not with SMB 2.
     Silent,
 }
 
-/// Asks once; waits for the reply at most `patience`.
+/// Probes once, with the time limit `patience`.
 pub fn ask(address: SocketAddr, patience: Duration) -> Answer {
     let Ok(mut stream) = TcpStream::connect_timeout(&address, patience) else { return Answer::Refused };
     let mut reply = [0u8; 8];
@@ -31,7 +31,7 @@ pub fn ask(address: SocketAddr, patience: Duration) -> Answer {
     }
 }
 
-/// Asks until the server replies, for at most `patience`; the last answer.
+/// Probes until the server replies, for at most `patience`. Returns the last result.
 pub fn wait(address: SocketAddr, patience: Duration) -> Answer {
     let end = Instant::now() + patience;
     loop {
@@ -44,7 +44,7 @@ pub fn wait(address: SocketAddr, patience: Duration) -> Answer {
     }
 }
 
-/// A NEGOTIATE request for dialects 2.0.2 and 2.1 in a direct TCP frame.
+/// Returns a NEGOTIATE request for dialects 2.0.2 and 2.1 in a direct TCP frame.
 fn negotiate() -> Vec<u8> {
     let mut message = Vec::new();
     message.extend_from_slice(b"\xfeSMB\x40\x00");

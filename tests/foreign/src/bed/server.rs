@@ -1,4 +1,4 @@
-//! One running server: configuration, accounts, process, log, and its end.
+//! A running server: configuration, accounts, process, log, and its end.
 
 mod frevo;
 mod samba;
@@ -20,25 +20,25 @@ use super::crowd::{Crowd, Member};
 use super::probe::{self, Answer};
 use super::{Bed, People, Target, interrupt, template};
 
-/// How long a server may take until it answers, also on a busy machine.
+/// Time limit for the start of a server, also on a busy machine.
 const START: Duration = Duration::from_secs(30);
-/// How long a clean stop may take before the process is killed.
+/// Time limit for a clean stop before the process is killed.
 const STOP: Duration = Duration::from_secs(15);
-/// Environment variable that marks every process of a server, its helpers too.
+/// Environment variable that marks every process of a server, including its helpers.
 const MARK: &str = "FREVO_BED_SERVER";
-/// What a log line of a crash holds: a Rust panic, Samba's own word, a sanitizer.
+/// Texts that indicate a crash in a log: a Rust panic, Samba's own messages, a sanitizer.
 const ALARMS: [&str; 4] = ["panicked at", "INTERNAL ERROR:", "PANIC (pid", "ERROR: AddressSanitizer"];
 
-/// How a server is after a test.
+/// The health of a server after a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It answers, and its log tells of no crash.
+    /// It answers, and its log contains no crash.
     Well,
-    /// Its process has ended or nobody listens any more.
+    /// Its process has ended or its port is closed.
     Gone,
-    /// It accepts connections and does not answer.
+    /// It accepts connections but does not answer.
     Hung,
-    /// It answers, and its log holds this line about a crash of a part of it.
+    /// It answers, but its log contains this line about a crash.
     Panicked(String),
 }
 
@@ -65,7 +65,7 @@ impl Server {
         })
     }
 
-    /// The same for accounts that `prepare` takes care of, given the configuration file.
+    /// Same as `start` with accounts created by `prepare`, which is given the configuration file.
     pub(super) fn start_with_accounts(
         bed: &Bed,
         name: &str,
@@ -106,44 +106,44 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Which program it is.
+    /// Returns the server program.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// The port it listens on.
+    /// Returns the port on which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process that was started.
+    /// Returns the id of the process that was started.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Every process of it: the one started, its children and helpers.
+    /// Returns the ids of all its processes: the one started, its children and helpers.
     pub fn pids(&self) -> Vec<u32> {
         marked(&self.dir)
     }
 
-    /// The command that starts it, but for the configuration file, where it has `conf`.
+    /// Returns the command that starts it, with `conf` in place of the configuration file.
     pub fn command_line(&self, conf: &str) -> String {
         let command = command(self.target, &self.dir, Path::new(conf));
         let words = [command.get_program()].into_iter().chain(command.get_args());
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Its configuration file.
+    /// Returns the path of its configuration file.
     pub fn conf(&self) -> &Path {
         &self.conf
     }
 
-    /// How it is. A panic is reported once, by the first call after it.
+    /// Returns its health. A panic is reported only once, by the first call after it.
     pub fn health(&mut self) -> Result<Health> {
         if self.child.try_wait()?.is_some() {
             return Ok(Health::Gone);
@@ -156,14 +156,14 @@ impl Server {
         Ok(self.new_alarm()?.map_or(Health::Well, Health::Panicked))
     }
 
-    /// Ends what is left of it and starts it again, same port, same state.
+    /// Kills what is left of it and starts it again with the same port and the same state.
     pub fn restart(&mut self) -> Result<()> {
         self.kill();
         self.child = spawn(self.target, &self.people, &self.dir, &self.conf)?;
         self.wait_until_it_answers()
     }
 
-    /// Stops it: SIGTERM, and what does not end by that is killed. [`Server::restart`] brings it back.
+    /// Stops it with SIGTERM, and kills what does not end. [`Server::restart`] starts it again.
     pub fn stop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(libc::SIGTERM);
@@ -177,7 +177,7 @@ impl Server {
         send(self.child.id(), signal);
     }
 
-    /// Waits for its end, at most `patience`; `None` when it still runs.
+    /// Waits for its end, at most `patience`. Returns `None` if it is still running.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
         let end = Instant::now() + patience;
         loop {
@@ -204,7 +204,7 @@ impl Server {
         entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
     }
 
-    /// The first line about a crash that was logged since the last call.
+    /// Returns the first line about a crash that was logged since the last call.
     fn new_alarm(&mut self) -> Result<Option<String>> {
         let mut alarm = None;
         for path in self.log_files() {
@@ -220,7 +220,7 @@ impl Server {
         Ok(alarm)
     }
 
-    /// The last lines of its logs.
+    /// Returns the last lines of its logs.
     pub fn log_tail(&self) -> String {
         let mut out = String::new();
         for path in self.log_files() {
@@ -243,7 +243,8 @@ impl Drop for Server {
     }
 }
 
-/// Makes accounts for more of the crowd, in the configuration of the server in `dir`, which may run.
+/// Creates accounts for further members of the crowd, in the configuration of the server in `dir`, which may be
+/// running.
 pub(super) fn import(target: Target, people: &People, crowd: &[Member], dir: &Path, conf: &Path) -> Result<()> {
     match target {
         _ if crowd.is_empty() => Ok(()),
@@ -274,7 +275,8 @@ fn spawn(target: Target, people: &People, dir: &Path, conf: &Path) -> Result<Chi
     command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))
 }
 
-/// When whoever starts a server is killed, its destructors do not run: then the kernel tells the server to stop.
+/// If the process that starts a server is killed, its destructors do not run. Therefore the kernel then signals the
+/// server to stop.
 pub(super) fn end_with_parent() -> std::io::Result<()> {
     // SAFETY: prctl with PR_SET_PDEATHSIG reads one integer.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
@@ -283,18 +285,18 @@ pub(super) fn end_with_parent() -> std::io::Result<()> {
     }
 }
 
-/// A port that nobody listens on at this moment.
+/// Returns a port that is free at this moment.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn send(pid: u32, signal: libc::c_int) {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return };
-    // SAFETY: kill has no memory effects; the process is one that this bed started.
+    // SAFETY: kill has no memory effects; the process was started by this bed.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// The processes whose environment carries the mark of the server in `dir`.
+/// Returns the processes whose environment contains the mark of the server in `dir`.
 fn marked(dir: &Path) -> Vec<u32> {
     let mark = format!("{MARK}={}", dir.display());
     let mut pids = Vec::new();
@@ -308,17 +310,18 @@ fn marked(dir: &Path) -> Vec<u32> {
     pids
 }
 
-/// The Frevo under test: what the environment variable `FREVO` names, else the release build of this workspace.
+/// Returns the path of the Frevo under test: that in the environment variable `FREVO`, else the release build of this
+/// workspace.
 pub fn frevo() -> PathBuf {
     frevo::program()
 }
 
-/// Runs a program to its end with `input` on its standard input; an error when it fails.
+/// Runs a program to its end with `input` on its standard input. Fails if the program fails.
 pub(super) fn run(command: &mut Command, input: &str) -> Result<()> {
     let name = format!("{:?}", command.get_program());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    // One that ends early says why itself.
+    // A program that ends early reports the reason itself.
     let written = child.stdin.take().context("no standard input")?.write_all(input.as_bytes());
     let out = child.wait_with_output()?;
     let said = [out.stdout, out.stderr].concat();

@@ -1,9 +1,8 @@
-//! A bed's own LDAP directory: Debian's `slapd` on free ports of 127.0.0.1, with Samba's schema, the people of the bed and
-//! any part of the crowd in it.
+//! A bed's own LDAP directory: Debian's `slapd` on free ports of 127.0.0.1, with Samba's schema, the users of the bed
+//! and any part of the crowd.
 //!
-//! It listens without TLS (with STARTTLS), with TLS and on a socket of the file system. Its certificate, for `localhost`
-//! and 127.0.0.1, is signed by an authority that is made with it. Everything that a server needs to be told is in
-//! [`Slapd::globals`].
+//! It listens without TLS (with STARTTLS), with TLS and on a Unix socket. Its certificate, for `localhost` and
+//! 127.0.0.1, is signed by an authority that is created with it. The settings for a server are in [`Slapd::globals`].
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,17 +22,17 @@ use super::{Bed, Target, interrupt};
 
 /// The root of the directory.
 pub const SUFFIX: &str = "dc=bed,dc=test";
-/// Who may write to it.
+/// The user with write access.
 pub const ADMIN: &str = "cn=admin,dc=bed,dc=test";
 /// The password of [`ADMIN`].
 pub const PASSWORD: &str = "directory password";
 /// The domain's SID.
 pub const DOMAIN: &str = "S-1-5-21-101-202-303";
-/// The name of the domain: for a server on its own, its NetBIOS name.
+/// The name of the domain. For a standalone server, it is its NetBIOS name.
 const NAME: &str = "BED";
-/// How long it may take until it listens, and until it has ended.
+/// Time limit for its start and for its end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// When the people's passwords were set.
+/// The time at which the users' passwords were set.
 const LAST_SET: u32 = 1_700_000_000;
 
 /// A directory that runs until it is dropped.
@@ -45,8 +44,8 @@ pub struct Slapd {
 }
 
 impl Slapd {
-    /// Makes a directory called `name` in the bed with the three people, their group and the first `crowd` of the crowd, and
-    /// starts it. `make` may say more, as LDIF.
+    /// Creates a directory called `name` in the bed with the three users, their group and the first `crowd` members of
+    /// the crowd, and starts it. `more` are further entries as LDIF.
     pub fn start(bed: &Bed, name: &str, crowd: Crowd, more: &str) -> Result<Slapd> {
         let dir = bed.dir().join(name);
         fs::create_dir_all(dir.join("data"))?;
@@ -61,39 +60,39 @@ impl Slapd {
         Ok(slapd)
     }
 
-    /// Adds those of the crowd that are not there yet. Several may ask for it at a time.
+    /// Adds the members of the crowd that are missing. May be called concurrently.
     pub(super) fn enlarge(&self, crowd: Crowd) -> Result<()> {
         let _alone = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         enlarge(&self.dir, crowd)
     }
 
-    /// Where it lies.
+    /// Returns the file system directory of its data.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Without TLS, or with STARTTLS.
+    /// Returns the URI without TLS, or with STARTTLS.
     pub fn uri(&self) -> String {
         format!("ldap://127.0.0.1:{}", self.ports[0])
     }
 
-    /// With TLS from the first byte.
+    /// Returns the URI with TLS from the first byte.
     pub fn tls_uri(&self) -> String {
         format!("ldaps://localhost:{}", self.ports[1])
     }
 
-    /// On a socket of the file system.
+    /// Returns the URI of the Unix socket.
     pub fn local_uri(&self) -> String {
         format!("ldapi://{}", socket(&self.dir))
     }
 
-    /// The certificate of the authority that has signed the directory's.
+    /// Returns the certificate of the authority that has signed the directory's certificate.
     pub fn authority(&self) -> PathBuf {
         self.dir.join("ca.pem")
     }
 
-    /// Lines for `[global]` that make this directory, or several, the accounts of a server: `uris` as
-    /// `passdb backend` has them.
+    /// Returns lines for `[global]` that make one or several directories the accounts of a server. `uris` is in the
+    /// format of `passdb backend`.
     pub fn globals(uris: &str, tls: bool) -> String {
         format!(
             "\tnetbios name = {NAME}
@@ -109,12 +108,12 @@ impl Slapd {
         )
     }
 
-    /// Makes changes, given as `ldapmodify` reads them.
+    /// Applies changes in `ldapmodify` format.
     pub fn modify(&self, changes: &str) -> Result<()> {
         run(&mut self.tool("ldapmodify"), changes)
     }
 
-    /// Gives an account another password.
+    /// Sets another password for an account.
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
         self.modify(&format!(
             "dn: {}\nchangetype: modify\nreplace: sambaNTPassword\nsambaNTPassword: {}\n",
@@ -123,7 +122,7 @@ impl Slapd {
         ))
     }
 
-    /// What a search below the root finds, as LDIF.
+    /// Returns the result of a search below the root, as LDIF.
     pub fn search(&self, filter: &str, attributes: &[&str]) -> Result<String> {
         let out = self
             .tool("ldapsearch")
@@ -134,14 +133,15 @@ impl Slapd {
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// One of the programs that ask or change the directory, with what it needs to get in.
+    /// Returns the command of a client program, with its credentials.
     fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.args(["-x", "-H", &self.uri(), "-D", ADMIN, "-w", PASSWORD]);
         command
     }
 
-    /// Tells the server with the configuration `conf` the password of [`ADMIN`], which no configuration file has.
+    /// Gives the server with the configuration `conf` the password of [`ADMIN`], which is not in any configuration
+    /// file.
     pub fn give_password(target: Target, conf: &Path) -> Result<()> {
         match target {
             Target::Samba => run(Command::new("smbpasswd").arg("-c").arg(conf).args(["-w", PASSWORD]), ""),
@@ -155,19 +155,19 @@ impl Slapd {
         }
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it without warning.
+    /// Kills it.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Starts it again after [`Slapd::kill`], with the ports and the content that it had.
+    /// Starts it again after [`Slapd::kill`], with the same ports and content.
     pub fn restart(&mut self) -> Result<()> {
         self.child = spawn(&self.dir, self.ports)?;
         self.wait_until_it_listens()
@@ -190,8 +190,8 @@ impl Slapd {
     }
 }
 
-/// Adds those of the crowd up to `crowd` that are not there yet to the directory that lies in `dir`. It may run: its
-/// database takes a writer beside it.
+/// Adds the members of the crowd up to `crowd` that are missing to the directory in `dir`. It may be running, because
+/// its database supports a concurrent writer.
 fn enlarge(dir: &Path, crowd: Crowd) -> Result<()> {
     let file = dir.join("crowd");
     let before = if file.exists() { fs::read_to_string(&file)?.parse()? } else { 0 };
@@ -208,7 +208,7 @@ fn enlarge(dir: &Path, crowd: Crowd) -> Result<()> {
 fn load(dir: &Path, entries: &str) -> Result<()> {
     let file = dir.join("entries.ldif");
     fs::write(&file, entries)?;
-    // Quick mode: nothing that was just written here has to be checked.
+    // Quick mode: the entries were just written here and need no checks.
     let mut load = Command::new("/usr/sbin/slapadd");
     run(load.args(["-q", "-f"]).arg(dir.join("slapd.conf")).arg("-l").arg(&file), "")
 }
@@ -219,24 +219,24 @@ impl Drop for Slapd {
     }
 }
 
-/// Where the entry of an account lies.
+/// Returns the DN of an account's entry.
 pub fn dn(name: &str) -> String {
     format!("uid={name},ou=people,{SUFFIX}")
 }
 
-/// The entry of an account, a UNIX user at the same time; `flags` as Samba writes them.
+/// Returns the entry of an account that is also a UNIX user; `flags` in Samba's format.
 pub fn account(name: &str, id: u32, password: &str, flags: &str) -> String {
     format!(
-        "dn: {}\nobjectClass: account\nobjectClass: posixAccount\nobjectClass: sambaSamAccount\ncn: {name}\nuid: {name}\n\
-         uidNumber: {id}\ngidNumber: {id}\nhomeDirectory: /nonexistent\nsambaSID: {DOMAIN}-{}\nsambaNTPassword: {}\n\
-         sambaAcctFlags: {flags}\nsambaPwdLastSet: {LAST_SET}\n\n",
+        "dn: {}\nobjectClass: account\nobjectClass: posixAccount\nobjectClass: sambaSamAccount\ncn: {name}\n\
+         uid: {name}\nuidNumber: {id}\ngidNumber: {id}\nhomeDirectory: /nonexistent\nsambaSID: {DOMAIN}-{}\n\
+         sambaNTPassword: {}\nsambaAcctFlags: {flags}\nsambaPwdLastSet: {LAST_SET}\n\n",
         dn(name),
         u64::from(id) * 2 + 1000,
         nt_hash(password)
     )
 }
 
-/// A group with members, mapped to a SID of the domain.
+/// Returns the entry of a group with members, mapped to a SID of the domain.
 pub fn group(name: &str, id: u32, members: &[&str]) -> String {
     let mut text = format!(
         "dn: cn={name},ou=groups,{SUFFIX}\nobjectClass: posixGroup\nobjectClass: sambaGroupMapping\ncn: {name}\n\
@@ -249,7 +249,7 @@ pub fn group(name: &str, id: u32, members: &[&str]) -> String {
     text + "\n"
 }
 
-/// The root, its two branches, the domain, the three people and their groups.
+/// Returns the entries of the root, its two branches, the domain, the three users and their groups.
 fn base() -> String {
     let mut ldif = format!(
         "dn: {SUFFIX}\nobjectClass: domain\ndc: bed\n\n\
@@ -274,7 +274,7 @@ fn spawn(dir: &Path, ports: [u16; 2]) -> Result<Child> {
     let uris = format!("ldap://127.0.0.1:{} ldaps://127.0.0.1:{} ldapi://{}", ports[0], ports[1], socket(dir));
     let log = fs::File::options().create(true).append(true).open(dir.join("output"))?;
     let mut command = Command::new("/usr/sbin/slapd");
-    // Any debug level, also none, keeps it in the foreground.
+    // With any debug level, even 0, it stays in the foreground.
     command.args(["-d", "0", "-h", &uris, "-f"]).arg(dir.join("slapd.conf"));
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     // SAFETY: between fork and exec the closure makes one system call.
@@ -282,7 +282,7 @@ fn spawn(dir: &Path, ports: [u16; 2]) -> Result<Child> {
     command.spawn().context("cannot start slapd: is the package slapd installed?")
 }
 
-/// slapd.conf(5). Whoever is not [`ADMIN`] learns nothing, but by a bind.
+/// Returns the slapd.conf(5). Users other than [`ADMIN`] can only bind.
 fn configuration(dir: &Path) -> String {
     let (dir, schema) = (dir.display(), concat!(env!("CARGO_MANIFEST_DIR"), "/slapd/samba.schema"));
     let mut text = String::new();
@@ -311,7 +311,7 @@ index objectClass,uid,cn,uidNumber,gidNumber,memberUid,member,sambaSID,sambaDoma
     )
 }
 
-/// Makes an authority, and a key with a certificate by it.
+/// Creates an authority, and a key with a certificate signed by it.
 fn certificates(dir: &Path) -> Result<()> {
     let openssl = |arguments: &str| {
         let mut command = Command::new("openssl");

@@ -1,8 +1,8 @@
-//! The configuration of a server under test, from a template that both targets share.
+//! The configuration of a server under test, made from a template for both targets.
 
 use super::Target;
 
-/// Fills a template in: see [`super::Bed::start`]. `own` are the target's own lines for `[global]`.
+/// Fills in a template as described at [`super::Bed::start`]. `own` are the target's own lines for `[global]`.
 pub(super) fn fill(template: &str, target: Target, dir: &str, own: &str) -> String {
     let mut out = String::new();
     let mut kept = true;

@@ -1,4 +1,4 @@
-//! Windows ACLs that programs of others keep: a directory whose ACLs are Frevo's and Samba's at the same time, each in the
+//! Windows ACLs stored by other programs: a directory that is used by Frevo and Samba at the same time, each in the
 //! other's format, and a backup.
 
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +16,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("acls.backup", backup).needs_root(),
 ];
 
-const SHARE: &str = "[global]\n@TARGET@\n\tread only = no\n\tcreate mask = 0755\n\tmap archive = no\n\tvfs objects = acl_xattr\n\
-                     [acls]\n\tpath = @ACLS@\n";
+const SHARE: &str = "[global]\n@TARGET@\n\tread only = no\n\tcreate mask = 0755\n\tmap archive = no\n\
+                     \tvfs objects = acl_xattr\n[acls]\n\tpath = @ACLS@\n";
 
 fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
@@ -37,7 +37,7 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Makes alice's SID that which the other server has for her, with its domain for the machine's.
+/// Makes alice's SID the one that the other server uses, and its domain the machine's.
 fn give_sid(bed: &Bed, samba: &mut Server, alice: &str) -> Result<()> {
     let (domain, _) = alice.rsplit_once('-').context("a SID with a RID")?;
     let mut machine = Command::new("net");
@@ -52,7 +52,7 @@ fn give_sid(bed: &Bed, samba: &mut Server, alice: &str) -> Result<()> {
 const BACKUP: &str = "[global]\n@TARGET@\n\tread only = no\n\tmap archive = no\n\tvfs objects = acl_xattr\n\
                       [backup]\n\tpath = @DIR@/data/backup\n\tadmin users = alice\n";
 
-/// alice, whom `admin users` lists, backs up what bob has and restores it as his.
+/// alice, who is listed in `admin users`, backs up bob's files and restores them with bob as the owner.
 fn backup(stage: &mut Stage) -> Result<()> {
     let path = stage.bed.make_dir("data/backup", &ALICE, 0o777)?;
     let server = stage.bed.start("backup", BACKUP)?;

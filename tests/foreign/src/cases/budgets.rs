@@ -1,5 +1,5 @@
-//! System calls per operation, counted by strace over 500 of them. Frevo keeps to a budget; of Samba the figures are
-//! printed.
+//! System calls per operation, counted by strace over 500 operations. Frevo must stay within a budget; Samba's numbers
+//! are printed.
 
 use std::fs;
 use std::io::Write;
@@ -25,10 +25,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("budgets.delete_by_name", delete_by_name).needs_root(),
 ];
 
-/// Files in the directories that names are deleted from.
+/// Numbers of files in the directories in which names are deleted.
 const LARGE: usize = 50_000;
 const SMALL: usize = 100;
-/// How many names are deleted, one command for each.
+/// Number of names deleted, with one command each.
 const DELETED: usize = 1000;
 
 const OPERATIONS: f64 = 500.0;
@@ -36,14 +36,14 @@ const OPERATIONS: f64 = 500.0;
 const ACLS: &str = "[global]\n@TARGET@\n\tread only = no\n\tvfs objects = acl_xattr\n\tmap archive = no\n\
                     [acls]\n\tpath = @PATH@\n[hiding]\n\tpath = @PATH@\n\thide unreadable = yes\n";
 
-/// Attempts: a disk that keeps the server waiting for a moment sends its work to other threads, and a machine that is busy
-/// with something else has the server wait for half a request. Both take calls that no operation asks for.
+/// Number of attempts. A slow disk moves the server's work to other threads, and a busy machine makes the server wait
+/// for half a request. Both cause system calls that are not part of the operation.
 const ATTEMPTS: usize = 8;
 
-/// What is not done for each operation, timers and the like, is less than so much of a call in 500 of them.
+/// Upper limit of system calls per operation for timers and the like, which are not made for each operation.
 const NOISE: f64 = 0.4;
 
-/// Keeps to a budget in one of the attempts, each of which counts system calls.
+/// Checks that one of the attempts, each of which counts system calls, stays within the budget.
 fn within(stage: &mut Stage, budget: f64, count: impl Fn(&mut Stage, usize) -> Result<Counted>) -> Result<()> {
     let mut counted = count(stage, 0)?;
     for attempt in 1..ATTEMPTS {
@@ -66,7 +66,7 @@ fn keep(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<()> {
     })
 }
 
-/// The same on files that store a Windows ACL, which they inherited.
+/// Same as `keep` for files that store an inherited Windows ACL.
 fn protected(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<()> {
     within(stage, budget, |stage, attempt| {
         on_acls(stage, &format!("{kind}-{attempt}"), |stage| {
@@ -77,7 +77,7 @@ fn protected(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<
     })
 }
 
-/// The first opening of each file of a listing since the server started, which knows no ACL then.
+/// Counts the first open of each file of a listing after the start of the server, which has no ACLs cached.
 fn first_opens(stage: &mut Stage) -> Result<()> {
     within(stage, 11.0, |stage, attempt| {
         on_acls(stage, &format!("open_each-{attempt}"), |stage| {
@@ -95,8 +95,8 @@ fn first_opens(stage: &mut Stage) -> Result<()> {
     })
 }
 
-/// `del NAME`, which looks the name up by QUERY_DIRECTORY before it deletes the file: the same in a large directory as in
-/// small ones. The time of one is printed.
+/// `del NAME`, which looks up the name with QUERY_DIRECTORY before it deletes the file. The cost must be the same in a
+/// large directory as in small ones. The time per file is printed.
 fn delete_by_name(stage: &mut Stage) -> Result<()> {
     within(stage, 35.0, |stage, _| {
         let small = deletions(stage, SMALL, false)?.took;
@@ -109,13 +109,13 @@ fn delete_by_name(stage: &mut Stage) -> Result<()> {
     })
 }
 
-/// What deleting took.
+/// The cost of the deletions.
 struct Deletions {
     took: Duration,
     table: String,
 }
 
-/// Deletes names in as many directories of `size` files as it takes.
+/// Deletes names in as many directories of `size` files as needed.
 fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions> {
     let of_each = DELETED.min(size);
     let mut commands = String::new();
@@ -132,7 +132,7 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
             commands.push_str(&format!("del \"{folder}\\file {}\"\n", file * (size / of_each)));
         }
     }
-    // What happens once per connection is not counted: the client tells when it is connected.
+    // Work done once per connection is not counted: the client reports when it is connected.
     let ready = stage.local("budget")?.join("ready");
     let mut client = stage.program("smbclient", &stage.server, &ALICE.credentials());
     let client = client.arg("//127.0.0.1/files").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -162,7 +162,7 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
     Ok(Deletions { took, table })
 }
 
-/// Every file that was made stores one, or nothing was counted that should have been.
+/// Checks that every created file stores an ACL. Otherwise the wrong operation was counted.
 fn all_have_acls(stage: &Stage) -> Result<()> {
     for entry in fs::read_dir(stage.share("acls").join("budget"))? {
         let path = entry?.path();
@@ -172,7 +172,7 @@ fn all_have_acls(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Does something with the usual server replaced by one that stores Windows ACLs.
+/// Runs `work` with the usual server replaced by one that stores Windows ACLs.
 fn on_acls<T>(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Result<T>) -> Result<T> {
     let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
     let _ = fs::remove_dir_all(path.join("budget"));
@@ -183,12 +183,12 @@ fn on_acls<T>(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Re
     done
 }
 
-/// What 500 operations took.
+/// The cost of 500 operations.
 struct Counted {
     kind: String,
-    /// System calls of one.
+    /// System calls per operation.
     calls: f64,
-    /// All of them, by call.
+    /// All system calls, as strace's table.
     table: String,
 }
 
@@ -206,7 +206,7 @@ fn count(stage: &mut Stage, arguments: &[&str]) -> Result<Counted> {
     Ok(Counted { kind: arguments[1].to_owned(), calls, table })
 }
 
-/// Starts strace on these processes and waits until it has all their threads.
+/// Starts strace on these processes and waits until it traces all their threads.
 fn attach(pids: &[u32], table: &std::path::Path) -> Result<Child> {
     let mut command = Command::new("strace");
     command.args(["-c", "-f", "-q", "-o"]).arg(table);
@@ -223,7 +223,7 @@ fn attach(pids: &[u32], table: &std::path::Path) -> Result<Child> {
     Ok(strace)
 }
 
-/// Whether every thread of a process has a tracer; true for a process that is gone.
+/// Returns whether every thread of a process is traced; true for a process that is gone.
 fn traced(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.map(|thread| fs::read_to_string(thread.path().join("status")).unwrap_or_default()).all(|status| {
@@ -232,7 +232,7 @@ fn traced(pid: u32) -> bool {
     })
 }
 
-/// Ends strace, which leaves its table.
+/// Ends strace and returns its table.
 fn finish(mut strace: Child, table: &std::path::Path) -> Result<String> {
     // SAFETY: kill has no memory effects; the process is the strace started above.
     unsafe { libc::kill(libc::pid_t::try_from(strace.id())?, libc::SIGINT) };
@@ -240,7 +240,7 @@ fn finish(mut strace: Child, table: &std::path::Path) -> Result<String> {
     Ok(fs::read_to_string(table)?)
 }
 
-/// The number of calls in the last row of `strace -c`.
+/// Returns the number of calls in the last row of `strace -c`.
 fn total(table: &str) -> Option<f64> {
     let row = table.lines().rev().find(|line| line.trim_end().ends_with(" total"))?;
     row.split_whitespace().nth(3)?.parse().ok()

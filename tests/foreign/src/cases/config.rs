@@ -1,4 +1,4 @@
-//! A wrong smb.conf: file, line, value and what to do about it, and exit status 1.
+//! A wrong smb.conf is reported with file, line, value and remedy, and exit status 1.
 
 use std::fs;
 use std::process::Command;
@@ -19,9 +19,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("config.unserved_shares", unserved_shares).frevo_only(),
 ];
 
-/// A mistake that leaves the rest as it was meant: `frevo check` fails, the server starts.
+/// For mistakes that do not affect the rest of the file: `frevo check` fails, but the server starts.
 const CHECK: &[&str] = &["check"];
-/// A mistake with which nobody can know what was meant.
+/// For mistakes that leave the intention unclear.
 const BOTH: &[&str] = &["check", "serve"];
 
 fn unknown_parameter(stage: &mut Stage) -> Result<()> {
@@ -50,14 +50,14 @@ fn include_loop(stage: &mut Stage) -> Result<()> {
     refused(stage, BOTH, text, 2, &["wrong.conf", "include"])
 }
 
-/// The volume of GlusterFS is as Gluster's own hook writes it into smb.conf.
+/// The GlusterFS volume is configured as Gluster's own hook does it.
 const UNSERVED: &str = "[global]\n@TARGET@\n\tmap to guest = Bad User\n\
-    [gluster-volume]\n\tpath = /\n\tread only = no\n\tguest ok = yes\n\tvfs objects = glusterfs\n\tglusterfs:volume = v\n\
-    [audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr full_audit\n\tguest ok = yes\n\
-    [known]\n\tpath = @DIR@/data/files\n\tvfs objects = full_audit\n\tfrevo:without = full_audit\n\
+    [gluster-volume]\n\tpath = /\n\tread only = no\n\tguest ok = yes\n\tvfs objects = glusterfs\n\
+    \tglusterfs:volume = v\n[audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr full_audit\n\
+    \tguest ok = yes\n[known]\n\tpath = @DIR@/data/files\n\tvfs objects = full_audit\n\tfrevo:without = full_audit\n\
     [off]\n\tpath = @DIR@/data/files\n\tavailable = no\n";
 
-/// Shares that are not served are in no list, and nothing of their directories is seen, by users or by guests.
+/// Shares that are not served are not listed, and users and guests see nothing of their directories.
 fn unserved_shares(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("config-unserved", UNSERVED)?;
     let log = server.log_tail();
@@ -79,7 +79,8 @@ fn unserved_shares(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Each of `verbs` ends with status 1 over the text, and names the file, the line, a remedy and all of `words`.
+/// Checks that each of `verbs` fails with status 1 for the text, and reports the file, the line, a remedy and all of
+/// `words`.
 fn refused(stage: &mut Stage, verbs: &[&str], text: &str, line: usize, words: &[&str]) -> Result<()> {
     let dir = stage.local("config")?;
     let conf = dir.join("wrong.conf");

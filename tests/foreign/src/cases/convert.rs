@@ -1,8 +1,7 @@
-//! A share of files with POSIX ACLs, converted by `frevo acl convert` while a client reads all the while, interrupted and
-//! continued.
+//! A share of files with POSIX ACLs, converted by `frevo acl convert` while a client reads, with interruptions.
 //!
-//! `FREVO_CONVERT_FILES` says how many files there are; as few as in every run show that nothing fails, many show how long
-//! a client waits.
+//! `FREVO_CONVERT_FILES` sets the number of files. The small default shows that nothing fails; with many files the run
+//! shows how long a client waits.
 
 use std::ffi::CString;
 use std::fs;
@@ -29,18 +28,19 @@ pub(super) const CASES: &[Case] =
 
 const SHARE: &str = "[global]\n@TARGET@\n\tvfs objects = acl_xattr\n[convert]\n\tpath = @CONVERT@\n\tread only = no\n\
                      \tfrevo:acl store = never\n";
-/// Files in a directory.
+/// Number of files per directory.
 const IN_A_DIRECTORY: usize = 100;
-/// Entries of the POSIX ACLs, one length for each third of the directories.
+/// Numbers of POSIX ACL entries, one for each third of the directories.
 const ENTRIES: [u32; 3] = [3, 6, 34];
-/// Files whose first and second accesses are timed.
+/// Number of files whose first and second accesses are timed.
 const TIMED: usize = 2_000;
 const CONTENT: &[u8] = b"what everybody may read\n";
-/// How long a client reads before and after, for 5,000 files; longer for more, so that as much happens beside it.
+/// How long a client reads before and after, for 5,000 files. For more files it reads longer, so that as much happens
+/// concurrently.
 const ALONE: Duration = Duration::from_secs(2);
-/// A run is interrupted when it has converted so much of the files: more than there are directories.
+/// A run is interrupted when it has converted this fraction of the files, which is more than there are directories.
 const INTERRUPTED: f64 = 0.02;
-/// How long that may take.
+/// Time limit for that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
@@ -76,7 +76,7 @@ fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
     shown_as_before(&server, &path)
 }
 
-/// What one file shows is what its POSIX ACL alone would show.
+/// Checks that a file of each kind shows what its POSIX ACL alone would show.
 fn shown_as_before(server: &Server, path: &Path) -> Result<()> {
     for directory in 0..ENTRIES.len() {
         for file in [path.join(name(directory * IN_A_DIRECTORY)), path.join(format!("d{directory}"))] {
@@ -87,7 +87,7 @@ fn shown_as_before(server: &Server, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The path of a file below the share.
+/// Returns the path of a file below the share.
 fn name(index: usize) -> String {
     format!("d{}/f{index}", index / IN_A_DIRECTORY)
 }
@@ -110,7 +110,7 @@ fn make_files(path: &Path, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Gives a file a POSIX ACL of so many entries, which lets everybody read; 3 are permission bits alone.
+/// Sets a POSIX ACL with this number of entries that allows everyone to read; 3 means only mode bits.
 fn set_list(path: &Path, entries: u32) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
@@ -128,13 +128,13 @@ fn set_list(path: &Path, entries: u32) -> Result<()> {
     }
     let path = CString::new(path.as_os_str().as_bytes())?;
     let attribute = c"system.posix_acl_access";
-    // SAFETY: both texts end with NUL, and the value is as long as it is said to be.
+    // SAFETY: both strings end with NUL, and the value has the given length.
     let done = unsafe { libc::setxattr(path.as_ptr(), attribute.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     ensure!(done == 0, "a POSIX ACL cannot be set here: {}", std::io::Error::last_os_error());
     Ok(())
 }
 
-/// The program with the server's configuration.
+/// Returns the command with the server's configuration.
 fn command(server: &Server, words: &[&str]) -> Command {
     let mut command = Command::new(frevo());
     command.args(words).arg("-c").arg(server.conf()).stdin(Stdio::null());
@@ -146,19 +146,20 @@ fn start(server: &Server, options: &[&str]) -> Result<Child> {
     Ok(command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
 }
 
-/// Converts, and says what was done.
+/// Converts, and returns the summary.
 fn convert(server: &Server, options: &[&str]) -> Result<Value> {
     let out = start(server, options)?.wait_with_output()?;
     ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
-/// Converts until `enough` files below `path` have descriptors, and the position after that was noted; then interrupts it.
+/// Converts until `enough` files below `path` have descriptors and the position was saved afterwards, then interrupts
+/// the command.
 fn interrupt(server: &Server, options: &[&str], signal: libc::c_int, path: &Path, enough: usize) -> Result<Output> {
     let child = start(server, options)?;
     let far = wait_until(&child, &state_directory(server)?.join("acl-convert.convert"), path, enough);
     let signal = if far.is_ok() { signal } else { libc::SIGKILL };
-    // SAFETY: kill has no memory effects; the process is the one started above, and nobody has waited for it.
+    // SAFETY: kill has no memory effects; the process was started above and has not been waited for.
     unsafe { libc::kill(libc::pid_t::try_from(child.id())?, signal) };
     let out = child.wait_with_output()?;
     far.with_context(|| String::from_utf8_lossy(&out.stderr).into_owned())?;
@@ -179,19 +180,19 @@ fn wait_until(child: &Child, position: &Path, path: &Path, enough: usize) -> Res
     Ok(())
 }
 
-/// Whether a process has ended, which is left for whoever waits for it.
+/// Returns whether a process has ended, without waiting for it.
 fn has_ended(child: &Child) -> Result<bool> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
     Ok(stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
 }
 
-/// Whether so many files below `path` have a descriptor.
+/// Returns whether this number of files below `path` have a descriptor.
 fn are_converted(path: &Path, enough: usize) -> Result<bool> {
     let mut count = 0;
     for directory in fs::read_dir(path)? {
         for file in fs::read_dir(directory?.path())? {
             let file = CString::new(file?.path().into_os_string().into_encoded_bytes())?;
-            // SAFETY: both texts end with NUL, and nothing is written where there is no room.
+            // SAFETY: both strings end with NUL, and with size 0 nothing is written.
             let length = unsafe { libc::getxattr(file.as_ptr(), c"security.NTACL".as_ptr(), std::ptr::null_mut(), 0) };
             count += usize::from(length > 0);
             if count >= enough {
@@ -202,7 +203,7 @@ fn are_converted(path: &Path, enough: usize) -> Result<bool> {
     Ok(false)
 }
 
-/// Where the server keeps its state.
+/// Returns the server's state directory.
 fn state_directory(server: &Server) -> Result<PathBuf> {
     let conf = fs::read_to_string(server.conf())?;
     let line = conf.lines().find_map(|line| line.trim().strip_prefix("state directory = "));
@@ -223,12 +224,12 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Times first and second accesses of files that this server may not have seen.
+/// Times first and second accesses of files that this server may not have accessed yet.
 fn accesses(server: &Server, count: usize, what: &str) -> Result<()> {
     let (mut first, mut second) = runtime()?.block_on(async {
         let mut client = connect(server.address()).await?;
         let mut times = [Vec::new(), Vec::new()];
-        // Every directory is known before.
+        // Every directory is accessed beforehand.
         for index in (0..count).step_by(IN_A_DIRECTORY) {
             client.touch(&Open::existing(&name(index).replace('/', "\\"))).await?;
         }
@@ -247,7 +248,7 @@ fn accesses(server: &Server, count: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Median, 99th percentile and most, in microseconds.
+/// Formats median, 99th percentile and maximum, in microseconds.
 fn spread(times: &mut [Duration]) -> String {
     times.sort();
     let at = |share: f64| times.get(((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1)));
@@ -255,7 +256,7 @@ fn spread(times: &mut [Duration]) -> String {
     format!("median {median} us, 99 % {high} us, longest {most} us")
 }
 
-/// A client that reads one file after the other.
+/// A client that reads one file after another.
 struct Reader {
     phase: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -270,7 +271,7 @@ impl Reader {
         Ok(Reader { phase, stop, thread })
     }
 
-    /// What it met; an error if any read failed.
+    /// Prints the times. Fails if any read failed.
     fn finish(self, what: &str) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let times = self.thread.join().map_err(|_| anyhow::anyhow!("the client crashed"))??;
@@ -283,8 +284,8 @@ impl Reader {
     }
 }
 
-/// Reads file after file until `stop`, by `phase`. All files with ACLs of one length show one descriptor, before,
-/// meanwhile and after.
+/// Reads files until `stop` is set, and records the times by `phase`. All files with ACLs of one length must show the
+/// same descriptor at all times.
 async fn read(
     address: std::net::SocketAddr,
     count: usize,

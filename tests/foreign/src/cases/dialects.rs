@@ -1,4 +1,4 @@
-//! Every dialect, signed and encrypted, carries files whole.
+//! Transfers files in every dialect, signed and encrypted.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
 const SIGN: &[&str] = &["--client-protection=sign"];
 const ENCRYPT: &[&str] = &["--client-protection=encrypt"];
 
-/// Three mebibytes and a bit to the server and back, by exactly this dialect.
+/// Sends slightly more than 3 MiB to the server and back, with exactly this dialect.
 fn there_and_back(stage: &mut Stage, dialect: &str, options: &[&str]) -> Result<()> {
     let local = stage.local("dialect")?;
     file::random(&local.join("sent"), (3 << 20) + 7)?;

@@ -1,5 +1,5 @@
-//! Frevo as a member of a domain: its users by NTLM and by Kerberos, their groups in lists and in ACLs, and a winbindd that
-//! is gone or hangs.
+//! Frevo as a member of a domain: domain users with NTLM and Kerberos, their groups in parameters and in ACLs, and a
+//! winbindd that is gone or hangs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -26,10 +26,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("domain.without_winbindd", without_winbindd).needs_root().frevo_only(),
 ];
 
-/// What the domain's users have here: `idmap config DOM : range` begins with RID 0, and the first user made has RID 1103.
+/// dora's uid: `idmap config DOM : range` begins with RID 0, and the first created user has RID 1103.
 const DORAS_UID: u32 = 62_103;
 
-/// And its group `crew`, made after three users.
+/// The gid of the group `crew`, created after three users.
 const CREWS_GID: u32 = 62_106;
 
 const SHARES: &str = "
@@ -50,7 +50,7 @@ const SHARES: &str = "
 	vfs objects = acl_xattr
 ";
 
-/// The domain, with a fresh Frevo on [`SHARES`].
+/// Returns the domain with a newly started Frevo on [`SHARES`].
 fn served(stage: &mut Stage) -> Result<&mut Domain> {
     let files = stage.bed.dir().join("domain/files");
     let domain = stage.domain()?;
@@ -62,7 +62,7 @@ fn served(stage: &mut Stage) -> Result<&mut Domain> {
     Ok(domain)
 }
 
-/// What smbclient says, output and errors.
+/// Runs smbclient and returns its output and errors.
 fn smbclient(domain: &Domain, share: &str, user: &str, commands: &str) -> Result<String> {
     let mut command = domain.command("smbclient")?;
     command.args(["-s", "/dev/null", "-U", user, &format!("//{MEMBER}/{share}"), "-c", commands]);
@@ -74,7 +74,7 @@ fn said(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
 }
 
-/// `said` has `expected` in it, and no other status than it names.
+/// Checks that `said` contains `expected` and no other status.
 fn check(domain: &Domain, said: Result<String>, expected: &str) -> Result<()> {
     let said = said?;
     let other = !expected.contains("NT_STATUS_") && said.contains("NT_STATUS_");
@@ -93,7 +93,7 @@ fn ntlm(stage: &mut Stage) -> Result<()> {
     log_on(r"DOM\nobody%Dora.Pw1", "NT_STATUS_LOGON_FAILURE")?;
     log_on(r"MEMBER\dora%Dora.Pw1", "NT_STATUS_LOGON_FAILURE")?;
     log_on(FAYE, "NT_STATUS_ACCOUNT_DISABLED")?;
-    // Every dialect has its own way from the session key to the keys.
+    // Each dialect derives its keys from the session key in another way.
     for dialect in ["SMB2_02", "SMB2_10", "SMB3_00", "SMB3_11"] {
         let mut command = domain.command("smbclient")?;
         command.args(["-s", "/dev/null", "-m", dialect, "-U", DORA, "--client-protection=sign"]);
@@ -107,7 +107,7 @@ fn ntlm(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Accounts of the server itself are there as well, and nothing of them is asked of the domain.
+/// The server's own accounts can be used too, without queries to the domain.
 fn own_accounts(stage: &mut Stage) -> Result<()> {
     let domain = served(stage)?;
     add_alice(domain)?;
@@ -148,7 +148,7 @@ fn lists(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// SIDs and names of the domain, by the pipe of the security authority.
+/// Resolves SIDs and names of the domain with the LSA pipe.
 fn names(stage: &mut Stage) -> Result<()> {
     let domain = served(stage)?;
     let ask = |commands: &str| -> Result<String> {
@@ -167,7 +167,7 @@ fn names(stage: &mut Stage) -> Result<()> {
     check(domain, ask(&format!("lookupsids {crew}")), r"DOM\crew")
 }
 
-/// With tickets alone: who comes, and with which groups, the PAC says.
+/// With tickets only, user and groups are determined by the PAC.
 fn kerberos(stage: &mut Stage) -> Result<()> {
     let files = stage.bed.dir().join("domain/files");
     let domain = served(stage)?;
@@ -197,7 +197,7 @@ fn kerberos(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// SIDs of the domain in stored ACLs count for its users, and are uids and gids beneath.
+/// SIDs of the domain in stored ACLs are effective for its users, and are mapped to uids and gids in the POSIX ACL.
 fn acls(stage: &mut Stage) -> Result<()> {
     let files = stage.bed.dir().join("domain/files");
     let domain = served(stage)?;
@@ -209,7 +209,7 @@ fn acls(stage: &mut Stage) -> Result<()> {
     check(domain, smbclient(domain, "acls", DORA, "put /etc/hostname made; ls"), "made")?;
     let shown = smbcacls(DORA, &[])?;
     ensure!(shown.contains(r"OWNER:DOM\dora") && shown.contains(r"GROUP:DOM\Domain Users"), "{shown}");
-    // Nobody but dora and the crew.
+    // Only dora and the group crew.
     let only = r"ACL:DOM\dora:ALLOWED/0x0/FULL,ACL:DOM\crew:ALLOWED/0x0/READ";
     let set = smbcacls(DORA, &["-S", only])?;
     ensure!(!set.contains("NT_STATUS_"), "{set}");
@@ -226,7 +226,7 @@ fn acls(stage: &mut Stage) -> Result<()> {
     check(domain, smbclient(domain, "acls", EMIL, "get made /dev/null"), "getting file")
 }
 
-/// `frevo join` finds everything right, and names what is not.
+/// `frevo join` finds everything correct, and reports what is not.
 fn join(stage: &mut Stage) -> Result<()> {
     let domain = served(stage)?;
     let all = ["configuration", "dns", "clock", "winbind", "account", "keytab", "directory", "ids"];
@@ -251,8 +251,8 @@ fn join(stage: &mut Stage) -> Result<()> {
     gone
 }
 
-/// `frevo join --run` joins, here once more; a keytab from before and a name that the account has lost are found, and what
-/// is said to do about them does it.
+/// `frevo join --run` joins the domain, here for the second time. An old keytab and a service name that the account has
+/// lost are detected, and the suggested remedies work.
 fn join_run(stage: &mut Stage) -> Result<()> {
     let keytab = stage.bed.dir().join("domain/member/krb5.keytab");
     let domain = served(stage)?;
@@ -295,8 +295,8 @@ fn join_run(stage: &mut Stage) -> Result<()> {
     wrong_steps(domain, "", "", &[], &["keytab", "directory"])
 }
 
-/// Runs `frevo join` with `from` in the configuration replaced by `to`. Of the steps named, those with an exclamation mark
-/// are wrong, those with a dash were not looked at, all others are right.
+/// Runs `frevo join` with `from` in the configuration replaced by `to`. Of the given steps, those with an exclamation
+/// mark are expected to be wrong, those with a dash skipped, all others right.
 fn wrong_steps(domain: &Domain, from: &str, to: &str, arguments: &[&str], steps: &[&str]) -> Result<()> {
     let conf = domain.state().join("joined.conf");
     fs::write(&conf, fs::read_to_string(domain.conf())?.replacen(from, to, 1))?;
@@ -343,7 +343,7 @@ fn winbindd_hangs(stage: &mut Stage) -> Result<()> {
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")
 }
 
-/// `username map` makes dora the server's own alice, by password and by ticket, and nobody else.
+/// `username map` maps dora to the server's own alice, with password and with ticket, and no other user.
 fn username_map(stage: &mut Stage) -> Result<()> {
     let dir = stage.bed.dir().join("domain");
     let domain = served(stage)?;
@@ -369,7 +369,7 @@ fn username_map(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// With `backend = rid` and a ticket, users have the ids that winbindd would give them, after a restart as well.
+/// With `backend = rid` and a ticket, users have the ids that winbindd would assign, also after a restart.
 fn without_winbindd(stage: &mut Stage) -> Result<()> {
     let files = stage.bed.dir().join("domain/files");
     let domain = served(stage)?;
@@ -378,7 +378,7 @@ fn without_winbindd(stage: &mut Stage) -> Result<()> {
     let found = without(domain, &files);
     domain.start_winbindd()?;
     found?;
-    // winbindd says the same.
+    // The ids are the same with winbindd.
     check(domain, smbclient(domain, "files", DORA, "put /etc/hostname again; ls again"), "again")?;
     let owner = fs::metadata(files.join("again"))?.uid();
     ensure!(owner == DORAS_UID, "with winbindd, what dora writes belongs to {owner}");
@@ -395,7 +395,7 @@ fn without(domain: &mut Domain, files: &std::path::Path) -> Result<()> {
         ensure!(metadata.uid() == DORAS_UID, "what dora writes belongs to {}", metadata.uid());
         ensure!(metadata.gid() == 61_513, "and to the group {}", metadata.gid());
         domain.serve(SHARES)?;
-        // The first who asks after the restart is somebody else.
+        // The first query after the restart is made by another user.
         let mut command = domain.command("smbcacls")?;
         command.args([
             "-s",
@@ -411,7 +411,7 @@ fn without(domain: &mut Domain, files: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// The domain's users are told that nobody can be asked, before the client gives up; the server's own log on.
+/// Domain users get an error before the client gives up, while the server's own users can log on.
 fn refused_in_time(domain: &Domain) -> Result<()> {
     let mut command = domain.command("smbclient")?;
     command.args(["-s", "/dev/null", "-t", "60", "-U", DORA, &format!("//{MEMBER}/files"), "-c", "ls"]);

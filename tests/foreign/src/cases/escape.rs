@@ -1,7 +1,7 @@
-//! No name leads out of a share: not `..`, an absolute path, a symbolic link, one swapped in during opens, a stream's
-//! name or a pipe's.
+//! No name leads out of a share: not `..`, an absolute path, a symbolic link, one swapped in during opens, a stream
+//! name or a pipe name.
 //!
-//! The files outside may be read by everybody, so that nothing but the server's own care keeps a client from them.
+//! The files outside are readable by everyone, so that only the server's own checks protect them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
 
 const SECRET: &str = "kept-outside-of-every-share";
 
-/// Beside the shares: a folder with the secret. In the share: links to it.
+/// Creates a folder with the secret next to the shares, and links to it in the share.
 fn prepare(stage: &Stage) -> Result<PathBuf> {
     let outside = stage.bed.make_dir("data/outside", &ALICE, 0o777)?;
     file::owned(stage, &outside.join("secret"), SECRET, &ALICE, 0o666)?;
@@ -69,7 +69,7 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Care must not go too far: a link that stays in the share is followed, as `follow symlinks` has it by default.
+/// A link that stays inside the share is followed, which is the default of `follow symlinks`.
 fn links_within_the_share(stage: &mut Stage) -> Result<()> {
     prepare(stage)?;
     let share = stage.share("files");
@@ -84,15 +84,15 @@ fn links_within_the_share(stage: &mut Stage) -> Result<()> {
     stage.smbclient().run("ls to_folder/*")?.says("file")
 }
 
-/// What stands at the swapped name when it is not the link that leads out.
+/// What is at the swapped name when it is not the link that leads out.
 #[derive(Clone, Copy)]
 enum Swap {
     File,
     Folder,
 }
 
-/// While a client opens a path, a local process exchanges a part of it for a link to the outside and back, as fast as it
-/// can: the server must never look at a name and then use it again.
+/// While a client opens a path, a local process swaps a component of it with a link to the outside and back as fast as
+/// possible. The server must not check a name and then use it again.
 fn swapped(stage: &mut Stage, swap: Swap) -> Result<()> {
     let outside = prepare(stage)?;
     let folder = stage.bed.make_dir("data/files/swap", &ALICE, 0o777)?;
@@ -120,12 +120,12 @@ fn swapped(stage: &mut Stage, swap: Swap) -> Result<()> {
         said
     })?;
     let counts: Vec<usize> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    // Without both kinds the opens did not meet the swaps, and nothing was tested.
+    // Unless both results occur, the opens did not coincide with the swaps, and nothing was tested.
     ensure!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "opened inside and refused: {counts:?}");
     Ok(())
 }
 
-/// Exchanges two names atomically until told to stop.
+/// Exchanges two names atomically until `stop` is set.
 fn exchange(left: &Path, right: &Path, stop: &AtomicBool) -> Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let text = |path: &Path| std::ffi::CString::new(path.as_os_str().as_bytes()).context("a path with a zero byte");

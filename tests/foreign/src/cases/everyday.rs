@@ -1,4 +1,4 @@
-//! What people do all day with smbclient: list, rename, delete, make and remove directories, look at a file, pack.
+//! Common operations with smbclient: list, rename, delete, create and remove directories, show information, archive.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("everyday.tar", tar),
 ];
 
-/// A folder of the share `files` with a file in it, on both sides of the network.
+/// Creates a folder in the share `files` with a file in it, and a local one.
 fn put_hello(stage: &Stage, folder: &str) -> Result<std::path::PathBuf> {
     let local = stage.local(folder)?;
     fs::write(local.join("hello.txt"), "hello\n")?;
@@ -94,7 +94,7 @@ fn case_insensitive(stage: &mut Stage) -> Result<()> {
     put_hello(stage, "case")?;
     let text = stage.smbclient().run("cd CASE; get HELLO.TXT -")?.fine()?;
     ensure!(text.contains("hello"), "{text}");
-    // The name is shown as it was made.
+    // The name is shown as it was created.
     stage.smbclient().run("ls Case/HELLO.txt")?.says("hello.txt")
 }
 

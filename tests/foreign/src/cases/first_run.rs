@@ -1,4 +1,4 @@
-//! `frevo serve DIR` without any configuration: what it prints is enough to connect.
+//! `frevo serve DIR` without any configuration: its output is sufficient to connect.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("first_run.without_root", without_root).needs_root().frevo_only(),
 ];
 
-/// `frevo serve` on a directory, and the file with all that it printed.
+/// A running `frevo serve` on a directory, and the file with its output.
 struct Started {
     child: Child,
     printed: PathBuf,
@@ -30,7 +30,7 @@ impl Drop for Started {
 }
 
 impl Started {
-    /// `command` runs what follows it on its command line.
+    /// Starts the server. `command` runs the program given by its following arguments.
     fn start(stage: &Stage, mut command: Command, dir: &Path, state: &Path) -> Result<Started> {
         let printed = stage.local("first run output")?.join("printed");
         let port = bed::free_port()?.to_string();
@@ -41,12 +41,12 @@ impl Started {
         Ok(Started { child, printed })
     }
 
-    /// Waits for a line of the welcome with this word in front; the rest of the line.
+    /// Waits for a line of the welcome text that begins with this word, and returns the rest of the line.
     fn line(&mut self, word: &str) -> Result<String> {
         let end = Instant::now() + Duration::from_secs(15);
         loop {
             let text = self.text()?;
-            // The last line of the welcome is there: so are all others.
+            // The last line of the welcome text is there, and so are all others.
             let found = text.lines().find_map(|line| line.trim().strip_prefix(word));
             if let Some(rest) = found.filter(|_| text.contains("More accounts:")) {
                 return Ok(rest.trim().to_owned());
@@ -63,7 +63,7 @@ impl Started {
         Ok(fs::read_to_string(&self.printed)?)
     }
 
-    /// Pastes the printed line into a shell, with the password where smbclient looks for one.
+    /// Runs the printed line in a shell, with the password where smbclient looks for it.
     fn paste(&mut self, stage: &Stage, password: &str, commands: &str) -> Result<String> {
         let line = self.line("smbclient")?;
         let mut shell = Command::new("sh");
@@ -92,14 +92,14 @@ fn serve_a_directory(stage: &mut Stage) -> Result<()> {
     ensure!(first.paste(stage, &password, "get greeting -")?.contains("welcome"), "the file is not what it was");
     ensure!(first.paste(stage, "wrong", "ls").is_err(), "a wrong password logs on");
     drop(first);
-    // The second time the account is there: its password is not shown again, and holds.
+    // On the second start the account exists. Its password is not shown again but still works.
     let mut second = start()?;
     ensure!(second.line("Password")?.starts_with("the one you have"), "{}", second.text()?);
     second.paste(stage, &password, "ls greeting")?;
     Ok(())
 }
 
-/// As alice alone: what she writes is hers, and what she may not read stays unread.
+/// Without root, alice's files belong to her, and files that she may not read remain unreadable.
 fn without_root(stage: &mut Stage) -> Result<()> {
     let dir = stage.bed.make_dir("data/hers", &ALICE, 0o700)?;
     let state = stage.local("her state")?;

@@ -1,8 +1,8 @@
-//! Ten processes hammer one directory and one file: four of the project's client, three of smbprotocol, three of
-//! smbclient. Some are killed in the middle. At the end the server holds nothing, has stopped growing long before, and
-//! the number that they counted under a lock is right.
+//! Ten processes work concurrently on one directory and one file: four of the project's client, three of smbprotocol,
+//! three of smbclient. Some are killed while they work. At the end the server must hold no resources and must have
+//! stopped growing, and the number that they counted under a lock must be right.
 //!
-//! It runs for a few seconds; `FREVO_HAMMER_SECONDS=600` makes it ten minutes.
+//! The case runs for a few seconds. `FREVO_HAMMER_SECONDS=600` makes it ten minutes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[Case::new("hammer.ten_processes", ten_proces
 const OURS: usize = 4;
 const PYTHON: usize = 3;
 const SMBCLIENT: usize = 3;
-/// One of those that may be killed is, so often.
+/// Interval between kills of one of the processes that may be killed.
 const KILL_EVERY: Duration = Duration::from_millis(700);
 
 /// The processes of one run.
@@ -110,7 +110,7 @@ impl Crowd<'_> {
         Ok(())
     }
 
-    /// Kills one process after the other and starts another for it, looking at the server all the time.
+    /// Kills one process after another and starts a replacement, while sampling the server.
     fn run(&mut self, growth: &mut Growth) -> Result<()> {
         let mut victim = 0;
         while Instant::now() + 3 * KILL_EVERY < self.end {
@@ -130,7 +130,7 @@ impl Crowd<'_> {
         Ok(())
     }
 
-    /// Waits for all that were not killed, who must be content.
+    /// Waits for all processes that were not killed, which must succeed.
     fn finish(&mut self) -> Result<()> {
         let late = self.end + Duration::from_secs(60);
         for (what, mut child) in self.children.drain(..) {
@@ -160,7 +160,7 @@ impl Drop for Crowd<'_> {
     }
 }
 
-/// One smbclient after the other.
+/// Runs one smbclient after another.
 fn smbclient(stage: &Stage, number: usize, end: Instant) -> Result<()> {
     let local = stage.local(&format!("hammer smbclient {number}"))?;
     fs::write(local.join("sent"), vec![number as u8; 100_000])?;
@@ -178,7 +178,7 @@ fn smbclient(stage: &Stage, number: usize, end: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Everybody has gone: so have their sessions, opens and locks.
+/// Checks that sessions, opens and locks are gone when all clients are.
 fn nothing_is_left(stage: &Stage) -> Result<()> {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {

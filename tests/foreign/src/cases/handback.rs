@@ -1,5 +1,5 @@
-//! A tree handed back and forth between Samba and Frevo three times keeps every descriptor, and what is changed behind the
-//! back of both counts for both. `FREVO_PARITY_FILES` says how many files it has: 100 if it is not set.
+//! A tree that is alternately modified through Samba and Frevo, three times, keeps every descriptor, and local changes
+//! are effective for both. `FREVO_PARITY_FILES` sets the number of files; the default is 100.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ const TEMPLATE: &str = "[global]
 	path = @TREE@
 ";
 
-/// The tree, the two who serve it, and what is in it.
+/// The tree, the two servers, and the names in the tree.
 struct Ground<'a> {
     stage: &'a Stage,
     twins: Twins,
@@ -69,7 +69,7 @@ fn handed_back(stage: &mut Stage) -> Result<()> {
     behind_the_back(&ground, &before)
 }
 
-/// What a local program changes counts for both, and nothing else changes.
+/// Local changes are seen by both servers, and nothing else changes.
 fn behind_the_back(ground: &Ground<'_>, before: &Shown) -> Result<()> {
     let mut dice = Dice(SEED + 4);
     let (mut lists, mut changed) = (String::new(), Vec::new());
@@ -101,7 +101,7 @@ impl Ground<'_> {
         Ok(())
     }
 
-    /// Each gets a random descriptor, and has it then.
+    /// Sets a random descriptor on each file, and checks that it is shown.
     fn set(&self, who: Twin, seed: &str, names: &[String]) -> Result<()> {
         let sids = self.twins.sids.each_ref().map(String::as_str);
         let said = self.run(who, &["set", "tree", seed], names, &sids)?;
@@ -110,7 +110,7 @@ impl Ground<'_> {
         Ok(())
     }
 
-    /// What both show, which is the same.
+    /// Returns what both servers show, which must be identical.
     fn shown(&self) -> Result<Shown> {
         let samba = self.run(Twin::Samba, &["show", "tree"], &self.names, &[])?;
         let frevo = self.run(Twin::Frevo, &["show", "tree"], &self.names, &[])?;

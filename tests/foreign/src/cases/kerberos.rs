@@ -1,7 +1,7 @@
-//! The client's Kerberos tokens and key, told from what Samba makes of them: it answers signed, and opens what is sealed.
+//! Tests of the client's Kerberos tokens and key against Samba: it signs its answer, and decrypts encrypted messages.
 //!
-//! SESSION_SETUP is spoken here first, without the client's own logon, so that a key that is used in a wrong way there is
-//! told from one that is wrong.
+//! SESSION_SETUP is first implemented here, without the client's own logon, so that a wrong use of the key can be
+//! distinguished from a wrong key.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ fn tickets(stage: &mut Stage) -> Result<()> {
     nobody_knows("unknown.test")
 }
 
-/// The client logs on by itself and reads a file, signed or sealed.
+/// Lets the client log on by itself and read a file, signed or encrypted.
 fn fetch(address: SocketAddr, dialect: Dialect, seal: bool) -> Result<()> {
     let credentials = client::Credentials::Kerberos;
     let options = client::Options { credentials, dialects: vec![dialect], sign: !seal, seal, ..Default::default() };
@@ -70,20 +70,20 @@ fn fetch(address: SocketAddr, dialect: Dialect, seal: bool) -> Result<()> {
     Ok(())
 }
 
-/// A host that the realm does not know is named in the error.
+/// An unknown host is named in the error.
 fn nobody_knows(host: &str) -> Result<()> {
     let said = Kerberos::initiate(host).err().context("a ticket to a host that nobody knows")?.to_string();
     ensure!(said.contains(&format!("cifs@{host}")) && said.contains("not found in Kerberos database"), "{said}");
     Ok(())
 }
 
-/// Variables of this process, which the Kerberos library reads, until dropped.
+/// Environment variables of this process, which the Kerberos library reads, until dropped.
 pub(super) struct Environment(Vec<&'static str>);
 
 impl Environment {
     pub(super) fn set(variables: &[(&'static str, String)]) -> Environment {
         for (name, value) in variables {
-            // SAFETY: cases run one after the other on the only thread of the process.
+            // SAFETY: cases run in sequence on the only thread of the process.
             unsafe { std::env::set_var(name, value) };
         }
         Environment(variables.iter().map(|(name, _)| *name).collect())
@@ -93,13 +93,13 @@ impl Environment {
 impl Drop for Environment {
     fn drop(&mut self) {
         for name in &self.0 {
-            // SAFETY: as when it was set.
+            // SAFETY: see `set`.
             unsafe { std::env::remove_var(name) };
         }
     }
 }
 
-/// Logs on, checks the signature of the last answer, and connects to a share with both ways sealed.
+/// Logs on, checks the signature of the last answer, and connects to a share with encryption in both directions.
 fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
     let (kerberos, mut talk) = set_up_session(address, cipher)?;
     let key = kerberos.session_key()?;
@@ -130,7 +130,7 @@ fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
     Ok(())
 }
 
-/// A connection of 3.1.1.
+/// Opens a connection with dialect 3.1.1.
 pub(super) fn negotiate(address: SocketAddr, cipher: CipherId) -> Result<Talk> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -153,7 +153,7 @@ pub(super) fn negotiate(address: SocketAddr, cipher: CipherId) -> Result<Talk> {
     Ok(talk)
 }
 
-/// NEGOTIATE and SESSION_SETUP until the server is content.
+/// Sends NEGOTIATE and SESSION_SETUP until the server reports success.
 fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Talk)> {
     let mut talk = negotiate(address, cipher)?;
     let (mut kerberos, mut token) = Kerberos::initiate(HOST)?;
@@ -172,7 +172,7 @@ fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Ta
     }
 }
 
-/// One request at a time, and its answer.
+/// A connection with one request at a time, and the last answer.
 pub(super) struct Talk {
     stream: TcpStream,
     preauth: PreauthHash,
@@ -195,7 +195,7 @@ impl Talk {
         message
     }
 
-    /// One SESSION_SETUP; the status.
+    /// Sends one SESSION_SETUP and returns the status.
     pub(super) fn set_up(&mut self, token: &[u8]) -> Result<Status> {
         let request = SessionSetupRequest {
             flags: SessionSetupFlags(0),

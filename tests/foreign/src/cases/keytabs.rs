@@ -1,4 +1,4 @@
-//! Frevo with a keytab, in realms of the suite's own: who comes in with which ticket, and what is said to the others.
+//! Frevo with a keytab, in realms of the suite: which tickets are accepted, and how others are refused.
 
 use std::fs;
 use std::path::Path;
@@ -28,12 +28,12 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const SERVICE: &str = "cifs/localhost";
-/// The server's name for smbclient, which does not believe in tickets to `localhost`.
+/// The server's name for smbclient, which does not use tickets to `localhost`.
 const NAMED: &str = "files.bed.test";
 const NAMED_SERVICE: &str = "cifs/files.bed.test";
 const AES256: &str = "aes256-cts";
 
-/// A server with the realm's keytab.
+/// Starts a server with the realm's keytab.
 fn serve(stage: &Stage, name: &str, keytab: &Path) -> Result<Server> {
     let own = format!(
         "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}\n\t\
@@ -43,7 +43,7 @@ fn serve(stage: &Stage, name: &str, keytab: &Path) -> Result<Server> {
     stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
 }
 
-/// smbclient with the tickets of the environment; what it printed.
+/// Runs smbclient with the tickets of the environment, and returns its output.
 fn by_smbclient(stage: &Stage, server: &Server, options: &[&str], commands: &str) -> Result<String> {
     let mut command = Command::new("smbclient");
     command.arg("-s").arg(stage.bed.dir().join("client/smb.conf")).args(["--use-kerberos=required", "-p"]);
@@ -54,7 +54,7 @@ fn by_smbclient(stage: &Stage, server: &Server, options: &[&str], commands: &str
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// The project's own client, as far as a connect to the share.
+/// Connects the project's own client to the share.
 fn by_client(server: &Server) -> Result<(), client::Error> {
     let options = client::Options { credentials: client::Credentials::Kerberos, ..Default::default() };
     wait_for(async { Client::connect(server.address(), HOST, "files", &options).await.map(|_| ()) })
@@ -79,7 +79,7 @@ fn logged(server: &Server, parts: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Files come and go with keys of both lengths, in all dialects, signed and sealed.
+/// Transfers files with keys of both lengths, in all dialects, signed and encrypted.
 fn smbclient(stage: &mut Stage) -> Result<()> {
     for (name, encryption) in [("kdc.aes256", AES256), ("kdc.aes128", "aes128-cts")] {
         let kdc = Kdc::start_as(&stage.bed, name, encryption, &[NAMED_SERVICE], &[ALICE])?;
@@ -106,7 +106,7 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// An account, a UNIX user without one, and those who are nobody.
+/// A user with an account, a UNIX user without one, and principals that are neither.
 fn people(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.people", AES256, &[SERVICE, NAMED_SERVICE], &[ALICE, CAROL])?;
     for name in ["daemon", "root", "alice/admin", "stranger", "HOST$"] {
@@ -132,12 +132,12 @@ fn people(stage: &mut Stage) -> Result<()> {
         let _realm = Environment::set(&kdc.log_on_as(name, password, &[])?);
         refused(by_client(&server), status).with_context(|| name)?;
     }
-    // Passwords go on beside tickets.
+    // Password logons continue to work besides tickets.
     let said = stage.smbclient().server(&server).run("ls")?;
     said.fine().map(|_| ())
 }
 
-/// Another key than the ticket is for is told in the log, and a new keytab counts at once.
+/// A ticket for another key is logged, and a new keytab is used immediately.
 fn keys(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.keys", AES256, &[SERVICE, "host/elsewhere"], &[ALICE])?;
     let keytab = stage.bed.dir().join("kdc.keys/served");
@@ -145,7 +145,7 @@ fn keys(stage: &mut Stage) -> Result<()> {
     let server = serve(stage, "server.keys", &keytab)?;
     logged(&server, &["no keys yet", "served", "ktadd"])?;
     refused(by_client(&server), "")?;
-    // The offer is looked at once a second.
+    // The server checks for the keytab once per second.
     let install = |orders: &str| -> Result<()> {
         let fresh = keytab.with_extension("new");
         kdc.order(&format!("ktadd -k {} {orders}", fresh.display()))?;
@@ -156,7 +156,7 @@ fn keys(stage: &mut Stage) -> Result<()> {
     install("host/elsewhere")?;
     refused(by_client(&server), "LOGON_FAILURE")?;
     logged(&server, &["cifs/localhost@BED.TEST", "aes256-cts-hmac-sha1-96", "klist -ket", "served"])?;
-    // What is in alice's cache is for the version before.
+    // alice's cached ticket is for the previous key version.
     install(SERVICE)?;
     refused(by_client(&server), "LOGON_FAILURE")?;
     logged(&server, &["key version 2"])?;
@@ -195,7 +195,7 @@ fn clear_realm(stage: &mut Stage) -> Result<()> {
     logged(&server, &["a good ticket of nobody here", "alice@BED.TEST"])
 }
 
-/// A ticket for another service of the keytab is no logon.
+/// A ticket for another service in the keytab is not accepted.
 fn other_service(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.other_service", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
@@ -205,7 +205,7 @@ fn other_service(stage: &mut Stage) -> Result<()> {
     logged(&server, &["HTTP/localhost", "file server"])
 }
 
-/// A client whose clock is an hour ahead is told so.
+/// A client whose clock is an hour ahead is informed.
 fn clocks(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.clocks", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
@@ -214,7 +214,7 @@ fn clocks(stage: &mut Stage) -> Result<()> {
     set_back(&kdc.cache(ALICE.name), 3600)?;
     refused(by_client(&server), "Clock skew too great")?;
     logged(&server, &["Clock skew", "NTP", "cifs/localhost"])?;
-    // One that does not listen gets the status at its second try.
+    // A client that ignores this gets the error status at its second attempt.
     let mut talk = negotiate(server.address(), CipherId::AES_128_GCM)?;
     let (_, token) = Kerberos::initiate(HOST)?;
     ensure!(talk.set_up(&token)? == Status::MORE_PROCESSING_REQUIRED, "the first time");
@@ -233,7 +233,7 @@ fn set_back(cache: &Path, seconds: u32) -> Result<()> {
     Ok(fs::write(cache, bytes)?)
 }
 
-/// The same token is good once.
+/// A token is accepted only once.
 fn replay(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.replay", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
@@ -246,7 +246,7 @@ fn replay(stage: &mut Stage) -> Result<()> {
     logged(&server, &["replay", "sent before"])
 }
 
-/// Whose ticket has run out is told so, and a new ticket is as good as the first.
+/// A client whose ticket has expired is informed, and a new ticket works.
 fn expiry(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.expiry", AES256, &[SERVICE], &[ALICE])?;
     kdc.bear_with(1)?;
@@ -266,7 +266,7 @@ fn expiry(stage: &mut Stage) -> Result<()> {
     Ok(by_client(&server)?)
 }
 
-/// Hosts without the library serve passwords, and say what is missing.
+/// On hosts without the library, passwords work, and the missing library is logged.
 fn no_library(stage: &mut Stage) -> Result<()> {
     let kdc = Kdc::start_as(&stage.bed, "kdc.no_library", AES256, &[SERVICE], &[ALICE])?;
     let empty = stage.bed.dir().join("no_library");

@@ -1,4 +1,5 @@
-//! Accounts in an LDAP directory: logons, groups, TLS, changes by others, and directories that go away and come back.
+//! Accounts in an LDAP directory: logons, groups, TLS, changes by other programs, and directories that fail and
+//! recover.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("ldap.killed", killed).needs_root().frevo_only().slow(),
 ];
 
-/// What the documentation says of how long an old password may still work.
+/// How long an old password may still work, according to the documentation.
 const KEPT: Duration = Duration::from_secs(5);
 
 /// A server that has its accounts in a directory.
@@ -36,7 +37,7 @@ struct House<'a> {
 }
 
 impl<'a> House<'a> {
-    /// With these lines for `[global]`, and shares after the bed's.
+    /// Starts the server with these lines for `[global]`, and shares in addition to the bed's.
     fn open(stage: &'a Stage, name: &str, globals: &str, shares: &str) -> Result<House<'a>> {
         let template = TEMPLATE.replace("@TARGET@\n", &format!("@TARGET@\n{globals}")) + shares;
         let target = stage.bed.target();
@@ -53,7 +54,7 @@ impl<'a> House<'a> {
         self.stage.smbclient().server(&self.server).share(share).credentials(&credentials).run("ls")
     }
 
-    /// `frevo user`, and what it printed.
+    /// Runs `frevo user` and returns its output.
     fn user(&self, arguments: &[&str], input: &str) -> Result<String> {
         self.frevo("user", arguments, input)
     }
@@ -65,7 +66,7 @@ impl<'a> House<'a> {
     }
 }
 
-/// Runs a program; what it printed, or the error with what it said.
+/// Runs a program. Returns its output, which is also in the error if it fails.
 fn said(command: &mut Command, input: &str) -> Result<String> {
     let dir = tempfile::tempdir()?;
     fs::write(dir.path().join("input"), input)?;
@@ -75,7 +76,7 @@ fn said(command: &mut Command, input: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The bed's directory is one that both servers have their accounts in.
+/// Both servers can have their accounts in the bed's directory.
 fn directory(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "slapd", Crowd(100), "")?;
     let house = House::open(stage, "ldap", &Slapd::globals(&slapd.uri(), false), "")?;
@@ -84,7 +85,7 @@ fn directory(stage: &mut Stage) -> Result<()> {
     house.log_on(BOB.name, PASSWORD)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
     house.log_on("nobody*", "x")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
     house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
-    // Old directories have times at which passwords end that nobody has looked at for long; those of accounts count.
+    // Old directories may have outdated password expiry times; the policies apply instead.
     let past = |attribute: &str| {
         slapd.modify(&format!("dn: {}\nchangetype: modify\nadd: {attribute}\n{attribute}: 1000000000\n", dn(BOB.name)))
     };
@@ -95,7 +96,8 @@ fn directory(stage: &mut Stage) -> Result<()> {
     house.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_ACCOUNT_EXPIRED")
 }
 
-/// Accounts with an end, without a UNIX user but in the directory, in groups that only the directory has, and roots.
+/// Accounts with an expiry date, with a UNIX user only in the directory, in groups only in the directory, and with
+/// root's id.
 fn people(stage: &mut Stage) -> Result<()> {
     let more = [
         account("dora", 64_301, "dorapw", "[U          ]"),
@@ -132,13 +134,13 @@ fn people(stage: &mut Stage) -> Result<()> {
     ] {
         house.log_on(name, password)?.refused_with(status).with_context(|| name.to_owned())?;
     }
-    // `frevo user` says so of those who may not be anybody.
+    // `frevo user` reports accounts that cannot act as any user.
     let list: serde_json::Value = serde_json::from_str(&house.user(&["list", "--json"], "")?)?;
     for (name, problem) in [("dora", false), ("super", true), ("root", true)] {
         let account = list.as_array().context("a list")?.iter().find(|it| it["name"] == name).context(name)?;
         ensure!(account["problem"].is_string() == problem, "{account}");
     }
-    // What dora writes is hers by the directory's numbers.
+    // dora's files belong to her uid from the directory.
     let steps = stage.local("dora")?.join("steps");
     fs::write(&steps, "one two three")?;
     let put = format!("put {} steps", steps.display());
@@ -148,7 +150,7 @@ fn people(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// With TLS, by STARTTLS, on a local socket; and with certificates that nobody has signed.
+/// With TLS, with STARTTLS, on a Unix socket; and with certificates that are not trusted.
 fn tls(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "tls", Crowd(0), "")?;
     let stranger = Slapd::start(&stage.bed, "stranger", Crowd(0), "")?;
@@ -165,12 +167,12 @@ fn tls(stage: &mut Stage) -> Result<()> {
         let log = house.server.log_tail();
         ensure!(log.contains("its certificate") && log.contains("tls cafile"), "the log does not say why:\n{log}");
     }
-    // Without the authority of the bed, those of the host: they have not signed it either.
+    // Without the bed's authority, those of the host are used, which have not signed the certificate either.
     let house = House::open(stage, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
     house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")
 }
 
-/// Passwords that are changed elsewhere, and new accounts.
+/// Passwords that are changed by other programs, and new accounts.
 fn changes(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "changes", Crowd(0), "")?;
     let house = House::open(stage, "ldap changes", &Slapd::globals(&slapd.uri(), false), "")?;
@@ -178,7 +180,7 @@ fn changes(stage: &mut Stage) -> Result<()> {
     slapd.set_password(ALICE.name, "another")?;
     let changed = Instant::now();
     house.log_on(ALICE.name, "another")?.fine()?;
-    // Whoever came with the new password has told the server that the old one is past.
+    // A logon with the new password has shown the server that the old one is outdated.
     house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
 
     house.log_on(BOB.name, BOB.password)?.fine()?;
@@ -191,7 +193,7 @@ fn changes(stage: &mut Stage) -> Result<()> {
     slapd.modify(&account("dora", 64_301, "dorapw", "[U          ]").replacen('\n', "\nchangetype: add\n", 1))?;
     house.log_on("dora", "dorapw")?.fine()?;
 
-    // What the directory is told of logons, nobody has waited for.
+    // The directory is updated after logons without delaying them.
     let told = |attribute: &str, name: &str| slapd.search(&format!("(uid={name})"), &[attribute]);
     let end = changed + Duration::from_secs(60);
     while !(told("sambaLogonTime", ALICE.name)?.contains("sambaLogonTime: ")
@@ -203,7 +205,7 @@ fn changes(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// `frevo user` changes the directory, and Samba's programs see the same.
+/// `frevo user` changes the directory, and Samba's programs see the changes.
 fn commands(stage: &mut Stage) -> Result<()> {
     let unknown = account("dora", 64_301, "x", "x");
     let without_samba: String =
@@ -237,7 +239,7 @@ fn commands(stage: &mut Stage) -> Result<()> {
     let hash = known.split("sambaNTPassword: ").nth(1).context("a password")?.trim();
     ensure!(hashes.contains(hash), "{hashes} has no {hash}");
 
-    // Whose password never expires, either of them says.
+    // Both programs can set that a password never expires.
     expire_all(|args| house.user(args, ""))?;
     house.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
     house.user(&["account-control", "dora", "[X]"], "")?;
@@ -252,7 +254,7 @@ fn commands(stage: &mut Stage) -> Result<()> {
     house.log_on("dora", "second")?.fine()?;
     house.user(&["policy", "maximum password age", "-1"], "")?;
 
-    // Samba gives the RID after that, and Frevo the one after Samba's.
+    // Samba assigns the next RID, and Frevo the one after Samba's.
     house.user(&["delete", "alice"], "")?;
     samba.pdbedit(&["-a", "-t", "alice"], "alicepw\nalicepw\n")?;
     house.user(&["delete", "bob"], "")?;
@@ -268,7 +270,8 @@ fn commands(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// `frevo group` changes the directory, `net groupmap` sees the same, and who is in a group is so at the next logon.
+/// `frevo group` changes the directory, `net groupmap` sees the changes, and memberships are effective at the next
+/// logon.
 fn groups(stage: &mut Stage) -> Result<()> {
     let dancers = format!(
         "dn: cn=dancers,ou=groups,{SUFFIX}\nobjectClass: posixGroup\ncn: dancers\ngidNumber: 64401\nmemberUid: dora\n\n"
@@ -282,7 +285,7 @@ fn groups(stage: &mut Stage) -> Result<()> {
     let samba = Samba::of(stage, &slapd)?;
     let seen = || samba.run("net", &["groupmap", "list", "verbose"], "");
 
-    // One that the directory has for Linux, and one that only this host has.
+    // One group exists in the directory for Linux, and one only on this host.
     let added = group(&["add", "Night Dancers", "--unix-group", "64401", "--comment", "at night"])?;
     let sid = format!("{DOMAIN}-500000001");
     ensure!(added.contains(&sid), "{added}");
@@ -305,7 +308,8 @@ fn groups(stage: &mut Stage) -> Result<()> {
         ensure!(said.contains(why), "{again:?}: {said}");
     }
 
-    // Who is in a group is told by the machine whose SIDs it and they have: alice and bob, whom NSS names.
+    // The members of a group are returned if they and the group have SIDs of the same machine: alice and bob, as listed
+    // by NSS.
     house.user(&["machine-sid", "--set", DOMAIN], "")?;
     let ask = |call: &str| rpcclient(&house.server, "dora%dorapw", "", call);
     let known = ask("samlookupnames domain crew")?;
@@ -326,7 +330,7 @@ fn groups(stage: &mut Stage) -> Result<()> {
     let left = slapd.search("(gidNumber=64401)", &["*"])?;
     ensure!(left.contains("memberUid: bob") && !left.contains("sambaSID"), "{left}");
     ensure!(slapd.search("(sambaSID=S-1-5-32-545)", &["*"])?.trim().is_empty(), "the entry of Keepers is there");
-    // What Samba printed before is taken over.
+    // Earlier output of Samba is imported.
     let file = stage.local("printed")?.join("list");
     fs::write(&file, list)?;
     let printed = file.to_str().context("a path")?;
@@ -368,7 +372,7 @@ impl<'a> Samba<'a> {
     }
 }
 
-/// Two directories, of which one goes away, then both, then they come back.
+/// Two directories: one fails, then both, then they recover.
 fn failover(stage: &mut Stage) -> Result<()> {
     let mut first = Slapd::start(&stage.bed, "first", Crowd(0), "")?;
     let mut second = Slapd::start(&stage.bed, "second", Crowd(0), "")?;
@@ -381,7 +385,7 @@ fn failover(stage: &mut Stage) -> Result<()> {
     house.log_on(ALICE.name, ALICE.password)?.fine()?;
     second.kill()?;
     let began = Instant::now();
-    // Who was here a moment ago comes in by what was known then; of others nothing is known.
+    // A user who logged on recently can log on with cached data; for others there is none.
     std::thread::sleep(KEPT);
     house.log_on(ALICE.name, ALICE.password)?.fine()?;
     house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
@@ -393,8 +397,8 @@ fn failover(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// The directory is killed in the middle of a thousand logons: each ends, in time, with a reason; sessions that are
-/// there go on; and when the directory is back, so are the logons.
+/// The directory is killed during a thousand logons. Each logon ends in time with a reason, existing sessions continue,
+/// and logons succeed again when the directory is back.
 fn killed(stage: &mut Stage) -> Result<()> {
     const LOGONS: usize = 1_000;
     const AT_A_TIME: usize = 50;

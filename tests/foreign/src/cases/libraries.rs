@@ -1,5 +1,5 @@
-//! Client libraries of other languages, each with a program of its own that this compiles: smbj in
-//! `tests/foreign/java`, libsmb2 in `tests/foreign/c`.
+//! Client libraries of other languages, each with a program that is compiled here: smbj in `tests/foreign/java`,
+//! libsmb2 in `tests/foreign/c`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::stage::Stage;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
-    // Dialects with different ways to sign, and different ways to encrypt.
+    // Dialects with different signing and encryption.
     Case::new("libraries.smbj_signed", |stage| smbj(stage, Protection::Signed, &["2.1", "3.0", "3.1.1"])).needs_tools(),
     Case::new("libraries.smbj_sealed", |stage| smbj(stage, Protection::Sealed, &["3.0", "3.1.1"])).needs_tools(),
     Case::new("libraries.smbj_sealed_share", |stage| smbj(stage, Protection::SealedShare, &["3.1.1"])).needs_tools(),
@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("libraries.libsmb2_sealed_share", |stage| libsmb2(stage, Protection::SealedShare)).needs_tools(),
 ];
 
-/// Runs a program that finds the server in its environment, to its end; what it printed.
+/// Runs a program to its end, with the server in its environment. Returns its output.
 fn run(command: &mut Command, server: &Server) -> Result<String> {
     command.env("SERVER_PORT", server.port().to_string());
     command.env("SERVER_USER", ALICE.name).env("SERVER_PASSWORD", ALICE.password);
@@ -32,7 +32,7 @@ fn run(command: &mut Command, server: &Server) -> Result<String> {
     Ok(text)
 }
 
-/// The folder with the sources of one language.
+/// Returns the folder with the sources of one language.
 fn sources(language: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(language)
 }
@@ -40,9 +40,9 @@ fn sources(language: &str) -> std::path::PathBuf {
 fn smbj(stage: &mut Stage, protection: Protection, dialects: &[&str]) -> Result<()> {
     let server = stage.protected("smbj", protection)?;
     let mut java = Command::new("java");
-    // It runs for seconds: a thorough compiler takes more time than it saves.
+    // It runs only for seconds, so an optimizing compiler would take more time than it saves.
     java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-classpath"]).arg(stage.tools()?.jars.join("*"));
-    // Java compiles a program of one file when it starts it.
+    // Java compiles a single-file program when starting it.
     java.arg(sources("java").join("Roundtrip.java")).args([SHARE, protection.word()]).args(dialects);
     run(&mut java, &server).map(drop)
 }

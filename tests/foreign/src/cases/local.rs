@@ -1,4 +1,4 @@
-//! Local programs on the files of a share: their locks and a client's, and the oplock that their opens end.
+//! Local programs on the files of a share: conflicts with a client's locks, and oplock breaks by local opens.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::suite::Case;
 pub(super) const CASES: &[Case] = &[
     Case::new("local.locks", |stage| contend(stage, "locks", "files")),
     Case::new("local.oplock", |stage| contend(stage, "oplock", "local")),
-    // Samba tells everything, unless it is told not to.
+    // By default, Samba reports all changes.
     Case::new("local.notify_only_what_may_be_listed", notify).needs_root().frevo_only(),
 ];
 
@@ -20,7 +20,7 @@ fn contend(stage: &mut Stage, what: &str, share: &str) -> Result<()> {
 
 const WATCHED: &str = "[global]\n@TARGET@\n\tread only = no\n[watched]\n\tpath = @DIR@/data/watched\n";
 
-/// alice watches a share where bob and local programs make files in a directory that she may not list.
+/// alice watches a share. bob and local programs create files in a directory that she may not list.
 fn notify(stage: &mut Stage) -> Result<()> {
     let path = stage.bed.make_dir("data/watched", &ALICE, 0o777)?;
     let server = stage.bed.start("watched", WATCHED)?;

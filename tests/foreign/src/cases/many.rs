@@ -1,4 +1,4 @@
-//! Long answers of remote procedures, which take several fragments: names of many accounts, and many shares.
+//! Long RPC responses, which consist of several fragments: names of many accounts, and many shares.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,23 @@ use crate::stage::Stage;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
-    // Samba 4.17 does not know the call by which lookupsid asks for the machine's SID (LsarQueryInformationPolicy2).
+    // Samba 4.17 does not support LsarQueryInformationPolicy2, with which lookupsid queries the machine's SID.
     Case::new("many.lookupsid_signed", |stage| lookupsid(stage, Protection::Signed)).needs_root().frevo_only(),
     Case::new("many.lookupsid_sealed", |stage| lookupsid(stage, Protection::Sealed)).needs_root().frevo_only(),
     Case::new("many.shares_signed", |stage| shares(stage, Protection::Signed)),
     Case::new("many.shares_sealed", |stage| shares(stage, Protection::Sealed)),
 ];
 
-/// Accounts u00001 and so on, beside those of the people.
+/// Number of accounts u00001 and so on, in addition to the three users.
 const ACCOUNTS: u32 = 1_101;
-/// One that is deleted: lookupsid of impacket 0.13 does not look at an answer that has a name for every SID of a thousand.
+/// An account that is deleted, because lookupsid of impacket 0.13 ignores a response in which all of a thousand SIDs
+/// have names.
 const DELETED: &str = "u00500";
-/// Above the RID of the last account: they come one after the other from 1000 on.
+/// A number above the RID of the last account. RIDs are assigned in sequence from 1000.
 const LAST_RID: u32 = 2_500;
 const SHARES: usize = 600;
 
-/// A server with all the accounts, on a bed of its own.
+/// Starts a server with all the accounts in its own bed.
 fn crowded(stage: &Stage, protection: Protection) -> Result<(Server, Bed)> {
     let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
     let bed = Bed::make_in(&base, stage.bed.target(), Crowd(ACCOUNTS))?;
@@ -40,9 +41,10 @@ fn crowded(stage: &Stage, protection: Protection) -> Result<(Server, Bed)> {
     Ok((server, bed))
 }
 
-/// impacket's lookupsid asks for a thousand SIDs at a time. Then all accounts at once: names to SIDs, and back.
+/// impacket's lookupsid queries a thousand SIDs at a time. Then all accounts are looked up at once: names to SIDs, and
+/// back.
 fn lookupsid(stage: &mut Stage, protection: Protection) -> Result<()> {
-    // The server ends before the bed goes.
+    // The server ends before the bed is removed.
     let (server, _bed) = crowded(stage, protection)?;
     let mut names: BTreeSet<String> = (1..=ACCOUNTS).map(|number| format!("u{number:05}")).collect();
     names.remove(DELETED);
@@ -65,7 +67,7 @@ fn lookupsid(stage: &mut Stage, protection: Protection) -> Result<()> {
     all_there(&names, &said.lines().map(str::to_owned).collect(), &said)
 }
 
-/// Every one of `names` must be in `found`.
+/// Checks that all of `names` are in `found`.
 fn all_there(names: &BTreeSet<String>, found: &BTreeSet<String>, said: &str) -> Result<()> {
     let missing: Vec<&String> = names.difference(found).take(3).collect();
     let head: String = said.lines().take(10).flat_map(|line| [line, "\n"]).collect();
@@ -73,7 +75,7 @@ fn all_there(names: &BTreeSet<String>, found: &BTreeSet<String>, said: &str) -> 
     Ok(())
 }
 
-/// smbclient, impacket and rclone list them, each with code of its own.
+/// smbclient, impacket and rclone list the shares, each with its own code.
 fn shares(stage: &mut Stage, protection: Protection) -> Result<()> {
     let path = stage.bed.make_dir("data/many", &ALICE, 0o777)?;
     let named = |number: usize| format!("share-with-number-{number:03}");
@@ -88,7 +90,7 @@ fn shares(stage: &mut Stage, protection: Protection) -> Result<()> {
     let rows: BTreeSet<String> = (0..SHARES).map(|number| format!("{} {}", named(number), comment(number))).collect();
 
     let said = stage.smbclient().server(&server).list_shares()?.fine()?;
-    // A row is the name, `Disk` and the comment, with blanks between them.
+    // A row contains the name, `Disk` and the comment, separated by spaces.
     let listed = said.lines().filter_map(|line| {
         let (name, rest) = line.trim().split_once(' ')?;
         Some(format!("{name} {}", rest.trim().strip_prefix("Disk")?.trim()))

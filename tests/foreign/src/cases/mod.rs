@@ -75,7 +75,7 @@ const AREAS: &[&[Case]] = &[
     versions::CASES,
 ];
 
-/// Every case, in the order in which they run.
+/// Returns every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
     AREAS.iter().copied().flatten()
 }

@@ -1,4 +1,5 @@
-//! `frevo bench netbench` sends what its load says: counted by tshark on the wire and, of Samba, by smbd itself.
+//! `frevo bench netbench` sends what its load specifies, as counted by tshark on the network and, for Samba, by smbd
+//! itself.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,7 +40,7 @@ const TEMPLATE: &str = "[global]
 \tread only = no
 ";
 
-/// Every operation, also such as are refused.
+/// A load with every operation, including failing ones.
 const OWN: &str = r#"Deltree "\clients\client1" NT_STATUS_OK
 Mkdir "\clients" NT_STATUS_OK
 NTCreateX "\clients\client1" 0x1 0x2 1 NT_STATUS_OK
@@ -89,7 +90,7 @@ fn recorded(lines: usize) -> Result<Load> {
     Ok(Load::read(Path::new(DEBIAN))?.head(lines))
 }
 
-/// A server of its own, for counts of its own.
+/// Starts a separate server, for separate counts.
 fn start(stage: &Stage, name: &str) -> Result<Server> {
     stage.bed.start(&format!("netbench_{name}"), TEMPLATE)
 }
@@ -100,7 +101,7 @@ fn measured(address: SocketAddr) -> Result<Measured> {
     Ok(Measured { index: 0, name: "server".into(), target, options, path: None, conf: None, processes: None })
 }
 
-/// One client, connected and before the first line.
+/// Connected clients that have not sent the first line yet.
 struct Replayer {
     runtime: tokio::runtime::Runtime,
     measured: Measured,
@@ -115,7 +116,7 @@ impl Replayer {
         Ok(Replayer { runtime, measured, replays })
     }
 
-    /// From the first line to the last, and what follows that.
+    /// Replays from the first line to the last, and the cleanup.
     fn pass(&mut self) -> Result<()> {
         self.replays.iter_mut().try_for_each(|replay| self.runtime.block_on(replay.pass()))
     }
@@ -125,7 +126,7 @@ impl Replayer {
     }
 }
 
-/// On the wire, and of Samba also by its own count, everything is as the load has it.
+/// Checks that the traffic and, for Samba, also its own counters match the load.
 fn faithful(stage: &mut Stage, name: &str, load: &Load) -> Result<()> {
     let plan = Arc::new(Plan::new(load)?);
     let server = start(stage, name)?;
@@ -140,7 +141,7 @@ fn faithful(stage: &mut Stage, name: &str, load: &Load) -> Result<()> {
     same_in_smbd(load, &plan, before.zip(after))
 }
 
-/// All of the recorded run; its capture would be too large.
+/// Replays the whole recorded run, for which a capture would be too large.
 fn whole(stage: &mut Stage) -> Result<()> {
     let load = recorded(usize::MAX)?;
     let plan = Arc::new(Plan::new(&load)?);
@@ -158,15 +159,15 @@ fn counted(stage: &Stage, server: &Server) -> Result<Option<Profile>> {
     (stage.bed.target() == Target::Samba).then(|| profile::read(&stage.bed, server)).transpose()
 }
 
-/// What one pass and what follows it should send, by the numbers of the commands. Of the load's own lines it is counted
-/// from the load; only how trees are deleted is taken from the plan.
+/// Computes what one pass and its cleanup should send, by command code. The load's own lines are counted from the load.
+/// Only the deletion of trees is taken from the plan.
 fn expected(load: &Load, plan: &Plan) -> Seen {
     let lines = load.census();
     let of = |kinds: &[Kind]| kinds.iter().map(|kind| lines.get(kind).map_or(0, |count| count.operations)).sum::<u64>();
     let bytes = |kind| lines.get(&kind).map_or(0, |count| count.bytes);
     let by_name = of(&[Kind::QueryPath, Kind::QueryFs, Kind::FindFirst, Kind::Unlink])
         + of(&[Kind::Rename, Kind::Mkdir, Kind::Rmdir]);
-    // A listing in a directory that is missing opens nothing that would have to be closed.
+    // A listing in a missing directory opens nothing that would have to be closed.
     let nowhere = |line: &&Line| {
         let find = matches!(line.operation, Operation::FindFirst { .. });
         find && line.status == Status::OBJECT_PATH_NOT_FOUND
@@ -208,7 +209,7 @@ fn total(seen: &Seen) -> u64 {
     seen.requests.values().sum()
 }
 
-/// Of a compound whose CREATE is refused smbd counts the CREATE alone, so the others are left out here too.
+/// For a compound whose CREATE fails, smbd counts only the CREATE, so the others are not counted here either.
 fn same_in_smbd(load: &Load, plan: &Plan, readings: Option<(Profile, Profile)>) -> Result<()> {
     let Some((before, after)) = readings else { return Ok(()) };
     let counted = profile::since(&before, &after);
@@ -235,14 +236,14 @@ fn same_in_smbd(load: &Load, plan: &Plan, readings: Option<(Profile, Profile)>) 
     Ok(())
 }
 
-/// What stands before the data of an answer to READ ([MS-SMB2] 2.2.20), the header included.
+/// Length of a READ response before its data ([MS-SMB2] 2.2.20), including the header.
 const READ_HEAD: u64 = 64 + 16;
-/// What stands before the data of a WRITE (2.2.21), the header included.
+/// Length of a WRITE request before its data (2.2.21), including the header.
 const WRITE_HEAD: u64 = 64 + 48;
-/// An answer that refuses (2.2.2), the header included.
+/// Length of an error response (2.2.2), including the header.
 const ERROR: u64 = 64 + 9;
 
-/// Two replays with one seed send the same, to the byte; another seed writes something else.
+/// Two replays with the same seed send the same bytes; another seed writes other data.
 fn same_seed(stage: &mut Stage) -> Result<()> {
     let load = Load::parse("own load", OWN)?;
     let plan = Arc::new(Plan::new(&load)?);
@@ -271,7 +272,7 @@ fn same_seed(stage: &mut Stage) -> Result<()> {
 
 const WRITES: &str = "smb2.cmd == 9 && smb2.flags.response == 0";
 
-/// What requests ask for, but for what the server names: files, sessions and trees.
+/// Fields of requests, except those with values assigned by the server: files, sessions and trees.
 const ASKED: [&str; 16] = [
     "smb2.msg_id",
     "smb2.cmd",

@@ -1,7 +1,7 @@
-//! What smbcacls says of files is the same to the byte, whether Samba serves them or Frevo.
+//! smbcacls shows files identically, to the byte, whether Samba or Frevo serves them.
 //!
-//! The trees are random, from a seed that is printed. `FREVO_PARITY_FILES` says how many files they have: 100 if it is not
-//! set, and 1,000 for a thorough run, which takes minutes. `FREVO_PARITY_OUT` names a file for all differences.
+//! The trees are random, from a seed that is printed. `FREVO_PARITY_FILES` sets their number of files: the default is
+//! 100, and 1,000 gives a thorough run of several minutes. `FREVO_PARITY_OUT` is a file for all differences.
 
 use std::fs;
 
@@ -19,11 +19,11 @@ pub(super) const CASES: &[Case] = &[
     Case::new("parity.windows_acls", windows).needs_root().frevo_only(),
 ];
 
-/// Where the random numbers of all cases begin.
+/// The seed of the random numbers of all cases.
 pub(super) const SEED: u64 = 0x5eed_0001;
 
-/// Shares that show a tree in every way: the tree itself, and with the modules and options that there are. Whom `admin
-/// users` makes root sees all of it.
+/// Shares that show a tree in every way: without modules, and with the available modules and options. Users in `admin
+/// users` act as root and see everything.
 const SHOWN: &str = "[global]
 @TARGET@
 	netbios name = BED
@@ -53,7 +53,7 @@ const SHOWN: &str = "[global]
 	acl_xattr:ignore system acls = yes
 	acl_xattr:default acl style = everyone
 ";
-/// Those where POSIX lists do not count.
+/// Shares in which POSIX ACLs are ignored.
 const IGNORING: [&str; 3] = ["posix", "windows", "everyone"];
 
 fn posix_shown(stage: &mut Stage) -> Result<()> {
@@ -64,7 +64,7 @@ fn posix_shown(stage: &mut Stage) -> Result<()> {
     for (number, name) in names.iter().enumerate() {
         let shares = ["plain", "stored", IGNORING[number % 3]];
         calls.extend(shares.map(|share| get(&ALICE, share, name)));
-        // Whom a list grants nothing at all sees it in Frevo where descriptors are not stored, as `ls -l` shows it to all.
+        // Without stored descriptors, Frevo shows an ACL also to users to whom it grants nothing, as `ls -l` does.
         if number % 4 == 0 {
             calls.push(get(&BOB, shares[1 + number / 4 % 2], name));
         }
@@ -74,13 +74,13 @@ fn posix_shown(stage: &mut Stage) -> Result<()> {
     let show = ["show", "stored", &list.display().to_string()];
     let before = twins.script(stage, Twin::Samba, "random_acls.py", &show)?;
     let mut found = twins.differences(&calls)?;
-    // By now Frevo has stored what it made of the lists.
+    // By now Frevo has stored the descriptors synthesized from the POSIX ACLs.
     let after = twins.script(stage, Twin::Samba, "random_acls.py", &show)?;
     found.add(Differences::of_lines("stored", &before, &after));
     found.none()
 }
 
-/// Shares that each have a tree of their own, so that one change does not hide another.
+/// Shares that each have their own tree, so that one change does not hide another.
 const CHANGED: &str = "[global]
 @TARGET@
 	netbios name = BED
@@ -96,7 +96,7 @@ const CHANGED: &str = "[global]
 ";
 const TREES: [&str; 2] = ["stored", "ignoring"];
 
-/// Both servers are told the same changes, each on its own copy of the trees.
+/// Makes the same changes through both servers, each on its own copy of the trees.
 fn posix_changed(stage: &mut Stage) -> Result<()> {
     let trees = [stage.bed.make_dir("data/changed", &ALICE, 0o755)?, stage.bed.dir().join("data/changed-too")];
     fs::create_dir(trees[0].join(TREES[0]))?;
@@ -142,7 +142,7 @@ fn random_entry(dice: &mut Dice) -> String {
     format!("ACL:{}:{kind}/{flags}/{rights}", dice.pick(&WHO))
 }
 
-/// A change by smbcacls.
+/// Returns a random change with smbcacls.
 fn change(dice: &mut Dice, share: &'static str, path: &str) -> Call {
     let options: [String; 2] = match dice.below(9) {
         0 | 1 => ["-a".into(), random_entry(dice)],
@@ -156,7 +156,7 @@ fn change(dice: &mut Dice, share: &'static str, path: &str) -> Call {
     Call { options: options.into(), ..get(&ALICE, share, path) }
 }
 
-/// A change that smbcacls carries down into a directory.
+/// Returns a change that smbcacls propagates into a directory.
 fn propagate(dice: &mut Dice, folder: usize) -> Call {
     let flags = dice.pick(&["OI|CI", "CI", "OI", "OI|CI|IO", "OI|CI|NP"]);
     let entry = format!("ACL:{}:ALLOWED/{flags}/{}", dice.pick(&WHO), dice.pick(&["READ", "CHANGE", "FULL"]));
@@ -177,7 +177,8 @@ const STORED: &str = "[global]
 	vfs objects = acl_xattr
 ";
 
-/// Random Windows ACLs are set through Samba on one tree and through Frevo on another: both servers show both the same.
+/// Sets random Windows ACLs through Samba on one tree and through Frevo on another. Both servers must show both trees
+/// identically.
 fn windows(stage: &mut Stage) -> Result<()> {
     let trees = [stage.bed.make_dir("data/windows", &ALICE, 0o755)?, stage.bed.dir().join("data/windows-too")];
     let names = random_tree::make(&trees[0], files(), SEED + 3)?;
@@ -212,7 +213,7 @@ fn windows(stage: &mut Stage) -> Result<()> {
     found.none()
 }
 
-/// How many files a tree has.
+/// Returns the number of files in a tree.
 pub(super) fn files() -> usize {
     std::env::var("FREVO_PARITY_FILES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }

@@ -1,5 +1,5 @@
-//! Windows ACLs that are set where no descriptors are stored: the POSIX lists are what Samba makes of them, and where they
-//! are not, that is one of the differences that docs/acls.md tells.
+//! Windows ACLs that are set where no descriptors are stored. The POSIX ACLs must be the same as with Samba, except for
+//! the differences described in docs/acls.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,8 +32,8 @@ const PLAIN: &str = "[global]
 	path = @TREE@
 ";
 
-/// Both servers are told the same, each on its own copy of a random tree: a whole list, then entries that are added,
-/// changed and deleted, some with all that is in a directory, then owners.
+/// Makes the same changes through both servers, each on its own copy of a random tree: first a whole ACL, then ACEs
+/// that are added, changed and deleted, some including the content of a directory, then owners.
 fn set(stage: &mut Stage) -> Result<()> {
     let trees = [stage.bed.make_dir("data/set", &ALICE, 0o755)?, stage.bed.dir().join("data/set-too")];
     let names = random_tree::make(&trees[0], files(), SEED + 4)?;
@@ -69,15 +69,15 @@ fn told(path: &str, option: &str, entries: String) -> Call {
     Call { options: [option.to_owned(), entries].into(), ..get(&ALICE, "plain", path) }
 }
 
-/// Whom lists name, with the ids.
+/// Trustees of the ACLs, with their ids.
 const USERS: [(&str, u32); 4] =
     [("BED\\alice", ALICE.id), ("BED\\bob", BOB.id), ("BED\\carol", CAROL.id), ("S-1-22-1-64998", 64_998)];
 const GROUPS: [(&str, u32); 3] =
     [("Unix Group\\crew", CREW.1), ("Unix Group\\bob", BOB.id), ("S-1-22-2-64998", 64_998)];
 const RIGHTS: [&str; 8] = ["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "0x00000021"];
 
-/// A list in which the owner has full control, and all that is to be inherited names him and whoever makes something: in
-/// the rest both servers agree, but for what [`differ`] has.
+/// Returns an ACL in which the owner has full control, and whose inheritable ACEs include the owner and the creator.
+/// For such ACLs both servers agree, except for the differences in [`differ`].
 fn random_list(dice: &mut Dice, tree: &Path, name: &str) -> Result<String> {
     let metadata = fs::metadata(tree.join(name))?;
     let is_folder = !name.contains('/');
@@ -111,7 +111,7 @@ fn random_list(dice: &mut Dice, tree: &Path, name: &str) -> Result<String> {
     Ok(entries.join(","))
 }
 
-/// An entry that is added, changed or deleted, of somebody who does not own the file.
+/// Returns an addition, change or deletion of an ACE for a trustee who does not own the file.
 fn change(dice: &mut Dice, tree: &Path, name: &str) -> Result<Call> {
     let metadata = fs::metadata(tree.join(name))?;
     let who = match dice.below(3) {
@@ -125,21 +125,21 @@ fn change(dice: &mut Dice, tree: &Path, name: &str) -> Result<Call> {
     Ok(told(name, option, format!("ACL:{who}:ALLOWED/0x0/{}", dice.pick(&RIGHTS))))
 }
 
-/// Another owner or group.
+/// Returns a change of the owner or group.
 fn own(dice: &mut Dice, name: &str) -> Call {
     let (option, who) =
         dice.pick(&[("-C", "bob"), ("-C", "Unix User\\root"), ("-G", "crew"), ("-G", "Unix Group\\bob")]);
     told(name, option, who.to_owned())
 }
 
-/// What getfacl shows of everything below a directory, by path.
+/// Returns the output of getfacl for everything below a directory, by path.
 fn lists_of(tree: &Path) -> Result<BTreeMap<String, String>> {
     let said = output(Command::new("getfacl").args(["-R", "-n", "-E", "."]).current_dir(tree))?;
     let blocks = said.split("\n\n").filter_map(|block| block.split_once('\n'));
     Ok(blocks.map(|(name, rest)| (name.to_owned(), format!("{rest}\n"))).collect())
 }
 
-/// What getfacl shows of one file, `u:64201:rwx` and the like; the default list follows a bar.
+/// Returns the output of getfacl for one file, such as `u:64201:rwx`; the default ACL follows a bar.
 fn list_of(path: &Path) -> Result<String> {
     let mut said = output(Command::new("getfacl").args(["-n", "-c", "-E", "-p"]).arg(path))?;
     for word in ["user", "group", "mask", "other"] {
@@ -151,10 +151,10 @@ fn list_of(path: &Path) -> Result<String> {
     Ok(own.join(" ") + bar + &default.join(" ").replace("default:", ""))
 }
 
-/// What is set on a file of alice's and crew's with the mode 0640, or on such a directory with 0750 where something is to be
-/// inherited, and what Samba and Frevo make of it.
+/// ACLs that are set on a file of alice and crew with mode 0640, or if they are inheritable on such a directory with
+/// mode 0750, and the results with Samba and Frevo.
 const DIFFERENT: &[(&str, [&str; 2])] = &[
-    // The owner has what the list says, rather than what he had, and what it takes at least to Samba's mind.
+    // The owner gets the rights in the ACL. Samba keeps previous rights and adds what it considers the minimum.
     (
         "ACL:Everyone:ALLOWED/0x0/READ",
         ["u::rw- u:64201:rw- g::r-x g:64210:r-x m::rwx o::r-x", "u::r-x u:64201:r-x g::r-x g:64210:r-x m::rwx o::r-x"],
@@ -172,7 +172,7 @@ const DIFFERENT: &[(&str, [&str; 2])] = &[
         ["u::rw- g::r-- o::---", "u::--- u:64201:--- g::--- g:64210:--- m::rwx o::---"],
     ),
     ("ACL:S-1-3-4:ALLOWED/0x0/FULL", ["u::rw- g::r-- o::---", "u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---"]),
-    // `w` is for who may write, not for who may do less.
+    // `w` requires the right to write; lesser rights are not sufficient.
     (
         "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:BED\\bob:ALLOWED/0x0/0x00000004",
         [
@@ -180,12 +180,12 @@ const DIFFERENT: &[(&str, [&str; 2])] = &[
             "u::rwx u:64201:rwx u:64202:--- g::--- g:64210:--- m::rwx o::---",
         ],
     ),
-    // Who is in the group might have it by another.
+    // A member of the group might get the denied right through another entry.
     (
         "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:S-1-22-2-64998:DENIED/0x0/W,ACL:Everyone:ALLOWED/0x0/RW",
         ["u::rwx u:64201:rwx g::rw- g:64210:rw- g:64998:r-- m::rwx o::rw-", "refused: u::rw- g::r-- o::---"],
     ),
-    // Nobody's entries are not left out, nor is the whole list in silence.
+    // ACEs of trustees without an id are not omitted, and the whole ACL is not ignored silently.
     (
         "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:NT Authority\\Authenticated Users:DENIED/0x0/W",
         ["u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---", "refused: u::rw- g::r-- o::---"],
@@ -194,12 +194,14 @@ const DIFFERENT: &[(&str, [&str; 2])] = &[
         "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:S-1-5-21-9-9-9-1104:ALLOWED/0x0/READ",
         ["u::rw- g::r-- o::---", "refused: u::rw- g::r-- o::---"],
     ),
-    // What is made in a directory is not its owner's or group's unless the list says so.
+    // The owner and group of a new file in a directory get no rights unless the ACL grants them.
     (
         "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:BED\\bob:ALLOWED/OI|CI/FULL",
         [
-            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
-            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | \
+             u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | \
+             u::rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
         ],
     ),
     (
@@ -209,27 +211,32 @@ const DIFFERENT: &[(&str, [&str; 2])] = &[
             "u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx g::r-x g:64210:--- m::rwx o::---",
         ],
     ),
-    // What is for one level is not handed on for ever, and what is denied to new files alone is denied.
+    // An ACE for one level is not inherited further, and what is denied only to new files is denied.
     (
         "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:BED\\bob:ALLOWED/OI|CI|NP/FULL",
         [
-            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
-            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | \
+             u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | \
+             u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---",
         ],
     ),
     (
         "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:BED\\bob:DENIED/OI/W,ACL:Everyone:ALLOWED/OI|CI/FULL",
         [
-            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx",
-            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx",
+            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | \
+             u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx",
+            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | \
+             u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx",
         ],
     ),
-    // Removing what is in a directory is writing it.
+    // The right to delete children of a directory is the right to write to it.
     (
         "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:BED\\bob:DENIED/OI|CI/0x00000040,ACL:Everyone:ALLOWED/OI|CI/FULL",
         [
             "u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx",
-            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx",
+            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | \
+             u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx",
         ],
     ),
 ];

@@ -1,4 +1,4 @@
-//! Passwords that their owners change with Samba's programs, and account policies.
+//! Password changes by users with Samba's programs, and account policies.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 
 const TEMPLATE: &str = "[global]\n@TARGET@\n\tlog level = 10\n[files]\n\tpath = @DIR@/data/files\n";
 
-/// `frevo user` on the accounts of `server`.
+/// Runs `frevo user` on the accounts of `server`.
 fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<String> {
     let mut command = Command::new(bed::frevo());
     command.arg("user").args(args).arg("-c").arg(server.conf());
@@ -33,14 +33,15 @@ fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<St
     Ok(said)
 }
 
-/// Passwords of accounts that were made before expire: their age is counted in seconds, and 0 is no age, as in Samba.
+/// Makes existing passwords expire. Their age is measured in seconds, and the policy value 0 means no maximum age, as
+/// in Samba.
 pub(super) fn expire_all(set_policy: impl Fn(&[&str]) -> Result<String>) -> Result<()> {
     set_policy(&["policy", "maximum password age", "1"])?;
     std::thread::sleep(std::time::Duration::from_millis(1100));
     Ok(())
 }
 
-/// Samba's `rpcclient`, as `who` (`name%password`, or `%` for nobody) over a pipe with these options.
+/// Runs Samba's `rpcclient` as `who` (`name%password`, or `%` for anonymous) over a pipe with these options.
 pub(super) fn rpcclient(server: &Server, who: &str, options: &str, call: &str) -> Result<String> {
     let port = server.port().to_string();
     let output = Command::new("rpcclient")
@@ -62,14 +63,14 @@ fn logon(stage: &Stage, server: &Server, password: &str, status: Option<&str>) -
 fn change(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-change", TEMPLATE)?;
     let mut old = ALICE.password.to_owned();
-    // As the session is, signed and sealed by NTLM on top, and sealed by what SPNEGO finds.
+    // Protected like the session, signed and encrypted by NTLM in addition, and encrypted with SPNEGO.
     for (number, options) in ["", "[sign,ntlm]", "[seal,ntlm]"].into_iter().enumerate() {
         let new = format!("another {number}");
         let said = rpcclient(&server, &format!("alice%{old}"), options, &format!("chgpasswd2 alice {old:?} {new:?}"))?;
         logon(stage, &server, &new, None).with_context(|| format!("{options}: {said}"))?;
         old = new;
     }
-    // Wrong old passwords, and names of nobody, are refused alike.
+    // Wrong old passwords and unknown names are refused with the same status.
     for call in ["chgpasswd2 alice wrong something", "chgpasswd2 nobody-like-it wrong something"] {
         let said = rpcclient(&server, &format!("alice%{old}"), "", call)?;
         ensure!(said.contains("NT_STATUS_WRONG_PASSWORD"), "{call}: {said}");
@@ -88,7 +89,7 @@ fn change(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Users, groups and policies as Samba's programs show them, to somebody and to nobody.
+/// Users, groups and policies as shown by Samba's programs, to a user and anonymously.
 fn who_is_here(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-who", TEMPLATE)?;
     let who = format!("alice%{}", ALICE.password);
@@ -121,7 +122,7 @@ fn who_is_here(stage: &mut Stage) -> Result<()> {
         let said = rpcclient(&server, "%", "", call)?;
         ensure!(said.contains("NT_STATUS_ACCESS_DENIED"), "nobody, {call}: {said}");
     }
-    // It says nothing of a list that is refused.
+    // No output for a list that is refused.
     for call in ["enumdomusers", "querydispinfo"] {
         let said = rpcclient(&server, "%", "", call)?;
         ensure!(!said.contains("alice"), "nobody, {call}: {said}");
@@ -129,9 +130,9 @@ fn who_is_here(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Who cannot log on any more because the password is old changes it as nobody.
+/// A user who cannot log on because the password is expired changes it anonymously.
 fn expired(stage: &mut Stage) -> Result<()> {
-    // rpcclient opens the domain first, which `restrict anonymous` keeps from anonymous callers.
+    // rpcclient opens the domain first, which `restrict anonymous` denies to anonymous callers.
     let template = TEMPLATE.replacen("[global]", "[global]\nrestrict anonymous = 0", 1);
     let server = stage.bed.start("passwords-expired", &template)?;
     user(stage, &server, &["policy", "maximum password age", "0"], "")?;
@@ -148,7 +149,7 @@ fn expired(stage: &mut Stage) -> Result<()> {
     logon(stage, &server, "fresh-one", None).context(said)
 }
 
-/// Whose account has Samba's flag X logs on with a password of any age, and clients are shown that.
+/// An account with Samba's flag X can log on with a password of any age, and the flag is shown to clients.
 fn never_expire(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-never-expire", TEMPLATE)?;
     let control = |flags: &str| user(stage, &server, &["account-control", "alice", flags], "");
@@ -166,7 +167,7 @@ fn never_expire(stage: &mut Stage) -> Result<()> {
     logon(stage, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_DISABLED"))?;
     control("[]")?;
     logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
-    // What Samba exports says it as well.
+    // The flag is also imported from Samba's export.
     let hash: String = proto::auth::ntlm::nt_hash(ALICE.password).iter().map(|byte| format!("{byte:02X}")).collect();
     let line = format!("alice:0:{}:{hash}:[UX         ]:LCT-00000000:\n", "X".repeat(32));
     user(stage, &server, &["import", "-"], &line)?;
@@ -184,7 +185,7 @@ fn lockout(stage: &mut Stage) -> Result<()> {
     logon(stage, &server, ALICE.password, None)
 }
 
-/// Neither passwords nor their hashes are in the log at its highest level, nor in what status tells.
+/// Passwords and their hashes are neither in the log at its highest level nor in the output of status.
 fn never_told(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-secret", TEMPLATE)?;
     let new = "Zebra-4711-quilt";
@@ -215,7 +216,7 @@ fn never_told(stage: &mut Stage) -> Result<()> {
         ensure!(!told.to_lowercase().contains(&hex), "the hash of {password} is told");
         ensure!(!told.contains(list.trim_matches(['[', ']'])), "the hash of {password} is told as a list");
     }
-    // The memory is nobody's who is not root, and no crash writes it to a disk.
+    // The process memory is accessible only to root, and a crash does not write it to disk.
     let status = std::fs::metadata(format!("/proc/{}/mem", server.pid()))?;
     use std::os::unix::fs::MetadataExt;
     ensure!(status.uid() == 0, "/proc/PID/mem belongs to {}", status.uid());

@@ -1,5 +1,5 @@
-//! Who somebody is and what that opens: homes, names that stand for others, the lists of users of a share, guests, and
-//! groups with SIDs. What both servers are asked, both answer alike.
+//! Identity of users and its effects: homes, mapped names, the user parameters of a share, guests, and groups with
+//! SIDs. Both servers must give the same results wherever both are tested.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +31,7 @@ const DENIED: &str = "NT_STATUS_ACCESS_DENIED";
 const NO_SHARE: &str = "NT_STATUS_BAD_NETWORK_NAME";
 const NO_LOGON: &str = "NT_STATUS_LOGON_FAILURE";
 
-/// What `credentials` may do on a share: write, read, or the status that keeps them out.
+/// Returns what `credentials` may do on a share: write, read, or the status of the refusal.
 fn access(stage: &Stage, server: &Server, credentials: &str, share: &str) -> Result<String> {
     let file = stage.local("people")?.join("file");
     fs::write(&file, "something")?;
@@ -50,14 +50,14 @@ fn access(stage: &Stage, server: &Server, credentials: &str, share: &str) -> Res
     })
 }
 
-/// The first status that a program names.
+/// Returns the first status in a program's output.
 fn status(text: &str) -> Option<String> {
     let from = text.find("NT_STATUS_")?;
     let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     Some(text[from..].chars().take_while(|letter| word(*letter)).collect())
 }
 
-/// Asks all of it and tells all that is otherwise.
+/// Checks all cases and reports all deviations.
 fn check(stage: &Stage, server: &Server, cases: &[(&str, &str, &str)]) -> Result<()> {
     let mut wrong = String::new();
     for (credentials, share, expected) in cases {
@@ -70,13 +70,13 @@ fn check(stage: &Stage, server: &Server, cases: &[(&str, &str, &str)]) -> Result
     Ok(())
 }
 
-/// Uid and gid of a file in the bed.
+/// Returns uid and gid of a file in the bed.
 fn owner(stage: &Stage, path: &str) -> Result<(u32, u32)> {
     let metadata = fs::metadata(stage.bed.dir().join(path)).with_context(|| path.to_owned())?;
     Ok((metadata.uid(), metadata.gid()))
 }
 
-/// A home for alice, where her line of `/etc/passwd` has it. bob's is not there.
+/// Creates alice's home as specified in `/etc/passwd`. bob's does not exist.
 fn home(stage: &Stage) -> Result<PathBuf> {
     stage.bed.make_dir("home/alice", &ALICE, 0o700)
 }
@@ -113,7 +113,7 @@ fn homes(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// With a path, the section leads there for whoever has an account of UNIX.
+/// With a path, the section works for every user with a UNIX account.
 fn homes_of_a_path(stage: &mut Stage) -> Result<()> {
     for person in [&ALICE, &BOB] {
         stage.bed.make_dir(&format!("data/own/{}", person.name), person, 0o700)?;
@@ -121,14 +121,14 @@ fn homes_of_a_path(stage: &mut Stage) -> Result<()> {
     let template = "[global]\n@TARGET@\n\tread only = no\n[homes]\n\tpath = @DIR@/data/own/%S\n\tread list = bob\n";
     let server = stage.bed.start("people-own", template)?;
     let (alice, bob) = (ALICE.credentials(), BOB.credentials());
-    // Without `valid users` it is the kernel that keeps others out.
+    // Without `valid users`, only the kernel denies access.
     check(stage, &server, &[(&alice, "homes", WRITES), (&bob, "bob", READS), (&bob, "alice", DENIED)])?;
     ensure!(owner(stage, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file is somebody else's");
     Ok(())
 }
 
-/// A section of its own comes before the home of that name, a mapped name leads to the home of its account, guests have
-/// none, and whoever NSS knows has one.
+/// An explicit section takes precedence over the home of that name, a mapped name leads to the home of its account,
+/// guests have none, and every user in NSS has one.
 fn homes_among_shares(stage: &mut Stage) -> Result<()> {
     home(stage)?;
     stage.bed.make_dir("data/bob", &ALICE, 0o777)?;
@@ -221,7 +221,7 @@ fn nobody_becomes_root(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Lists: the parameters of a share, and what alice and bob may do. `@SID@` is alice's SID, `@BED@` the server's name.
+/// User parameters of a share, and what alice and bob may do. `@SID@` is alice's SID, `@BED@` the server's name.
 const LISTS: &[(&str, &str, &str)] = &[
     ("valid users = alice", WRITES, DENIED),
     ("valid users = ALICE", WRITES, DENIED),
@@ -246,7 +246,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("read only = yes\n\tread list = alice\n\twrite list = alice", WRITES, READS),
     ("read only = yes\n\tadmin users = alice", ADMIN, READS),
     ("read only = yes\n\tadmin users = alice\n\twrite list = alice", WRITES, READS),
-    // Whom a share makes of its users has no part in its lists.
+    // The user that `force user` or `force group` sets is not considered in the lists.
     ("force user = bob\n\tvalid users = bob", DENIED, WRITES),
     ("force user = bob\n\tinvalid users = bob", WRITES, DENIED),
     ("force user = bob\n\tread list = bob", WRITES, READS),
@@ -256,7 +256,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("force group = alice\n\tread list = @alice", READS, WRITES),
 ];
 
-/// Who administers a share writes to it only where others may.
+/// A user in `admin users` may write only where other users may.
 const ADMIN: &str = READS;
 
 fn lists(stage: &mut Stage) -> Result<()> {
@@ -274,7 +274,7 @@ fn lists(stage: &mut Stage) -> Result<()> {
     for (number, (lines, alice, bob)) in LISTS.iter().enumerate() {
         for (person, expected) in [(&ALICE, alice), (&BOB, bob)] {
             let seen = access(stage, &server, &person.credentials(), &format!("list{number}"))?;
-            // On another share he may be somebody else, who could not write to it.
+            // On another share the user may be mapped to one who could not write to the file.
             let _ = fs::remove_file(stage.share("lists").join(format!("of-{0}-{0}pw", person.name)));
             if seen != **expected {
                 wrong.push_str(&format!("{lines}: {} {seen}, not {expected}\n", person.name));
@@ -285,7 +285,7 @@ fn lists(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Shares that make somebody of their users: the lines, who comes, and whose the new file is.
+/// Shares that force a user or group: the lines, the client's user, and the owner of the new file.
 const FORCED: &[(&str, &Person, (u32, u32))] = &[
     ("force user = bob", &ALICE, (BOB.id, BOB.id)),
     ("force group = crew", &ALICE, (ALICE.id, CREW.1)),
@@ -318,7 +318,8 @@ fn forced(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Per `map to guest`: a stranger, alice with a wrong password, and nobody at all, on a share for guests.
+/// For each `map to guest`: an unknown user, alice with a wrong password, and an anonymous client, on a share for
+/// guests.
 const GUESTS: &[(&str, &str, &str)] = &[
     ("Never", NO_LOGON, NO_LOGON),
     ("Bad User", WRITES, NO_LOGON),
@@ -353,19 +354,19 @@ fn guests(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// rpcclient as alice.
+/// Runs rpcclient as alice.
 fn rpcclient(stage: &Stage, server: &Server, call: &str) -> Result<String> {
     let mut command = stage.program("rpcclient", server, &ALICE.credentials());
     output(command.args(["127.0.0.1", "-c", call]))
 }
 
-/// What a program says, which need not succeed.
+/// Runs a program, which may fail, and returns its output.
 pub(super) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// The SID that the server has for a name.
+/// Returns the server's SID for a name.
 pub(super) fn sid_of(stage: &Stage, server: &Server, name: &str) -> Result<String> {
     let said = rpcclient(stage, server, &format!("lookupnames {name}"))?;
     let sid = said.split_whitespace().find(|word| word.starts_with("S-1-"));
@@ -409,7 +410,7 @@ fn sids(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// `frevo group`, or Samba's `net groupmap`: gives `crew` the name Night Shift.
+/// Maps `crew` to the name Night Shift, with `frevo group` or Samba's `net groupmap`.
 fn map_crew(stage: &Stage, server: &Server) -> Result<String> {
     let mut command = match server.target() {
         Target::Frevo => {
@@ -427,7 +428,7 @@ fn map_crew(stage: &Stage, server: &Server) -> Result<String> {
     output(stage.bed.people().enter(&mut command))
 }
 
-/// A UNIX group is given a SID and a name, by which an ACL and the lists of a share let its members in.
+/// A UNIX group gets a SID and a name, which an ACL and the user parameters of a share can use.
 fn groups(stage: &mut Stage) -> Result<()> {
     stage.bed.make_dir("data/acls-people", &ALICE, 0o777)?;
     let lists = "[byname]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @\"Night Shift\"\n\

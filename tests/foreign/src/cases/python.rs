@@ -1,4 +1,4 @@
-//! impacket and smbprotocol: clients that share no line with Samba's.
+//! impacket and smbprotocol: clients that share no code with Samba's.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("python.smbprotocol_plain", |stage| smbprotocol(stage, "plain", &["2.0.2", "2.1", "3.0", "3.0.2"])),
     Case::new("python.smbprotocol_signed", |stage| smbprotocol(stage, "signed", &ALL)),
     Case::new("python.smbprotocol_encrypted", |stage| smbprotocol(stage, "encrypted", &["3.0", "3.0.2", "3.1.1"])),
-    // It signs 3.1.1 always, the others where the server demands it.
+    // impacket always signs with 3.1.1, and otherwise if the server requires it.
     Case::new("python.impacket", |stage| impacket(stage, "files", &["2.0.2", "2.1", "3.0"])),
     Case::new("python.impacket_signed", |stage| impacket(stage, "files", &["3.1.1"])),
     Case::new("python.impacket_encrypted", |stage| impacket(stage, "sealed", &["3.0", "3.1.1"])),

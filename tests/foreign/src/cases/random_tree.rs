@@ -1,4 +1,4 @@
-//! Trees with random owners, permission bits and POSIX lists, the same for the same seed.
+//! Trees with random owners, mode bits and POSIX ACLs, identical for the same seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::bed::CREW;
 use crate::bed::people::EVERYBODY;
 use crate::cases::people::output;
 
-/// Numbers that look random and are the same in every run (SplitMix64).
+/// A deterministic random number generator (SplitMix64).
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -34,13 +34,13 @@ impl Dice {
     }
 }
 
-/// Users of the tree: root, the people, and one that nobody has heard of; and groups likewise.
+/// Users of the tree: root, the bed's users, and an unknown one; and likewise groups.
 const USERS: [u32; 5] = [0, EVERYBODY[0].id, EVERYBODY[1].id, EVERYBODY[2].id, 64_999];
 const GROUPS: [u32; 5] = [0, EVERYBODY[0].id, EVERYBODY[1].id, CREW.1, 64_998];
-/// Directories that the others lie in, which come first.
+/// Number of directories that contain the other files; they come first.
 pub(super) const FOLDERS: usize = 10;
 
-/// Fills the directory with `count` files and directories; their paths below it.
+/// Fills the directory with `count` files and directories. Returns their relative paths.
 pub(super) fn make(tree: &Path, count: usize, seed: u64) -> Result<Vec<String>> {
     let mut dice = Dice(seed);
     let (mut names, mut lists) = (Vec::new(), String::new());
@@ -60,7 +60,7 @@ pub(super) fn make(tree: &Path, count: usize, seed: u64) -> Result<Vec<String>> 
     Ok(names)
 }
 
-/// Owner, flags and lists of a file in the language of getfacl.
+/// Returns a random owner, flags and ACLs for a file in getfacl format.
 pub(super) fn random_lists(dice: &mut Dice, path: &Path) -> String {
     let mut text = format!("# file: {}\n", path.display());
     let _ = writeln!(text, "# owner: {}\n# group: {}", dice.pick(&USERS), dice.pick(&GROUPS));
@@ -87,7 +87,7 @@ pub(super) fn random_lists(dice: &mut Dice, path: &Path) -> String {
     text + "\n"
 }
 
-/// Gives files the lists that `lists` names them with.
+/// Sets the ACLs in `lists` on the files.
 pub(super) fn restore(lists: &str, tree: &Path) -> Result<()> {
     let file = tree.with_extension("lists");
     fs::write(&file, lists)?;
@@ -96,14 +96,14 @@ pub(super) fn restore(lists: &str, tree: &Path) -> Result<()> {
     fs::remove_file(&file).context("the file was written before")
 }
 
-/// A copy with owners, lists and stored descriptors.
+/// Copies a tree with owners, ACLs and stored descriptors.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     let said = output(Command::new("cp").arg("-a").arg(from).arg(to))?;
     ensure!(said.is_empty(), "cp: {said}");
     Ok(())
 }
 
-/// Owner, group and flags of everything below a directory, by path.
+/// Returns owner, group and flags of everything below a directory, by path.
 pub(super) fn owners(tree: &Path) -> Result<BTreeMap<String, String>> {
     let said = output(Command::new("getfacl").args(["-R", "-n", "."]).current_dir(tree))?;
     let mut found = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! rclone, whose client library is go-smb2: a tree there and back again.
+//! rclone, which uses the client library go-smb2: a tree is copied to the server and back.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,18 +15,18 @@ use crate::stage::Stage;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
-    // Samba 4.17 says without a signature that an answer is yet to come, and go-smb2 gives up there when it is to sign.
+    // Samba 4.17 does not sign interim responses, which go-smb2 does not accept if it has to sign.
     Case::new("rclone.signed", |stage| round_trip(stage, Protection::Signed)).frevo_only(),
     Case::new("rclone.sealed", |stage| round_trip(stage, Protection::Sealed)),
     Case::new("rclone.sealed_share", |stage| round_trip(stage, Protection::SealedShare)),
 ];
 
-/// Folders, and files in each of them.
+/// Number of folders, and of files in each of them.
 const TREE: (usize, usize) = (12, 20);
-/// More than one WRITE or READ of go-smb2 takes.
+/// Larger than a single WRITE or READ of go-smb2.
 const LARGE: u64 = 20 << 20;
 
-/// Runs rclone to its end; what it printed on its standard output.
+/// Runs rclone to its end, and returns its standard output.
 fn run(stage: &Stage, server: &Server, arguments: &[&str]) -> Result<String> {
     let rclone = Rclone::new(stage.bed.dir(), server.port())?;
     let output = rclone.command(arguments).stdin(Stdio::null()).output().context("cannot start rclone")?;
@@ -35,7 +35,7 @@ fn run(stage: &Stage, server: &Server, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Text of a path that a test made.
+/// Returns a test's path as text.
 fn text(path: &Path) -> Result<&str> {
     path.to_str().context("a path of text")
 }
@@ -49,8 +49,8 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     file::random(&local.join("large"), LARGE)?;
     fs::write(local.join("Übergröße – 日本語.txt"), "a name of many alphabets\n")?;
     let local_text = text(&local)?;
-    // Not at the top of the share: before rclone 1.60 renames a folder, it makes the one above it, whose name at the top it
-    // takes to be a full stop.
+    // Not at the top of the share: before renaming a folder, rclone up to 1.60 creates its parent, and uses a full stop
+    // as the name of the top.
     let remote = |path: &str| format!("{}:{SHARE}/work/{path}", Rclone::REMOTE);
     let run = |arguments: &[&str]| run(stage, &server, arguments);
 
@@ -68,7 +68,7 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
 
     let check = ["check", "--download", local_text, &remote("copied")];
     run(&check)?;
-    // A byte is another one: rclone finds it, so what it read is what the server has.
+    // One byte is changed. rclone detects this, so it really reads what the server has.
     let one = there.join("copied/part 3/module_003/Source-004.rs");
     let (before, size) = (fs::read(&one)?, fs::metadata(&one)?.len());
     fs::write(&one, vec![b'x'; usize::try_from(size)?])?;

@@ -1,4 +1,4 @@
-//! Each refusal has the status that Windows gives.
+//! Each refusal has the same status as with Windows.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! SIGTERM stops the server cleanly in the middle of a transfer, and SIGHUP reloads without a session noticing.
+//! SIGTERM stops the server cleanly during a transfer, and SIGHUP reloads the configuration without affecting a
+//! session.
 
 use std::fs;
 use std::process::Stdio;
@@ -33,11 +34,11 @@ fn term_during_transfer(stage: &mut Stage) -> Result<()> {
     let status = server.wait(Duration::from_secs(15))?;
     let ended = client.wait()?;
     let status = status.context("the server still runs 15 s after SIGTERM")?;
-    // smbd signals its whole process group, itself too.
+    // smbd signals its whole process group, including itself.
     let clean = status.success() || stage.bed.target() == Target::Samba;
     ensure!(clean, "the server ended with {status}:\n{}", server.log_tail());
     ensure!(!ended.success(), "the transfer ended before the signal came: nothing was tested");
-    // What was written stays, and the server starts on it again.
+    // Written data is kept, and the server starts again with it.
     let length = fs::metadata(&stored)?.len();
     server.restart()?;
     stage.smbclient().server(&server).run("allinfo term")?.says(&format!("{length} bytes"))?;

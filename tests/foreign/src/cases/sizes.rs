@@ -1,4 +1,4 @@
-//! Files of 0 bytes to 5 GiB go to the server and come back with the same SHA-256.
+//! Files of 0 bytes to 5 GiB are sent to the server and fetched with the same SHA-256.
 
 use std::ffi::CString;
 use std::fs;
@@ -36,7 +36,7 @@ fn there_and_back(stage: &mut Stage, length: u64) -> Result<()> {
     Ok(())
 }
 
-/// What comes back is summed from a named pipe, so that it needs no room on the disk a second time.
+/// The fetched data is hashed from a named pipe, so that it needs no disk space a second time.
 fn five_gib_sparse(stage: &mut Stage) -> Result<()> {
     let length = 5 << 30;
     let local = stage.local("size")?;

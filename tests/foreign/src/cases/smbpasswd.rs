@@ -1,4 +1,4 @@
-//! One smbpasswd file for Frevo and for Samba's own programs, which change it while it is served.
+//! A smbpasswd file shared by Frevo and Samba's own programs, which change it while it is in use.
 
 use std::fs;
 use std::io::Write;
@@ -18,12 +18,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new("smbpasswd.without_a_server", without_a_server).needs_root().frevo_only(),
 ];
 
-/// Changes that each program makes in [`both_at_once`].
+/// Number of changes that each program makes in [`both_at_once`].
 const CHANGES: usize = 100;
 
 const TEMPLATE: &str = "[global]\n@TARGET@\n\tpassdb backend = smbpasswd:@FILE@\n[files]\n\tpath = @DIR@/data/files\n";
 
-/// A file, what serves it, and a configuration with which Samba's programs use it.
+/// A smbpasswd file, its servers, and a configuration with which Samba's programs use it.
 struct Shared<'a> {
     stage: &'a Stage,
     file: PathBuf,
@@ -32,7 +32,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// With alice and bob in it, and carol, who is disabled; served by the server that is returned, too.
+    /// Creates the file with alice, bob and carol, who is disabled. The returned server uses it too.
     fn start(stage: &'a Stage, name: &str) -> Result<(Shared<'a>, Server)> {
         let shared = Shared::at(stage, name)?;
         let server = stage.bed.start(name, &shared.template())?;
@@ -55,7 +55,7 @@ impl<'a> Shared<'a> {
         TEMPLATE.replace("@FILE@", &self.file.display().to_string())
     }
 
-    /// Runs a program where the people exist; what it printed.
+    /// Runs a program in an environment in which the users exist, and returns its output.
     fn run(&self, program: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -67,25 +67,25 @@ impl<'a> Shared<'a> {
         Ok(said)
     }
 
-    /// Samba's `smbpasswd`.
+    /// Runs Samba's `smbpasswd`.
     fn smbpasswd(&self, args: &[&str], password: &str) -> Result<String> {
         let conf = self.samba.display().to_string();
         self.run(Path::new("smbpasswd"), &[&["-c", &conf, "-s"], args].concat(), &format!("{password}\n{password}\n"))
     }
 
-    /// Samba's `pdbedit`.
+    /// Runs Samba's `pdbedit`.
     fn pdbedit(&self, args: &[&str]) -> Result<String> {
         let conf = self.samba.display().to_string();
         self.run(Path::new("pdbedit"), &[&["-s", &conf], args].concat(), "")
     }
 
-    /// `frevo user`.
+    /// Runs `frevo user`.
     fn user(&self, args: &[&str], input: &str) -> Result<String> {
         let conf = self.conf.display().to_string();
         self.run(&bed::frevo(), &[&["user"], args, &["-c", &conf]].concat(), input)
     }
 
-    /// `who` logs on to `server` with `password`, or is refused with `status`.
+    /// Checks that `who` can log on to `server` with `password`, or is refused with `status`.
     fn logon(&self, server: &Server, who: &Person, password: &str, status: Option<&str>) -> Result<()> {
         let client = self.stage.smbclient().server(server).credentials(&format!("{}%{password}", who.name));
         let said = client.run("ls")?;
@@ -125,7 +125,7 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
     shared.user(&["enable", "bob"], "")?;
     shared.logon(&server, &BOB, "bob's own", None)?;
 
-    // A password that is too old but for the flag that Samba gives it, and the other way round.
+    // A password that is expired unless the account has the flag set by Samba, and vice versa.
     super::passwords::expire_all(|args| shared.user(args, ""))?;
     shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     shared.pdbedit(&["-u", "bob", "-c", "[X]", "-r"])?;
@@ -139,7 +139,7 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
     ensure!(seen.contains(":[UX         ]:"), "{seen}");
     shared.user(&["policy", "maximum password age", "-1"], "")?;
 
-    // Who cannot be asked about is not unknown.
+    // If the file cannot be read, a user is not treated as unknown.
     let away = shared.file.with_extension("away");
     fs::rename(&shared.file, &away)?;
     shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_NO_LOGON_SERVERS"))?;
@@ -147,7 +147,7 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
     shared.logon(&server, &BOB, "bob's own", None)
 }
 
-/// What Frevo writes, Samba's programs understand, and its server lets the same people in.
+/// Samba's programs understand what Frevo writes, and its server accepts the same users.
 fn samba_reads_it(stage: &mut Stage) -> Result<()> {
     let (shared, server) = Shared::start(stage, "smbpasswd-both")?;
     shared.user(&["passwd", "alice", "--password-stdin"], "by frevo\n")?;
@@ -185,7 +185,7 @@ fn samba_reads_it(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Samba's program changes alice and has bob come and go, Frevo's changes carol, and a server reads along.
+/// Samba's program changes alice and adds and removes bob, while Frevo's changes carol and a server reads the file.
 fn both_at_once(stage: &mut Stage) -> Result<()> {
     let (shared, server) = Shared::start(stage, "smbpasswd-race")?;
     let mut text = fs::read_to_string(&shared.file)?;
@@ -198,7 +198,7 @@ fn both_at_once(stage: &mut Stage) -> Result<()> {
         let mine = scope.spawn(|| -> Result<()> {
             for change in 1..=CHANGES {
                 shared.user(&["passwd", "carol", "--password-stdin"], &format!("carol {change}\n"))?;
-                // Lines come and go beside those that the other program changes.
+                // Lines are added and removed next to those that the other program changes.
                 match change % 2 {
                     1 => shared.user(&["delete", "bob"], "")?,
                     _ => shared.user(&["add", "bob", "--password-stdin"], &format!("bob {change}\n"))?,
@@ -223,7 +223,7 @@ fn both_at_once(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// `frevo user` by itself: on a file that Samba made, and on one that is not there.
+/// `frevo user` without a server: with a file created by Samba, and with a missing one.
 fn without_a_server(stage: &mut Stage) -> Result<()> {
     let shared = Shared::at(stage, "smbpasswd-alone")?;
     fs::create_dir_all(shared.conf.parent().context("it has a directory")?)?;

@@ -1,5 +1,5 @@
-//! `frevo:acl store`: a tree with POSIX ACLs, and which of its files get a Windows ACL stored when somebody looks; and
-//! that Samba reads what was stored there.
+//! `frevo:acl store`: which files of a tree with POSIX ACLs get a stored Windows ACL on access; and that Samba can read
+//! what was stored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,13 +22,13 @@ const SHARE: &str = "[global]\n@TARGET@\n\tread only = no\n\tmap archive = no\n\
                      #@frevo\n\tfrevo:acl store = @STORE@\n#@end\n[stored]\n\tpath = @TREE@\n";
 const ATTRIBUTE: &str = "security.NTACL";
 
-/// Numbers of entries; the files are called by them.
+/// Numbers of ACL entries, which are also the names of the files.
 const ENTRIES: [usize; 7] = [3, 4, 5, 6, 7, 9, 40];
 
-/// A user without an account, who is the same SID whether it is stored or made.
+/// A user without an account, whose SID is the same in stored and synthesized descriptors.
 const NOBODYS: u32 = 64_397;
 
-/// How long a server may take to store what it has to.
+/// Time limit for the server to store descriptors.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn by_entries(stage: &mut Stage) -> Result<()> {
@@ -66,7 +66,7 @@ fn never(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Files of `owner` that everybody may read, with as many entries as their names say.
+/// Creates files of `owner` that are readable by everyone, with the number of ACL entries given by their names.
 fn tree(stage: &Stage, name: &str, owner: u32) -> Result<PathBuf> {
     let path = stage.bed.make_dir(name, &ALICE, 0o755)?;
     for entries in ENTRIES {
@@ -89,7 +89,7 @@ fn setfacl(file: &Path, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of the files that have the attribute.
+/// Returns the numbers of the files that have the attribute.
 fn with_attribute(path: &Path) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for entries in ENTRIES {
@@ -102,7 +102,7 @@ fn with_attribute(path: &Path) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// Descriptors are stored after the answer, so after it has come.
+/// Waits for the stored descriptors, because they are stored after the response is sent.
 fn wait_for(path: &Path, expected: &[usize]) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -126,7 +126,7 @@ fn look_at_all(twins: &Twins, twin: Twin) -> Result<Vec<String>> {
     ENTRIES.iter().map(|entries| look(twins, twin, &entries.to_string())).collect()
 }
 
-/// What smbcacls shows of a file, in numbers.
+/// Returns the numeric output of smbcacls for a file.
 fn look(twins: &Twins, twin: Twin, path: &str) -> Result<String> {
     let shown = twins.ask(twin, &call(path, &["--numeric"]))?;
     ensure!(shown.starts_with("REVISION:"), "of {path}, {twin:?} says to smbcacls: {shown}");

@@ -1,4 +1,4 @@
-//! Alternate streams as smbclient reads and writes them, and a directory with streams that Samba serves at the same time.
+//! Alternate streams read and written by smbclient, and a directory with streams that Samba serves at the same time.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -18,10 +18,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("streams.planted_store", planted_store).needs_root().frevo_only(),
 ];
 
-/// A second server on the directory of the first one's share.
+/// The configuration of a second server on the directory of the first one's share.
 const SAMBA: &str = "[global]\n@TARGET@\n\tread only = no\n[files]\n\tpath = @FILES@\n\tvfs objects = streams_xattr\n";
 
-/// What is shown of the streams of `name`, sorted.
+/// Returns the streams of `name`, sorted.
 fn streams(client: Smbclient<'_>, name: &str) -> Result<Vec<String>> {
     let text = client.run(&format!("allinfo {name}"))?.fine()?;
     let lines = text.lines().filter_map(|line| line.strip_prefix("stream: "));
@@ -38,7 +38,7 @@ fn ensure_fetched(client: Smbclient<'_>, remote: &str, sent: &Path) -> Result<()
     Ok(())
 }
 
-/// How many files the store of the share has.
+/// Returns the number of files in the share's stream store.
 fn stored(share: &Path) -> Result<usize> {
     match fs::read_dir(share.join(".frevo-streams")) {
         Ok(entries) => Ok(entries.count()),
@@ -51,7 +51,7 @@ fn there_and_back(stage: &mut Stage) -> Result<()> {
     let local = stage.local("streams")?;
     let share = stage.share("files");
     stage.smbclient().run("mkdir streams")?.fine()?;
-    // An attribute of most file systems holds the first two, none holds the last.
+    // On most file systems an attribute can store the smaller streams, but not the last one.
     for length in [0, 2_000, 50_000, 3 << 20] {
         let sent = local.join("sent");
         file::random(&sent, length)?;
@@ -63,7 +63,7 @@ fn there_and_back(stage: &mut Stage) -> Result<()> {
     ensure!(stored(&share)? == 1, "the large stream is not in the store");
     let listing = stage.smbclient().run("ls")?.fine()?;
     ensure!(!listing.contains(".frevo-streams"), "the store shows in\n{listing}");
-    // The stream goes where its file goes, also behind the server's back.
+    // A stream follows its file, even if a local program moves it.
     fs::rename(share.join("streams/f"), share.join("streams/g"))?;
     ensure_fetched(stage.smbclient(), "streams/g:s", &local.join("sent"))?;
     stage.smbclient().run("del streams/g; rmdir streams")?.fine()?;
@@ -90,12 +90,12 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
         ensure_fetched(stage.smbclient(), name, &small)?;
         ensure_fetched(stage.smbclient().server(&samba), name, &small)?;
     }
-    // What an attribute cannot hold is there for one of them only, and the other does it no harm.
+    // A stream that is too large for an attribute is available only through Frevo, and does not disturb Samba.
     stage.smbclient().run(&format!("put {} both/f:large", large.display()))?.fine()?;
     ensure!(streams(stage.smbclient().server(&samba), "both/f")? == both, "Samba shows something else");
     stage.smbclient().server(&samba).run("rename both/f both/g")?.fine()?;
     ensure_fetched(stage.smbclient(), "both/g:large", &large)?;
-    // Samba cuts a stream, and Frevo one of Samba's.
+    // Samba truncates a stream of Frevo's, and Frevo one of Samba's.
     let nothing = local.join("nothing");
     fs::write(&nothing, "")?;
     let empty = |name: &str| format!("put {} \"both/g:{name}\"", nothing.display());
@@ -111,7 +111,7 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A user that may write to the share's root puts something else in the place of the store.
+/// A user who may write to the share's root replaces the store.
 fn planted_store(stage: &mut Stage) -> Result<()> {
     let share = stage.share("files");
     let (store, away) = (share.join(".frevo-streams"), share.join("store-moved-away"));
@@ -126,7 +126,8 @@ fn planted_store(stage: &mut Stage) -> Result<()> {
     done
 }
 
-/// A directory of alice's, into which a private file of bob's was moved. An attribute of alice's own file names it.
+/// Creates a directory of alice's that contains a moved private file of bob's, to which an attribute of alice's own
+/// file refers.
 fn steal(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     let (local, mine) = (stage.local("planted")?, share.join("mine"));
     fs::create_dir(store)?;
@@ -151,7 +152,7 @@ fn steal(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A link in place of the directory.
+/// Creates a link in place of the directory.
 fn mislead(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     let (local, elsewhere) = (stage.local("planted")?, share.join("elsewhere"));
     fs::create_dir(&elsewhere)?;

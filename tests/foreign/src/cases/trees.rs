@@ -1,4 +1,4 @@
-//! A source tree of 10,000 files to the server and back.
+//! A source tree of 10,000 files is copied to the server and back.
 
 use std::fs;
 

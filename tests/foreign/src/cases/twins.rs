@@ -1,4 +1,4 @@
-//! Frevo and Samba side by side with the same configuration, the same people and the same SIDs, and smbcacls asking both.
+//! Frevo and Samba running at the same time with the same configuration, users and SIDs, queried with smbcacls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::bed::{Bed, Doors, Person, Server, Target};
 use crate::cases::people::{output, sid_of};
 use crate::stage::Stage;
 
-/// How many programs run at the same time.
+/// Number of concurrent programs.
 const JOBS: usize = 4;
 
-/// Which of the two.
+/// Selects one of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Twin {
     Samba,
@@ -25,7 +25,7 @@ pub(super) enum Twin {
 
 /// The two servers.
 pub(super) struct Twins {
-    // Servers end before the bed goes.
+    // The servers end before the bed is removed.
     servers: [Server; 2],
     doors: Doors,
     _bed: Bed,
@@ -34,7 +34,7 @@ pub(super) struct Twins {
     client: std::path::PathBuf,
 }
 
-/// One call of smbcacls: who asks, about which share and path, with which options.
+/// A call of smbcacls: user, share, path and options.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) who: Person,
@@ -44,7 +44,7 @@ pub(super) struct Call {
 }
 
 impl Twins {
-    /// Starts both with the template; `@TREE@` in it is `trees[0]` for Samba and `trees[1]` for Frevo.
+    /// Starts both servers with the template, in which `@TREE@` is `trees[0]` for Samba and `trees[1]` for Frevo.
     pub(super) fn start(stage: &Stage, name: &str, template: &str, trees: [&Path; 2]) -> Result<Twins> {
         let [for_samba, for_frevo] = trees.map(|tree| template.replace("@TREE@", &tree.display().to_string()));
         let bed = Bed::make(Target::Samba)?;
@@ -63,7 +63,7 @@ impl Twins {
         Ok(Twins { servers: [samba, frevo], doors, _bed: bed, sids, client })
     }
 
-    /// Runs a script against one of the two.
+    /// Runs a script against one of the servers.
     pub(super) fn script(&self, stage: &Stage, twin: Twin, name: &str, arguments: &[&str]) -> Result<String> {
         let port = self.servers[usize::from(twin == Twin::Frevo)].port();
         let mut command = stage.script_command(name, arguments);
@@ -73,7 +73,7 @@ impl Twins {
         Ok(text)
     }
 
-    /// What smbcacls says of one of the two, output and errors together.
+    /// Runs smbcacls against one of the servers, and returns its output and errors.
     pub(super) fn ask(&self, twin: Twin, call: &Call) -> Result<String> {
         let address = Doors::ADDRESSES[usize::from(twin == Twin::Frevo)];
         let mut command = Command::new("smbcacls");
@@ -82,14 +82,14 @@ impl Twins {
         output(self.doors.enter(&mut command))
     }
 
-    /// Asks both the same, several calls at a time; those that they answer differently.
+    /// Makes the calls to both servers, several concurrently, and returns the differences.
     pub(super) fn differences(&self, calls: &[Call]) -> Result<Differences> {
         let next = AtomicUsize::new(0);
         let found = Mutex::new(Differences { asked: calls.len(), ..Differences::default() });
         let work = || -> Result<()> {
             while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut answers = [self.ask(Twin::Samba, call)?, self.ask(Twin::Frevo, call)?];
-                // Once in a thousand calls smbcacls leaves the flags of an entry out.
+                // In about one of a thousand calls smbcacls omits the flags of an ACE.
                 if answers[0] != answers[1] && call.options.is_empty() {
                     answers = [self.ask(Twin::Samba, call)?, self.ask(Twin::Frevo, call)?];
                 }
@@ -113,20 +113,20 @@ impl Twins {
     }
 }
 
-/// What two servers answered differently, by question.
+/// The answers that differ between the servers, by query.
 #[derive(Default)]
 pub(super) struct Differences {
     asked: usize,
-    /// Questions that Samba answered with an error.
+    /// Number of queries that Samba answered with an error.
     refused: usize,
     found: BTreeMap<String, [String; 2]>,
 }
 
 impl Differences {
-    /// Those of two sets of answers.
+    /// Compares two sets of answers.
     pub(super) fn of(what: &str, samba: BTreeMap<String, String>, frevo: &BTreeMap<String, String>) -> Differences {
         let mut found = Differences { asked: samba.len(), ..Differences::default() };
-        // What Frevo alone answers is a difference, too.
+        // An answer only from Frevo is a difference too.
         let alone = frevo.iter().filter(|(name, _)| !samba.contains_key(*name));
         let alone = alone.map(|(name, answer)| (format!("{what} {name}"), [String::new(), answer.clone()]));
         found.found.extend(alone);
@@ -140,7 +140,7 @@ impl Differences {
         found
     }
 
-    /// Those of two texts with a line for each question, which begins with it.
+    /// Compares two texts with a line per query, which begins with the query.
     pub(super) fn of_lines(what: &str, samba: &str, frevo: &str) -> Differences {
         let by_name = |text: &str| -> BTreeMap<String, String> {
             let split =
@@ -150,17 +150,17 @@ impl Differences {
         Self::of(what, by_name(samba), &by_name(frevo))
     }
 
-    /// Takes others in.
+    /// Adds other differences.
     pub(super) fn add(&mut self, others: Differences) {
         self.asked += others.asked;
         self.refused += others.refused;
         self.found.extend(others.found);
     }
 
-    /// An error that shows some of them, where there are any.
+    /// Fails if there are differences, and shows some of them.
     pub(super) fn none(&self) -> Result<()> {
         println!("  {} answers compared, of which Samba's refused {}", self.asked, self.refused);
-        // A file for all of them, for whoever looks into it.
+        // An optional file with all of them, for analysis.
         if let Some(path) = std::env::var_os("FREVO_PARITY_OUT").filter(|_| !self.found.is_empty()) {
             let text = |(what, [samba, frevo]): (&String, &[String; 2])| {
                 format!("#### {what}\nSamba:\n{samba}Frevo:\n{frevo}")
@@ -176,8 +176,7 @@ impl Differences {
     }
 }
 
-/// Makes the people's SIDs those which the other server has for them, with their domain for the machine's. No privileges
-/// over files are left to anybody.
+/// Makes the users' SIDs those of the other server, and their domain the machine's. Removes all privileges over files.
 fn give_sids(bed: &Bed, samba: &mut Server, sids: &[String]) -> Result<()> {
     let conf = samba.conf().to_owned();
     let run = |program: &str, arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! Previous versions as smbclient sees them: snapshots in directories, as Samba's module shadow_copy2 serves them.
+//! Previous versions shown by smbclient: snapshots in directories, as served by Samba's module shadow_copy2.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] =
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
 const SECOND: &str = "@GMT-2016.01.01-00.00.00";
 
-/// Makes a file and two versions of it; each says where it lies.
+/// Creates a file and two versions of it. Each contains its location.
 fn prepare(stage: &Stage) -> Result<()> {
     let share = stage.share("versions");
     for folder in ["", FIRST, SECOND]

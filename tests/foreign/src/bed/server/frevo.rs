@@ -14,7 +14,7 @@ use crate::bed::people::{CAROL, EVERYBODY};
 static NAME: RwLock<&str> = RwLock::new(ORDINARY);
 const ORDINARY: &str = "frevo";
 
-/// The program: what `FREVO` names, else a release build of this workspace.
+/// Returns the program: the one in `FREVO`, else a release build of this workspace.
 pub(super) fn program() -> PathBuf {
     let root = || Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
     let name = *NAME.read().unwrap_or_else(PoisonError::into_inner);
@@ -22,11 +22,11 @@ pub(super) fn program() -> PathBuf {
     std::env::var_os("FREVO").map_or_else(built, PathBuf::from)
 }
 
-/// While it lives, servers are another program of this workspace than `frevo`.
+/// While this value exists, servers are started from another program of this workspace than `frevo`.
 pub struct OtherBuild(());
 
 impl OtherBuild {
-    /// From now on it is `name`, unless `FREVO` names another.
+    /// Selects the program `name`, unless `FREVO` specifies another.
     pub fn new(name: &'static str) -> OtherBuild {
         *NAME.write().unwrap_or_else(PoisonError::into_inner) = name;
         OtherBuild(())
@@ -39,7 +39,7 @@ impl Drop for OtherBuild {
     }
 }
 
-/// Lines for `[global]`: port, loopback only, its own state.
+/// Returns lines for `[global]`: port, loopback only, its own state.
 pub(super) fn globals(dir: &Path, port: u16) -> String {
     let dir = dir.display();
     format!(
@@ -64,7 +64,7 @@ pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     user("disable", CAROL.name, &[], "")
 }
 
-/// Makes the accounts of a crowd.
+/// Creates the accounts of a crowd.
 pub(super) fn import(people: &People, crowd: &[Member], conf: &Path) -> Result<()> {
     let mut command = Command::new(program());
     command.args(["user", "import", "-c"]).arg(conf).arg("-");

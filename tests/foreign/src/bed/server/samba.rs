@@ -10,12 +10,13 @@ use crate::bed::crowd::{Member, smbpasswd};
 use crate::bed::people::{ALICE, CAROL, EVERYBODY};
 use crate::bed::{People, interrupt};
 
-/// How many accounts `pdbedit` makes in a moment.
+/// Maximum number of accounts that are created with `pdbedit`, which becomes slow.
 const FEW: usize = 500;
-/// Makes many in a `passdb.tdb`.
+/// A script that creates many accounts in a `passdb.tdb`.
 const MANY: &str = include_str!("tdbsam.py");
 
-/// Lines for `[global]` that keep it off the machine's own Samba: directories, which are made, port, loopback only.
+/// Returns lines for `[global]` that separate it from the machine's own Samba: directories, which are created, port,
+/// loopback only.
 pub(super) fn globals(dir: &Path, port: u16) -> Result<String> {
     for name in ["private", "lock", "state", "cache", "pid", "ncalrpc", "wb", "usershare"] {
         fs::create_dir_all(dir.join(name)).with_context(|| format!("cannot make {name}"))?;
@@ -51,7 +52,7 @@ pub(super) fn globals(dir: &Path, port: u16) -> Result<String> {
     ))
 }
 
-/// Makes the accounts. alice has the privileges of an administrator over files, as the torture tests expect.
+/// Creates the accounts. alice has an administrator's privileges over files, as the torture tests expect.
 pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     anyhow::ensure!(people.many(), "smbd needs root");
     for person in EVERYBODY {
@@ -67,8 +68,8 @@ pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     super::run(people.enter(&mut grant), "")
 }
 
-/// Makes the accounts of a crowd: a few with `pdbedit`, which reads its file from the beginning for each, and the rest of
-/// many after the model of the first.
+/// Creates the accounts of a crowd. A few are created with `pdbedit`, which reads its file from the beginning for each.
+/// For many, only the first is, and the rest are copies of it.
 pub(super) fn import(people: &People, crowd: &[Member], dir: &Path, conf: &Path) -> Result<()> {
     interrupt::check()?;
     let (model, few, rest) = match crowd {
@@ -80,13 +81,13 @@ pub(super) fn import(people: &People, crowd: &[Member], dir: &Path, conf: &Path)
     fs::write(&accounts, smbpasswd(few))?;
     let mut command = Command::new("pdbedit");
     command.arg("-s").arg(conf).arg("-i").arg(format!("smbpasswd:{}", accounts.display()));
-    // Each account is a transaction of its own, and none of them has to outlive a loss of power.
+    // Each account is a separate transaction, and none of them has to survive a loss of power.
     command.env("TDB_NO_FSYNC", "1");
     super::run(people.enter(&mut command), "")?;
     if rest.is_empty() {
         return Ok(());
     }
-    // Debian's interpreter is the one that Samba's libraries belong to.
+    // Samba's libraries work with Debian's interpreter.
     let mut command = Command::new("/usr/bin/python3");
     command.args(["-c", MANY]).arg(dir.join("private/passdb.tdb")).args([&model.name, &model.id.to_string()]);
     let lines: String = rest.iter().map(|member| format!("{} {}\n", member.name, member.id)).collect();
