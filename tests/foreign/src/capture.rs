@@ -66,7 +66,7 @@ impl Capture {
             if let Some(status) = self.tshark.try_wait()? {
                 anyhow::bail!("tshark ended with {status}: {}", self.said());
             }
-            ensure!(Instant::now() < end, "tshark sees no packets: {}", self.said());
+            ensure!(Instant::now() < end, "tshark captures no packets: {}", self.said());
             drop(TcpStream::connect(server)?);
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -31,7 +31,7 @@ pub(crate) struct Sample {
 impl Sample {
     fn of(pid: u32, at: Duration) -> Result<Sample> {
         let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-        let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no such line")?;
+        let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no Anonymous line")?;
         let memory = anonymous.trim().trim_end_matches(" kB").parse()?;
         let count = |what: &str| Ok::<_, std::io::Error>(fs::read_dir(format!("/proc/{pid}/{what}"))?.count() as u64);
         Ok(Sample { at, memory, descriptors: count("fd")?, threads: count("task")? })
@@ -88,7 +88,7 @@ fn judge(samples: &[Sample], time: Duration, growth: u64) -> Result<()> {
     let median = |begin: u32, what: Value| {
         let mut values: Vec<u64> = third(begin).map(what).collect();
         values.sort_unstable();
-        values.get(values.len() / 2).copied().context("too few samples to judge by")
+        values.get(values.len() / 2).copied().context("too few samples")
     };
     let kinds: [(&str, Value, u64); 3] = [
         ("KiB of memory", |sample| sample.memory, growth),
@@ -99,7 +99,7 @@ fn judge(samples: &[Sample], time: Duration, growth: u64) -> Result<()> {
         let (middle, last) = (median(1, value)?, median(2, value)?);
         ensure!(
             last <= middle + more,
-            "the server grows: {middle} {what} in the middle of the time, {last} at its end"
+            "the server grows: {middle} {what} in the middle third of the time, {last} in the last"
         );
     }
     Ok(())
@@ -128,7 +128,7 @@ mod tests {
         assert!(check(|tenth| if tenth == 8 { 9000 } else { 5000 }, level), "a moment");
         assert!(!check(|tenth| 4000 + 100 * tenth, level), "a tenth of a MiB a minute");
         assert!(!check(level, |tenth| 10 + 10 * tenth), "threads");
-        assert!(judge(&[], Duration::from_secs(600), GROWTH.0).is_err(), "nobody looked");
+        assert!(judge(&[], Duration::from_secs(600), GROWTH.0).is_err(), "no samples");
     }
 
     #[test]

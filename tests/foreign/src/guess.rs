@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
     stop.store(true, Ordering::Relaxed);
     guessers.join().map_err(|_| anyhow::anyhow!("a guesser panicked"))??;
     let (attacked, count) = attacked?;
-    println!("{} guessers, {rate:.0} wrong passwords a second; {count} right logons:", options.connections);
+    println!("{} guessers, {rate:.0} wrong passwords a second; {count} valid logons:", options.connections);
     println!("  without the attack  median {:6.2} ms  p99 {:6.2} ms", quiet.0, quiet.1);
     println!("  during the attack   median {:6.2} ms  p99 {:6.2} ms", attacked.0, attacked.1);
     println!("  difference          median {:6.2} ms  p99 {:6.2} ms", attacked.0 - quiet.0, attacked.1 - quiet.1);
@@ -86,7 +86,7 @@ fn measure(options: &Options) -> Result<(Times, usize)> {
         while Instant::now() < end {
             pace.tick().await;
             let begun = Instant::now();
-            let client = Client::log_on(&[options.address], "127.0.0.1", &user).await.context("a right password")?;
+            let client = Client::log_on(&[options.address], "127.0.0.1", &user).await.context("a valid logon failed")?;
             times.push(begun.elapsed().as_secs_f64() * 1000.0);
             client.log_off().await?;
         }
@@ -123,7 +123,7 @@ fn guess(
                         let wrong = as_user(&name, &format!("wrong {number} {tried}"));
                         let guess = Client::log_on(&addresses, "127.0.0.1", &wrong);
                         let answer = tokio::time::timeout(pause, guess).await;
-                        ensure!(!matches!(answer, Ok(Ok(_))), "a wrong password was right");
+                        ensure!(!matches!(answer, Ok(Ok(_))), "a wrong password was accepted");
                         sent.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(())

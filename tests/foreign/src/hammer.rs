@@ -193,7 +193,7 @@ pub(crate) fn noted(notes: &[PathBuf]) -> Result<u64> {
     let mut sum = 0;
     for path in notes {
         let bytes = std::fs::read(path).unwrap_or_default();
-        ensure!(bytes.is_empty() || bytes.len() == 8, "{} is no number", path.display());
+        ensure!(bytes.is_empty() || bytes.len() == 8, "{} does not contain a number", path.display());
         sum += bytes.try_into().map_or(0, u64::from_le_bytes);
     }
     Ok(sum)

@@ -47,7 +47,7 @@ pub(crate) fn read(bed: &Bed, server: &Server) -> Result<Profile> {
         }
         last = next;
     }
-    anyhow::bail!("smbd's counters do not come to rest")
+    anyhow::bail!("smbd's counters keep changing")
 }
 
 fn now(bed: &Bed, server: &Server) -> Result<Profile> {
@@ -62,7 +62,7 @@ fn parse(json: &str) -> Result<Profile> {
     let all: Value = serde_json::from_str(json).context("smbstatus printed no JSON")?;
     let counter = |command: &str, name: &str| {
         let value = all.pointer(&format!("/SMB2 Calls/{command}/{name}")).and_then(Value::as_u64);
-        value.with_context(|| format!("smbstatus does not tell {name} of {command}: is profiling on?"))
+        value.with_context(|| format!("smbstatus has no {name} of {command}; is profiling on?"))
     };
     let counted = |command| -> Result<Counted> {
         Ok(Counted {

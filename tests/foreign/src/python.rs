@@ -57,7 +57,7 @@ impl Script {
     pub(crate) fn wait_for(&mut self, word: &str) -> Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        ensure!(line.trim() == word, "the script was to say {word:?} and said {line:?}");
+        ensure!(line.trim() == word, "the script should print {word:?} but printed {line:?}");
         Ok(())
     }
 

@@ -24,7 +24,7 @@ impl Rclone {
     /// Creates the settings for a server on this port of 127.0.0.1. rclone's own files are below `dir`.
     pub fn new(dir: &Path, port: u16) -> Result<Rclone> {
         let output = Command::new("rclone").args(["obscure", ALICE.password]).output();
-        let output = output.context("cannot start rclone: cargo xtask setup installs it")?;
+        let output = output.context("cannot start rclone; install it with cargo xtask setup")?;
         ensure!(output.status.success(), "rclone obscure: {}", String::from_utf8_lossy(&output.stderr));
         let conf = dir.join("rclone.conf");
         fs::write(&conf, "").with_context(|| format!("cannot write {}", conf.display()))?;

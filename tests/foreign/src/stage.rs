@@ -43,7 +43,7 @@ impl Stage {
 
     /// Returns the client libraries of other languages.
     pub(crate) fn tools(&self) -> Result<&Tools> {
-        self.tools.as_ref().context("this run is without the client libraries of other languages")
+        self.tools.as_ref().context("this run does not include the client libraries of other languages")
     }
 
     /// Returns the domain, which is created for the first case that needs it.
@@ -51,7 +51,7 @@ impl Stage {
         if self.domain.is_none() {
             self.domain = Some(Domain::start(&self.bed).map_err(|error| format!("{error:#}")));
         }
-        let made = self.domain.as_mut().context("there is one by now")?;
+        let made = self.domain.as_mut().context("the domain was just created")?;
         made.as_mut().map_err(|why| anyhow::anyhow!("no domain: {why}"))
     }
 

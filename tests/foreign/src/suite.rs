@@ -141,7 +141,7 @@ impl Stage {
     fn look_after_server(&mut self) -> Result<()> {
         match self.server.health()? {
             Health::Well => Ok(()),
-            Health::Panicked(line) => anyhow::bail!("the server's log tells of a crash: {line}"),
+            Health::Panicked(line) => anyhow::bail!("the server's log contains a crash: {line}"),
             health => {
                 let log = self.server.log_tail();
                 self.server.restart()?;

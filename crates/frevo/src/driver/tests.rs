@@ -112,5 +112,5 @@ async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
         }
         assert!(server.accounting.memory() <= bound, "{} of {bound}", server.accounting.memory());
     }
-    assert!(server.accounting.memory() > 8 << 20, "nobody was given room for what they announced");
+    assert!(server.accounting.memory() > 8 << 20, "no client was granted memory for its frame");
 }

@@ -65,7 +65,7 @@ impl OwnDomain {
             Some((_, before)) if *before == sid => return true,
             Some((_, before)) if source == Source::Ticket => {
                 tracing::error!(
-                    "a ticket contains the SID {sid} for {name}, which had {before} so far: the ticket is ignored; if \
+                    "a ticket contains the SID {sid} for {name}, which had {before} so far: the logon is refused; if \
                      the domain was created again, start winbindd or remove the file {FILE:?} in the state directory"
                 );
                 return false;

@@ -158,7 +158,7 @@ mod tests {
         let mut round = whole.clone();
         let last = round.len() - 1;
         round[last] = last as u8 - 1;
-        assert_eq!(read(&round, 7), None, "a name that goes on in itself");
+        assert_eq!(read(&round, 7), None, "a name with a loop");
         assert_eq!(question(&"x".repeat(64), 1), None);
     }
 

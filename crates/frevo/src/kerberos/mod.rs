@@ -101,7 +101,7 @@ impl Tickets for Keytab {
     fn accept(&self, token: Vec<u8>) -> Answer<Result<Ticket, Refusal>> {
         let (settings, gate) = (self.settings.clone(), self.gate.clone());
         Answer::later(async move {
-            let turn = gate.acquire_owned().await.expect("nobody closes the gate");
+            let turn = gate.acquire_owned().await.expect("the gate is never closed");
             let accepted = tokio::task::spawn_blocking(move || {
                 // The permit is held as long as the thread is used, even if the request was cancelled.
                 let _turn = turn;

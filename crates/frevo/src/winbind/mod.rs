@@ -141,7 +141,7 @@ impl Winbind {
         let turns = gate.turns.clone();
         let this = self.clone();
         let answered = async move {
-            let turn = turns.acquire_owned().await.expect("nobody closes the gate");
+            let turn = turns.acquire_owned().await.expect("the gate is never closed");
             let work = move || {
                 // Released only when winbindd has answered, even if the caller has given up.
                 let _turn = turn;

@@ -66,7 +66,7 @@ impl std::str::FromStr for Backend {
 
     fn from_str(text: &str) -> Result<Backend> {
         let found = Backend::ALL.into_iter().find(|backend| backend.name() == text);
-        found.with_context(|| format!("unknown back end {text:?}: embedded, smbpasswd or ldap"))
+        found.with_context(|| format!("unknown back end {text:?}; use embedded, smbpasswd or ldap"))
     }
 }
 

@@ -190,7 +190,7 @@ impl Domain {
         while !self.command("wbinfo")?.arg("-t").output()?.status.success() {
             interrupt::check()?;
             let log = || fs::read_to_string(self.dir.join("member/log/winbindd")).unwrap_or_default();
-            ensure!(Instant::now() < end, "winbindd is not well after {START:?}:\n{}", log());
+            ensure!(Instant::now() < end, "winbindd does not answer after {START:?}:\n{}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
@@ -292,7 +292,7 @@ impl Holder {
                 }
             });
         }
-        let child = command.spawn().context("cannot make a network namespace")?;
+        let child = command.spawn().context("cannot create a network namespace")?;
         let opened = File::open(format!("/proc/{}/ns/net", child.id()));
         let mut holder = Holder { network: opened.context("cannot open the network namespace")?.into(), child };
         let prepared = holder.prepare();
@@ -323,7 +323,7 @@ pub(super) fn move_to(network: libc::c_int) -> std::io::Result<()> {
 
 /// Makes `command` run in the domain's network, with the files of `place` mounted over the machine's.
 fn enter(command: &mut Command, dir: &Path, people: &People, space: &Holder, place: Place) -> Result<()> {
-    let People::Many(over) = people else { bail!("only root can make a domain") };
+    let People::Many(over) = people else { bail!("only root can create a domain") };
     let own = match place {
         Place::Controller => "dc/run",
         Place::Member => "member/run",

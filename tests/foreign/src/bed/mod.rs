@@ -58,7 +58,7 @@ impl std::str::FromStr for Target {
         match text {
             "frevo" => Ok(Target::Frevo),
             "samba" => Ok(Target::Samba),
-            other => anyhow::bail!("unknown target {other:?}: frevo or samba"),
+            other => anyhow::bail!("unknown target {other:?}; use frevo or samba"),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Bed {
         let dir = tempfile::Builder::new()
             .prefix("frevo-bed-")
             .tempdir_in(base)
-            .with_context(|| format!("cannot make a directory in {}", base.display()))?;
+            .with_context(|| format!("cannot create a directory in {}", base.display()))?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         let people = People::make(dir.path())?;
         if crowd != Crowd(0) {

@@ -80,10 +80,10 @@ impl People {
             fs::write(file, text)?;
         }
         let mut id = Command::new("id");
-        let out = people.enter(id.args(["-u", ALICE.name])).output().context("cannot make a mount namespace")?;
+        let out = people.enter(id.args(["-u", ALICE.name])).output().context("cannot create a mount namespace")?;
         anyhow::ensure!(
             out.stdout == format!("{}\n", ALICE.id).as_bytes(),
-            "{} is not seen in the mount namespace: {}",
+            "{} does not exist in the mount namespace: {}",
             ALICE.name,
             String::from_utf8_lossy(&out.stderr)
         );
@@ -121,7 +121,7 @@ impl People {
         let database = crowd::database(&fs::read_to_string(dir.join(CROWD))?);
         let made = dir.join("made");
         run(Command::new("makedb").arg("-o").arg(&made).arg("-"), &database)
-            .context("the package libnss-db makes the database of a crowd")?;
+            .context("makedb of the package libnss-db failed")?;
         // A concurrent lookup sees either the old or the new database.
         fs::rename(&made, dir.join("passwd.db"))?;
         Ok(())
@@ -135,7 +135,7 @@ impl People {
     /// Makes `command` run in an environment in which the users exist.
     pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let People::Many(over) = self else { return command };
-        let text = |path: &[u8]| CString::new(path).expect("paths made by the bed hold no zero byte");
+        let text = |path: &[u8]| CString::new(path).expect("paths of the bed contain no zero byte");
         let pairs: Vec<(CString, CString)> =
             over.iter().map(|(file, place)| (text(file.as_os_str().as_bytes()), text(place.as_bytes()))).collect();
         // SAFETY: between fork and exec the closure makes only system calls, without allocations or locks.
@@ -154,7 +154,7 @@ impl People {
     pub fn give(&self, path: &Path, person: &Person) -> Result<()> {
         if self.many() {
             std::os::unix::fs::lchown(path, Some(person.id), Some(person.id))
-                .with_context(|| format!("cannot give {} to {}", path.display(), person.name))?;
+                .with_context(|| format!("cannot change the owner of {} to {}", path.display(), person.name))?;
         }
         Ok(())
     }

@@ -279,7 +279,7 @@ fn spawn(dir: &Path, ports: [u16; 2]) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     // SAFETY: between fork and exec the closure makes one system call.
     unsafe { command.pre_exec(end_with_parent) };
-    command.spawn().context("cannot start slapd: is the package slapd installed?")
+    command.spawn().context("cannot start slapd; install the package slapd")
 }
 
 /// Returns the slapd.conf(5). Users other than [`ADMIN`] can only bind.

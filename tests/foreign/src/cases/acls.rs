@@ -21,14 +21,14 @@ const SHARE: &str = "[global]\n@TARGET@\n\tread only = no\n\tcreate mask = 0755\
 
 fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
-    let template = SHARE.replace("@ACLS@", path.to_str().context("a path of text")?);
+    let template = SHARE.replace("@ACLS@", path.to_str().context("a UTF-8 path")?);
     let samba_bed = Bed::make(Target::Samba)?;
     let mut samba: Server = samba_bed.start("samba", &template)?;
     let frevo = stage.bed.start("acls", &template)?;
     let alice = sid_of(stage, &frevo, ALICE.name)?;
     give_sid(&samba_bed, &mut samba, &alice)?;
     let seen = sid_of(stage, &samba, ALICE.name)?;
-    ensure!(seen == alice, "alice is {alice}, and {seen} to Samba");
+    ensure!(seen == alice, "alice's SID is {alice}, but {seen} with Samba");
     let usual = std::mem::replace(&mut stage.server, frevo);
     let done = stage.script("descriptors.py", &[&samba.port().to_string(), &alice]);
     stage.server = usual;

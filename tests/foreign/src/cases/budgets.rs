@@ -137,7 +137,7 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
     let mut client = stage.program("smbclient", &stage.server, &ALICE.credentials());
     let client = client.arg("//127.0.0.1/files").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = client.spawn().context("cannot start smbclient")?;
-    let mut orders = client.stdin.take().context("smbclient is told what to do")?;
+    let mut orders = client.stdin.take().context("smbclient has no standard input")?;
     writeln!(orders, "!touch {}", ready.display())?;
     let end = Instant::now() + Duration::from_secs(30);
     while !ready.exists() {
@@ -150,13 +150,13 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
     let telling = std::thread::spawn(move || orders.write_all(commands.as_bytes()));
     let said = client.wait_with_output()?;
     let took = start.elapsed();
-    telling.join().ok().context("smbclient takes all commands")??;
+    telling.join().ok().context("smbclient did not read all commands")??;
     let table = strace.map_or(Ok(String::new()), |strace| finish(strace, &path))?;
     let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
-    ensure!(said.status.success() && !text.contains("NT_STATUS_"), "smbclient says:\n{text}");
+    ensure!(said.status.success() && !text.contains("NT_STATUS_"), "smbclient failed:\n{text}");
     for number in 0..DELETED / of_each {
         let path = stage.share("files").join(format!("budget {number}"));
-        ensure!(fs::read_dir(&path)?.count() == size - of_each, "other files than those are gone");
+        ensure!(fs::read_dir(&path)?.count() == size - of_each, "the wrong number of files was deleted");
         fs::remove_dir_all(path)?;
     }
     Ok(Deletions { took, table })
@@ -176,7 +176,7 @@ fn all_have_acls(stage: &Stage) -> Result<()> {
 fn on_acls<T>(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Result<T>) -> Result<T> {
     let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
     let _ = fs::remove_dir_all(path.join("budget"));
-    let server = stage.bed.start(name, &ACLS.replace("@PATH@", path.to_str().context("a path of text")?))?;
+    let server = stage.bed.start(name, &ACLS.replace("@PATH@", path.to_str().context("a UTF-8 path")?))?;
     let usual = std::mem::replace(&mut stage.server, server);
     let done = work(stage);
     stage.server = usual;
@@ -215,7 +215,7 @@ fn attach(pids: &[u32], table: &std::path::Path) -> Result<Child> {
     let end = Instant::now() + Duration::from_secs(10);
     while !pids.iter().all(|pid| traced(*pid)) {
         if let Some(status) = strace.try_wait()? {
-            bail!("strace ended with {status}: may it trace here?");
+            bail!("strace ended with {status}; check that tracing is allowed");
         }
         ensure!(Instant::now() < end, "strace does not attach");
         std::thread::sleep(Duration::from_millis(10));

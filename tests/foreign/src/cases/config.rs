@@ -62,7 +62,7 @@ fn unserved_shares(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("config-unserved", UNSERVED)?;
     let log = server.log_tail();
     for share in ["gluster-volume", "audited"] {
-        ensure!(log.contains(&format!("the share [{share}] is not served")), "nothing of {share} in the log:\n{log}");
+        ensure!(log.contains(&format!("the share [{share}] is not served")), "{share} is not in the log:\n{log}");
     }
     for credentials in [bed::ALICE.credentials(), "stranger%x".to_owned()] {
         let smbclient = || stage.smbclient().server(&server).credentials(&credentials);

@@ -34,7 +34,7 @@ const IN_A_DIRECTORY: usize = 100;
 const ENTRIES: [u32; 3] = [3, 6, 34];
 /// Number of files whose first and second accesses are timed.
 const TIMED: usize = 2_000;
-const CONTENT: &[u8] = b"what everybody may read\n";
+const CONTENT: &[u8] = b"readable by everyone\n";
 /// How long a client reads before and after, for 5,000 files. For more files it reads longer, so that as much happens
 /// concurrently.
 const ALONE: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
     let count = std::env::var("FREVO_CONVERT_FILES").ok().map_or(Ok(5_000), |count| count.parse())?;
     let path = stage.bed.make_dir("data/convert", &ALICE, 0o777)?;
     make_files(&path, count)?;
-    let template = SHARE.replace("@CONVERT@", path.to_str().context("a path of text")?);
+    let template = SHARE.replace("@CONVERT@", path.to_str().context("a UTF-8 path")?);
     let server = stage.bed.start("convert", &template)?;
     accesses(&server, count, "not converted")?;
     let reader = Reader::start(&server, count)?;
@@ -58,20 +58,20 @@ fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
     let rate = (count as f64 / 5.0).to_string();
     let enough = (count as f64 * INTERRUPTED) as usize;
     let stopped = interrupt(&server, &["--rate", &rate], libc::SIGINT, &path, enough)?;
-    ensure!(!stopped.status.success(), "an interrupted run ends as if it were none");
+    ensure!(!stopped.status.success(), "an interrupted run reports success");
     let summary: Value = serde_json::from_slice(&stopped.stdout).context("no summary of an interrupted run")?;
     ensure!(summary["complete"] == false && number(&summary, "stored")? > 0, "{summary}");
     interrupt(&server, &["--rate", &rate], libc::SIGKILL, &path, 2 * enough)?;
     let rest = convert(&server, &[])?;
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(rest["resumed"] == true && rest["complete"] == true, "{rest}");
-    ensure!(number(&rest, "seen")? < count as u64, "what was done is done again: {rest}");
+    ensure!(number(&rest, "seen")? < count as u64, "converted files are processed again: {rest}");
     reader.phase.store(2, Ordering::Relaxed);
     std::thread::sleep(alone);
     reader.finish(&format!("{count} files in {seconds:.1} s, twice interrupted"))?;
     let again = convert(&server, &[])?;
     let all = (count + count.div_ceil(IN_A_DIRECTORY) + 1) as u64;
-    ensure!(number(&again, "stored")? == 0 && number(&again, "valid")? == all, "not all is done: {again}");
+    ensure!(number(&again, "stored")? == 0 && number(&again, "valid")? == all, "not everything is converted: {again}");
     accesses(&server, count, "converted")?;
     shown_as_before(&server, &path)
 }
@@ -130,7 +130,7 @@ fn set_list(path: &Path, entries: u32) -> Result<()> {
     let attribute = c"system.posix_acl_access";
     // SAFETY: both strings end with NUL, and the value has the given length.
     let done = unsafe { libc::setxattr(path.as_ptr(), attribute.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
-    ensure!(done == 0, "a POSIX ACL cannot be set here: {}", std::io::Error::last_os_error());
+    ensure!(done == 0, "cannot set a POSIX ACL: {}", std::io::Error::last_os_error());
     Ok(())
 }
 
@@ -207,7 +207,7 @@ fn are_converted(path: &Path, enough: usize) -> Result<bool> {
 fn state_directory(server: &Server) -> Result<PathBuf> {
     let conf = fs::read_to_string(server.conf())?;
     let line = conf.lines().find_map(|line| line.trim().strip_prefix("state directory = "));
-    line.map(PathBuf::from).context("the configuration names no state directory")
+    line.map(PathBuf::from).context("the configuration has no state directory")
 }
 
 fn number(summary: &Value, name: &str) -> Result<u64> {
@@ -275,7 +275,7 @@ impl Reader {
     fn finish(self, what: &str) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let times = self.thread.join().map_err(|_| anyhow::anyhow!("the client crashed"))??;
-        println!("    {what}; open, read, ask for the ACL and close:");
+        println!("    {what}; open, read, query the ACL and close:");
         for (when, mut times) in ["before", "meanwhile", "after"].into_iter().zip(times) {
             ensure!(!times.is_empty(), "the client read nothing {when}");
             println!("    {:>9} {:>6} times, {}", when, times.len(), spread(&mut times));

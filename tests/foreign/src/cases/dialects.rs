@@ -38,8 +38,8 @@ fn there_and_back(stage: &mut Stage, dialect: &str, options: &[&str]) -> Result<
     let commands = format!("lcd {}; put sent {name}; get {name} fetched; ls {name}", local.display());
     stage.smbclient().dialect(dialect).options(options).run(&commands)?.fine()?;
     let sent = fs::read(local.join("sent"))?;
-    ensure!(fs::read(stage.share("files").join(&name))? == sent, "what the server stored differs");
-    ensure!(fs::read(local.join("fetched"))? == sent, "what came back differs");
+    ensure!(fs::read(stage.share("files").join(&name))? == sent, "the stored file differs");
+    ensure!(fs::read(local.join("fetched"))? == sent, "the fetched file differs");
     Ok(())
 }
 

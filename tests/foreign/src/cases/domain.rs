@@ -102,8 +102,8 @@ fn ntlm(stage: &mut Stage) -> Result<()> {
     }
     check(domain, smbclient(domain, "files", DORA, "put /etc/hostname \"from dora\"; ls"), "from dora")?;
     let metadata = fs::metadata(written)?;
-    ensure!(metadata.uid() == DORAS_UID, "what dora writes belongs to {}", metadata.uid());
-    ensure!((61_000..64_000).contains(&metadata.gid()), "and to the group {}", metadata.gid());
+    ensure!(metadata.uid() == DORAS_UID, "dora's file belongs to {}", metadata.uid());
+    ensure!((61_000..64_000).contains(&metadata.gid()), "the file belongs to the group {}", metadata.gid());
     Ok(())
 }
 
@@ -193,7 +193,7 @@ fn kerberos(stage: &mut Stage) -> Result<()> {
         check(domain, with_ticket(share, user, commands), expected).with_context(told)?;
     }
     let owner = fs::metadata(files.join("ticketed"))?.uid();
-    ensure!(owner == DORAS_UID, "what dora writes belongs to {owner}");
+    ensure!(owner == DORAS_UID, "dora's file belongs to {owner}");
     Ok(())
 }
 
@@ -220,7 +220,7 @@ fn acls(stage: &mut Stage) -> Result<()> {
         getfacl.args(["--numeric", "--absolute-names"]).arg(files.join("made"));
         getfacl
     })?;
-    ensure!(local.contains(&format!("group:{CREWS_GID}:r-x")), "the group is not beneath:\n{local}");
+    ensure!(local.contains(&format!("group:{CREWS_GID}:r-x")), "the group is not in the POSIX ACL:\n{local}");
     let allowed = smbcacls(DORA, &["-a", r"ACL:DOM\emil:ALLOWED/0x0/READ"])?;
     ensure!(!allowed.contains("NT_STATUS_"), "{allowed}");
     check(domain, smbclient(domain, "acls", EMIL, "get made /dev/null"), "getting file")
@@ -315,7 +315,7 @@ fn wrong_steps(domain: &Domain, from: &str, to: &str, arguments: &[&str], steps:
         let mut found = report["steps"].as_array().into_iter().flatten();
         let found = found.find(|it| it["step"] == name).with_context(|| format!("no step {name}:\n{text}"))?;
         ensure!(found["state"] == state, "{name} is not {state}:\n{text}");
-        ensure!((state == "wrong") == found["remedy"].is_string(), "remedies belong to what is wrong:\n{text}");
+        ensure!((state == "wrong") == found["remedy"].is_string(), "a remedy is missing or superfluous:\n{text}");
     }
     let well = steps.iter().all(|step| !step.starts_with(['!', '-']));
     ensure!(out.status.success() == well && report["joined"] == well, "{}:\n{text}", out.status);
@@ -363,7 +363,7 @@ fn username_map(stage: &mut Stage) -> Result<()> {
     let (mapped, ticketed, own) = (owner("mapped")?, owner("ticketed")?, owner("own")?);
     ensure!(
         mapped == ticketed && !(61_000..64_000).contains(&mapped),
-        "dora writes as {mapped} by password and {ticketed} by ticket"
+        "dora writes as {mapped} with a password and {ticketed} with a ticket"
     );
     ensure!((61_000..64_000).contains(&own), "emil writes as {own}");
     Ok(())
@@ -381,7 +381,7 @@ fn without_winbindd(stage: &mut Stage) -> Result<()> {
     // The ids are the same with winbindd.
     check(domain, smbclient(domain, "files", DORA, "put /etc/hostname again; ls again"), "again")?;
     let owner = fs::metadata(files.join("again"))?.uid();
-    ensure!(owner == DORAS_UID, "with winbindd, what dora writes belongs to {owner}");
+    ensure!(owner == DORAS_UID, "with winbindd, dora's file belongs to {owner}");
     Ok(())
 }
 
@@ -392,8 +392,8 @@ fn without(domain: &mut Domain, files: &std::path::Path) -> Result<()> {
         command.args([&format!("//{MEMBER}/files"), "-c", &format!("put /etc/hostname {file}; ls {file}")]);
         check(domain, said(command), file)?;
         let metadata = fs::metadata(files.join(file))?;
-        ensure!(metadata.uid() == DORAS_UID, "what dora writes belongs to {}", metadata.uid());
-        ensure!(metadata.gid() == 61_513, "and to the group {}", metadata.gid());
+        ensure!(metadata.uid() == DORAS_UID, "dora's file belongs to {}", metadata.uid());
+        ensure!(metadata.gid() == 61_513, "the file belongs to the group {}", metadata.gid());
         domain.serve(SHARES)?;
         // The first query after the restart is made by another user.
         let mut command = domain.command("smbcacls")?;

@@ -51,11 +51,11 @@ fn names(stage: &mut Stage) -> Result<()> {
     let outside = prepare(stage)?;
     stage.script("escape.py", &[SECRET])?;
     let left = file::contents(&outside)?;
-    ensure!(left.len() == 1, "files were made outside the share: {:?}", left.keys());
+    ensure!(left.len() == 1, "files were created outside the share: {:?}", left.keys());
     for place in ["secret.new", "outside.new"] {
-        ensure!(!stage.bed.dir().join("data").join(place).exists(), "{place} was made beside the shares");
+        ensure!(!stage.bed.dir().join("data").join(place).exists(), "{place} was created next to the shares");
     }
-    ensure!(!Path::new("/etc/passwd.new").exists(), "/etc/passwd.new was made");
+    ensure!(!Path::new("/etc/passwd.new").exists(), "/etc/passwd.new was created");
     Ok(())
 }
 
@@ -63,7 +63,7 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
     prepare(stage)?;
     for name in ["link", "link_dir/secret", "chain/secret", "passwd_link", "../outside/secret", "/etc/passwd"] {
         let said = stage.smbclient().run(&format!("get {name} -"))?;
-        ensure!(!said.text.contains(SECRET) && !said.text.contains("root:"), "{name} leads out:\n{}", said.text);
+        ensure!(!said.text.contains(SECRET) && !said.text.contains("root:"), "{name} leads outside:\n{}", said.text);
         ensure!(said.text.contains("NT_STATUS_"), "{name} is not refused:\n{}", said.text);
     }
     Ok(())

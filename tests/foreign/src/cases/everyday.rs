@@ -55,7 +55,7 @@ fn del(stage: &mut Stage) -> Result<()> {
     let folder = put_hello(stage, "del")?;
     fs::write(folder.join("second.txt"), "")?;
     stage.smbclient().run("cd del; del *.txt")?.fine()?;
-    ensure!(file::contents(&folder)?.is_empty(), "files are left");
+    ensure!(file::contents(&folder)?.is_empty(), "files were not deleted");
     stage.smbclient().run("del del/hello.txt")?.refused_with("NT_STATUS_NO_SUCH_FILE")
 }
 
@@ -64,7 +64,7 @@ fn mkdir_rmdir(stage: &mut Stage) -> Result<()> {
     stage.smbclient().run("mkdir made")?.refused_with("NT_STATUS_OBJECT_NAME_COLLISION")?;
     stage.smbclient().run("rmdir made")?.refused_with("NT_STATUS_DIRECTORY_NOT_EMPTY")?;
     stage.smbclient().run("rmdir made/inner; rmdir made")?.fine()?;
-    ensure!(!stage.share("files").join("made").exists(), "the folder is left");
+    ensure!(!stage.share("files").join("made").exists(), "the folder was not removed");
     Ok(())
 }
 

@@ -89,8 +89,8 @@ fn serve_a_directory(stage: &mut Stage) -> Result<()> {
     let start = || Started::start(stage, Command::new("env"), &dir, &state);
     let mut first = start()?;
     let password = first.password()?;
-    ensure!(first.paste(stage, &password, "get greeting -")?.contains("welcome"), "the file is not what it was");
-    ensure!(first.paste(stage, "wrong", "ls").is_err(), "a wrong password logs on");
+    ensure!(first.paste(stage, &password, "get greeting -")?.contains("welcome"), "the file is not readable");
+    ensure!(first.paste(stage, "wrong", "ls").is_err(), "a wrong password is accepted");
     drop(first);
     // On the second start the account exists. Its password is not shown again but still works.
     let mut second = start()?;
@@ -116,8 +116,8 @@ fn without_root(stage: &mut Stage) -> Result<()> {
     ensure!(said.contains("Not running as root") && said.contains(ALICE.name), "{said}");
     server.paste(stage, &password, "mkdir made; ls")?;
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(dir.join("made"))?);
-    ensure!(owner == ALICE.id, "what alice makes belongs to {owner}");
-    let refused = server.paste(stage, &password, "get \"root only\" -").err().context("she reads a file of root's")?;
+    ensure!(owner == ALICE.id, "alice's directory belongs to {owner}");
+    let refused = server.paste(stage, &password, "get \"root only\" -").err().context("alice reads a file of root")?;
     ensure!(refused.to_string().contains("NT_STATUS_ACCESS_DENIED"), "{refused}");
     Ok(())
 }

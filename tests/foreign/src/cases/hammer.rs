@@ -64,12 +64,12 @@ fn ten_processes(stage: &mut Stage) -> Result<()> {
         }
         crowd.run(&mut growth)
     })?;
-    ensure!(!failed.load(Ordering::Relaxed), "smbclient was not answered");
+    ensure!(!failed.load(Ordering::Relaxed), "smbclient got no answer");
     crowd.finish()?;
     let counted = u64::from_le_bytes(fs::read(directory.join("counter"))?.try_into().ok().context("no number")?);
     let noted = noted(&crowd.notes)?;
     let killed = crowd.killed;
-    ensure!(noted > 0, "nobody counted");
+    ensure!(noted > 0, "no process counted");
     ensure!(
         (noted..=noted + killed).contains(&counted),
         "{counted} counted, {noted} noted, {killed} killed: {COUNTER}"
@@ -141,7 +141,7 @@ impl Crowd<'_> {
                 if Instant::now() > late {
                     child.kill()?;
                     child.wait()?;
-                    anyhow::bail!("{what} does not end: something never answers it");
+                    anyhow::bail!("{what} does not end; a request was not answered");
                 }
                 std::thread::sleep(Duration::from_millis(50));
             };
@@ -194,7 +194,7 @@ fn nothing_is_left(stage: &Stage) -> Result<()> {
         if left.is_empty() {
             return Ok(());
         }
-        ensure!(Instant::now() < patience, "nobody is connected, and the server still holds {}", left.join(", "));
+        ensure!(Instant::now() < patience, "all clients are gone, but the server still holds {}", left.join(", "));
         std::thread::sleep(Duration::from_millis(200));
     }
 }

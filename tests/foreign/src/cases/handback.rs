@@ -82,8 +82,8 @@ fn behind_the_back(ground: &Ground<'_>, before: &Shown) -> Result<()> {
     let same = changed.iter().filter(|name| after[**name] == before[**name]).count();
     ensure!(same * 10 < changed.len(), "{same} of {} changes are not seen", changed.len());
     let other = after.iter().find(|(name, is)| !changed.contains(name) && before[*name] != **is);
-    ensure!(other.is_none(), "another changed: {other:?}");
-    println!("  {} descriptors after 7 turns, {} changed behind the back", after.len(), changed.len());
+    ensure!(other.is_none(), "another file changed: {other:?}");
+    println!("  {} descriptors after 7 turns, {} changed locally", after.len(), changed.len());
     Ok(())
 }
 

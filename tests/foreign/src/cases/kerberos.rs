@@ -72,7 +72,7 @@ fn fetch(address: SocketAddr, dialect: Dialect, seal: bool) -> Result<()> {
 
 /// An unknown host is named in the error.
 fn nobody_knows(host: &str) -> Result<()> {
-    let said = Kerberos::initiate(host).err().context("a ticket to a host that nobody knows")?.to_string();
+    let said = Kerberos::initiate(host).err().context("a ticket to an unknown host")?.to_string();
     ensure!(said.contains(&format!("cifs@{host}")) && said.contains("not found in Kerberos database"), "{said}");
     Ok(())
 }
@@ -103,7 +103,7 @@ impl Drop for Environment {
 fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
     let (kerberos, mut talk) = set_up_session(address, cipher)?;
     let key = kerberos.session_key()?;
-    ensure!(key.len() == 32, "the realm has keys of AES-256 only, and this one has {} bytes", key.len());
+    ensure!(key.len() == 32, "the realm has only AES-256 keys, but this one has {} bytes", key.len());
     let session_key = Key::from_session_key(&key);
     let derivation = Derivation::Smb311(talk.preauth.value());
     let signing = derivation.signing_key(&session_key);
@@ -124,7 +124,7 @@ fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
     frame.extend(talk.compose(Command::TREE_CONNECT, |out| request.encode(out)));
     to_server.context("a key")?.seal(talk.session_id, 1, &mut frame);
     talk.send(&frame)?;
-    let answer = to_client.context("a key")?.open(&mut talk.answer).context("the server seals with another key")?;
+    let answer = to_client.context("a key")?.open(&mut talk.answer).context("the server encrypts with another key")?;
     let status = Header::decode(answer)?.status;
     ensure!(status == Status::SUCCESS, "TREE_CONNECT answered with {status}");
     Ok(())
@@ -157,18 +157,18 @@ pub(super) fn negotiate(address: SocketAddr, cipher: CipherId) -> Result<Talk> {
 fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Talk)> {
     let mut talk = negotiate(address, cipher)?;
     let (mut kerberos, mut token) = Kerberos::initiate(HOST)?;
-    ensure!(kerberos.session_key().is_err(), "a key before the server said anything");
+    ensure!(kerberos.session_key().is_err(), "there is a key before the first answer");
     loop {
         let status = talk.set_up(&token)?;
         let more = status == Status::MORE_PROCESSING_REQUIRED;
         ensure!(more || status == Status::SUCCESS, "SESSION_SETUP answered with {status}");
         let next = kerberos.step(SessionSetupResponse::decode(&talk.answer)?.buffer)?;
         if !more {
-            ensure!(next.is_none(), "the server is content, and the client has more to say");
+            ensure!(next.is_none(), "the server has finished, but the client has another token");
             return Ok((kerberos, talk));
         }
         talk.preauth.update(&talk.answer);
-        token = next.context("the server asks on, and the client has nothing to say")?;
+        token = next.context("the server expects another token, but the client has none")?;
     }
 }
 
@@ -222,6 +222,6 @@ impl Talk {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).context("no answer")?;
         self.answer = vec![0; u32::from_be_bytes(length) as usize];
-        self.stream.read_exact(&mut self.answer).context("half an answer")
+        self.stream.read_exact(&mut self.answer).context("an incomplete answer")
     }
 }

@@ -48,7 +48,7 @@ fn by_smbclient(stage: &Stage, server: &Server, options: &[&str], commands: &str
     let mut command = Command::new("smbclient");
     command.arg("-s").arg(stage.bed.dir().join("client/smb.conf")).args(["--use-kerberos=required", "-p"]);
     command.arg(server.port().to_string()).args(["-I", "127.0.0.1"]).args(options);
-    let cache = std::env::var("KRB5CCNAME").context("nobody has a ticket")?;
+    let cache = std::env::var("KRB5CCNAME").context("there is no ticket")?;
     command.arg(format!("--use-krb5-ccache={cache}")).arg(format!("//{NAMED}/files")).args(["-c", commands]);
     let output = command.stdin(Stdio::null()).output().context("cannot start smbclient")?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -62,7 +62,7 @@ fn by_client(server: &Server) -> Result<(), client::Error> {
 
 fn wait_for<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a thread of its own").block_on(work)
+    runtime.expect("a runtime").block_on(work)
 }
 
 #[track_caller]
@@ -119,7 +119,7 @@ fn people(stage: &mut Stage) -> Result<()> {
         let said = by_smbclient(stage, &server, &[], &format!("mkdir of-{name}"))?;
         let made = stage.share("files").join(format!("of-{name}"));
         let found = fs::metadata(&made).with_context(|| said.clone())?;
-        ensure!(std::os::unix::fs::MetadataExt::uid(&found) == owner, "{name} makes what belongs to another: {said}");
+        ensure!(std::os::unix::fs::MetadataExt::uid(&found) == owner, "{name}'s file belongs to another user: {said}");
         fs::remove_dir(made)?;
     }
     for (name, password, status) in [
@@ -228,7 +228,7 @@ fn clocks(stage: &mut Stage) -> Result<()> {
 fn set_back(cache: &Path, seconds: u32) -> Result<()> {
     let mut bytes = fs::read(cache)?;
     let header = [5, 4, 0, 12, 0, 1, 0, 8];
-    ensure!(bytes.starts_with(&header), "a cache of another version: {:?}", &bytes[..bytes.len().min(16)]);
+    ensure!(bytes.starts_with(&header), "the cache has another version: {:?}", &bytes[..bytes.len().min(16)]);
     bytes[8..12].copy_from_slice(&seconds.to_be_bytes());
     Ok(fs::write(cache, bytes)?)
 }
@@ -279,6 +279,6 @@ fn no_library(stage: &mut Stage) -> Result<()> {
     logged(&server, &["Kerberos is configured but not available", "libgssapi-krb5-2"])?;
     stage.smbclient().server(&server).run("ls")?.fine()?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    ensure!(by_client(&server).is_err(), "a ticket was taken without the library");
+    ensure!(by_client(&server).is_err(), "a ticket was accepted without the library");
     Ok(())
 }

@@ -165,7 +165,7 @@ fn tls(stage: &mut Stage) -> Result<()> {
         let house = House::open(stage, &format!("ldap not tls {number}"), &globals, "")?;
         house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
         let log = house.server.log_tail();
-        ensure!(log.contains("its certificate") && log.contains("tls cafile"), "the log does not say why:\n{log}");
+        ensure!(log.contains("its certificate") && log.contains("tls cafile"), "the reason is not in the log:\n{log}");
     }
     // Without the bed's authority, those of the host are used, which have not signed the certificate either.
     let house = House::open(stage, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
@@ -199,7 +199,7 @@ fn changes(stage: &mut Stage) -> Result<()> {
     while !(told("sambaLogonTime", ALICE.name)?.contains("sambaLogonTime: ")
         && told("sambaBadPasswordCount", ALICE.name)?.contains("sambaBadPasswordCount: 1"))
     {
-        ensure!(Instant::now() < end, "the directory was not told:\n{}", told("*", ALICE.name)?);
+        ensure!(Instant::now() < end, "the directory was not updated:\n{}", told("*", ALICE.name)?);
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())
@@ -265,7 +265,7 @@ fn commands(stage: &mut Stage) -> Result<()> {
     }
     house.log_on(ALICE.name, ALICE.password)?.fine()?;
     house.log_on(BOB.name, BOB.password)?.fine()?;
-    let gone = house.user(&["delete", "nobody"], "").err().context("nobody was deleted")?.to_string();
+    let gone = house.user(&["delete", "nobody"], "").err().context("a missing account was deleted")?.to_string();
     ensure!(gone.contains("there is no account"), "{gone}");
     Ok(())
 }
@@ -304,7 +304,7 @@ fn groups(stage: &mut Stage) -> Result<()> {
         (&["members", "Night Dancers", "--add", "nobody at all"], "has no user"),
         (&["delete", "Others"], "there is no group"),
     ] {
-        let said = group(again).err().with_context(|| format!("{again:?} was done"))?.to_string();
+        let said = group(again).err().with_context(|| format!("{again:?} succeeded"))?.to_string();
         ensure!(said.contains(why), "{again:?}: {said}");
     }
 
@@ -329,7 +329,7 @@ fn groups(stage: &mut Stage) -> Result<()> {
     group(&["delete", "Keepers"])?;
     let left = slapd.search("(gidNumber=64401)", &["*"])?;
     ensure!(left.contains("memberUid: bob") && !left.contains("sambaSID"), "{left}");
-    ensure!(slapd.search("(sambaSID=S-1-5-32-545)", &["*"])?.trim().is_empty(), "the entry of Keepers is there");
+    ensure!(slapd.search("(sambaSID=S-1-5-32-545)", &["*"])?.trim().is_empty(), "the entry of Keepers still exists");
     // Earlier output of Samba is imported.
     let file = stage.local("printed")?.join("list");
     fs::write(&file, list)?;
@@ -444,7 +444,7 @@ fn killed(stage: &mut Stage) -> Result<()> {
         "{good} good, {refused} refused"
     );
     ensure!(longest < Duration::from_secs(20), "a logon took {longest:?}");
-    runtime.block_on(there.echo()).context("a session that was there")?;
+    runtime.block_on(there.echo()).context("an existing session")?;
     slapd.restart()?;
     std::thread::sleep(Duration::from_secs(1));
     house.log_on("u01000", Crowd::PASSWORD)?.fine()?;

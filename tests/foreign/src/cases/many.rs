@@ -58,7 +58,7 @@ fn lookupsid(stage: &mut Stage, protection: Protection) -> Result<()> {
     let found = said.lines().filter_map(|line| line.strip_suffix(" (SidTypeUser)")?.split_once('\\'));
     let found: BTreeSet<String> = found.map(|(_, name)| name.to_owned()).collect();
     all_there(&names, &found, &said)?;
-    ensure!(!found.contains(DELETED), "{DELETED} is found, which is deleted");
+    ensure!(!found.contains(DELETED), "{DELETED} is found although it is deleted");
 
     let mut script = stage.script_command("lookup_at_once.py", &names.iter().map(String::as_str).collect::<Vec<_>>());
     let output = script.env("SERVER_PORT", server.port().to_string()).output().context("cannot start Python")?;

@@ -195,7 +195,7 @@ fn expected(load: &Load, plan: &Plan) -> Seen {
 
 fn same_on_the_wire(load: &Load, plan: &Plan, seen: &Seen) -> Result<()> {
     let expected = expected(load, plan);
-    ensure!(*seen == expected, "tshark saw\n{seen:?}\nwhere the load has\n{expected:?}");
+    ensure!(*seen == expected, "tshark saw\n{seen:?}\nbut the load has\n{expected:?}");
     println!(
         "    tshark: {} requests, {} bytes read, {} written: as in the load",
         total(seen),
@@ -225,13 +225,13 @@ fn same_in_smbd(load: &Load, plan: &Plan, readings: Option<(Profile, Profile)>) 
     }
     for (name, number) in profile::COMMANDS {
         let (got, wanted) = (counted[name].requests, expected.requests.get(&number).copied().unwrap_or(0));
-        ensure!(got == wanted, "smbd counted {got} of {name} where the load has {wanted}");
+        ensure!(got == wanted, "smbd counted {got} of {name} but the load has {wanted}");
     }
     let (read, write) = (counted["smb2_read"], counted["smb2_write"]);
     let read = read.sent - READ_HEAD * (read.requests - nothing_read) - ERROR * nothing_read;
     let written = write.received - WRITE_HEAD * write.requests;
     let same = (read, written) == (expected.read, expected.written);
-    ensure!(same, "smbd counted {read} bytes read and {written} written where the load has {expected:?}");
+    ensure!(same, "smbd counted {read} bytes read and {written} written, but the load has {expected:?}");
     println!("    smbd: {} requests, {read} bytes read, {written} written: as in the load", total(&expected));
     Ok(())
 }
@@ -258,15 +258,15 @@ fn same_seed(stage: &mut Stage) -> Result<()> {
         replayer.end()?;
         sent.push([captured.fields("smb2.flags.response == 0", &ASKED)?, captured.fields(WRITES, &["data.data"])?]);
     }
-    let [first, second, other] = &sent[..] else { anyhow::bail!("three replays were wanted") };
+    let [first, second, other] = &sent[..] else { anyhow::bail!("there are not three replays") };
     ensure!(
         first[0].lines().count() as u64 == plan.census(&[&plan.steps[..], &plan.tail].concat()).chains,
         "some are missing"
     );
-    ensure!(first[1].lines().count() == 3 && first[1].len() > 2 * 65_000, "what was written is missing");
+    ensure!(first[1].lines().count() == 3 && first[1].len() > 2 * 65_000, "the written data is missing");
     ensure!(first == second, "two replays with one seed differ");
-    ensure!(first[0] == other[0], "the seed changes more than what is written");
-    ensure!(first[1] != other[1], "the seed does not change what is written");
+    ensure!(first[0] == other[0], "the seed changes more than the written data");
+    ensure!(first[1] != other[1], "the seed does not change the written data");
     Ok(())
 }
 

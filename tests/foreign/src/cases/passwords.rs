@@ -26,7 +26,7 @@ fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<St
     command.arg("user").args(args).arg("-c").arg(server.conf());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = stage.bed.people().enter(&mut command).spawn().context("cannot start frevo")?;
-    child.stdin.take().context("it has an input")?.write_all(input.as_bytes())?;
+    child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     ensure!(output.status.success(), "frevo user {args:?}: {}\n{said}", output.status);
@@ -120,12 +120,12 @@ fn who_is_here(stage: &mut Stage) -> Result<()> {
     }
     for call in ["querydominfo", "samlookupnames domain alice"] {
         let said = rpcclient(&server, "%", "", call)?;
-        ensure!(said.contains("NT_STATUS_ACCESS_DENIED"), "nobody, {call}: {said}");
+        ensure!(said.contains("NT_STATUS_ACCESS_DENIED"), "anonymous, {call}: {said}");
     }
     // No output for a list that is refused.
     for call in ["enumdomusers", "querydispinfo"] {
         let said = rpcclient(&server, "%", "", call)?;
-        ensure!(!said.contains("alice"), "nobody, {call}: {said}");
+        ensure!(!said.contains("alice"), "anonymous, {call}: {said}");
     }
     Ok(())
 }
@@ -207,14 +207,14 @@ fn never_told(stage: &mut Stage) -> Result<()> {
         }
     }
     told.push_str(&server.log_tail());
-    ensure!(told.contains("logged on"), "{logs} logs were looked at, and a logon is in none of them");
+    ensure!(told.contains("logged on"), "{logs} logs were searched, but none has a logon");
     for password in [new, "Zebra-4711-quilt-2", "Wrong-0815-quilt"] {
-        ensure!(!told.contains(password), "{password} is told");
+        ensure!(!told.contains(password), "{password} is shown");
         let hash = proto::auth::ntlm::nt_hash(password);
         let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let list = format!("{hash:?}");
-        ensure!(!told.to_lowercase().contains(&hex), "the hash of {password} is told");
-        ensure!(!told.contains(list.trim_matches(['[', ']'])), "the hash of {password} is told as a list");
+        ensure!(!told.to_lowercase().contains(&hex), "the hash of {password} is shown");
+        ensure!(!told.contains(list.trim_matches(['[', ']'])), "the hash of {password} is shown as a list");
     }
     // The process memory is accessible only to root, and a crash does not write it to disk.
     let status = std::fs::metadata(format!("/proc/{}/mem", server.pid()))?;

@@ -101,7 +101,7 @@ fn homes(stage: &mut Stage) -> Result<()> {
             (&alice, "nobody-like-it", NO_SHARE),
         ],
     )?;
-    ensure!(fs::metadata(home.join("of-alice-alicepw"))?.uid() == ALICE.id, "the file is somebody else's");
+    ensure!(fs::metadata(home.join("of-alice-alicepw"))?.uid() == ALICE.id, "the file has another owner");
     let row = |person: &Person| -> Result<Vec<String>> {
         let text = stage.smbclient().server(&server).user(person).list_shares()?.fine()?;
         Ok(text.lines().filter(|line| line.contains("Disk")).map(|line| line.trim().to_owned()).collect())
@@ -123,7 +123,7 @@ fn homes_of_a_path(stage: &mut Stage) -> Result<()> {
     let (alice, bob) = (ALICE.credentials(), BOB.credentials());
     // Without `valid users`, only the kernel denies access.
     check(stage, &server, &[(&alice, "homes", WRITES), (&bob, "bob", READS), (&bob, "alice", DENIED)])?;
-    ensure!(owner(stage, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file is somebody else's");
+    ensure!(owner(stage, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file has another owner");
     Ok(())
 }
 
@@ -205,7 +205,7 @@ fn username_map(stage: &mut Stage) -> Result<()> {
             ("alice%alicepw", "map", WRITES),
         ],
     )?;
-    ensure!(owner(stage, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the stranger is not alice");
+    ensure!(owner(stage, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the stranger is not mapped to alice");
     fs::remove_file(&map)?;
     check(stage, &server, &[("alice%alicepw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])
 }
@@ -217,7 +217,7 @@ fn nobody_becomes_root(stage: &mut Stage) -> Result<()> {
         "[global]\n@TARGET@\n\tread only = no\n\tusername map = @DIR@/root.map\n[map]\n\tpath = @DIR@/data/map\n";
     let server = stage.bed.start("people-root", template)?;
     check(stage, &server, &[("bob%bobpw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])?;
-    ensure!(owner(stage, "data/map/of-bob-bobpw")?.0 == BOB.id, "bob is somebody else");
+    ensure!(owner(stage, "data/map/of-bob-bobpw")?.0 == BOB.id, "bob is mapped to another user");
     Ok(())
 }
 
@@ -349,7 +349,7 @@ fn guests(stage: &mut Stage) -> Result<()> {
         check(stage, &server, &cases).with_context(|| format!("map to guest = {value}"))?;
         ensure!(owner(stage, "data/open/of-alice-alicepw")?.0 == ALICE.id, "{value}: alice is a guest");
         let guest = owner(stage, "data/only/of-alice-alicepw")?.0;
-        ensure!(![0, ALICE.id, BOB.id].contains(&guest), "{value}: `guest only` makes alice {guest}");
+        ensure!(![0, ALICE.id, BOB.id].contains(&guest), "{value}: with `guest only` alice is {guest}");
     }
     Ok(())
 }

@@ -93,7 +93,7 @@ pub(super) fn restore(lists: &str, tree: &Path) -> Result<()> {
     fs::write(&file, lists)?;
     let said = output(Command::new("setfacl").arg("--restore").arg(&file))?;
     ensure!(said.is_empty(), "setfacl: {said}");
-    fs::remove_file(&file).context("the file was written before")
+    fs::remove_file(&file).context("cannot remove the file")
 }
 
 /// Copies a tree with owners, ACLs and stored descriptors.

@@ -37,7 +37,7 @@ fn run(stage: &Stage, server: &Server, arguments: &[&str]) -> Result<String> {
 
 /// Returns a test's path as text.
 fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("a path of text")
+    path.to_str().context("a UTF-8 path")
 }
 
 fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
@@ -77,7 +77,7 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     fs::write(&one, before)?;
 
     run(&["moveto", &remote("copied/large"), &remote("copied/renamed")])?;
-    ensure!(there.join("copied/renamed").exists() && !there.join("copied/large").exists(), "it is not renamed");
+    ensure!(there.join("copied/renamed").exists() && !there.join("copied/large").exists(), "the file is not renamed");
     run(&["moveto", &remote("copied/renamed"), &remote("copied/large")])?;
     run(&["moveto", &remote("copied"), &remote("moved")])?;
     ensure!(there.join("moved").exists() && !there.join("copied").exists(), "the folder is not renamed");
@@ -90,6 +90,6 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     run(&["purge", &remote("moved")])?;
     run(&["rmdir", &remote("")])?;
     let left = fs::read_dir(&share)?.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>>>()?;
-    ensure!(left.is_empty(), "on the server there are left {left:?}");
+    ensure!(left.is_empty(), "files are left on the server: {left:?}");
     Ok(())
 }

@@ -31,7 +31,7 @@ fn unknown_user(stage: &mut Stage) -> Result<()> {
 fn anonymous(stage: &mut Stage) -> Result<()> {
     let said = stage.smbclient().credentials("%").run("ls")?;
     let refused = ["NT_STATUS_ACCESS_DENIED", "NT_STATUS_LOGON_FAILURE"].iter().any(|word| said.text.contains(word));
-    ensure!(refused && !said.success, "somebody without a name gets in:\n{}", said.text);
+    ensure!(refused && !said.success, "an anonymous client is accepted:\n{}", said.text);
     Ok(())
 }
 
@@ -61,7 +61,7 @@ fn private_file(stage: &mut Stage) -> Result<()> {
     let path = stage.share("files").join("bobs");
     file::owned(stage, &path, "bob only", &BOB, 0o600)?;
     let said = stage.smbclient().run("get bobs -")?;
-    ensure!(!said.text.contains("bob only"), "alice reads it:\n{}", said.text);
+    ensure!(!said.text.contains("bob only"), "alice can read it:\n{}", said.text);
     said.refused_with("NT_STATUS_ACCESS_DENIED")?;
     stage.smbclient().user(&BOB).run("get bobs -")?.says("bob only")?;
     let local = stage.local("bobs")?;
@@ -76,6 +76,6 @@ fn private_directory(stage: &mut Stage) -> Result<()> {
     let folder = stage.bed.make_dir("data/files/bobs folder", &BOB, 0o700)?;
     file::owned(stage, &folder.join("open to all"), "bob only", &ALICE, 0o666)?;
     let said = stage.smbclient().run("ls \"bobs folder/*\"; get \"bobs folder/open to all\" -")?;
-    ensure!(!said.text.contains("bob only"), "alice reads it:\n{}", said.text);
+    ensure!(!said.text.contains("bob only"), "alice can read it:\n{}", said.text);
     said.refused_with("NT_STATUS_ACCESS_DENIED")
 }

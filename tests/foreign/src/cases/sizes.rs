@@ -28,8 +28,8 @@ fn there_and_back(stage: &mut Stage, length: u64) -> Result<()> {
     let [sent, on_disk, fetched] =
         [&local.join("sent"), &stored, &local.join("fetched")].map(|path| stage.sha256(path));
     let sent = sent?.value()?;
-    ensure!(on_disk?.value()? == sent, "what the server stored differs");
-    ensure!(fetched?.value()? == sent, "what came back differs");
+    ensure!(on_disk?.value()? == sent, "the stored file differs");
+    ensure!(fetched?.value()? == sent, "the fetched file differs");
     ensure!(fs::metadata(&stored)?.len() == length, "the length differs");
     fs::remove_file(&stored)?;
     fs::remove_dir_all(local)?;
@@ -48,7 +48,7 @@ fn five_gib_sparse(stage: &mut Stage) -> Result<()> {
     make_pipe(&local.join("fetched"))?;
     let fetched = stage.sha256(&local.join("fetched"))?;
     stage.smbclient().run(&format!("lcd {}; get size fetched", local.display()))?.fine()?;
-    ensure!(fetched.value()? == sent.value()?, "what came back differs");
+    ensure!(fetched.value()? == sent.value()?, "the fetched file differs");
     fs::remove_file(&stored)?;
     fs::remove_dir_all(local)?;
     Ok(())
@@ -58,5 +58,5 @@ fn make_pipe(path: &Path) -> Result<()> {
     let text = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the string ends in a zero byte and outlives the call.
     let made = unsafe { libc::mkfifo(text.as_ptr(), 0o600) };
-    (made == 0).then_some(()).with_context(|| format!("cannot make a pipe: {}", std::io::Error::last_os_error()))
+    (made == 0).then_some(()).with_context(|| format!("cannot create a pipe: {}", std::io::Error::last_os_error()))
 }

@@ -59,8 +59,8 @@ impl<'a> Shared<'a> {
     fn run(&self, program: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.stage.bed.people().enter(&mut command).spawn().context("cannot start it")?;
-        child.stdin.take().context("it has an input")?.write_all(input.as_bytes())?;
+        let mut child = self.stage.bed.people().enter(&mut command).spawn().context("cannot start the program")?;
+        child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
         let output = child.wait_with_output()?;
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         ensure!(output.status.success(), "{} {args:?}: {}\n{said}", program.display(), output.status);
@@ -156,7 +156,7 @@ fn samba_reads_it(stage: &mut Stage) -> Result<()> {
 
     let listed = shared.pdbedit(&["-L", "-w"])?;
     let file = fs::read_to_string(&shared.file)?;
-    ensure!(listed == file, "pdbedit lists\n{listed}and the file has\n{file}");
+    ensure!(listed == file, "pdbedit lists\n{listed}but the file has\n{file}");
     let said = shared.pdbedit(&["-L", "-v", "carol"])?;
     ensure!(said.contains("[DU         ]"), "{said}");
     let rid = format!("-{}\n", 2 * CAROL.id + 1000);

@@ -35,18 +35,18 @@ fn by_entries(stage: &mut Stage) -> Result<()> {
     let path = tree(stage, "data/stored-6", NOBODYS)?;
     let twins = Twins::start(stage, "stored-6", &SHARE.replace("@STORE@", ">= 6"), [&path, &path])?;
     let by_samba = look_at_all(&twins, Twin::Samba)?;
-    ensure!(with_attribute(&path)?.is_empty(), "Samba stores nothing when somebody looks");
+    ensure!(with_attribute(&path)?.is_empty(), "Samba stored a descriptor on access");
     let first = look_at_all(&twins, Twin::Frevo)?;
-    ensure!(first == by_samba, "converted, Frevo shows\n{first:#?}\nand Samba\n{by_samba:#?}");
+    ensure!(first == by_samba, "converted, Frevo shows\n{first:#?}\nbut Samba\n{by_samba:#?}");
     wait_for(&path, &[6, 7, 9, 40])?;
     let stored = look_at_all(&twins, Twin::Frevo)?;
-    ensure!(stored == first, "stored, Frevo shows\n{stored:#?}\nand before\n{first:#?}");
+    ensure!(stored == first, "stored, Frevo shows\n{stored:#?}\nbut before\n{first:#?}");
     let theirs = look_at_all(&twins, Twin::Samba)?;
-    ensure!(theirs == first, "of what is stored, Samba shows\n{theirs:#?}\nand Frevo\n{first:#?}");
+    ensure!(theirs == first, "of stored ones, Samba shows\n{theirs:#?}\nbut Frevo\n{first:#?}");
     setfacl(&path.join("7"), &["-m", "u:64399:rwx"])?;
     for twin in [Twin::Frevo, Twin::Samba] {
         let changed = look(&twins, twin, "7")?;
-        ensure!(rules(&changed) == rules(&first[4]) + 1, "{twin:?} does not show the new list:\n{changed}");
+        ensure!(rules(&changed) == rules(&first[4]) + 1, "{twin:?} does not show the new ACL:\n{changed}");
     }
     wait_for(&path, &[6, 7, 9, 40])
 }
@@ -55,13 +55,13 @@ fn never(stage: &mut Stage) -> Result<()> {
     let path = tree(stage, "data/stored-never", ALICE.id)?;
     let twins = Twins::start(stage, "stored-never", &SHARE.replace("@STORE@", "never"), [&path, &path])?;
     let first = look_at_all(&twins, Twin::Frevo)?;
-    ensure!(look_at_all(&twins, Twin::Frevo)? == first, "the second look shows something else");
-    ensure!(with_attribute(&path)?.is_empty(), "something was stored");
+    ensure!(look_at_all(&twins, Twin::Frevo)? == first, "the second access shows another descriptor");
+    ensure!(with_attribute(&path)?.is_empty(), "a descriptor was stored");
     let said = twins.ask(Twin::Frevo, &call("9", &["-a", "ACL:S-1-22-1-64398:ALLOWED/0/READ"]))?;
-    ensure!(with_attribute(&path)? == [9], "what a client sets is not stored: {said}");
+    ensure!(with_attribute(&path)? == [9], "a descriptor set by a client is not stored: {said}");
     for twin in [Twin::Frevo, Twin::Samba] {
         let changed = look(&twins, twin, "9")?;
-        ensure!(rules(&changed) == rules(&first[5]) + 1, "{twin:?} does not show what was set:\n{changed}");
+        ensure!(rules(&changed) == rules(&first[5]) + 1, "{twin:?} does not show the ACL that was set:\n{changed}");
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ fn look_at_all(twins: &Twins, twin: Twin) -> Result<Vec<String>> {
 /// Returns the numeric output of smbcacls for a file.
 fn look(twins: &Twins, twin: Twin, path: &str) -> Result<String> {
     let shown = twins.ask(twin, &call(path, &["--numeric"]))?;
-    ensure!(shown.starts_with("REVISION:"), "of {path}, {twin:?} says to smbcacls: {shown}");
+    ensure!(shown.starts_with("REVISION:"), "smbcacls with {twin:?} fails for {path}: {shown}");
     Ok(shown)
 }
 

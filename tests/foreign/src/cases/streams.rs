@@ -62,19 +62,19 @@ fn there_and_back(stage: &mut Stage) -> Result<()> {
     }
     ensure!(stored(&share)? == 1, "the large stream is not in the store");
     let listing = stage.smbclient().run("ls")?.fine()?;
-    ensure!(!listing.contains(".frevo-streams"), "the store shows in\n{listing}");
+    ensure!(!listing.contains(".frevo-streams"), "the store is visible in\n{listing}");
     // A stream follows its file, even if a local program moves it.
     fs::rename(share.join("streams/f"), share.join("streams/g"))?;
     ensure_fetched(stage.smbclient(), "streams/g:s", &local.join("sent"))?;
     stage.smbclient().run("del streams/g; rmdir streams")?.fine()?;
-    ensure!(stored(&share)? == 0, "the store keeps what belongs to nobody");
+    ensure!(stored(&share)? == 0, "the store keeps orphaned streams");
     Ok(())
 }
 
 fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     let bed = Bed::make(Target::Samba)?;
     let share = stage.share("files");
-    let template = SAMBA.replace("@FILES@", share.to_str().context("a path of text")?);
+    let template = SAMBA.replace("@FILES@", share.to_str().context("a UTF-8 path")?);
     let samba: Server = bed.start("samba", &template)?;
     let local = stage.local("both")?;
     let (small, large) = (local.join("small"), local.join("large"));
@@ -92,7 +92,7 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     }
     // A stream that is too large for an attribute is available only through Frevo, and does not disturb Samba.
     stage.smbclient().run(&format!("put {} both/f:large", large.display()))?.fine()?;
-    ensure!(streams(stage.smbclient().server(&samba), "both/f")? == both, "Samba shows something else");
+    ensure!(streams(stage.smbclient().server(&samba), "both/f")? == both, "Samba shows other streams");
     stage.smbclient().server(&samba).run("rename both/f both/g")?.fine()?;
     ensure_fetched(stage.smbclient(), "both/g:large", &large)?;
     // Samba truncates a stream of Frevo's, and Frevo one of Samba's.
@@ -107,7 +107,7 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
         ensure!(emptied == 2, "{streams:?}");
     }
     stage.smbclient().run("deltree both")?.fine()?;
-    ensure!(stored(&share)? == 0, "the store keeps what belongs to nobody");
+    ensure!(stored(&share)? == 0, "the store keeps orphaned streams");
     Ok(())
 }
 
@@ -143,7 +143,7 @@ fn steal(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     let (fetched, sent) = (local.join("fetched"), local.join("sent"));
     stage.smbclient().run(&format!("get mine:x {}", fetched.display()))?;
     let got = fs::read(&fetched).unwrap_or_default();
-    ensure!(got.is_empty(), "alice reads {:?}", String::from_utf8_lossy(&got));
+    ensure!(got.is_empty(), "alice can read {:?}", String::from_utf8_lossy(&got));
     fs::write(&sent, "alice was here")?;
     stage.smbclient().run(&format!("put {} mine:x", sent.display()))?;
     stage.smbclient().run("del mine")?.fine()?;
@@ -164,7 +164,7 @@ fn mislead(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     let made = fs::read_dir(&elsewhere)?.count();
     fs::remove_file(store)?;
     fs::remove_dir_all(&elsewhere)?;
-    ensure!(made == 0, "the server made {made} files where a user's link leads");
+    ensure!(made == 0, "the server created {made} files through a user's link");
     ensure!(!said.success || said.text.contains("NT_STATUS_"), "{}", said.text);
     stage.smbclient().run("del other")?.fine()?;
     Ok(())

@@ -27,7 +27,7 @@ fn there_and_back(stage: &mut Stage, folders: usize, files: usize) -> Result<()>
     stage.smbclient().run(&fetch)?.fine()?;
     file::ensure_same_tree(&sent, &fetched)?;
     stage.smbclient().run("deltree tree")?.fine()?;
-    ensure!(!stored.exists(), "deltree left the tree");
+    ensure!(!stored.exists(), "deltree did not remove the tree");
     fs::remove_dir_all(local)?;
     Ok(())
 }

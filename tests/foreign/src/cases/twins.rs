@@ -56,7 +56,7 @@ impl Twins {
         give_sids(&bed, &mut samba, &sids)?;
         for (person, sid) in EVERYBODY.iter().zip(&sids) {
             let seen = sid_of(stage, &samba, person.name)?;
-            ensure!(seen == *sid, "{} is {sid}, and {seen} to Samba", person.name);
+            ensure!(seen == *sid, "{}'s SID is {sid}, but {seen} with Samba", person.name);
         }
         let doors = Doors::open([samba.address(), frevo.address()])?;
         let client = stage.bed.dir().join("client/smb.conf");
@@ -159,7 +159,7 @@ impl Differences {
 
     /// Fails if there are differences, and shows some of them.
     pub(super) fn none(&self) -> Result<()> {
-        println!("  {} answers compared, of which Samba's refused {}", self.asked, self.refused);
+        println!("  {} answers compared, of which Samba refused {}", self.asked, self.refused);
         // An optional file with all of them, for analysis.
         if let Some(path) = std::env::var_os("FREVO_PARITY_OUT").filter(|_| !self.found.is_empty()) {
             let text = |(what, [samba, frevo]): (&String, &[String; 2])| {
@@ -171,7 +171,7 @@ impl Differences {
         let text: String =
             shown.map(|(what, [samba, frevo])| format!("{what}\nSamba:\n{samba}Frevo:\n{frevo}")).collect();
         ensure!(self.found.is_empty(), "{} of {} answers differ:\n{text}", self.found.len(), self.asked);
-        ensure!(self.refused * 2 < self.asked, "Samba refused {} of {} questions", self.refused, self.asked);
+        ensure!(self.refused * 2 < self.asked, "Samba refused {} of {} queries", self.refused, self.asked);
         Ok(())
     }
 }

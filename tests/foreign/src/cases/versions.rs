@@ -57,7 +57,7 @@ fn refused(stage: &mut Stage) -> Result<()> {
     }
     let snapshot = stage.share("versions").join(".snapshots").join(FIRST);
     let text = fs::read_to_string(snapshot.join("dir/file"))?;
-    ensure!(text == FIRST && !snapshot.join("new").exists() && !snapshot.join("dir/new").exists(), "it was changed");
+    ensure!(text == FIRST && !snapshot.join("new").exists() && !snapshot.join("dir/new").exists(), "it was modified");
     let none = "get @GMT-2014.01.01-00.00.00/dir/file /dev/null";
     stage.smbclient().share("versions").run(none)?.refused_with("NT_STATUS_OBJECT_")
 }

@@ -19,7 +19,7 @@ const MANY: &str = include_str!("tdbsam.py");
 /// loopback only.
 pub(super) fn globals(dir: &Path, port: u16) -> Result<String> {
     for name in ["private", "lock", "state", "cache", "pid", "ncalrpc", "wb", "usershare"] {
-        fs::create_dir_all(dir.join(name)).with_context(|| format!("cannot make {name}"))?;
+        fs::create_dir_all(dir.join(name)).with_context(|| format!("cannot create {name}"))?;
     }
     let dir = dir.display();
     Ok(format!(
