@@ -86,7 +86,7 @@ fn measure(options: &Options) -> Result<(Times, usize)> {
         while Instant::now() < end {
             pace.tick().await;
             let begun = Instant::now();
-            let client = Client::log_on(&[options.address], "127.0.0.1", &user).await.context("a valid logon failed")?;
+            let client = Client::log_on(&[options.address], "127.0.0.1", &user).await.context("a valid logon")?;
             times.push(begun.elapsed().as_secs_f64() * 1000.0);
             client.log_off().await?;
         }
