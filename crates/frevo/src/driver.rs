@@ -37,7 +37,7 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 /// Requests that outlive their connection are waiting for a lease or oplock break, which takes no longer than this.
 const SURVIVAL_TIME: Duration = Duration::from_secs(60);
 
-/// Message types of the transport; all but the first are used on port 139 only ([MS-SMB2] 2.1, RFC 1002 4.3).
+/// Message types of the transport ([MS-SMB2] 2.1, RFC 1002 4.3). Session requests are accepted on port 139 only.
 const SESSION_MESSAGE: u8 = 0x00;
 const SESSION_REQUEST: u8 = 0x81;
 const POSITIVE_RESPONSE: [u8; 4] = [0x82, 0, 0, 0];
@@ -433,7 +433,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Handles a message of the NetBIOS session service, which is used only on port 139.
+    /// Handles a transport message other than a session message. Such messages are normally sent only on port 139.
     fn transport_message(&mut self, kind: u8) -> io::Result<()> {
         let netbios = self.connection.peer.local.port() == 139;
         match kind {
