@@ -38,12 +38,12 @@ pub fn host_name() -> String {
 
 impl Names for Host {
     fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String> {
-        let found = user_by_name(name).map_err(|error| format!("UNIX user look-up of {name:?}: {error}"))?;
+        let found = user_by_name(name).map_err(|error| format!("cannot look up UNIX user {name:?}: {error}"))?;
         Ok(found.map(|user| self.only.as_ref().unwrap_or(&Arc::new(user)).identity.clone()))
     }
 
     fn group(&self, name: &str) -> Result<Option<u32>, String> {
-        let found = group_by_name(name).map_err(|error| format!("UNIX group look-up of {name:?}: {error}"))?;
+        let found = group_by_name(name).map_err(|error| format!("cannot look up UNIX group {name:?}: {error}"))?;
         Ok(found.map(|gid| self.only.as_ref().map_or(gid, |only| only.identity.gid)))
     }
 

@@ -37,7 +37,7 @@ impl StateDir {
         let me = rustix::process::geteuid().as_raw();
         if me != 0 && stat.st_uid != me {
             bail!(
-                "state directory {}: belongs to user {}, not to this process's user {me}",
+                "the state directory {} belongs to user {}, not to this process's user {me}",
                 path.display(),
                 stat.st_uid
             );
@@ -192,7 +192,7 @@ pub struct AccountPlace {
 pub fn locate_accounts(flag: Option<&Path>, config: Option<&Path>) -> Result<AccountPlace> {
     let standard = || (flag.is_none() && rustix::process::geteuid().is_root()).then(config::default_path).flatten();
     let places = match config.map(Path::to_owned).or_else(standard) {
-        Some(config) => Some(config::places(&config, &Host::of_process().context("this process's user")?)?),
+        Some(config) => Some(config::places(&config, &Host::of_process().context("cannot look up own user")?)?),
         None => None,
     };
     let (configured, backends) = match places {

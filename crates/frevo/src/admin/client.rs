@@ -39,7 +39,7 @@ impl Client {
         // A password hash must not be sent to another user who managed to create a socket there.
         ensure!(
             [0, me, state.owner()].contains(&peer),
-            "the control socket in {} is served by user {peer}: not trusted",
+            "the control socket in {} is served by user {peer}, who is not trusted",
             state.path().display()
         );
         stream.set_read_timeout(Some(PATIENCE))?;

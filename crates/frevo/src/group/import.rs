@@ -26,7 +26,7 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
     if groups.is_empty() {
         bail!("{shown}: no groups found; use the output of `net groupmap list verbose`");
     }
-    let mut performer = Performer::open(place, true)?.context("the database was just made")?;
+    let mut performer = Performer::open(place, true)?.context("the database was just created")?;
     let mut counts = [0; 3];
     for batch in groups.chunks(IMPORT_BATCH) {
         let request = GroupRequest::Import { groups: batch.to_vec(), dry_run };

@@ -115,7 +115,7 @@ pub fn run(args: &JoinArgs) -> Result<ExitCode> {
     let report = report(args.domain.as_deref(), &path, &loaded);
     let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error).context("writing to stdout"),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error).context("printing failed"),
         _ => {}
     }
     Ok(if report.joined { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -143,7 +143,7 @@ fn join(args: &JoinArgs, path: &Path, loaded: &Loaded) -> Result<()> {
     // `net ads join` writes the host's keytab, but does not update a dedicated one.
     if loaded.daemon.kerberos.is_some() {
         let mut net = Command::new("net");
-        let status = net.args(["ads", "keytab", "create", "-P", "-s"]).arg(path).status().context("starting `net`")?;
+        let status = net.args(["ads", "keytab", "create", "-P", "-s"]).arg(path).status().context("cannot run net")?;
         if !status.success() {
             bail!("joined, but `net ads keytab create` failed ({status}); see its output above");
         }

@@ -33,7 +33,7 @@ impl LogWriter {
     /// exceeds `max_size` bytes (0: never), it is renamed to `path.old`, replacing an existing file, and a new one is
     /// created.
     pub(super) fn file(path: &Path, max_size: u64) -> Result<Self> {
-        let (file, size) = open(path).with_context(|| format!("log file {}", path.display()))?;
+        let (file, size) = open(path).with_context(|| format!("cannot open log file {}", path.display()))?;
         Ok(LogWriter { file: Some(Mutex::new(LogFile { path: path.to_owned(), file, size, max_size })) })
     }
 
@@ -41,7 +41,7 @@ impl LogWriter {
     pub(super) fn reopen(&self) -> Result<()> {
         let Some(log) = &self.file else { return Ok(()) };
         let mut log = log.lock();
-        let (file, size) = open(&log.path).with_context(|| format!("log file {}", log.path.display()))?;
+        let (file, size) = open(&log.path).with_context(|| format!("cannot open log file {}", log.path.display()))?;
         (log.file, log.size) = (file, size);
         Ok(())
     }

@@ -92,7 +92,7 @@ impl Sandbox {
             Err(why) => State::Partly(format!("system calls are not filtered: {why:#}")),
         };
         match &state {
-            State::On => tracing::info!("sandbox closed"),
+            State::On => tracing::info!("the sandbox is in force"),
             state => tracing::error!("sandbox {state}"),
         }
         set_state(state);

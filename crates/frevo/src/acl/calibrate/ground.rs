@@ -50,11 +50,11 @@ impl Ground {
         let acls = share.acls.as_ref().context("the share stores no descriptors")?;
         let options = localfs::Options { links: Links::NONE };
         let volume = localfs::LocalFs::open(&share.path, options);
-        let volume = volume.with_context(|| format!("opening {}", share.path.display()))?;
+        let volume = volume.with_context(|| format!("cannot open {}", share.path.display()))?;
         let name = format!(".frevo-calibrate-{}", std::process::id());
         let directory = share.path.join(&name);
         let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
-        made.with_context(|| format!("making {}", directory.display()))?;
+        made.with_context(|| format!("cannot create {}", directory.display()))?;
         let held = hold(&directory)?;
         // From here on, dropping the value removes the directory.
         let mut ground = Ground {
@@ -64,7 +64,7 @@ impl Ground {
             trial: Trial::new(share.clone(), Arc::new(volume)),
             files: Vec::new(),
         };
-        ground.fill(&name).with_context(|| format!("making files in {}", ground.directory.display()))?;
+        ground.fill(&name).with_context(|| format!("cannot create files in {}", ground.directory.display()))?;
         Ok(ground)
     }
 
@@ -130,7 +130,7 @@ impl Drop for Ground {
 fn hold(directory: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = rustix::fs::open(directory, flags, Mode::empty());
-    let held = held.with_context(|| format!("opening {}", directory.display()))?;
+    let held = held.with_context(|| format!("cannot open {}", directory.display()))?;
     let found = rustix::fs::fstat(&held)?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o077 == 0;
     ensure!(is_own, "{}: another user replaced this directory; remove it manually", directory.display());
@@ -141,7 +141,7 @@ fn hold(directory: &Path) -> Result<OwnedFd> {
 fn remove(path: &Path, attribute: &str) -> Result<()> {
     match rustix::fs::removexattr(path, attribute) {
         Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("removing {attribute} of {}", path.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot remove {attribute} of {}", path.display())),
     }
 }
 

@@ -91,7 +91,7 @@ fn may_drop_caches() -> bool {
 /// Runs one kind of check over all files.
 async fn pass(ground: &Ground, cold: bool, way: Way, runs: &mut Runs, stop: &AtomicBool) -> Result<()> {
     if cold {
-        ground.sync().context("syncing the file system")?;
+        ground.sync().context("cannot sync the file system")?;
         std::fs::write(DROP_CACHES, "3").context(DROP_CACHES)?;
     } else {
         for file in &ground.files {

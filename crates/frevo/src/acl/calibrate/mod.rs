@@ -79,7 +79,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     let page = shown::page(&calibration, begun.elapsed().as_secs_f64());
     let plot = match (&args.plot, args.dry_run) {
         (Some(path), _) => {
-            std::fs::write(path, &page).with_context(|| format!("writing the plot to {}", path.display()))?;
+            std::fs::write(path, &page).with_context(|| format!("cannot write the plot to {}", path.display()))?;
             Some(path.clone())
         }
         (None, true) => None,

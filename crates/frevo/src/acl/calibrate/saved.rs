@@ -155,7 +155,7 @@ fn replace(state: &StateDir, name: &str, content: &[u8]) -> Result<()> {
     state.remove(&new)?;
     let mut file: File = state.create_file(&new)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
-    written.with_context(|| format!("writing {}", state.path().join(&new).display()))?;
+    written.with_context(|| format!("cannot write {}", state.path().join(&new).display()))?;
     state.rename(&new, name)
 }
 

@@ -50,7 +50,7 @@ impl<'a> Position<'a> {
         let written = Written { root: self.root.clone(), path: escape(path.as_bytes(), b"/") };
         let new = format!("{}.new", self.name);
         self.state.remove(&new)?;
-        self.state.create_file(&new)?.write_all(&serde_json::to_vec(&written)?).context("writing the position")?;
+        self.state.create_file(&new)?.write_all(&serde_json::to_vec(&written)?).context("cannot save the position")?;
         self.state.rename(&new, &self.name)
     }
 
