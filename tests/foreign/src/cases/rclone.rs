@@ -49,7 +49,7 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     file::random(&local.join("large"), LARGE)?;
     fs::write(local.join("Übergröße – 日本語.txt"), "a name of many alphabets\n")?;
     let local_text = text(&local)?;
-    // Not at the top of the share: before renaming a folder, rclone up to 1.60 creates its parent, and uses a full stop
+    // Not at the top of the share: before renaming a folder, rclone 1.60 creates its parent, and uses a full stop
     // as the name of the top.
     let remote = |path: &str| format!("{}:{SHARE}/work/{path}", Rclone::REMOTE);
     let run = |arguments: &[&str]| run(stage, &server, arguments);
