@@ -462,7 +462,7 @@ struct Operations {
 
 impl Control for Operations {
     fn status(&self) -> server::status::Snapshot {
-        self.server.snapshot(self.started)
+        server::status::snapshot(&self.server, self.started)
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {

@@ -86,7 +86,7 @@ pub struct Status {
     pub locks: Vec<Lock>,
     /// Statistics of the ACL cache.
     #[serde(default)]
-    pub acl_cache: AclCache,
+    pub acl_cache: CacheStatistics,
     /// Resources that the server holds for clients.
     #[serde(default)]
     pub held: Held,
@@ -98,7 +98,7 @@ pub struct Status {
 
 /// Statistics of the ACL cache.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
-pub struct AclCache {
+pub struct CacheStatistics {
     /// Number of cached files.
     pub entries: usize,
     /// Approximate size in bytes.
@@ -227,8 +227,8 @@ impl From<Snapshot> for Status {
             opens: snapshot.opens.into_iter().map(Open::from).collect(),
             locks: snapshot.locks.into_iter().map(Lock::from).collect(),
             acl_cache: {
-                let server::status::AclCache { entries, bytes, hits, misses } = snapshot.acl_cache;
-                AclCache { entries, bytes, hits, misses }
+                let server::status::CacheStatistics { entries, bytes, hits, misses } = snapshot.acl_cache;
+                CacheStatistics { entries, bytes, hits, misses }
             },
             held: snapshot.held.into(),
             acl_store: snapshot.acl_store.into_iter().map(|(share, store)| (share, store.to_string())).collect(),

@@ -16,7 +16,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::neighbourhood::Neighbourhood;
-use crate::server::Server;
 
 /// How long a failure is counted.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -134,29 +133,6 @@ impl Attempts {
             usual.remove(0);
         }
         usual.push(address);
-    }
-}
-
-impl Server {
-    /// Returns whether a password of `name` may be tried from this address now, and counts a failure until it succeeds.
-    pub(crate) fn may_try(&self, name: &str, from: Neighbourhood) -> bool {
-        self.attempts.begin(name, from, self.world.uptime(), true)
-    }
-
-    /// Returns whether a domain may be asked about a password of `name`. Its answer may take long, so only
-    /// [`Server::tried_in_vain`] counts a failure.
-    pub(crate) fn may_ask(&self, name: &str, from: Neighbourhood) -> bool {
-        self.attempts.begin(name, from, self.world.uptime(), false)
-    }
-
-    /// Records that the domain rejected the password.
-    pub(crate) fn tried_in_vain(&self, name: &str, from: Neighbourhood) {
-        self.attempts.begin(name, from, self.world.uptime(), true);
-    }
-
-    /// Records that the user of the account `name` was authenticated from this address.
-    pub(crate) fn authenticated(&self, name: &str, from: Neighbourhood) {
-        self.attempts.succeeded(name, from);
     }
 }
 

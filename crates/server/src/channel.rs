@@ -116,6 +116,4 @@ impl Channels {
 }
 
 #[cfg(test)]
-mod peer;
-#[cfg(test)]
 mod tests;

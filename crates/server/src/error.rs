@@ -6,7 +6,6 @@ use std::fmt;
 use proto::bytes::Malformed;
 use proto::status::Status;
 
-use crate::accounting::Full;
 use crate::vfs::Errno;
 
 /// A refused request: the client gets `status`, the log also gets `why`. Two errors are equal if their statuses are.
@@ -59,13 +58,6 @@ impl From<Status> for Error {
 impl From<Malformed> for Error {
     fn from(_: Malformed) -> Self {
         Error::because(Status::INVALID_PARAMETER, "request does not decode")
-    }
-}
-
-/// An account of the client is at its bound.
-impl From<Full> for Error {
-    fn from(full: Full) -> Self {
-        Error::because(Status::INSUFFICIENT_RESOURCES, full.to_string())
     }
 }
 

@@ -18,10 +18,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::accounting::Resource;
-use crate::conn::Connection;
 use crate::neighbourhood::Neighbourhood;
-use crate::server::Server;
 
 /// Delay between a failed logon and its response, and between responses to two failures of one account.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -38,7 +35,7 @@ const NAME: usize = 64;
 /// Slots in each table.
 const PLACES: usize = 4096;
 /// Memory for a waiting failure besides its request, in bytes.
-const OVERHEAD: usize = 4096;
+pub(crate) const OVERHEAD: usize = 4096;
 
 /// For each account and address, the time up to which responses to failures are scheduled, in `World::uptime`.
 pub(crate) struct Guesses {
@@ -110,7 +107,7 @@ impl Guesses {
 #[derive(Default)]
 pub(crate) struct Failures {
     waiting: AtomicUsize,
-    left: Notify,
+    pub(crate) left: Notify,
 }
 
 impl Failures {
@@ -119,60 +116,19 @@ impl Failures {
         self.left.notify_waiters();
     }
 
-    fn join(&self, limit: usize) -> Option<Place<'_>> {
+    /// Takes a slot; `None` if `limit` failures wait already.
+    pub(crate) fn join(&self, limit: usize) -> Option<Place<'_>> {
         let take = |waiting: usize| (waiting < limit).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Place(self))
     }
 }
 
 /// The slot of one waiting failure.
-struct Place<'a>(&'a Failures);
+pub(crate) struct Place<'a>(&'a Failures);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A failed logon and the connection that may have to wait.
-pub(crate) struct Failed<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) guess: Guess<'a>,
-    /// The length in bytes of the request, which is kept while the response waits.
-    pub(crate) length: usize,
-}
-
-/// A failed logon has to wait, and a limit does not allow it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NoRoom;
-
-impl Failed<'_> {
-    /// Waits until the failure is to be answered, or its connection has ended.
-    pub(crate) async fn wait(&self, server: &Server) -> Result<(), NoRoom> {
-        let limits = server.policy().limits.clone();
-        let now = server.world.uptime();
-        let (name, peer) = (self.guess.name, self.connection.peer.remote);
-        let Verdict::At { answer, first } = server.guesses.failed(self.guess, now) else { return Err(NoRoom) };
-        if first {
-            tracing::info!(user = name, %peer, "logon failed: unknown user or wrong password");
-        }
-        let payer = self.connection.payer();
-        let _held = payer.charge(Resource::Logons, self.length + OVERHEAD).map_err(|_| NoRoom)?;
-        let _place = self.connection.failures.join(limits.failed_logons_per_connection).ok_or(NoRoom)?;
-        let mut left = std::pin::pin!(self.connection.failures.left.notified());
-        left.as_mut().enable();
-        if self.connection.ended().is_some() {
-            return Ok(());
-        }
-        let mut time = server.world.sleep(answer.saturating_sub(now));
-        std::future::poll_fn(|context| {
-            if left.as_mut().poll(context).is_ready() {
-                return std::task::Poll::Ready(());
-            }
-            time.as_mut().poll(context)
-        })
-        .await;
-        Ok(())
     }
 }
 

@@ -6,12 +6,12 @@
 use proto::dtyp::Sid;
 use proto::status::Status;
 
+use crate::accounts::principals::{self, SidNameUse};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
 use crate::policy::template::Variable;
 use crate::policy::{Policy, UserPattern, fold};
-use crate::principals::{self, SidNameUse};
-use crate::session::User;
+use crate::user::User;
 
 /// A user to match.
 pub(crate) struct Who<'a> {

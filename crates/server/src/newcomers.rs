@@ -9,21 +9,25 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Weak;
 
-use crate::conn::Connection;
 use crate::neighbourhood::Neighbourhood;
 
 /// The unauthenticated connections of each address, by their ids. Ids increase, so the first is the oldest.
-#[derive(Default)]
-pub(crate) struct Newcomers {
-    by_address: HashMap<Neighbourhood, BTreeMap<u64, Weak<Connection>>>,
+pub(crate) struct Newcomers<C> {
+    by_address: HashMap<Neighbourhood, BTreeMap<u64, Weak<C>>>,
     /// The last entry has the most connections; among equals, the one with the oldest connection is last.
     ranking: BTreeSet<(usize, Reverse<u64>, Neighbourhood)>,
     count: usize,
 }
 
-impl Newcomers {
+impl<C> Default for Newcomers<C> {
+    fn default() -> Self {
+        Newcomers { by_address: HashMap::new(), ranking: BTreeSet::new(), count: 0 }
+    }
+}
+
+impl<C> Newcomers<C> {
     /// Runs `change` on the connections of an address and updates the ranking.
-    fn change<T>(&mut self, from: Neighbourhood, change: impl FnOnce(&mut BTreeMap<u64, Weak<Connection>>) -> T) -> T {
+    fn change<T>(&mut self, from: Neighbourhood, change: impl FnOnce(&mut BTreeMap<u64, Weak<C>>) -> T) -> T {
         let rank =
             |those: &BTreeMap<u64, _>| those.first_key_value().map(|(&oldest, _)| (those.len(), Reverse(oldest), from));
         let those = self.by_address.entry(from).or_default();
@@ -41,7 +45,7 @@ impl Newcomers {
     }
 
     /// Adds a connection.
-    pub(crate) fn add(&mut self, from: Neighbourhood, id: u64, connection: Weak<Connection>) {
+    pub(crate) fn add(&mut self, from: Neighbourhood, id: u64, connection: Weak<C>) {
         self.change(from, |those| those.insert(id, connection));
     }
 
@@ -53,12 +57,7 @@ impl Newcomers {
     }
 
     /// Returns the connection to close so that one more from `from` fits within `limit` and `per_address`.
-    pub(crate) fn make_room(
-        &mut self,
-        from: Neighbourhood,
-        limit: usize,
-        per_address: usize,
-    ) -> Option<Weak<Connection>> {
+    pub(crate) fn make_room(&mut self, from: Neighbourhood, limit: usize, per_address: usize) -> Option<Weak<C>> {
         if self.by_address.get(&from).is_some_and(|those| those.len() >= per_address) {
             return self.take_oldest(from);
         }
@@ -66,12 +65,12 @@ impl Newcomers {
     }
 
     /// Removes and returns the oldest connection of the address that has the most.
-    pub(crate) fn take(&mut self) -> Option<Weak<Connection>> {
+    pub(crate) fn take(&mut self) -> Option<Weak<C>> {
         let &(_, _, largest) = self.ranking.last()?;
         self.take_oldest(largest)
     }
 
-    fn take_oldest(&mut self, from: Neighbourhood) -> Option<Weak<Connection>> {
+    fn take_oldest(&mut self, from: Neighbourhood) -> Option<Weak<C>> {
         self.change(from, |those| those.pop_first()).map(|(_, oldest)| oldest)
     }
 }
@@ -89,7 +88,7 @@ mod tests {
     /// Adds the given number of connections of each host in turn, then takes them all and checks their hosts.
     #[track_caller]
     fn check(come: &[(u8, u64)], expected: &[u8]) {
-        let mut newcomers = Newcomers::default();
+        let mut newcomers = Newcomers::<()>::default();
         for &(host, id) in come {
             newcomers.add(address(host), id, Weak::new());
         }
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn there_is_always_room_for_one_more() {
-        let mut newcomers = Newcomers::default();
+        let mut newcomers = Newcomers::<()>::default();
         for id in 1..=100 {
             assert_eq!(newcomers.make_room(address(1), 10, 5).is_some(), id > 5, "{id}");
             newcomers.add(address(1), id, Weak::new());

@@ -25,11 +25,11 @@ use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 
+use crate::accounts::principals::{Principal, Realm, SidNameUse};
 use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
 use crate::answer::Answer;
 use crate::conn::{Connection, Peer};
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
-use crate::principals::{Principal, Realm, SidNameUse};
 use crate::server::{Server, Volumes};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};

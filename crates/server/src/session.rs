@@ -9,17 +9,16 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
-use proto::dtyp::Sid;
 
 use crate::accounting::{Charge, Full, Payer, Resource};
 pub use crate::channel::{Channel, Terms};
 use crate::channel::{Channels, NoChannel};
 use crate::conn::Connection;
 use crate::conn::Pending;
-use crate::durable::Owner;
 use crate::open::Open;
 use crate::tree::Tree;
-use crate::vfs::{Identity, Time};
+use crate::user::User;
+use crate::vfs::Time;
 
 /// The state of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,45 +31,6 @@ pub enum Phase {
     Expired,
     /// Logged off, or replaced by the client's new session.
     Closed,
-}
-
-/// The user that is logged on.
-#[derive(Debug)]
-pub struct User {
-    /// The account's name.
-    pub name: String,
-    /// The domain or server that the account belongs to.
-    pub domain: String,
-    /// Logged on as the guest.
-    pub guest: bool,
-    /// An anonymous logon, valid for IPC$ only.
-    pub anonymous: bool,
-    /// The name of the client machine as sent by the client; not trustworthy.
-    pub workstation: String,
-    /// The SIDs of the user account, the current one first; empty for guest and anonymous users.
-    pub sids: Arc<[Sid]>,
-    /// The UNIX user.
-    pub identity: Arc<Identity>,
-    /// Names of UNIX groups, for `@group`.
-    pub groups: Arc<[String]>,
-}
-
-impl User {
-    /// Returns whether both are the same user account and both were authenticated; never true for guest or anonymous
-    /// users.
-    pub fn is_same_account(&self, other: &User) -> bool {
-        match (Owner::of(self), Owner::of(other)) {
-            (Some(one), Some(two)) => one.is(&two),
-            _ => false,
-        }
-    }
-
-    /// Returns whether both are the same user in the sense of `PreviousSessionId` ([MS-SMB2] 3.3.5.5.3). A guest user
-    /// has not proved to be the user account that guests are mapped to.
-    pub(crate) fn may_end_sessions_of(&self, other: &User) -> bool {
-        let both_guests = self.guest && other.guest;
-        self.is_same_account(other) || (both_guests && self.name == other.name && self.identity == other.identity)
-    }
 }
 
 /// The keys that belong to the session as a whole, set once when the first authentication succeeds.
@@ -383,47 +343,5 @@ impl Session {
     /// Returns the number of opens.
     pub fn open_count(&self) -> usize {
         self.open_count.load(Ordering::Relaxed) as usize
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_who() {
-        let sid = |rid| Sid::of(5, [21, 1, 2, 3, rid]);
-        let user = |sid: Option<Sid>, name: &str, uid: u32| User {
-            name: name.into(),
-            domain: "DOM".into(),
-            guest: false,
-            anonymous: false,
-            workstation: String::new(),
-            sids: sid.into_iter().chain([Sid::of(5, [21, 1, 2, 3, 513])]).filter(|_| sid.is_some()).collect(),
-            identity: Arc::new(Identity { uid, gid: 1, groups: Box::new([]) }),
-            groups: Arc::new([]),
-        };
-        let check = |one: &User, two: &User, expected: bool| {
-            for (one, two) in [(one, two), (two, one)] {
-                assert_eq!(one.is_same_account(two), expected, "{one:?} {two:?}");
-                assert_eq!(one.may_end_sessions_of(two), expected, "{one:?} {two:?}");
-            }
-        };
-        let ann = user(Some(sid(1103)), "ann", 1000);
-        check(&ann, &ann, true);
-        check(&ann, &user(Some(sid(1103)), "ann miller", 1000), true);
-        // Created again, with the same name and uid.
-        check(&ann, &user(Some(sid(1104)), "ann", 1000), false);
-        // The SID of one of them is unknown or derived from the uid.
-        check(&ann, &user(None, "ann", 1000), true);
-        check(&ann, &user(Some(Sid::unix_user(1000)), "ann", 1000), true);
-        check(&ann, &user(None, "ann", 1001), false);
-        check(&ann, &user(None, "bob", 1000), false);
-        check(&ann, &User { domain: "SRV".into(), ..user(None, "ann", 1000) }, false);
-        let guest = || User { guest: true, ..user(None, "ann", 1000) };
-        check(&ann, &guest(), false);
-        assert!(!guest().is_same_account(&guest()) && guest().may_end_sessions_of(&guest()));
-        let nobody = User { anonymous: true, ..user(None, "ann", 1000) };
-        check(&nobody, &nobody, false);
     }
 }

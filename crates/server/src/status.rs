@@ -14,6 +14,7 @@ use crate::accounting::Report;
 use crate::files::oplock;
 use crate::open;
 use crate::policy::{AclStore, Policy};
+pub use crate::security::cache::CacheStatistics;
 use crate::server::Server;
 use crate::session::Phase;
 use crate::vfs::{FileId, Kind, Time};
@@ -36,24 +37,11 @@ pub struct Snapshot {
     /// Granted byte-range locks.
     pub locks: Vec<Lock>,
     /// The security descriptor cache.
-    pub acl_cache: AclCache,
+    pub acl_cache: CacheStatistics,
     /// What the server holds on behalf of clients, and the bounds.
     pub held: Report,
     /// `frevo:acl store` in force for the shares that store descriptors, by share name.
     pub acl_store: Vec<(String, AclStore)>,
-}
-
-/// Statistics of the security descriptor cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct AclCache {
-    /// Cached files.
-    pub entries: usize,
-    /// Approximate size in bytes.
-    pub bytes: usize,
-    /// Access checks that found the descriptor in the cache, since the server started.
-    pub hits: u64,
-    /// Access checks that had to read the file's attributes.
-    pub misses: u64,
 }
 
 /// One session ([MS-SMB2] 3.3.1.8).
@@ -182,7 +170,7 @@ fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
 }
 
 /// Copies the status out of the live tables.
-pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
+pub fn snapshot(server: &Server, started: Time) -> Snapshot {
     let connections = server.connections();
     let mut snapshot = Snapshot {
         taken: server.world.now(),

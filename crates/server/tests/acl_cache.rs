@@ -128,7 +128,7 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     let before = LIVE.load(Ordering::Relaxed);
     (0..files).for_each(|file| access(&mut client, &file.to_string()));
     let after = LIVE.load(Ordering::Relaxed);
-    (after - before, server.snapshot(Time::default()).acl_cache.bytes)
+    (after - before, server::status::snapshot(&server, Time::default()).acl_cache.bytes)
 }
 
 /// The cache's limit.

@@ -18,8 +18,10 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 use server::answer::block_on;
+use server::policy::snapshots::Format;
+use server::policy::snapshots::Snapshots;
+use server::policy::snapshots::Sort;
 use server::rig::{self, Client, status};
-use server::snapshots::{Format, Snapshots, Sort};
 use server::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proto::dtyp::Sid;
-use server::principals::ALL_USERS_RID;
+use server::accounts::principals::ALL_USERS_RID;
 
 /// The first RID of regular accounts ([MS-DTYP] 2.4.2.4); lower RIDs are well-known, including the guest.
 const FIRST_OF_PEOPLE: u32 = 1000;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
+use server::accounts::principals::of_server;
 use server::accounts::{Account, Accounts, Unavailable};
 use server::answer::Answer;
-use server::principals::of_server;
 use server::tickets::ClientName;
 
 use super::Directory;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
 use serde::{Deserialize, Serialize};
 use server::accounts::DomainSid;
-use server::principals::{Principal, Realm, SidNameUse};
+use server::accounts::principals::{Principal, Realm, SidNameUse};
 
 use super::record::check_name;
 

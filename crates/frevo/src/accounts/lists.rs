@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use proto::dtyp::Sid;
+use server::accounts::principals::UnixId;
 use server::accounts::{ListedAccount, ListedGroup, Unavailable};
 use server::answer::Answer;
-use server::principals::UnixId;
 use tokio::sync::Semaphore;
 
 use super::Directory;

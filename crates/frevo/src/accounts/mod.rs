@@ -32,13 +32,13 @@ use anyhow::{Context, Result, bail, ensure};
 use parking_lot::Mutex;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
+use server::accounts::principals::{Principal, UnixId};
 use server::accounts::{
     Account, AccountPolicy, Accounts, DomainSid, ListedAccount, ListedGroup, LogonOutcome, NotChanged, NtHash,
     Unavailable,
 };
 use server::answer::Answer;
 use server::policy::fold;
-use server::principals::{Principal, UnixId};
 use server::tickets::ClientName;
 use server::vfs::{Identity, Time};
 

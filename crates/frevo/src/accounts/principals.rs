@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use proto::dtyp::Sid;
+use server::accounts::principals::{Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS, UnixId};
 use server::accounts::{Accounts, Unavailable};
 use server::answer::Answer;
-use server::principals::{Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS, UnixId};
 use server::vfs::Identity;
 
 use super::backend::{Backend, Entry};

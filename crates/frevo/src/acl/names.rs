@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
+use server::accounts::principals::{self, Principal, Realm, SidNameUse, UnixId};
 use server::accounts::{Account, Accounts, DomainSid, NotChanged, NtHash, Unavailable};
 use server::answer::Answer;
-use server::principals::{self, Principal, Realm, SidNameUse, UnixId};
 
 use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
 use crate::admin::Client;

@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow, ensure};
 use proto::dtyp::Sid;
 use serde::{Deserialize, Serialize};
+use server::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
 use server::accounts::{Accounts, Unavailable};
-use server::principals::{Principal, Realm, SidNameUse, UnixId};
 
 /// Maximum number of SIDs and ids in one request.
 pub const NAMES_BATCH: usize = 1000;

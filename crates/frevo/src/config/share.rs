@@ -6,10 +6,10 @@ mod snapshots;
 use std::path::Path;
 use std::time::Duration;
 
+use server::policy::stream_layout::Layout;
 use server::policy::{
     AclStore, AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, Template, UserPattern, fold,
 };
-use server::streams::Layout;
 
 use super::acl_store;
 use super::membership::Naming;

@@ -160,7 +160,7 @@ fn values_with_a_grammar_of_their_own_are_checked() {
 
 #[test]
 fn streams_are_there_unless_the_modules_are_named_without_them() {
-    let layout = |prefix: &str, typed| Some(server::streams::Layout { prefix: prefix.to_owned(), typed });
+    let layout = |prefix: &str, typed| Some(server::policy::stream_layout::Layout { prefix: prefix.to_owned(), typed });
     let samba = layout("user.DosStream.", true);
     let cases = [
         ("", "", samba.clone()),

@@ -9,7 +9,7 @@ mod own_domain;
 use std::ops::RangeInclusive;
 
 use proto::dtyp::Sid;
-use server::principals::UnixId;
+use server::accounts::principals::UnixId;
 
 pub use self::own_domain::{OwnDomain, Source};
 

@@ -52,7 +52,7 @@ pub(crate) fn snapshot() -> Snapshot {
             kept: None,
             watch: None,
         }],
-        acl_cache: server::status::AclCache { entries: 3, bytes: 900, hits: 97, misses: 3 },
+        acl_cache: server::status::CacheStatistics { entries: 3, bytes: 900, hits: 97, misses: 3 },
         held: Report {
             memory: Usage { held: 5 << 19, bound: 1 << 30 },
             newcomers: Usage { held: 500, bound: 64 << 20 },

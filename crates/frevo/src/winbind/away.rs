@@ -10,8 +10,8 @@ use parking_lot::RwLock;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use server::accounts::Account;
+use server::accounts::principals::{SidNameUse, UnixId};
 use server::domain::Refused;
-use server::principals::{SidNameUse, UnixId};
 use server::tickets::ClientName;
 
 use super::{Name, account};

@@ -13,8 +13,8 @@ use std::{fmt, ptr, slice};
 
 use proto::dtyp::Sid;
 use proto::status::Status;
+use server::accounts::principals::{SidNameUse, UnixId};
 use server::domain::NetworkLogon;
-use server::principals::{SidNameUse, UnixId};
 use zeroize::{Zeroize, Zeroizing};
 
 use self::interface::{AuthError, AuthParameters, AuthResponse, Context, Functions, Lent, RawId, RawSid};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
+use server::accounts::principals::{Principal, UnixId};
 use server::accounts::{
     Account, AccountPolicy, Accounts, DomainSid, ListedAccount, ListedGroup, LogonOutcome, NotChanged, NtHash,
     Unavailable,
 };
 use server::answer::Answer;
-use server::principals::{Principal, UnixId};
 use server::tickets::ClientName;
 use server::vfs::Identity;
 

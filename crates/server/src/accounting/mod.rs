@@ -27,7 +27,7 @@ pub use report::{Report, Usage};
 pub use resource::{Bounds, Resource, Unit};
 
 use crate::neighbourhood::Neighbourhood;
-use crate::session::User;
+use crate::user::User;
 use resource::{Amounts, MEMORY};
 
 /// The fraction of the free part of another account that one account may hold.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::resource::MEMORY;
 use super::{Account, Resource};
+use crate::error::Error;
+use proto::status::Status;
 
 /// The accounts that are charged for one client. The first one is the server's.
 pub struct Payer {
@@ -20,6 +22,13 @@ pub struct Full {
     pub resource: Resource,
     /// Whether total memory was the reason, not the amount of this resource.
     pub memory: bool,
+}
+
+/// An account of the client is at its bound.
+impl From<Full> for Error {
+    fn from(full: Full) -> Self {
+        Error::because(Status::INSUFFICIENT_RESOURCES, full.to_string())
+    }
 }
 
 impl fmt::Display for Full {

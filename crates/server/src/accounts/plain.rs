@@ -60,20 +60,20 @@ macro_rules! plain_accounts {
             sid: &::proto::dtyp::Sid,
         ) -> $crate::answer::Answer<
             ::core::result::Result<
-                ::core::option::Option<$crate::principals::UnixId>,
+                ::core::option::Option<$crate::accounts::principals::UnixId>,
                 $crate::accounts::Unavailable
             >
         > {
-            if let Some(id) = $crate::principals::UnixId::in_sid(sid) {
+            if let Some(id) = $crate::accounts::principals::UnixId::in_sid(sid) {
                 return $crate::answer::Answer::now(Ok(Some(id)));
             }
-            self.uid_of(sid).map(|uid| uid.map(|uid| uid.map($crate::principals::UnixId::User)))
+            self.uid_of(sid).map(|uid| uid.map(|uid| uid.map($crate::accounts::principals::UnixId::User)))
         }
     };
     (@ sid_of) => {
         fn sid_of(
             &self,
-            id: $crate::principals::UnixId,
+            id: $crate::accounts::principals::UnixId,
         ) -> $crate::answer::Answer<::core::result::Result<::proto::dtyp::Sid, $crate::accounts::Unavailable>> {
             $crate::answer::Answer::now(Ok(id.plain_sid()))
         }
@@ -92,7 +92,7 @@ macro_rules! plain_accounts {
             _: &::proto::dtyp::Sid,
         ) -> $crate::answer::Answer<
             ::core::result::Result<
-                ::core::option::Option<$crate::principals::Principal>,
+                ::core::option::Option<$crate::accounts::principals::Principal>,
                 $crate::accounts::Unavailable
             >
         > {
@@ -111,7 +111,7 @@ macro_rules! plain_accounts {
             _: &str,
         ) -> $crate::answer::Answer<
             ::core::result::Result<
-                ::core::option::Option<$crate::principals::Principal>,
+                ::core::option::Option<$crate::accounts::principals::Principal>,
                 $crate::accounts::Unavailable
             >
         > {

@@ -9,9 +9,10 @@ use proto::status::Status;
 use crate::conn::{Cancelled, Reply, Request};
 use crate::durable;
 use crate::error::{Error, Result};
-use crate::files::byte_lock::{Bounds, Lock, Owner, Range, Refused};
+use crate::files::byte_lock::{Lock, Owner, Range, Refused};
 use crate::local::locks;
 use crate::open::{FileOpen, Open};
+use crate::policy::limits::LockBounds;
 use crate::session::Phase;
 use crate::vfs::Kind;
 
@@ -162,7 +163,7 @@ async fn wait(
     request: &Request<'_>,
     reply: &mut Reply,
     lock: Lock,
-    bounds: Bounds,
+    bounds: LockBounds,
     open: &Open,
     file: &FileOpen,
 ) -> Result<()> {
@@ -183,7 +184,7 @@ async fn wait_for_clients(
     request: &Request<'_>,
     reply: &mut Reply,
     lock: Lock,
-    bounds: Bounds,
+    bounds: LockBounds,
     file: &FileOpen,
 ) -> Result<()> {
     let files = &request.connection.server.files;

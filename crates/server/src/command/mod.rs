@@ -20,6 +20,7 @@ mod rename_stream;
 mod session_binding;
 pub mod session_setup;
 pub(crate) mod set_info;
+pub(crate) mod snapshots;
 pub(crate) mod tree_connect;
 pub(crate) mod tree_disconnect;
 pub(crate) mod write;

@@ -18,6 +18,7 @@ use crate::conn::{Cancelled, Connection, Outgoing, Reply, Request};
 use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::LeaseId;
+use crate::files::oplock::Client;
 use crate::files::oplock::{Break, Holder, Wait};
 use crate::server::Server;
 use crate::session::Session;
@@ -136,10 +137,10 @@ impl Holder for Notifier {
         }
     }
 
-    fn is_of(&self, session: &Session) -> bool {
+    fn is_of(&self, client: &Client<'_>) -> bool {
         let Some(own) = self.session.upgrade() else { return false };
-        let same_user = || own.user().zip(session.user()).is_some_and(|(own, other)| other.may_end_sessions_of(&own));
-        own.id == session.id || same_user()
+        let same_user = || own.user().zip(client.user).is_some_and(|(own, other)| other.may_end_sessions_of(&own));
+        own.id == client.session_id || same_user()
     }
 
     fn unreachable(&self, what: Break) -> bool {
@@ -190,8 +191,10 @@ fn acknowledge_lease(request: &Request<'_>, lease: LeaseBreak, reply: &mut Reply
     let negotiated = request.connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let server = &request.connection.server;
     let id = LeaseId { client: negotiated.client_guid, key: lease.lease_key };
-    let lease_state =
-        server.files.acknowledge_lease(id, request.session()?, lease.lease_state, server.world.uptime())?;
+    let session = request.session()?;
+    let user = session.user();
+    let client = Client { session_id: session.id, user: user.as_deref() };
+    let lease_state = server.files.acknowledge_lease(id, &client, lease.lease_state, server.world.uptime())?;
     OplockBreakResponse::Lease(LeaseBreak { lease_key: lease.lease_key, lease_state }).encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }

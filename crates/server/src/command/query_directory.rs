@@ -3,7 +3,6 @@
 //! Entries are read in batches and kept with the handle until they are sent, so that a small buffer does not cause
 //! entries to be read twice. A pattern without wildcards is a single name, which is looked up as in CREATE.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
@@ -12,7 +11,6 @@ use proto::fscc::{DirectoryClass, DirectoryEntry, EntryChain, FileInformationCla
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 
-use crate::accounting::{Charge, Resource};
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -20,7 +18,7 @@ use crate::links;
 use crate::name;
 use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
-use crate::open::{FileOpen, Open};
+use crate::open::{FileOpen, Listing, Open};
 use crate::reparse;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
@@ -33,31 +31,6 @@ const CHECK: u32 = 12;
 
 /// The number of entries read ahead for a user above their memory bound.
 const FEW: usize = 8;
-
-/// The state of a handle's listing.
-#[derive(Default)]
-pub struct Listing {
-    /// The search pattern of the first request, until another request restarts the listing with its own ([MS-FSA]
-    /// 2.1.5.6.3).
-    pattern: Option<Pattern>,
-    /// The name on disk that the pattern means; `None` if it has wildcards.
-    name: Option<Box<[u8]>>,
-    /// The entry in `ahead` was found by looking up `name`.
-    looked_up: bool,
-    /// The position in the directory after `ahead`.
-    cursor: u64,
-    /// Entries that were read but not sent yet.
-    ahead: VecDeque<Entry>,
-    /// `.` and `..`, or the single name, were read already.
-    begun: bool,
-    /// The directory has no further entries.
-    ended: bool,
-    /// A query was answered since the handle was opened or reopened: FirstQuery of [MS-FSA] 2.1.5.6.3 is false, and the
-    /// end is reported as NO_MORE_FILES instead of NO_SUCH_FILE.
-    answered: bool,
-    /// The charge for `ahead`.
-    charge: Option<Charge>,
-}
 
 pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = QueryDirectoryRequest::decode(request.message)?;
@@ -99,19 +72,6 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
 }
 
 impl Listing {
-    /// Charges the entries read ahead to the user.
-    fn account(&mut self, open: &Open) {
-        if self.ahead.is_empty() {
-            self.ahead = VecDeque::new();
-            self.charge = None;
-            return;
-        }
-        let names: usize = self.ahead.iter().map(|entry| entry.name.len()).sum();
-        let bytes = names + self.ahead.capacity() * size_of::<Entry>();
-        let payer = open.charge.payer();
-        self.charge.get_or_insert_with(|| Charge::nothing(payer, Resource::Listings)).record(bytes);
-    }
-
     fn begin(&mut self, asked: &QueryDirectoryRequest<'_>, disk: &Disk) -> Result<()> {
         let reopen = asked.flags.contains(QueryDirectoryFlags::REOPEN);
         let restart = reopen || asked.flags.contains(QueryDirectoryFlags::RESTART_SCANS);

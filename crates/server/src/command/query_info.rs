@@ -1,7 +1,6 @@
 //! QUERY_INFO ([MS-SMB2] 3.3.5.20, [MS-FSA] 2.1.5.12 to 2.1.5.14, 2.1.5.19): information about files, file systems and
 //! security.
 
-use proto::bytes::Writer;
 use proto::dtyp::AccessMask;
 use proto::fscc::FileInformationClass as Class;
 use proto::smb2::InfoType;
@@ -12,6 +11,7 @@ use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::information::Answer;
 use crate::information::{ea, file, filesystem, pipe, security};
 use crate::open::{FileOpen, Open, Target};
 use crate::tree::Disk;
@@ -37,37 +37,6 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
     respond(&asked, &answer, reply)
-}
-
-/// The response data of a class, and its minimum buffer size.
-pub(crate) struct Answer {
-    /// The complete structure.
-    pub(crate) bytes: Vec<u8>,
-    /// The size of its fixed part. If the buffer is smaller, the request fails with INFO_LENGTH_MISMATCH. If it is
-    /// smaller than the whole structure, the response is truncated with BUFFER_OVERFLOW (3.3.5.20.1).
-    pub(crate) fixed: usize,
-    /// Something was omitted because it did not fit; this results in BUFFER_OVERFLOW, too.
-    pub(crate) more: bool,
-}
-
-impl Answer {
-    /// Creates a structure without a variable part.
-    pub(crate) fn fixed(bytes: Vec<u8>) -> Answer {
-        let fixed = bytes.len();
-        Answer { bytes, fixed, more: false }
-    }
-
-    /// Creates a structure whose first `fixed` bytes must fit.
-    pub(crate) fn variable(bytes: Vec<u8>, fixed: usize) -> Answer {
-        Answer { bytes, fixed, more: false }
-    }
-}
-
-/// Encodes a structure into a new buffer.
-pub(crate) fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode(&mut Writer::new(&mut bytes));
-    bytes
 }
 
 fn respond(asked: &QueryInfoRequest<'_>, answer: &Answer, reply: &mut Reply) -> Result<Status> {

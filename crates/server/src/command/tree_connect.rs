@@ -8,19 +8,18 @@ use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
-use crate::accounts::Unavailable;
 use crate::conn::{Negotiated, Reply, Request};
 use crate::domain;
 use crate::error::{Error, Result};
 use crate::listed::Who;
 use crate::name::glob::Globs;
+use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
-use crate::policy::{CscPolicy, Encryption, Policy, Share, fold};
+use crate::policy::{CscPolicy, Encryption, Share};
 use crate::security::token;
 use crate::server::Server;
-use crate::session::User;
-use crate::snapshots::Format;
 use crate::tree::{Disk, Tree, TreeKind};
+use crate::user::User;
 use crate::vfs::Identity;
 
 pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -38,7 +37,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     } else {
         let share = match policy.share(&name) {
             Some(share) => Some(share.clone()),
-            None => home(&policy, &name, &user).await?,
+            None => policy.home(&name, &user).await?,
         };
         let share = share.filter(|share| share.available);
         let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
@@ -260,33 +259,6 @@ async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
     let mapped = mapped.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
     let token = token::of(user, &user.identity, &mapped, server.accounts.domain());
     Ok(std::iter::once(token.user).chain(token.groups.iter().copied()).collect())
-}
-
-/// Returns the home share of the user `name`. `homes` is the user's own home, unless there is a share with the user's
-/// name. If `name` is not a user, the account that `username map` assigns to it is used.
-pub(crate) async fn home(policy: &Policy, name: &str, user: &User) -> Result<Option<Arc<Share>>> {
-    let Some(homes) = policy.homes.as_ref().filter(|_| !user.anonymous) else { return Ok(None) };
-    // Names of domain accounts have the domain in front, share names do not.
-    let own = user.name.rsplit('\\').next().unwrap_or_default();
-    let by_homes = name.eq_ignore_ascii_case("homes");
-    if by_homes && let Some(share) = policy.share(own) {
-        return Ok(Some(share.clone()));
-    }
-    let unavailable = |why: Unavailable| {
-        tracing::error!(name, why = why.0, "whose home it is cannot be told");
-        Error::because(Status::BAD_NETWORK_NAME, "homes cannot be asked for")
-    };
-    if by_homes || fold(name) == fold(own) {
-        return homes.share_of(&user.name, Some(user.identity.uid)).await.map_err(unavailable);
-    }
-    if let Some(found) = homes.share_of(name, None).await.map_err(unavailable)? {
-        return Ok(Some(found));
-    }
-    let Some(map) = &policy.username_map else { return Ok(None) };
-    match map.account_of("", name).await.map_err(unavailable)? {
-        Some(account) => homes.share_of(&account, None).await.map_err(unavailable),
-        None => Ok(None),
-    }
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {

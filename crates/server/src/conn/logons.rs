@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use super::Connection;
 use crate::accounting::{Full, Payer, Resource};
-use crate::session::{Channel, Phase, User};
+use crate::session::{Channel, Phase};
+use crate::user::User;
 
 impl Connection {
     /// Records a logon, possibly as guest, but not anonymous. `payer` pays for the connection from now on, and the

@@ -7,6 +7,7 @@
 
 mod chain;
 mod delivery;
+mod failed_logon;
 mod logons;
 mod outbox;
 mod output;
@@ -30,6 +31,7 @@ use proto::status::Status;
 
 pub use chain::{Chain, Cost};
 pub(crate) use chain::{Hash, Reply, Request};
+pub(crate) use failed_logon::{Failed, NoRoom};
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use proto::dtyp::Guid;
 use proto::smb2::create::CreateAction;
 
-use super::Owner;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
+use crate::user::Owner;
 
 /// Identifies a CREATE: the client's `ClientGuid`, and its CreateGuid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

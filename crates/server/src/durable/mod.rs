@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use proto::dtyp::{Guid, Sid};
+use proto::dtyp::Guid;
 use proto::smb2::create::CreateAction;
 use proto::smb2::create_context::{CreateContext, DurableHandleFlags, DurableHandleResponse, DurableHandleResponseV2};
 
@@ -36,8 +36,7 @@ pub use restore::Restored;
 pub(crate) use restore::restore;
 pub use store::{Failed, Records, Store};
 
-use crate::principals::UnixId;
-use crate::session::User;
+use crate::user::Owner;
 use crate::vfs::Time;
 
 /// Timeout of a durable open of version 1, as in Windows since Windows 8 (note <335>).
@@ -46,44 +45,6 @@ pub const DURABLE_TIME: Duration = Duration::from_secs(120);
 pub const DURABLE_TIME_V2: Duration = Duration::from_secs(60);
 /// Maximum timeout of a durable open of version 2 (3.3.5.9.10).
 pub const MAX_DURABLE_TIME_V2: Duration = Duration::from_secs(300);
-
-/// The owner of an open: `Open.DurableOwner`. Guests and anonymous users have none because they cannot be
-/// distinguished.
-///
-/// Use [`Owner::is`] to compare owners instead of comparing the fields.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Owner {
-    /// The account's SID, unless it is just another form of its uid.
-    pub sid: Option<Sid>,
-    /// The account's name.
-    pub name: String,
-    /// The domain or server that the account belongs to.
-    pub domain: String,
-    /// The Linux user.
-    pub uid: u32,
-}
-
-impl Owner {
-    /// Returns the owner of the opens of `user`; `None` for guests and anonymous users.
-    pub fn of(user: &User) -> Option<Owner> {
-        let known = !user.guest && !user.anonymous;
-        known.then(|| Owner {
-            sid: user.sids.first().filter(|sid| UnixId::in_sid(sid).is_none()).copied(),
-            name: user.name.clone(),
-            domain: user.domain.clone(),
-            uid: user.identity.uid,
-        })
-    }
-
-    /// Whether both are the same account. If both have a SID, only the SIDs are compared, because names and uids may be
-    /// reassigned and SIDs are not ([MS-SMB2] 3.3.5.9.7 compares security contexts).
-    pub fn is(&self, other: &Owner) -> bool {
-        match (self.sid, other.sid) {
-            (Some(one), Some(two)) => one == two,
-            _ => self.uid == other.uid && self.name == other.name && self.domain == other.domain,
-        }
-    }
-}
 
 /// The kind of a preserved open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,12 +12,13 @@ use proto::smb2::create_context::AppInstanceVersion;
 use proto::smb2::{LeaseState, OplockLevel};
 
 use super::lock_sequence::ENTRIES;
-use super::{Instance, Owner, Persistent, Reason, Terms};
+use super::{Instance, Persistent, Reason, Terms};
 use crate::files::byte_lock::{Lock, Owner as LockOwner, Range};
 use crate::files::oplock::{self, LeaseAsked};
 use crate::files::{LeaseId, OpenLease};
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
+use crate::user::Owner;
 use crate::vfs::{RelPath, Time};
 
 /// The layout that is written, and the only one that is read.

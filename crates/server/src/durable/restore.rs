@@ -10,11 +10,9 @@ use parking_lot::Mutex;
 use proto::dtyp::AccessMask;
 use proto::smb2::OplockLevel;
 
-use super::Owner;
 use super::record::{Caching, Record, asked_again};
 use crate::accounting::Resource;
 use crate::accounts::{Account, Unavailable};
-use crate::channel_sequence::ChannelSequence;
 use crate::command::close::close_open;
 use crate::command::{session_setup, tree_connect};
 use crate::domain;
@@ -22,10 +20,12 @@ use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
 use crate::links;
 use crate::local::{self, locks};
+use crate::open::channel_sequence::ChannelSequence;
 use crate::open::{FileOpen, Open, Target};
 use crate::server::Server;
 use crate::tickets::ClientName;
 use crate::tree::{Disk, Tree, TreeKind};
+use crate::user::Owner;
 use crate::vfs::{Access, Case, Kind, Lookup};
 
 /// Result of restoring the records of the previous run.

@@ -11,6 +11,7 @@
 //!
 //! The caller implements the sequence numbers of [MS-SMB2] 3.3.5.14, oplock breaks, and POSIX locks.
 
+use crate::policy::limits::LockBounds;
 use std::collections::{BTreeSet, HashMap};
 
 use super::tree::Tree;
@@ -98,17 +99,6 @@ pub struct Closed {
     pub abandoned: Vec<WaiterId>,
 }
 
-/// Limits of locks and waiting requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bounds {
-    /// Locks and waiting requests of one open.
-    pub per_open: usize,
-    /// Locks of one file.
-    pub per_file: usize,
-    /// Waiting requests of one file.
-    pub waiting: usize,
-}
-
 /// All locks of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct ByteLocks {
@@ -193,7 +183,7 @@ impl ByteLocks {
 
     /// Locks all of `locks`, which belong to one open, or none of them. The elements are also checked against each
     /// other.
-    pub fn lock(&mut self, locks: &[Lock], bounds: Bounds) -> Result<(), Refused> {
+    pub fn lock(&mut self, locks: &[Lock], bounds: LockBounds) -> Result<(), Refused> {
         let Some(first) = locks.first() else { return Ok(()) };
         let of_open = self.opens.get(&first.owner.open).map_or(0, OpenLocks::total);
         if of_open.saturating_add(locks.len()) > bounds.per_open
@@ -213,7 +203,7 @@ impl ByteLocks {
     }
 
     /// Locks `lock`, or queues it as `waiter`. Returns whether it was granted at once.
-    pub fn lock_or_wait(&mut self, lock: Lock, waiter: WaiterId, bounds: Bounds) -> Result<bool, Refused> {
+    pub fn lock_or_wait(&mut self, lock: Lock, waiter: WaiterId, bounds: LockBounds) -> Result<bool, Refused> {
         let Err(refused) = self.lock(&[lock], bounds) else { return Ok(true) };
         let at = self.in_the_way(&lock).filter(|_| refused == Refused::Conflict).ok_or(refused)?;
         if self.waiting.len() >= bounds.waiting {

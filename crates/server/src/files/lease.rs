@@ -8,9 +8,9 @@ use proto::dtyp::Guid;
 use proto::smb2::LeaseState;
 use proto::status::Status;
 
+use super::oplock::Client;
 use super::{OpenName, Table};
 use crate::name::fold_key;
-use crate::session::Session;
 use crate::vfs::{FileId, RelPath};
 
 /// Identifies a lease: the client, and the key that it chose for a file.
@@ -61,7 +61,7 @@ impl Table {
     pub fn acknowledge_lease(
         &self,
         lease: LeaseId,
-        by: &Session,
+        by: &Client<'_>,
         kept: LeaseState,
         now: Duration,
     ) -> Result<LeaseState, Status> {

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 use super::Table;
-use super::byte_lock::{Bounds, ByteLocks, Lock, NotLocked, Owner, Range, Refused, WaiterId};
-use crate::local::locks::BYTES_PER_LOCK;
+use super::byte_lock::{ByteLocks, Lock, NotLocked, Owner, Range, Refused, WaiterId};
+use super::exported_locks::BYTES_PER_LOCK;
+use crate::policy::limits::LockBounds;
 use crate::vfs::FileId;
 
 /// The locks of one file, and the waiting requests.
@@ -63,12 +64,12 @@ impl Locks {
 
 impl Table {
     /// Locks all of `locks`, or none.
-    pub fn lock(&self, file: FileId, locks: &[Lock], bounds: Bounds) -> Result<(), Refused> {
+    pub fn lock(&self, file: FileId, locks: &[Lock], bounds: LockBounds) -> Result<(), Refused> {
         self.with(file, |state| state.locks.ranges.lock(locks, bounds)).unwrap_or(Ok(()))
     }
 
     /// Locks a range. Returns what to wait for if another lock conflicts.
-    pub fn lock_or_wait(&self, file: FileId, lock: Lock, bounds: Bounds) -> Result<Option<LockWait>, Refused> {
+    pub fn lock_or_wait(&self, file: FileId, lock: Lock, bounds: LockBounds) -> Result<Option<LockWait>, Refused> {
         self.with(file, |state| {
             let locks = &mut state.locks;
             locks.last_waiter += 1;
@@ -182,7 +183,7 @@ mod tests {
     use crate::files::{OpenName, ShareMode};
     use crate::vfs::RelPath;
 
-    const BOUNDS: Bounds = Bounds { per_open: 9, per_file: 9, waiting: 9 };
+    const BOUNDS: LockBounds = LockBounds { per_open: 9, per_file: 9, waiting: 9 };
     const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
 
     fn lock(open: u64) -> Lock {

@@ -2,6 +2,8 @@
 //! Pure and synchronous, except for parts of `notify`.
 
 pub mod byte_lock;
+mod coverage;
+pub(crate) mod exported_locks;
 pub mod lease;
 mod leaving;
 mod locking;

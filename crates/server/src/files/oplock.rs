@@ -24,7 +24,7 @@ pub use granting::{Circumstances, LeaseAsked, LeaseGranted};
 use held::Held;
 
 use super::lease::LeaseId;
-use crate::session::Session;
+use crate::user::User;
 
 /// How long a holder has to acknowledge a break ([MS-SMB2] 3.3.2.1, note <217>).
 pub const ACKNOWLEDGMENT_TIME: Duration = Duration::from_secs(35);
@@ -58,14 +58,22 @@ pub struct LeaseBreak {
     pub acknowledge: bool,
 }
 
+/// The session that acknowledges a break.
+pub struct Client<'a> {
+    /// `SessionId`.
+    pub session_id: u64,
+    /// Its user.
+    pub user: Option<&'a User>,
+}
+
 /// The holder of an oplock or of a share in a lease, which is notified of breaks.
 pub trait Holder: Send + Sync {
     /// Notifies the holder of a break. Called with the file locked in the table, so it must not call back. Returns
     /// whether there was a connection to notify.
     fn broken(&self, what: Break) -> bool;
 
-    /// Whether the holder's user is that of `session`, who may acknowledge the break of a lease.
-    fn is_of(&self, _session: &Session) -> bool {
+    /// Whether `client` may acknowledge the break of a lease on behalf of the holder.
+    fn is_of(&self, _client: &Client<'_>) -> bool {
         true
     }
 

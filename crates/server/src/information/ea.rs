@@ -11,11 +11,12 @@ use proto::fscc::{EA_ALIGNMENT, EaFlags, EntryChain, FileFullEaInformation, File
 use proto::smb2::query_info::{QueryInfoFlags, QueryInfoRequest};
 use proto::status::Status;
 
-use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
+use crate::information::Answer;
+use crate::information::encoded;
 use crate::open::FileOpen;
 use crate::policy::Share;
-use crate::streams::Layout;
+use crate::policy::stream_layout::Layout;
 use crate::streams::layout::is_samba;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Identity, Node};

@@ -13,9 +13,10 @@ use proto::status::Status;
 
 use super::{ea, streams};
 use crate::attributes;
-use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::information::Answer;
+use crate::information::encoded;
 use crate::name;
 use crate::name::short::{is_short, mangle};
 use crate::open::{FileOpen, Open};

@@ -11,9 +11,10 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 
 use super::file::padded;
-use crate::command::query_info::{Answer, encoded};
 use crate::conn::Request;
 use crate::error::{Error, Result};
+use crate::information::Answer;
+use crate::information::encoded;
 use crate::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Features, Space};

@@ -10,9 +10,10 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
 
-use crate::command::query_info::{Answer, encoded};
 use crate::conn::Request;
 use crate::error::{Error, Result};
+use crate::information::Answer;
+use crate::information::encoded;
 use crate::open::Open;
 use crate::pipe::Pipe;
 

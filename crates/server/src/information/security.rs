@@ -9,8 +9,9 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
 
-use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
+use crate::information::Answer;
+use crate::information::encoded;
 use crate::open::{FileOpen, Open};
 use crate::security::parts::{OF_SACL, Parts, keep_of_sacl};
 use crate::security::placing::{self, Authority};

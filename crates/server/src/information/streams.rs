@@ -3,8 +3,9 @@
 use proto::fscc::{EntryChain, FileStreamInformation};
 
 use super::file::padded;
-use crate::command::query_info::{Answer, encoded};
 use crate::error::Result;
+use crate::information::Answer;
+use crate::information::encoded;
 use crate::open::FileOpen;
 use crate::server::Server;
 use crate::streams::layout::TYPE;

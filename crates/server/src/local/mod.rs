@@ -3,8 +3,7 @@
 //!
 //! Share modes (`kernel share modes`) are not supported, because Linux no longer has a system call for them.
 
-mod coverage;
 pub(crate) mod locks;
 mod oplocks;
 
-pub(crate) use oplocks::{Awaited, grant_oplock, wait_for_lease};
+pub(crate) use oplocks::{grant_oplock, wait_for_lease};

@@ -1,17 +1,11 @@
 //! Oplocks backed by leases from the kernel, and opens that conflict with leases of local programs.
 
-use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use proto::smb2::OplockLevel;
 use proto::status::Status;
-use tokio::sync::Notify;
 
 use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
@@ -20,55 +14,6 @@ use crate::open::FileOpen;
 use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, FileId, Node, Told};
-
-/// Files that local programs wait for, with the deadlines of their oplock breaks.
-#[derive(Default)]
-pub(crate) struct Awaited {
-    deadlines: Mutex<HashMap<FileId, Duration>>,
-    added: Notify,
-}
-
-impl Awaited {
-    fn add(&self, file: FileId, deadline: Duration) {
-        self.deadlines.lock().insert(file, deadline);
-        self.added.notify_one();
-    }
-
-    /// Removes and returns the files whose deadline is not after `now`.
-    fn take_late(&self, now: Duration) -> Vec<FileId> {
-        self.deadlines.lock().extract_if(|_, deadline| *deadline <= now).map(|(file, _)| file).collect()
-    }
-
-    fn next(&self) -> Option<Duration> {
-        self.deadlines.lock().values().min().copied()
-    }
-}
-
-impl Server {
-    /// Ends, forever, oplocks that local programs wait for when the deadlines of their breaks expire.
-    pub(crate) async fn end_awaited(&self) {
-        loop {
-            for file in self.awaited.take_late(self.world.uptime()) {
-                self.files.expire_oplocks(file, self.world.uptime());
-            }
-            let mut added = pin!(self.awaited.added.notified());
-            let left = self.awaited.next().map(|deadline| deadline.saturating_sub(self.world.uptime()));
-            let mut time_up = left.map(|left| self.world.sleep(left));
-            poll_fn(|context| {
-                let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
-                if up { Poll::Ready(()) } else { added.as_mut().poll(context) }
-            })
-            .await;
-        }
-    }
-
-    /// Called when a local program opens `file`, on which `open` has a lease from the kernel.
-    fn opened_locally(&self, file: FileId, open: u64) {
-        if let Some(deadline) = self.files.open_locally(file, open, self.world.uptime()) {
-            self.awaited.add(file, deadline);
-        }
-    }
-}
 
 /// Grants an oplock backed by a lease from the kernel. Grants none if the kernel refuses the lease, for example because
 /// the file has other opens. Level II is never granted, because no lease from the kernel can back it.

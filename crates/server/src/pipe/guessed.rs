@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::conn::Failed;
+use crate::conn::NoRoom;
 use crate::conn::Request;
 use crate::error::Disconnect;
-use crate::guesses::{Failed, Guess, NoRoom};
+use crate::guesses::Guess;
 
 /// Waits until a wrong password for `name`, sent at `asked`, may be answered. Ends the connection if too many responses
 /// already wait.

@@ -14,9 +14,9 @@ use proto::status::Status;
 
 use super::handles::{Handles, Object};
 use crate::accounts::Unavailable;
+use crate::accounts::principals::{self, Principal, Realm};
 use crate::answer::yield_now;
 use crate::conn::Request;
-use crate::principals::{self, Principal, Realm};
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;

@@ -15,10 +15,9 @@ use proto::rpc::auth::{AuthLevel, AuthType, Trailer};
 use proto::rpc::pdu::Header;
 use proto::status::Status;
 
-use crate::command::session_setup::target_names;
 use crate::conn::Request;
 use crate::error::{Error, Result as Executed};
-use crate::session::User;
+use crate::user::User;
 
 use super::guessed::slow_down;
 
@@ -70,7 +69,7 @@ impl Security {
             return Err(Error::because(Status::INVALID_PARAMETER, "a second authentication of one association"));
         }
         let server = &request.connection.server;
-        let mut acceptor = Acceptor::new(target_names(&server.policy()));
+        let mut acceptor = Acceptor::new(server.policy().target_names());
         let now = FileTime::from(server.world.now()).0;
         let challenge = acceptor
             .challenge(negotiate, server.random(), now)

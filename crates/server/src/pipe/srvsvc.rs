@@ -7,7 +7,6 @@ use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
-use crate::command::tree_connect;
 use crate::conn::Request;
 use crate::policy::{self, Policy};
 
@@ -65,7 +64,7 @@ async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
 /// Returns the home share called `name` for the caller.
 async fn home(policy: &Policy, name: &str, request: &Request<'_>) -> Option<Share> {
     let user = request.session().ok()?.user()?;
-    let share = tree_connect::home(policy, name, &user).await.ok()?.filter(|share| share.available)?;
+    let share = policy.home(name, &user).await.ok()?.filter(|share| share.available)?;
     Some(describe(&share))
 }
 

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use crate::accounting::{Bounds, Resource};
-use crate::files::byte_lock;
 
 /// The limits of one server. Beyond a limit requests are refused and what was granted before stays valid, unless the
 /// field specifies otherwise.
@@ -189,6 +188,17 @@ impl Default for Limits {
 /// Memory in bytes that the program needs without clients: itself, its threads, and reusable buffers.
 const PROGRAM: usize = 96 << 20;
 
+/// Limits of byte-range locks and waiting requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockBounds {
+    /// Locks and waiting requests of one open.
+    pub per_open: usize,
+    /// Locks of one file.
+    pub per_file: usize,
+    /// Waiting requests of one file.
+    pub waiting: usize,
+}
+
 impl Limits {
     /// Minimum of `memory`. With less, a user's fair share would not suffice for the largest READ.
     pub const LEAST_MEMORY: usize = 128 << 20;
@@ -219,12 +229,8 @@ impl Limits {
     }
 
     /// Returns the bounds of the byte-range locks of a file.
-    pub(crate) fn locks(&self) -> byte_lock::Bounds {
-        byte_lock::Bounds {
-            per_open: self.locks_per_open,
-            per_file: self.locks_per_file,
-            waiting: self.lock_waiters_per_file,
-        }
+    pub(crate) fn locks(&self) -> LockBounds {
+        LockBounds { per_open: self.locks_per_open, per_file: self.locks_per_file, waiting: self.lock_waiters_per_file }
     }
 
     /// Reduces the limits of what takes a file descriptor each to fit `descriptors`, the limit of the process. Some are

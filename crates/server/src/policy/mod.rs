@@ -6,11 +6,15 @@ mod acl_store;
 pub mod hosts;
 pub mod limits;
 mod people;
+pub mod snapshots;
+pub mod stream_layout;
 pub mod template;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use proto::auth::ntlm::TargetNames;
 
 pub use acl_store::{AclStore, Entries, FEWEST as FEWEST_ENTRIES};
 pub use hosts::HostAccess;
@@ -19,8 +23,9 @@ pub use people::{Homes, UserPattern, UsernameMap, is_home};
 pub use template::Template;
 
 use crate::domain::Membership;
-use crate::snapshots::{Snapshots, UtcOffset};
 use crate::vfs::Identity;
+use snapshots::{Snapshots, UtcOffset};
+use stream_layout::Layout;
 
 /// The whole configuration of a running server.
 #[derive(Clone, Debug)]
@@ -97,6 +102,27 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Returns the names of the server in its challenge. The domain name is the server itself, or the domain that it
+    /// is a member of.
+    pub(crate) fn target_names(&self) -> TargetNames {
+        let computer = self.netbios_name.to_lowercase();
+        let names = |netbios_domain: &str, dns_computer: String, dns_domain: String| TargetNames {
+            netbios_computer: self.netbios_name.clone(),
+            netbios_domain: netbios_domain.to_owned(),
+            dns_computer,
+            dns_domain,
+            domain_joined: self.membership.is_some(),
+        };
+        match &self.membership {
+            None => names(&self.netbios_name, computer, String::new()),
+            Some(membership) if membership.realm.is_empty() => names(&membership.workgroup, computer, String::new()),
+            Some(membership) => {
+                let domain = membership.dns_domain();
+                names(&membership.workgroup, format!("{computer}.{domain}"), domain)
+            }
+        }
+    }
+
     /// Returns the share called `name`, ignoring case.
     pub fn share(&self, name: &str) -> Option<&Arc<Share>> {
         self.shares.get(&fold(name))
@@ -226,7 +252,7 @@ pub struct Share {
     /// `ea support`.
     pub ea_support: bool,
     /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
-    pub streams: Option<crate::streams::Layout>,
+    pub streams: Option<Layout>,
     /// `locking`: if off, every lock is granted and none is checked.
     pub locking: bool,
     /// `strict locking`: reads and writes check the locks of other opens.
@@ -380,7 +406,7 @@ impl Share {
             acl_map_full_control: true,
             force_unknown_acl_user: false,
             ea_support: true,
-            streams: Some(crate::streams::Layout::default()),
+            streams: Some(Layout::default()),
             locking: true,
             strict_locking: true,
             posix_locking: true,

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use proto::dtyp::Sid;
 
-use super::{Share, Template};
+use super::{Policy, Share, Template, fold};
 use crate::accounts::Unavailable;
 use crate::answer::Answer;
+use crate::error::{self, Error};
+use crate::user::User;
+use proto::status::Status;
 
 /// An element of a user list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +89,35 @@ pub trait UsernameMap: Send + Sync {
 impl fmt::Debug for dyn UsernameMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UsernameMap")
+    }
+}
+
+impl Policy {
+    /// Returns the home share of the user `name`. `homes` is the user's own home, unless there is a share with the
+    /// user's name. If `name` is not a user, the account that `username map` assigns to it is used.
+    pub(crate) async fn home(&self, name: &str, user: &User) -> error::Result<Option<Arc<Share>>> {
+        let Some(homes) = self.homes.as_ref().filter(|_| !user.anonymous) else { return Ok(None) };
+        // Names of domain accounts have the domain in front, share names do not.
+        let own = user.name.rsplit('\\').next().unwrap_or_default();
+        let by_homes = name.eq_ignore_ascii_case("homes");
+        if by_homes && let Some(share) = self.share(own) {
+            return Ok(Some(share.clone()));
+        }
+        let unavailable = |why: Unavailable| {
+            tracing::error!(name, why = why.0, "whose home it is cannot be told");
+            Error::because(Status::BAD_NETWORK_NAME, "homes cannot be asked for")
+        };
+        if by_homes || fold(name) == fold(own) {
+            return homes.share_of(&user.name, Some(user.identity.uid)).await.map_err(unavailable);
+        }
+        if let Some(found) = homes.share_of(name, None).await.map_err(unavailable)? {
+            return Ok(Some(found));
+        }
+        let Some(map) = &self.username_map else { return Ok(None) };
+        match map.account_of("", name).await.map_err(unavailable)? {
+            Some(account) => homes.share_of(&account, None).await.map_err(unavailable),
+            None => Ok(None),
+        }
     }
 }
 

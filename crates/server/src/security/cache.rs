@@ -32,7 +32,6 @@ use super::storing::Waiting;
 use super::turns::Turns;
 use crate::held::{self, Numbers, Table};
 use crate::policy::{Share, StoredAcls};
-use crate::status::AclCache;
 use crate::vfs::{FileId, Identity, Metadata, Time, Watched};
 use crate::world::World;
 
@@ -90,6 +89,19 @@ struct View {
     masks: [u32; 4],
     dos_filemode: bool,
     full_control: bool,
+}
+
+/// Statistics of the security descriptor cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheStatistics {
+    /// Cached files.
+    pub entries: usize,
+    /// Approximate size in bytes.
+    pub bytes: usize,
+    /// Access checks that found the descriptor in the cache, since the server started.
+    pub hits: u64,
+    /// Access checks that had to read the file's attributes.
+    pub misses: u64,
 }
 
 /// The cache.
@@ -308,8 +320,8 @@ impl Cache {
     }
 
     /// Returns statistics.
-    pub(crate) fn state(&self) -> AclCache {
-        AclCache {
+    pub(crate) fn state(&self) -> CacheStatistics {
+        CacheStatistics {
             entries: self.entries.load(Ordering::Relaxed),
             bytes: self.bytes(),
             hits: self.hits.load(Ordering::Relaxed),
@@ -513,7 +525,7 @@ mod tests {
         assert!(cache.find(Place { view: 1, ..PLACE }, &file(1, 5)).is_none());
         cache.keep(PLACE, file(1, 6).id, at(6), protection(&cache, 8, 3));
         assert!(cache.find(PLACE, &file(1, 6)).is_some() && cache.find(PLACE, &file(1, 5)).is_none());
-        assert_eq!(cache.state(), AclCache { entries: 1, hits: 2, misses: 5, bytes: cache.bytes() });
+        assert_eq!(cache.state(), CacheStatistics { entries: 1, hits: 2, misses: 5, bytes: cache.bytes() });
     }
 
     #[test]

@@ -16,8 +16,8 @@ use super::placing::{inherited, lists_for};
 use super::posix::{Duty, Posix};
 use super::posix_acl::{self, PosixAcl};
 use super::{sids, store};
+use crate::accounts::principals::UnixId;
 use crate::policy::{InheritOwner, StoredAcls};
-use crate::principals::UnixId;
 use crate::tree::Disk;
 use crate::vfs::{Guard, Kind, Time, Watched};
 

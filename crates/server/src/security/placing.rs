@@ -19,10 +19,9 @@ use super::posix::{self, Duty, Inexpressible, Posix};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::{self, FileSids};
 use super::{access, inherit, store};
+use crate::accounts::principals::UnixId;
 use crate::error::{Error, Result};
-use crate::open::FileOpen;
 use crate::policy::{InheritOwner, StoredAcls};
-use crate::principals::UnixId;
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Identity, Kind, Metadata, Node, SetMetadata, Time};
@@ -176,14 +175,19 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
 /// Changes times and attributes of an open file. If a stored descriptor grants the user FILE_WRITE_ATTRIBUTES, neither
 /// `w` nor ownership is needed. If attributes map to permission bits, the kernel alone decides, because changing the
 /// bits invalidates the descriptor, and the one synthesized from the bits may grant more.
-pub(crate) async fn set_attributes(disk: &Disk, file: &FileOpen, granted: AccessMask, set: SetMetadata) -> Result<()> {
+pub(crate) async fn set_attributes(
+    disk: &Disk,
+    (node, identity): (&Arc<dyn Node>, &Arc<Identity>),
+    granted: AccessMask,
+    set: SetMetadata,
+) -> Result<()> {
     let harmless = |acls: &StoredAcls| set.mode.is_none() || acls.ignore_system_acls;
-    match file.node.set_metadata(&file.identity, set).await {
+    match node.set_metadata(identity, set).await {
         Err(Errno::PERM | Errno::ACCES)
             if disk.share.acls.as_ref().is_some_and(harmless)
                 && granted.contains(AccessMask::FILE_WRITE_ATTRIBUTES) =>
         {
-            Ok(file.node.set_metadata(&SERVER, set).await?)
+            Ok(node.set_metadata(&SERVER, set).await?)
         }
         done => Ok(done?),
     }

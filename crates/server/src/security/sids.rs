@@ -8,9 +8,9 @@ use proto::dtyp::{Acl, SecurityDescriptor, Sid};
 use proto::status::Status;
 
 use super::posix::{Sids, UnixSids};
+use crate::accounts::principals::{Realm, SidNameUse, UnixId};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
-use crate::principals::{Realm, SidNameUse, UnixId};
 use crate::vfs::Identity;
 
 /// Maximum number of users of one ACL whose groups are looked up. It suffices for ACLs written by people, and bounds
@@ -179,9 +179,9 @@ mod tests {
     use proto::dtyp::acl::AceFlags;
 
     use super::*;
+    use crate::accounts::principals::{Principal, Realm};
     use crate::accounts::{Account, DomainSid};
     use crate::answer::{Answer, block_on};
-    use crate::principals::{Principal, Realm};
 
     /// The user 1000 has an account, the group 50 a SID of its own.
     struct Known;

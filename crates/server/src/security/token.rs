@@ -8,8 +8,8 @@ use proto::dtyp::Sid;
 
 use super::evaluate::Token;
 use crate::accounts::DomainSid;
-use crate::principals::ALL_USERS_RID;
-use crate::session::User;
+use crate::accounts::principals::ALL_USERS_RID;
+use crate::user::User;
 use crate::vfs::Identity;
 
 /// Returns the token of `user`, who acts as `identity`. `mapped` are the SIDs that represent this Linux user and its

@@ -8,6 +8,7 @@
 
 use super::store;
 use crate::name::fold_key;
+use crate::policy::stream_layout::Layout;
 use crate::vfs::Errno;
 
 /// Prefix of the attribute of an overflown stream.
@@ -18,21 +19,6 @@ pub(crate) const TYPE: &str = ":$DATA";
 
 /// Maximum length of an attribute's name on Linux in bytes.
 const LONGEST_NAME: usize = 255;
-
-/// The names of the attributes that store streams.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
-    /// `streams_xattr:prefix`: the prefix of the attribute's name, including its namespace.
-    pub prefix: String,
-    /// `streams_xattr:store_stream_type`: whether the name ends with `:$DATA`.
-    pub typed: bool,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Layout { prefix: "user.DosStream.".to_owned(), typed: true }
-    }
-}
 
 /// A stream of a file, as found in its attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]

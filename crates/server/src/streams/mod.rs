@@ -23,12 +23,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-pub use self::layout::Layout;
 use self::layout::Stored;
 pub(crate) use self::node::{StreamNode, of};
 use self::store::Store;
 pub(crate) use self::stream::{Stream, Target};
 use crate::name::fold_key;
+use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
 use crate::vfs::{FileId, Identity, Metadata, Node, RelPath, Result, Vfs};
 use crate::world::World;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::layout::Layout;
 use super::store::{DIRECTORY, Store};
 use super::stream::{Stream, Target};
 use super::{Open, list};
 use crate::answer::block_on;
+use crate::policy::stream_layout::Layout;
 use crate::rig::Still;
 use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};

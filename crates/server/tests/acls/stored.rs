@@ -38,9 +38,9 @@ fn what_protects_a_file_is_read_once_until_it_changes() {
     set_dacl(&mut scene.alice, file, vec![allow(Sid::EVERYONE, A::FILE_GENERIC_READ)]);
     scene.alice.close(file);
     let misses = |scene: &mut Scene, wanted: A, expected: Status| {
-        let before = scene.server.snapshot(Time::default()).acl_cache;
+        let before = server::status::snapshot(&scene.server, Time::default()).acl_cache;
         assert_eq!(open(&mut scene.bob, "file", wanted), expected);
-        scene.server.snapshot(Time::default()).acl_cache.misses - before.misses
+        server::status::snapshot(&scene.server, Time::default()).acl_cache.misses - before.misses
     };
     assert_eq!(misses(&mut scene, A::FILE_READ_ATTRIBUTES, Status::SUCCESS), 0, "nothing protects those");
     assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use server::principals;
+use server::accounts::principals;
 
 use super::super::unix::names::Names;
 use super::super::unix::{Key, User, Users};

@@ -1,9 +1,11 @@
-//! `shadow:` parameters -> [`server::snapshots::Snapshots`], if `vfs objects` contains shadow_copy2.
+//! `shadow:` parameters -> [`server::policy::snapshots::Snapshots`], if `vfs objects` contains shadow_copy2.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use server::snapshots::{Format, Snapshots, Sort};
+use server::policy::snapshots::Format;
+use server::policy::snapshots::Snapshots;
+use server::policy::snapshots::Sort;
 
 use crate::config::problem::{Code, error};
 use crate::config::reader::Reader;

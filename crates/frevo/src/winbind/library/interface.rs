@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 use proto::dtyp::Sid;
-use server::principals::UnixId;
+use server::accounts::principals::UnixId;
 
 use super::Failed;
 

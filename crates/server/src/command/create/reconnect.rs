@@ -10,18 +10,19 @@ use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
-use crate::channel_sequence::ChannelSequence;
 use crate::command::close::close_open;
 use crate::command::oplock_break::Notifier;
 use crate::command::tree_connect::is_continuous;
 use crate::conn::{Reply, Request};
-use crate::durable::{Owner, Reason, Terms};
+use crate::durable::{Reason, Terms};
 use crate::error::{Error, Result};
 use crate::files::oplock::{self, Break};
 use crate::name::same;
+use crate::open::channel_sequence::ChannelSequence;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::tree::Disk;
+use crate::user::Owner;
 
 /// Returns a detached open to its client.
 pub(super) async fn reconnect(

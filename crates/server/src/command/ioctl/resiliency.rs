@@ -8,8 +8,9 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use super::{Control, Output};
-use crate::durable::{Owner, Reason, Terms};
+use crate::durable::{Reason, Terms};
 use crate::error::{Error, Result};
+use crate::user::Owner;
 use crate::vfs::Kind;
 
 /// The timeout if the client requests 0, as in Windows since Windows 8 (note <401>).

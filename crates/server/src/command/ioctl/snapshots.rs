@@ -4,8 +4,8 @@ use proto::smb2::ioctl::SnapshotArray;
 use proto::status::Status;
 
 use super::{Control, Output};
+use crate::command::snapshots;
 use crate::error::Result;
-use crate::snapshots;
 
 /// The smallest output buffer that clients may specify ([MS-SMB2] 3.3.5.15.1), in bytes.
 const LEAST: usize = 16;

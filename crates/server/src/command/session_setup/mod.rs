@@ -20,14 +20,15 @@ use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRe
 use proto::status::Status;
 
 pub(super) use self::keys::derive_signing;
-pub(crate) use self::pass_through::target_names;
 pub use self::spnego::Authentication;
 pub(super) use self::spnego::{Done, Step, step};
 pub(crate) use self::user::known_user;
 use crate::command::session_binding;
+use crate::conn::Failed;
+use crate::conn::NoRoom;
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Disconnect, Error, Result};
-use crate::guesses::{Failed, Guess, NoRoom};
+use crate::guesses::Guess;
 use crate::policy::{Encryption, Policy, Signing};
 use crate::session::{Channel, Phase, SessionKeys};
 

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::neighbourhood::Neighbourhood;
 use crate::policy::{MapToGuest, Policy};
 use crate::server::Server;
-use crate::session::User;
 use crate::tickets::Signatures;
+use crate::user::User;
 use crate::vfs::Time;
 
 /// An NTLM authentication in progress.
@@ -30,7 +30,7 @@ pub(super) struct Ntlm {
 
 impl Ntlm {
     pub(super) fn new(policy: &Policy) -> Self {
-        Ntlm { acceptor: Acceptor::new(pass_through::target_names(policy)), challenged: false }
+        Ntlm { acceptor: Acceptor::new(policy.target_names()), challenged: false }
     }
 
     /// Processes the client's next message. If the password was wrong, `guessed` is set to its user.

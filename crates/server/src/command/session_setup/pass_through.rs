@@ -1,37 +1,16 @@
 //! NTLM logons of domain accounts: a domain controller verifies the response, the rest is as for local accounts
 //! ([MS-NLMP] 3.2.5.1.2, [MS-APDS] 3.1.5).
 
-use proto::auth::ntlm::{Acceptor, Claim, Session as Proof, TargetNames};
+use proto::auth::ntlm::{Acceptor, Claim, Session as Proof};
 
 use super::mapped;
 use super::user::check_uid;
 use crate::accounts::Account;
+use crate::accounts::principals::may_come_from_domain;
 use crate::domain::{Membership, NetworkLogon, Refused};
 use crate::neighbourhood::Neighbourhood;
 use crate::policy::Policy;
-use crate::principals::may_come_from_domain;
 use crate::server::Server;
-
-/// Returns the names of the server in its challenge. The domain name is the server itself, or the domain that it is a
-/// member of.
-pub(crate) fn target_names(policy: &Policy) -> TargetNames {
-    let computer = policy.netbios_name.to_lowercase();
-    let names = |netbios_domain: &str, dns_computer: String, dns_domain: String| TargetNames {
-        netbios_computer: policy.netbios_name.clone(),
-        netbios_domain: netbios_domain.to_owned(),
-        dns_computer,
-        dns_domain,
-        domain_joined: policy.membership.is_some(),
-    };
-    match &policy.membership {
-        None => names(&policy.netbios_name, computer, String::new()),
-        Some(membership) if membership.realm.is_empty() => names(&membership.workgroup, computer, String::new()),
-        Some(membership) => {
-            let domain = membership.dns_domain();
-            names(&membership.workgroup, format!("{computer}.{domain}"), domain)
-        }
-    }
-}
 
 /// Asks the domain to verify `claim`.
 pub(super) async fn prove(

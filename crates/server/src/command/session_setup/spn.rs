@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use proto::status::Status;
 
-use super::target_names;
 use crate::error::{Error, Result};
 use crate::policy::{Policy, SpnCheck};
 
@@ -30,7 +29,7 @@ fn is_own(spn: &str, local: IpAddr, policy: &Policy) -> bool {
     }
     // A domain may follow, and a port if it is not 445.
     let host = host.split('/').next().unwrap_or_default();
-    let names = target_names(policy);
+    let names = policy.target_names();
     let own = [&names.netbios_computer, &names.dns_computer].into_iter().chain(&policy.spn_names);
     let is_name = |host: &str| own.clone().any(|name| host.eq_ignore_ascii_case(name));
     let is_address = |host: &str| {

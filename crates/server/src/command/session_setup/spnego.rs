@@ -15,8 +15,9 @@ use super::ntlm::Ntlm;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
-use crate::session::{Channel, User};
+use crate::session::Channel;
 use crate::tickets::Signatures;
+use crate::user::User;
 
 /// An authentication that waits for the client's next token.
 pub struct Authentication {

@@ -3,7 +3,7 @@
 use crate::accounts::Account;
 use crate::domain::Refused;
 use crate::policy::Policy;
-use crate::session::User;
+use crate::user::User;
 
 /// Checks the uid of a user from a domain or realm. It determines its users but not which system account of this host
 /// they may act as: never uid 0, and none below `min domain uid`.

@@ -3,10 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::files::tree::steps;
 
-const LIMIT: Bounds = open_limit(64);
+const LIMIT: LockBounds = open_limit(64);
 
-const fn open_limit(per_open: usize) -> Bounds {
-    Bounds { per_open, per_file: 1_000, waiting: 100 }
+const fn open_limit(per_open: usize) -> LockBounds {
+    LockBounds { per_open, per_file: 1_000, waiting: 100 }
 }
 
 fn owner(open: u64) -> Owner {
@@ -169,7 +169,7 @@ fn an_open_has_only_so_many() {
 #[test]
 fn a_file_has_only_so_many() {
     let mut locks = ByteLocks::default();
-    let bounds = Bounds { per_open: 9, per_file: 3, waiting: 1 };
+    let bounds = LockBounds { per_open: 9, per_file: 3, waiting: 1 };
     assert_eq!(locks.lock(&[exclusive(1, 0, 1), exclusive(1, 1, 1)], bounds), Ok(()));
     assert_eq!(locks.lock(&[shared(2, 2, 1), shared(2, 3, 1)], bounds), Err(Refused::TooMany));
     assert_eq!(locks.lock(&[shared(2, 2, 1)], bounds), Ok(()));
@@ -185,7 +185,7 @@ fn a_file_has_only_so_many() {
 fn what_a_request_costs_hardly_grows_with_the_locks_of_the_file() {
     const LOCKS: u64 = 16_384;
     const ENOUGH: usize = 200;
-    let all = Bounds { per_open: 256, per_file: 16_384, waiting: 1_024 };
+    let all = LockBounds { per_open: 256, per_file: 16_384, waiting: 1_024 };
     for mix in [1, 7_919] {
         for kind in [true, false] {
             let mut locks = ByteLocks::default();
@@ -220,7 +220,7 @@ fn what_a_request_costs_hardly_grows_with_the_locks_of_the_file() {
 #[test]
 fn own_locks_are_not_looked_at_one_by_one() {
     let mut locks = ByteLocks::default();
-    let all = Bounds { per_open: 16_384, per_file: 16_384, waiting: 1_024 };
+    let all = LockBounds { per_open: 16_384, per_file: 16_384, waiting: 1_024 };
     let own: Vec<_> = (0..8_192).map(|number| exclusive(1, number * 2, 1)).collect();
     assert_eq!(locks.lock(&own, all), Ok(()));
     assert_eq!(locks.lock(&[exclusive(2, 8_193, 1)], all), Ok(()));
@@ -234,7 +234,7 @@ fn own_locks_are_not_looked_at_one_by_one() {
 #[test]
 fn waiting_requests_do_not_look_at_all_locks_at_each_release() {
     let mut locks = ByteLocks::default();
-    let all = Bounds { per_open: 8_192, per_file: 16_384, waiting: 1_024 };
+    let all = LockBounds { per_open: 8_192, per_file: 16_384, waiting: 1_024 };
     for number in 0..8_000 {
         assert_eq!(locks.lock(&[exclusive(number % 2, number * 2, 1)], all), Ok(()));
     }

@@ -25,7 +25,7 @@ use proto::smb2::change_notify::CompletionFilter;
 pub(crate) use self::guard::{Checks, Guard};
 use self::place::Place;
 pub use self::report::Change;
-pub(crate) use self::report::Unreported;
+pub(crate) use self::report::{STREAM, Unreported, name_of};
 pub(crate) use self::watch::{Event, Terms, Told, Watch};
 
 use crate::name;
@@ -43,7 +43,7 @@ pub(crate) struct Watches {
 }
 
 /// Returns the absolute path of `path` below `root`, without a trailing slash.
-fn absolute(root: &Path, path: &RelPath) -> Vec<u8> {
+pub(crate) fn absolute(root: &Path, path: &RelPath) -> Vec<u8> {
     let root = root.as_os_str().as_bytes();
     let end = root.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let mut absolute = root[..end].to_vec();
@@ -72,12 +72,12 @@ fn to_wire(path: &[u8]) -> Vec<u8> {
 }
 
 /// A change of a name in a directory.
-struct Happening<'a> {
-    action: FileAction,
+pub(crate) struct Happening<'a> {
+    pub(crate) action: FileAction,
     /// The absolute path.
-    path: &'a [u8],
+    pub(crate) path: &'a [u8],
     /// Suffix of the path for a stream: `:` and its name.
-    stream: &'a str,
+    pub(crate) stream: &'a str,
 }
 
 impl Watches {
@@ -104,7 +104,7 @@ impl Watches {
     }
 
     /// Notifies the watches of the directory `file` at `path` that it is to be deleted. They get no further events.
-    fn doom(&self, path: &[u8], file: FileId) {
+    pub(crate) fn doom(&self, path: &[u8], file: FileId) {
         for watch in self.directories.read().get(path).into_iter().flat_map(|place| &place.watches) {
             if watch.terms.file == file {
                 watch.doom();
@@ -113,7 +113,7 @@ impl Watches {
     }
 
     /// Moves the watches of a renamed directory and below it.
-    fn moved(&self, from: &[u8], to: &[u8]) {
+    pub(crate) fn moved(&self, from: &[u8], to: &[u8]) {
         let mut directories = self.directories.write();
         if let Some(place) = directories.take(from) {
             directories.make(to).add(place);
@@ -121,7 +121,7 @@ impl Watches {
     }
 
     /// Reports changes of names of one directory, as one group to each watch.
-    fn happened(&self, happenings: &[Happening<'_>], filter: CompletionFilter) {
+    pub(crate) fn happened(&self, happenings: &[Happening<'_>], filter: CompletionFilter) {
         let Some(path) = happenings.first().map(|first| first.path) else { return };
         let Some(parent) = parent_end(path) else { return };
         let directories = self.directories.read();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 
+use super::Client;
 use super::held::Held;
 use super::{HANDLE, NOTHING, Oplocks, READ, level};
 use crate::files::lease::LeaseId;
-use crate::session::Session;
 
 impl Oplocks {
     /// [MS-SMB2] 3.3.5.22.1 with [MS-FSA] 2.1.5.19: the holder acknowledges and keeps `level`. Returns the new level.
@@ -39,10 +39,10 @@ impl Oplocks {
         result
     }
 
-    /// Whether one of the opens that share the lease belongs to the user of `session`.
-    pub(in crate::files) fn lease_is_of(&self, id: LeaseId, session: &Session) -> bool {
+    /// Whether one of the opens that share the lease belongs to the user of `client`.
+    pub(in crate::files) fn lease_is_of(&self, id: LeaseId, client: &Client<'_>) -> bool {
         let held = self.held.iter().find(|held| held.lease == Some(id));
-        held.is_none_or(|held| held.opens.iter().any(|(_, holder)| holder.is_of(session)))
+        held.is_none_or(|held| held.opens.iter().any(|(_, holder)| holder.is_of(client)))
     }
 
     /// [MS-SMB2] 3.3.5.22.2: the holder of a lease acknowledges and keeps `kept`. Returns the new state.

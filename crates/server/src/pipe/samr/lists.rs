@@ -9,9 +9,9 @@ use proto::status::Status;
 
 use super::super::handles::{List, Place, SamDomain};
 use super::Asked;
+use crate::accounts::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
 use crate::accounts::{ListedAccount, ListedGroup};
 use crate::policy::fold;
-use crate::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
 
 /// The maximum number of entries in one response, whatever its size limit.
 const MOST: usize = 1000;

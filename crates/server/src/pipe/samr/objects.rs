@@ -12,7 +12,7 @@ use proto::status::Status;
 use super::super::handles::{Object, SamDomain};
 use super::{Asked, lists};
 use crate::accounts::Account;
-use crate::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
+use crate::accounts::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
 use crate::vfs::Time;
 
 /// The maximum number of group members returned, which gives a response of half a megabyte.

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use parking_lot::Mutex as Cell;
 use tokio::sync::Mutex;
 
-use super::layout::{self, LARGEST_INLINE, Layout, Stored};
+use super::layout::{self, LARGEST_INLINE, Stored};
 use super::store::{Sidecar, Store};
 use super::{Open, list};
 use crate::name::fold_key;
+use crate::policy::stream_layout::Layout;
 use crate::vfs::{Errno, FileId, Identity, Metadata, Node, Result};
 
 /// A stream that is open, or about to be opened.

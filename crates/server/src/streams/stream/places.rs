@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Place, Stream, Target, inline};
-use crate::streams::layout::{self, Layout, Stored};
+use crate::policy::stream_layout::Layout;
+use crate::streams::layout::{self, Stored};
 use crate::streams::list;
 use crate::streams::store::{Sidecar, copy_content};
 use crate::vfs::{Errno, Identity, Node, Result};

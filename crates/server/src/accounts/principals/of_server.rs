@@ -26,9 +26,9 @@ pub async fn of_server(accounts: &dyn Accounts, sids: &[Sid]) -> Result<HashSet<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::principals::{Principal, Realm, SidNameUse};
     use crate::accounts::{Account, DomainSid};
     use crate::answer::{Answer, block_on};
-    use crate::principals::{Principal, Realm, SidNameUse};
 
     const FORMER: Sid = Sid::of(5, [21, 9, 9, 9, 1000]);
     const AWAY: Sid = Sid::of(5, [21, 9, 9, 9, 1001]);

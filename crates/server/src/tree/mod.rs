@@ -1,10 +1,13 @@
 //! Tree connects: a share as one session uses it ([MS-SMB2] 3.3.1.9).
 
+mod views;
+
 use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
+pub(crate) use self::views::Views;
 use crate::accounts::Accounts;
 use crate::error::Error;
 use crate::name::glob::Globs;

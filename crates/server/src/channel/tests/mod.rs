@@ -1,3 +1,5 @@
+mod peer;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use super::peer::{Known, Peer};
+use self::peer::{Known, Peer};
 use crate::answer::block_on;
 use crate::interfaces::{Interface, Interfaces};
 use crate::rig::{self, PASSWORD, status};

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use proto::smb2::header::{Command, Flags, Header};
 use proto::status::Status;
 
+use super::Open;
 use crate::error::{Error, Result};
-use crate::open::Open;
 
 /// `Open.ChannelSequence` and the requests that are being executed.
 pub struct ChannelSequence(Mutex<State>);

@@ -2,6 +2,7 @@
 
 mod plain;
 mod policy;
+pub mod principals;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 
 pub use self::policy::AccountPolicy;
+use self::principals::{Principal, UnixId};
 use crate::answer::Answer;
-use crate::principals::{Principal, UnixId};
 use crate::tickets::ClientName;
 use crate::vfs::{Identity, Time};
 
@@ -86,7 +87,7 @@ pub trait Accounts: Send + Sync {
     fn domain(&self) -> DomainSid;
 
     /// Returns whether `sid` is in this machine's domain, under its present or a former machine SID. No other domain
-    /// may assign such SIDs. See [`crate::principals::of_server`].
+    /// may assign such SIDs. See [`crate::accounts::principals::of_server`].
     fn is_of_machine(&self, sid: &Sid) -> bool;
 
     /// Returns the account policies in force. Called at each logon.

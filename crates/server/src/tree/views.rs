@@ -6,12 +6,11 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::server::Server;
-use crate::tree::Disk;
+use super::Disk;
 use crate::vfs::{Case, FileId, Kind, Links, Lookup, RelPath, Vfs};
 
 /// A file system with its unique number.
-pub(super) type Volume = (u64, Arc<dyn Vfs>);
+pub(crate) type Volume = (u64, Arc<dyn Vfs>);
 
 /// The snapshots with opens, by volume and directory.
 #[derive(Default)]
@@ -24,10 +23,10 @@ type View = (u64, Weak<dyn Vfs>);
 
 impl Views {
     /// Returns a view of the directory `path` of `vfs`, which is `volume`, looked up as the user of `disk` without
-    /// following links.
-    pub(super) async fn open(
+    /// following links. A new view gets the number that `number` returns.
+    pub(crate) async fn open(
         &self,
-        server: &Server,
+        number: impl FnOnce() -> u64,
         disk: &Disk,
         (volume, vfs): &Volume,
         path: &RelPath,
@@ -47,7 +46,7 @@ impl Views {
         }
         let mut views = self.0.lock();
         views.retain(|_, (_, view)| view.strong_count() > 0);
-        let number = server.next_id();
+        let number = number();
         views.insert(key, (number, Arc::downgrade(&view)));
         Some((number, view))
     }

@@ -1,5 +1,9 @@
 //! Server-wide state: the configuration, sessions, open files and the back ends that serve them ([MS-SMB2] 3.3.1.5).
 
+mod awaited;
+mod changes;
+mod logon_attempts;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -13,6 +17,7 @@ use parking_lot::Mutex;
 use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
+use self::awaited::Awaited;
 use crate::accounting::{Accounting, Payer, Resource};
 use crate::accounts::Accounts;
 use crate::answer::Answer;
@@ -26,7 +31,6 @@ use crate::error::Disconnect;
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
-use crate::local::Awaited;
 use crate::lockout::Lockouts;
 use crate::neighbourhood::Neighbourhood;
 use crate::newcomers::Newcomers;
@@ -73,7 +77,7 @@ struct Mounted {
 struct Connections {
     by_id: HashMap<u64, Weak<Connection>>,
     by_address: HashMap<Neighbourhood, usize>,
-    newcomers: Newcomers,
+    newcomers: Newcomers<Connection>,
     /// Connections that have completed NEGOTIATE, by `ClientGuid`, oldest first.
     by_client: HashMap<Guid, Vec<Weak<Connection>>>,
 }
@@ -131,7 +135,7 @@ pub struct Server {
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Mounted>>,
     /// Views of snapshots in which a file is open.
-    pub(crate) views: crate::snapshots::Views,
+    pub(crate) views: crate::tree::Views,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
     last_id: AtomicU64,
@@ -180,7 +184,7 @@ impl Server {
             awaited: Awaited::default(),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
-            views: crate::snapshots::Views::default(),
+            views: crate::tree::Views::default(),
             sessions: Mutex::default(),
             connections: Mutex::default(),
             last_id: AtomicU64::new(0),
@@ -516,12 +520,5 @@ impl Server {
     /// Returns the opens of all sessions, for status.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         self.sessions().iter().flat_map(|session| session.opens()).collect()
-    }
-}
-
-impl Server {
-    /// Returns sessions and what they hold open, for `frevo status`. `started` is the time at which the server started.
-    pub fn snapshot(&self, started: crate::vfs::Time) -> crate::status::Snapshot {
-        crate::status::snapshot(self, started)
     }
 }

@@ -7,57 +7,20 @@
 //! from the directory of the snapshots to the root is looked up as the user, and symbolic links on it are not followed.
 //! Not supported: creating and deleting snapshots, and different inode numbers for files in them (`shadow:fixinodes`).
 
-mod format;
-mod views;
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use proto::dtyp::FileTime;
 use proto::status::Status;
 
-pub use self::format::{Format, UtcOffset};
-pub(crate) use self::views::Views;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::policy::Share;
+use crate::policy::snapshots::{Format, Snapshots, Sort};
 use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::{Access, Case, Kind, Links, Lookup, Node, RelPath, Vfs};
-
-/// The location and names of the snapshots of a share.
-#[derive(Clone, Debug)]
-pub struct Snapshots {
-    /// `shadow:snapdir`: the directory with one subdirectory per snapshot, relative to the mount point, or to any
-    /// directory of the share with `everywhere`.
-    pub directory: PathBuf,
-    /// `shadow:snapdirseverywhere`: any directory of the share may contain snapshots of itself.
-    pub everywhere: bool,
-    /// `shadow:mountpoint`: the mount point of the file system; determined automatically if not set.
-    pub mount_point: Option<PathBuf>,
-    /// `shadow:basedir`: the directory that the snapshots contain; the mount point if not set.
-    pub base: Option<PathBuf>,
-    /// `shadow:snapsharepath`: the path of the share in a snapshot; the path from `base` to the share if not set.
-    pub share_path: Option<PathBuf>,
-    /// `shadow:format`.
-    pub format: Format,
-    /// `shadow:localtime`: names are in local time.
-    pub local: Option<UtcOffset>,
-    /// `shadow:sort`.
-    pub sort: Sort,
-}
-
-/// The order in which snapshots are listed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sort {
-    /// Newest first.
-    Descending,
-    /// Oldest first.
-    Ascending,
-    /// In the order of the directory.
-    Unsorted,
-}
 
 /// A directory that contains snapshots.
 struct Folder {
@@ -102,7 +65,7 @@ pub(crate) async fn tree(
     let root = join(&snapshot, folder.within.components()).ok_or(missing("the path is too long"))?;
     let server = &request.connection.server;
     // As the user, so that a user who may not enter the directory of the snapshots sees none of them.
-    let view = server.views.open(server, disk, &(folder.volume, folder.vfs), &root).await;
+    let view = server.views.open(|| server.next_id(), disk, &(folder.volume, folder.vfs), &root).await;
     let (volume, vfs) = view.ok_or(missing("no such snapshot"))?;
     name.path = folder.rest;
     let connected = request.tree()?;

@@ -1,5 +1,8 @@
 //! Opens: files, directories and pipes opened by clients ([MS-SMB2] 3.3.1.10).
 
+pub mod channel_sequence;
+mod listing;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -7,15 +10,15 @@ use proto::dtyp::{AccessMask, FileTime};
 use proto::smb2::create::{CreateOptions, ShareAccess};
 use proto::status::Status;
 
+use self::channel_sequence::ChannelSequence;
+pub use self::listing::Listing;
 use crate::accounting::{Charge, Payer, Resource};
-use crate::channel_sequence::ChannelSequence;
-use crate::command::query_directory::Listing;
 use crate::conn::Pending;
 use crate::durable::Durability;
 use crate::error::{Error, Result};
+use crate::files::exported_locks::ExportedLocks;
 use crate::files::notify::{Unreported, Watch};
 use crate::files::{Doom, LeaseId, OpenLease, OpenName};
-use crate::local::locks::Shown;
 use crate::pipe::Pipe;
 use crate::policy::Share;
 use crate::server::Server;
@@ -96,7 +99,7 @@ pub struct FileOpen {
     /// The charge for its locks to its user.
     pub(crate) lock_charge: parking_lot::Mutex<Option<Charge>>,
     /// Its locks as exported to local programs.
-    pub(crate) shown: Shown,
+    pub(crate) exported_locks: ExportedLocks,
     /// Whether it survives the loss of its connection.
     pub durability: Durability,
     /// The watch that answers its CHANGE_NOTIFY requests, created by the first one.
@@ -240,7 +243,7 @@ impl FileOpen {
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
             lock_charge: parking_lot::Mutex::default(),
-            shown: Default::default(),
+            exported_locks: ExportedLocks::default(),
             durability: Durability::default(),
             watch: std::sync::OnceLock::new(),
             unreported: crate::files::notify::Unreported::default(),

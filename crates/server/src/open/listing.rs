@@ -1,0 +1,48 @@
+//! The state of the listing of an open directory ([MS-FSA] 2.1.5.6.3).
+
+use std::collections::VecDeque;
+
+use super::Open;
+use crate::accounting::{Charge, Resource};
+use crate::name::wildcard::Pattern;
+use crate::vfs::Entry;
+
+/// The state of a handle's listing.
+#[derive(Default)]
+pub struct Listing {
+    /// The search pattern of the first request, until another request restarts the listing with its own ([MS-FSA]
+    /// 2.1.5.6.3).
+    pub(crate) pattern: Option<Pattern>,
+    /// The name on disk that the pattern means; `None` if it has wildcards.
+    pub(crate) name: Option<Box<[u8]>>,
+    /// The entry in `ahead` was found by looking up `name`.
+    pub(crate) looked_up: bool,
+    /// The position in the directory after `ahead`.
+    pub(crate) cursor: u64,
+    /// Entries that were read but not sent yet.
+    pub(crate) ahead: VecDeque<Entry>,
+    /// `.` and `..`, or the single name, were read already.
+    pub(crate) begun: bool,
+    /// The directory has no further entries.
+    pub(crate) ended: bool,
+    /// A query was answered since the handle was opened or reopened: FirstQuery of [MS-FSA] 2.1.5.6.3 is false, and the
+    /// end is reported as NO_MORE_FILES instead of NO_SUCH_FILE.
+    pub(crate) answered: bool,
+    /// The charge for `ahead`.
+    pub(crate) charge: Option<Charge>,
+}
+
+impl Listing {
+    /// Charges the entries read ahead to the user.
+    pub(crate) fn account(&mut self, open: &Open) {
+        if self.ahead.is_empty() {
+            self.ahead = VecDeque::new();
+            self.charge = None;
+            return;
+        }
+        let names: usize = self.ahead.iter().map(|entry| entry.name.len()).sum();
+        let bytes = names + self.ahead.capacity() * size_of::<Entry>();
+        let payer = open.charge.payer();
+        self.charge.get_or_insert_with(|| Charge::nothing(payer, Resource::Listings)).record(bytes);
+    }
+}

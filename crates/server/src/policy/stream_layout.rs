@@ -1,0 +1,16 @@
+//! The parameters of streams, as in Samba's module streams_xattr.
+
+/// The names of the attributes that store streams.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// `streams_xattr:prefix`: the prefix of the attribute's name, including its namespace.
+    pub prefix: String,
+    /// `streams_xattr:store_stream_type`: whether the name ends with `:$DATA`.
+    pub typed: bool,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Layout { prefix: "user.DosStream.".to_owned(), typed: true }
+    }
+}
