@@ -6,6 +6,7 @@ mod expected;
 mod fuzz;
 mod hostile;
 mod setup;
+mod source;
 mod steps;
 mod test;
 mod torture;
@@ -29,6 +30,8 @@ struct Arguments {
 enum Command {
     /// Check formatting and lints and run unit tests: required for each commit
     Check,
+    /// Verify the rules about the source: layers, unsafe code, limits, width, length, wording
+    Source,
     /// Run everything: check, the release build, foreign programs, smbtorture, attacks, all experiments, brief fuzzing
     Test(test::Options),
     /// Install the programs that the tests need (as root), or list what is missing
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Check => Ok(end(test::check()?)),
+        Command::Source => Ok(end(source::check()?)),
         Command::Test(options) => {
             setup(Target::Frevo);
             Ok(end(test::all(&options)?))

@@ -5,7 +5,7 @@ use foreign::Counts;
 use foreign::bed::Target;
 
 use crate::steps::{self, Tally, cargo, succeeds};
-use crate::{compare, hostile, setup, torture};
+use crate::{compare, hostile, setup, source, torture};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -28,6 +28,7 @@ pub(crate) fn check() -> Result<Counts> {
 fn style(tally: &mut Tally) -> Result<()> {
     tally.step("formatting", || succeeds(cargo(&["fmt", "--all", "--check"])))?;
     let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    tally.step("rules about the source", source::check)?;
     tally.step("lints", || succeeds(cargo(&clippy)))?;
     Ok(())
 }

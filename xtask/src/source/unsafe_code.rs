@@ -1,0 +1,64 @@
+//! Where unsafe code is: in files that wrap a system interface, and nowhere else.
+
+use anyhow::Result;
+use proc_macro2::TokenTree;
+
+use super::{Source, Violation, tokens};
+
+/// Production files with unsafe code, each for one system interface.
+const FILES: [&str; 21] = [
+    "crates/bench/src/child.rs",
+    "crates/bench/src/experiments/tune/relay.rs",
+    "crates/bench/src/probe/proc.rs",
+    "crates/bench/src/probe/syscalls.rs",
+    "crates/frevo/src/accounts/unix/members.rs",
+    "crates/frevo/src/accounts/unix/mod.rs",
+    "crates/frevo/src/accounts/unix/names.rs",
+    "crates/frevo/src/acknowledgment.rs",
+    "crates/frevo/src/interfaces.rs",
+    "crates/frevo/src/limits.rs",
+    "crates/frevo/src/when.rs",
+    "crates/frevo/src/winbind/library/interface.rs",
+    "crates/frevo/src/winbind/library/mod.rs",
+    "crates/gssapi/src/acceptor.rs",
+    "crates/gssapi/src/context.rs",
+    "crates/gssapi/src/initiator.rs",
+    "crates/gssapi/src/library.rs",
+    "crates/localfs/src/sys.rs",
+    "xtask/src/compare/mod.rs",
+    "xtask/src/compare/rclone.rs",
+    "xtask/src/setup.rs",
+];
+
+/// Unsafe code in a production file that is not listed.
+pub(super) fn check(source: &Source) -> Result<Vec<Violation>> {
+    let path = source.path.display().to_string();
+    if !source.is_production() || FILES.contains(&path.as_str()) || !source.text.contains("unsafe") {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    tokens::walk(tokens::of(source)?, &mut |token| {
+        if let TokenTree::Ident(word) = token
+            && *word == "unsafe"
+        {
+            let line = word.span().start().line;
+            let what = format!("line {line}: unsafe code; move it to a file that wraps the system interface");
+            found.push(Violation { name: format!("unsafe {path}"), what });
+        }
+    });
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_code_is_found_and_its_mention_is_not() {
+        let of = |path: &str, text: &str| check(&Source { path: path.into(), text: text.into() }).unwrap().len();
+        assert_eq!(of("crates/server/src/a.rs", "fn f() { unsafe { g() } }"), 1);
+        assert_eq!(of("crates/server/src/a.rs", "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";"), 0);
+        assert_eq!(of("crates/localfs/src/sys.rs", "fn f() { unsafe { g() } }"), 0);
+        assert_eq!(of("crates/server/tests/a.rs", "fn f() { unsafe { g() } }"), 0);
+    }
+}
