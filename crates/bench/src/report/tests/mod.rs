@@ -9,7 +9,7 @@ use super::look::Palette;
 use super::*;
 use crate::record::{Axis, Experiment, Figure, Kind, Machine, Point, Series, ServerRecord};
 
-const SAMPLE: &str = include_str!("tests/sample.json");
+const SAMPLE: &str = include_str!("sample.json");
 
 fn sample() -> Run {
     parse(SAMPLE).expect("the sample is a record")
