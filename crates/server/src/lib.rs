@@ -3,6 +3,9 @@
 //! No sockets, files, clock, async runtime or unsafe code: input arrives as frames, the file system is the [`vfs::Vfs`]
 //! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from [`world::World`].
 //! This lets one test run a thousand clients against the real state machine in virtual time.
+//!
+//! Shared state changes in plain functions. Only commands, and the calls that they wait for, are `async`. A lock on
+//! state that several opens share is not held across an `.await`.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
