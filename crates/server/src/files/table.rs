@@ -1,4 +1,5 @@
-//! The table of all open files, sharded by file.
+//! The table of all open files, sharded by file: one entry per file, with everything that its opens share. It is in
+//! memory only. A stream is a file of its own here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
