@@ -5,6 +5,11 @@
 //! batch oplock also handle caching. A lease is shared by all opens that its client made with its key. `lease` maps
 //! keys to files.
 //!
+//! An operation that must wait for the end of a break starts again after it, because another operation may have changed
+//! the file meanwhile. A change of content breaks the caches of other clients before and after it, because a client
+//! that was granted a lease in between may have read the old content. `tests/caching.rs` catches code that forgets
+//! this.
+//!
 //! `granting` decides what is granted, `breaking` what an operation breaks, and `acknowledging` how a break ends.
 //! `held` has one oplock or lease and its break in progress.
 
