@@ -1,5 +1,6 @@
 //! Reparse points ([MS-FSCC] 2.1.2): data that clients store under a tag, and symbolic links of Linux. Clients see the
 //! latter as reparse points if the server does not follow them, or if FILE_OPEN_REPARSE_POINT requests the link itself.
+//! All operations of a handle that was opened with that option apply to the link.
 //!
 //! Reparse data is stored in an extended attribute, as in Samba 4.20 and later, together with
 //! FILE_ATTRIBUTE_REPARSE_POINT. The file attribute is set after the extended attribute and cleared before it; either
