@@ -2,7 +2,8 @@
 //! does not need.
 //!
 //! [`Sandbox::begin`] must be called first in the process, [`Sandbox::close`] after it listens and before it serves.
-//! docs/sandbox.md describes what is given up and why.
+//! docs/sandbox.md describes what is given up and why. A new dependency, library or feature that executes programs,
+//! mounts file systems, or creates devices or namespaces cannot be part of `frevo serve`.
 
 mod calls;
 mod filter;
