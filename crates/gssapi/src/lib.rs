@@ -6,6 +6,9 @@
 //! programs start on hosts without it. Every call may block, because keytabs, ticket caches and replay caches are
 //! files, and a KDC may be contacted. Not implemented: delegation, channel bindings, wrapping, and initiator
 //! credentials other than the host's default.
+//!
+//! This is a crate of its own because both `frevo` and `client` need the library, and `client` never uses the server's
+//! code.
 
 mod acceptor;
 mod context;
