@@ -4,8 +4,8 @@
 //! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from [`world::World`].
 //! This lets one test run a thousand clients against the real state machine in virtual time.
 //!
-//! Shared state changes in plain functions. Only commands, and the calls that they wait for, are `async`. A lock on
-//! state that several opens share is not held across an `.await`.
+//! The server's tables change in plain functions. Only commands, and the calls that they wait for, are `async`. A lock
+//! on a table is not held across an `.await`. Asynchronous locks are those of one open, one stream or one file.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
