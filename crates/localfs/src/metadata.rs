@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp, XattrFlags};
 use rustix::io::Errno as Raw;
-use server::security::store;
+use server::security::stored::ntacl;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
@@ -157,7 +157,7 @@ fn is_empty(source: &Source<'_, impl AsFd>) -> bool {
         Source::Named(..) => return false,
     };
     let Some(names) = length.ok().and_then(|length| names.get(..length)) else { return false };
-    let wanted = [DOSATTRIB.as_bytes(), store::ATTRIBUTE.as_bytes()];
+    let wanted = [DOSATTRIB.as_bytes(), ntacl::ATTRIBUTE.as_bytes()];
     !names.split(|&byte| byte == 0).any(|name| wanted.contains(&name))
 }
 

@@ -27,7 +27,7 @@ use crate::name;
 use crate::open::FileOpen;
 use crate::policy::Share;
 use crate::security::access;
-use crate::security::descriptor::SERVER;
+use crate::security::effective::SERVER;
 use crate::server::Server;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;

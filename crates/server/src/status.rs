@@ -14,7 +14,7 @@ use crate::accounting::Report;
 use crate::files::oplock;
 use crate::open;
 use crate::policy::{AclStore, Policy};
-pub use crate::security::cache::CacheStatistics;
+pub use crate::security::effective::cache::CacheStatistics;
 use crate::server::Server;
 use crate::session::Phase;
 use crate::vfs::{FileId, Kind, Time};

@@ -16,8 +16,9 @@ use proto::smb2::SecurityInformation;
 use server::answer::block_on;
 use server::policy::{Share, StoredAcls};
 use server::rig::{self, Client};
-use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
-use server::security::store;
+use server::security::model::posix_acl;
+use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
+use server::security::stored::ntacl;
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, RelPath, Time, Vfs};
 use server::world::World;
@@ -91,7 +92,7 @@ fn descriptor(lists: Lists, file: u32) -> Vec<u8> {
     let dacl = Acl::new(Acl::REVISION, named.chain([all]).collect());
     let (owner, group) = (Some(Sid::unix_user(0)), Some(Sid::unix_group(0)));
     let control = Control::SELF_RELATIVE | Control::DACL_PRESENT;
-    store::encode_unconditional(&SecurityDescriptor { control, owner, group, dacl, ..SecurityDescriptor::default() })
+    ntacl::encode_unconditional(&SecurityDescriptor { control, owner, group, dacl, ..SecurityDescriptor::default() })
 }
 
 fn access(client: &mut Client, name: &str) {
@@ -111,7 +112,7 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
         let made = block_on(volume.create(&rig::root(), &path, Create::File(Access::default()), 0o644, None));
         let (node, _) = made.expect("root may");
         let (name, value) = match lists.stored {
-            true => (store::ATTRIBUTE, descriptor(lists, file)),
+            true => (ntacl::ATTRIBUTE, descriptor(lists, file)),
             false => (posix_acl::ACCESS, list(lists, file).encode()),
         };
         block_on(node.set_xattr(&rig::root(), name, Some(value))).expect("root may");

@@ -18,8 +18,10 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{AclStore, Entries, Share};
 use server::rig::{self, Client};
-use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
-use server::security::store::{self, Condition};
+use server::security::model::posix_acl;
+use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
+use server::security::stored::ntacl;
+use server::security::stored::ntacl::Condition;
 use server::server::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 use server::vfs::memory::{Memory, Options};
@@ -176,10 +178,10 @@ fn what_is_stored_counts_while_the_lists_are_those_that_were_converted() {
     look_at_all(&mut scene.start().1);
     for length in LENGTHS {
         let value = scene.attribute(&length.to_string()).expect("it is stored");
-        let stored = store::decode(&value).expect("our own").expect("a known version");
+        let stored = ntacl::decode(&value).expect("our own").expect("a known version");
         let access = if length == 3 { PosixAcl::of_mode(0o644) } else { list(length) };
         let metadata = block_on(scene.node(&length.to_string()).metadata()).expect("it has some");
-        assert_eq!(stored.condition, Condition::SystemHash(store::system_hash(&metadata, &access, None)));
+        assert_eq!(stored.condition, Condition::SystemHash(ntacl::system_hash(&metadata, &access, None)));
     }
 }
 
@@ -273,7 +275,7 @@ fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
 
 #[test]
 fn what_somebody_else_stored_meanwhile_stays() {
-    let theirs = || store::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
+    let theirs = || ntacl::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
     let scene = between(move |scene| {
         block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()))).expect("root may");
     });

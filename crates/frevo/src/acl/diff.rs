@@ -11,7 +11,7 @@ use clap::Args;
 use proto::dtyp::acl::Ace;
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{Acl, SecurityDescriptor, sddl};
-use server::security::desk::{Look, Source};
+use server::security::admin::{Look, Source};
 
 use super::place::{Opened, Where};
 use super::words::{self, People};

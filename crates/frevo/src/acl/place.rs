@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use proto::dtyp::sddl::Domains;
 use server::accounts::{Accounts, DomainSid};
 use server::policy::{Policy, Share};
-use server::security::desk::Desk;
+use server::security::admin::Desk;
 use server::vfs::{Links, RelPath};
 
 use super::names;

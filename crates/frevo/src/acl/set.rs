@@ -15,7 +15,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use proto::dtyp::{SecurityDescriptor, sddl};
 use server::error::Error;
-use server::security::desk::{Desk, Item, Look, propagated};
+use server::security::admin::{Desk, Item, Look, propagated};
 use server::vfs::RelPath;
 
 use super::place::{Counter, Where};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
-use server::security::store;
+use server::security::stored::ntacl;
 use server::vfs::SetMetadata;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 
@@ -127,11 +127,11 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
     // The list of names shows that an empty file is still empty after a change, even if the change may not be complete.
     set("user.a", Some(b"1"));
     assert!(bare());
-    set(store::ATTRIBUTE, Some(b"1"));
+    set(ntacl::ATTRIBUTE, Some(b"1"));
     assert!(!bare(), "it has a descriptor");
     settle();
     assert!(!bare() && !bare());
-    set(store::ATTRIBUTE, None);
+    set(ntacl::ATTRIBUTE, None);
     set(DOSATTRIB, Some(&DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode()));
     settle();
     assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "nobody has looked since");
@@ -152,7 +152,7 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
     let set = |name: &str, attribute: &str, value: Vec<u8>| {
         now(bed.found(name).1.set_xattr(&user(0), attribute, Some(value)));
     };
-    set("d", store::ATTRIBUTE, vec![1]);
+    set("d", ntacl::ATTRIBUTE, vec![1]);
     set("f", DOSATTRIB, DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode());
     // Each inode number may have belonged to a file of another test.
     names.iter().for_each(|name| bed.fs.0.cache.forget(bed.found(name).2.id));

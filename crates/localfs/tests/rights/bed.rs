@@ -25,7 +25,8 @@ use rustix::fs::{Access, XattrFlags, access, setxattr};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use server::policy::{AclStore, AclStyle, Entries, Policy, Share, StoredAcls};
 use server::rig::{self, Client, status};
-use server::security::posix_acl::{self, PosixAcl};
+use server::security::model::posix_acl;
+use server::security::model::posix_acl::PosixAcl;
 use server::vfs::{Identity, Time};
 use server::world::World;
 

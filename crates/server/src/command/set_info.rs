@@ -192,7 +192,7 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
         if keeps && (file.sticky.has(StickyTimes::CHANGED) || info.change_time.0 as i64 == -1) {
             set.changed = Some(file.node.metadata().await?.changed);
         }
-        crate::security::placing::set_attributes(disk, (&file.node, &file.identity), granted, set).await?;
+        crate::security::set::apply::set_attributes(disk, (&file.node, &file.identity), granted, set).await?;
     }
     file.sticky.set(StickyTimes::CHANGED, info.change_time);
     file.sticky.set(StickyTimes::ACCESSED, info.last_access_time);

@@ -16,7 +16,7 @@ use crate::name::glob::Globs;
 use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
 use crate::policy::{CscPolicy, Encryption, Share};
-use crate::security::token;
+use crate::security::model::token;
 use crate::server::Server;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;

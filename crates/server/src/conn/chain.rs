@@ -19,7 +19,7 @@ use crate::dispatch;
 use crate::error::{Disconnect, Error, Result};
 use crate::open::Open;
 use crate::open::channel_sequence::Outstanding;
-use crate::security::storing;
+use crate::security::stored::write_back;
 use crate::session::{Channel, Session};
 use crate::tree::{Disk, Tree};
 use crate::yielding::yield_now;
@@ -175,7 +175,7 @@ impl Chain {
     pub async fn run(self) {
         let server = self.connection.server.clone();
         self.answer().await;
-        storing::after_answer(&server.descriptors, &*server.world).await;
+        write_back::after_answer(&server.descriptors, &*server.world).await;
     }
 
     async fn answer(mut self) {

@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
 use crate::open::{FileOpen, Open};
-use crate::security::parts::{OF_SACL, Parts, keep_of_sacl};
-use crate::security::placing::{self, Authority};
-use crate::security::{descriptor, sids};
+use crate::security::set::apply;
+use crate::security::set::apply::Authority;
+use crate::security::set::merge::{OF_SACL, Parts, keep_of_sacl};
+use crate::security::{effective, sids};
 use crate::tree::Disk;
 use crate::vfs::{Kind, Time};
 
@@ -32,7 +33,7 @@ pub(crate) async fn query(
     let metadata = file.node.metadata().await?;
     let (mut descriptor, stored) = match disk.share.nt_acl_support {
         true => {
-            let protection = descriptor::of(disk, &file.node, &metadata).await?;
+            let protection = effective::of(disk, &file.node, &metadata).await?;
             (protection.descriptor(&disk.share).into_owned(), protection.stored)
         }
         false => (no_descriptor(), true),
@@ -107,7 +108,7 @@ pub(crate) async fn set(
     if !open.granted.contains(needed_to_set(asked_parts)) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    let given = placing::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
+    let given = apply::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
     // An owner or group that was requested but is absent is not changed. An absent DACL grants full control to
     // everyone; an absent SACL audits nothing.
     let parts = Parts {
@@ -126,5 +127,5 @@ pub(crate) async fn set(
         write_dac: open.granted.contains(AccessMask::WRITE_DAC),
         write_owner: open.granted.contains(AccessMask::WRITE_OWNER),
     };
-    placing::set(disk, (file.file, &file.node), now, &given, parts, authority).await
+    apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await
 }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
-use super::descriptor::{self, Protection};
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
+use crate::security::effective;
+use crate::security::effective::Protection;
 use crate::tree::Disk;
 use crate::vfs::{Case, Identity, Kind, Lookup, Metadata, Node, RelPath, Watched};
 
@@ -103,7 +104,7 @@ async fn granted_on_open(
     metadata: &Metadata,
     enough: AccessMask,
 ) -> Result<AccessMask> {
-    let granted = descriptor::granted(disk, node, metadata, enough).await? | AccessMask::FILE_READ_ATTRIBUTES;
+    let granted = effective::granted(disk, node, metadata, enough).await? | AccessMask::FILE_READ_ATTRIBUTES;
     let runs = disk.share.acl_allow_execute_always && granted.contains(AccessMask::FILE_READ_DATA);
     Ok(if runs { granted | AccessMask::FILE_EXECUTE } else { granted })
 }
@@ -126,7 +127,7 @@ async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
         return Ok(false);
     }
     if is_checked(disk) {
-        let granted = descriptor::granted(disk, &node, &metadata, AccessMask::FILE_DELETE_CHILD).await?;
+        let granted = effective::granted(disk, &node, &metadata, AccessMask::FILE_DELETE_CHILD).await?;
         if !granted.contains(AccessMask::FILE_DELETE_CHILD) {
             return Ok(false);
         }
@@ -186,7 +187,7 @@ pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: 
     if is_by_mode(metadata, who) {
         return Ok(mode_permissions(metadata, who) & bits == bits);
     }
-    match descriptor::of(disk, node, metadata).await?.permits(who, wanted) {
+    match effective::of(disk, node, metadata).await?.permits(who, wanted) {
         Some(known) => Ok(known),
         None => Ok(node.permissions(who).await? & bits == bits),
     }
@@ -279,7 +280,7 @@ pub(crate) async fn may_make(
             let parent = path.parent().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
             let found = find(disk, &parent).await?;
             let (node, metadata) = found.ok_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))?;
-            descriptor::of_watched(disk, &node, &metadata, watched).await?
+            effective::of_watched(disk, &node, &metadata, watched).await?
         }
     };
     let needed = if directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
@@ -329,12 +330,12 @@ pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata)
     if !is_checked(disk) && is_by_mode(metadata, who) {
         return mode_permissions(metadata, who) & 0o4 != 0;
     }
-    if let Some(own) = descriptor::own_if_bare(disk, metadata, VISIBLE).filter(|_| is_checked(disk)) {
+    if let Some(own) = effective::own_if_bare(disk, metadata, VISIBLE).filter(|_| is_checked(disk)) {
         return own.contains(VISIBLE);
     }
-    if let Some(seen) = descriptor::known(disk, metadata).and_then(|known| seen(&known)) {
+    if let Some(seen) = effective::known(disk, metadata).and_then(|known| seen(&known)) {
         return seen;
     }
     let Ok(Some((node, metadata))) = find(disk, path).await else { return false };
-    descriptor::of(disk, &node, &metadata).await.is_ok_and(|protection| seen(&protection) == Some(true))
+    effective::of(disk, &node, &metadata).await.is_ok_and(|protection| seen(&protection) == Some(true))
 }

@@ -37,7 +37,7 @@ use crate::newcomers::Newcomers;
 use crate::offload::Tokens;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
-use crate::security::cache::Cache;
+use crate::security::effective::cache::Cache;
 use crate::session::{Session, Terms};
 use crate::streams::Streams;
 use crate::tickets::Tickets;

@@ -12,8 +12,8 @@ use crate::accounts::Accounts;
 use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::Share;
-use crate::security::cache::{Cache, Place};
-use crate::security::evaluate::Token;
+use crate::security::effective::cache::{Cache, Place};
+use crate::security::model::evaluate::Token;
 use crate::vfs::{Identity, RelPath, Time, Vfs};
 
 /// A share as one session uses it.

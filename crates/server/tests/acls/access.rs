@@ -12,7 +12,7 @@ use proto::smb2::{InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
-use server::security::store;
+use server::security::stored::ntacl;
 
 use crate::bed::{
     ALICE, BOBS_ACCOUNT, INHERITED, Scene, allow, create, make, maximum, open, opened, set_dacl, with_dacl,
@@ -93,7 +93,7 @@ fn the_owner_in_linux_is_an_owner_whom_nobody_knows_and_nobody_else() {
         });
         make(&mut scene.alice, "file", false);
         let list = with_dacl(Control::NONE, vec![allow(owner, A::FILE_ALL_ACCESS)]);
-        let restored = store::encode_unconditional(&SecurityDescriptor { owner: Some(owner), ..list });
+        let restored = ntacl::encode_unconditional(&SecurityDescriptor { owner: Some(owner), ..list });
         let node = scene.node("file");
         block_on(node.set_xattr(&rig::root(), "security.NTACL", Some(restored))).expect("root may");
         assert_eq!(open(&mut scene.alice, "file", A::WRITE_DAC | A::FILE_READ_DATA), alices, "{owner}");

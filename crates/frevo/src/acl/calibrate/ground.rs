@@ -14,8 +14,9 @@ use anyhow::{Context, Result, ensure};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use server::policy::Share;
-use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
-use server::security::trial::Trial;
+use server::security::admin_probe::Trial;
+use server::security::model::posix_acl;
+use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
 use server::vfs::{Links, RelPath};
 
 /// The ACL lengths that are measured, from mode bits alone to more entries than real files have.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use server::security::trial::Checked;
+use server::security::admin_probe::Checked;
 use server::world::World;
 
 use super::ground::{ENTRIES, File, Ground};

@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use server::error::Error;
 use server::policy::Share;
-use server::security::desk::{Conversion, Desk, Item, Outcome};
+use server::security::admin::{Conversion, Desk, Item, Outcome};
 use server::vfs::{Errno, RelPath};
 
 use self::pace::Pace;

@@ -21,8 +21,9 @@ use crate::files::{OpenName, ShareMode};
 use crate::links;
 use crate::name::{Name, Stream};
 use crate::policy::InheritOwner;
-use crate::security::descriptor::Protection;
-use crate::security::{access, guard, placing};
+use crate::security::access;
+use crate::security::effective::Protection;
+use crate::security::set::{apply, new_file};
 use crate::tree::Disk;
 use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath, Watched};
 
@@ -80,7 +81,7 @@ pub(super) async fn make(
     let making = server.files.make(&open_name);
     let guard = match (&parent, &watched) {
         (Some(parent), Some(watched)) if contexts.security_descriptor.is_none() => {
-            guard::foresee(disk, request.connection.server.world.now(), parent, watched, mode, directory).await
+            new_file::foresee(disk, request.connection.server.world.now(), parent, watched, mode, directory).await
         }
         _ => None,
     };
@@ -173,19 +174,19 @@ async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: 
     let mut present = *metadata;
     let owner = model.filter(|_| disk.share.inherit_owner != InheritOwner::No).map(|model| model.uid);
     if let Some(uid) = owner.filter(|&uid| uid != metadata.uid) {
-        placing::give_to(node, uid).await?;
+        apply::give_to(node, uid).await?;
         present.uid = uid;
     }
     let given = contexts.security_descriptor.as_ref();
     let mut protected = brings_list;
     if let Some(parent) = parent.filter(|_| !brings_list) {
-        protected = placing::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
+        protected = apply::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
     }
     if let Some(given) = given {
-        placing::give(disk, (metadata.id, node), now, given).await?;
+        apply::give(disk, (metadata.id, node), now, given).await?;
     }
     if let Some(mode) = mode_to_give.filter(|_| !protected) {
-        placing::give_mode(disk, node, &present, mode).await?;
+        apply::give_mode(disk, node, &present, mode).await?;
     }
     let changed = parent.is_some() || given.is_some() || present.uid != metadata.uid;
     Ok(if changed { Some(node.metadata().await?) } else { None })

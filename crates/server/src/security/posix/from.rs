@@ -10,8 +10,8 @@ use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::{AccessMask, GenericMapping, SecurityDescriptor, Sid};
 
 use super::{Posix, Sids};
-use crate::security::evaluate::{Inheritance, Rule};
-use crate::security::posix_acl::{Entry, PosixAcl, Tag};
+use crate::security::model::evaluate::{Inheritance, Rule};
+use crate::security::model::posix_acl::{Entry, PosixAcl, Tag};
 use crate::yielding::Work;
 
 /// How rules that POSIX ACLs cannot express are handled.
@@ -319,7 +319,7 @@ mod tests {
     use proto::dtyp::Acl;
 
     use super::*;
-    use crate::security::evaluate::{Token, granted};
+    use crate::security::model::evaluate::{Token, granted};
     use crate::security::posix::{UnixSids, to_descriptor};
     use crate::vfs::Identity;
 

@@ -9,8 +9,8 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 
 use super::{Posix, Sids};
-use crate::security::evaluate::{Inheritance, Rule};
-use crate::security::posix_acl::{Entry, PosixAcl, Tag};
+use crate::security::model::evaluate::{Inheritance, Rule};
+use crate::security::model::posix_acl::{Entry, PosixAcl, Tag};
 
 /// Returns the rights that represent `rwx` bits.
 pub fn rights(permissions: u8, directory: bool) -> AccessMask {

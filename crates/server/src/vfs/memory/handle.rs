@@ -9,7 +9,7 @@ use super::inode::{Body, Inode};
 use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
 use crate::answer::Answer;
-use crate::security::posix_acl;
+use crate::security::model::posix_acl;
 use crate::vfs::watch::{Ear, Wanted, Watching};
 use crate::vfs::{
     Access, Case, DataRange, Entry, Errno, Identity, Kind, Lease, Metadata, Node, RangeChange, RangeLock, Result,

@@ -24,14 +24,14 @@ use parking_lot::Mutex;
 use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
-use super::descriptor::Protection;
-use super::evaluate::Token;
-use super::guard::Heirs;
-use super::material::Material;
-use super::storing::Waiting;
-use super::turns::Turns;
 use crate::held::{self, Numbers, Table};
 use crate::policy::{Share, StoredAcls};
+use crate::security::effective::Protection;
+use crate::security::effective::source::Material;
+use crate::security::model::evaluate::Token;
+use crate::security::set::file_lock::Turns;
+use crate::security::set::new_file::Heirs;
+use crate::security::stored::write_back::Waiting;
 use crate::vfs::{FileId, Identity, Metadata, Time, Watched};
 use crate::world::World;
 
@@ -118,9 +118,9 @@ pub(crate) struct Cache {
     prints: RandomState,
     views: Mutex<Vec<View>>,
     /// Synthesized descriptors that wait to be written back.
-    pub(super) waiting: Waiting,
+    pub(in crate::security) waiting: Waiting,
     /// Per-file locks of the setters of security descriptors.
-    pub(super) turns: Turns,
+    pub(in crate::security) turns: Turns,
     heirs: Heirs,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -213,7 +213,13 @@ impl Cache {
     }
 
     /// Revalidates the entry of `file` under `seen` and returns it, if its inputs have the hash `print`.
-    pub(super) fn renew(&self, place: Place, file: FileId, seen: Seen, print: u64) -> Option<Arc<Protection>> {
+    pub(in crate::security) fn renew(
+        &self,
+        place: Place,
+        file: FileId,
+        seen: Seen,
+        print: u64,
+    ) -> Option<Arc<Protection>> {
         if self.is_off() {
             return None;
         }
@@ -230,7 +236,7 @@ impl Cache {
 
     /// Returns a keyed hash of `material` and the share configuration. Collisions cannot be constructed because the key
     /// is private to this cache.
-    pub(super) fn print(&self, place: Place, material: &Material) -> u64 {
+    pub(in crate::security) fn print(&self, place: Place, material: &Material) -> u64 {
         if self.is_off() {
             return 0;
         }
@@ -310,12 +316,12 @@ impl Cache {
 
     /// Returns the descriptors last computed for new files. `None` without a cache, because descriptors have no numbers
     /// then.
-    pub(super) fn heirs(&self) -> Option<&Heirs> {
+    pub(in crate::security) fn heirs(&self) -> Option<&Heirs> {
         (!self.is_off()).then_some(&self.heirs)
     }
 
     /// Returns how long the server has run.
-    pub(super) fn uptime(&self) -> Duration {
+    pub(in crate::security) fn uptime(&self) -> Duration {
         self.world.uptime()
     }
 

@@ -11,18 +11,23 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{Acl, FileTime, SecurityDescriptor, Sid};
 use proto::status::Status;
 
-use super::bare::shown;
-use super::cache::Cache;
-use super::descriptor::SERVER;
-use super::evaluate::Token;
-use super::material::{damaged, look_up, posix, read_value};
-use super::posix::{self, Posix, UnixSids};
-use super::store::{self, Condition};
-use super::{inherit, placing, sids, storing};
 use crate::accounts::Accounts;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::{Share, StoredAcls};
+use crate::security::effective::SERVER;
+use crate::security::effective::cache::Cache;
+use crate::security::effective::source::{damaged, look_up, posix, read_value};
+use crate::security::effective::synthesized::shown;
+use crate::security::model::evaluate::Token;
+use crate::security::model::inherit;
+use crate::security::posix;
+use crate::security::posix::{Posix, UnixSids};
+use crate::security::set::apply;
+use crate::security::sids;
+use crate::security::stored::ntacl;
+use crate::security::stored::ntacl::Condition;
+use crate::security::stored::write_back;
 use crate::tree::Disk;
 use crate::vfs::{Case, Errno, Kind, Links, Lookup, Metadata, Node, RelPath, Vfs};
 use crate::world::World;
@@ -238,7 +243,7 @@ impl Desk {
                 return Err(Error::because(Status::INVALID_OWNER, format!("{owner} is no user of this machine")));
             }
         }
-        placing::give(&self.disk, (item.metadata.id, node), self.world.now(), given).await
+        apply::give(&self.disk, (item.metadata.id, node), self.world.now(), given).await
     }
 
     /// Stores the synthesized descriptor of `item` if no valid one is stored.
@@ -273,13 +278,13 @@ impl Desk {
         // Descriptor and hash must come from the same POSIX ACLs. Otherwise a descriptor synthesized from other ones
         // could be valid.
         let lists = posix(&SERVER, node, &metadata).await?;
-        if !storing::is_faithful(&lists) {
+        if !write_back::is_faithful(&lists) {
             return Ok(Some(Outcome::Passed));
         }
         let descriptor = sids::by_account(&*self.disk.accounts, &shown(share, &lists)).await;
         let now = FileTime::from(self.world.now());
         let Some(value) = before else {
-            let done = !how.write || storing::put(share, node, &metadata, &lists, &descriptor, now).await?.is_some();
+            let done = !how.write || write_back::put(share, node, &metadata, &lists, &descriptor, now).await?.is_some();
             return Ok(done.then_some(Outcome::Stored));
         };
         let outdated = matches!(decoded(acls, &value)?.condition, Condition::SystemHash(_));
@@ -287,8 +292,8 @@ impl Desk {
             return Ok(Some(Outcome::Kept));
         }
         if how.write {
-            let hash = store::system_hash(&metadata, &lists.access, lists.default.as_ref());
-            let new = store::encode(&descriptor, hash, now);
+            let hash = ntacl::system_hash(&metadata, &lists.access, lists.default.as_ref());
+            let new = ntacl::encode(&descriptor, hash, now);
             // Checked last, so that a descriptor stored by a client meanwhile is kept.
             let unchanged = node.metadata().await?.stamped == metadata.stamped;
             if !unchanged || stored_value(acls, node).await? != Some(value) {
@@ -304,14 +309,14 @@ async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<
     read_value(&SERVER, acls, node).await
 }
 
-async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<store::Stored>> {
+async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<ntacl::Stored>> {
     stored_value(acls, node).await?.map(|value| decoded(acls, &value)).transpose()
 }
 
 /// Decodes a value. One of an unknown version is returned with `Condition::Unknown`.
-fn decoded(acls: &StoredAcls, value: &[u8]) -> Result<store::Stored> {
-    let unknown = || store::Stored { descriptor: SecurityDescriptor::default(), condition: Condition::Unknown };
-    Ok(store::decode(value).map_err(|_| damaged(acls))?.unwrap_or_else(unknown))
+fn decoded(acls: &StoredAcls, value: &[u8]) -> Result<ntacl::Stored> {
+    let unknown = || ntacl::Stored { descriptor: SecurityDescriptor::default(), condition: Condition::Unknown };
+    Ok(ntacl::decode(value).map_err(|_| damaged(acls))?.unwrap_or_else(unknown))
 }
 
 /// Returns the descriptor that `child`, which has `present`, has after inheritance from a directory with `parent`
@@ -501,7 +506,7 @@ mod tests {
         for readings in 1..16 {
             let (desk, vfs) = desk(stored().map(|acls| StoredAcls { ignore_system_acls: true, ..acls }));
             let present = block_on(desk.look(&block_on(desk.item(&path("d/f"))).unwrap())).unwrap().descriptor;
-            let value = store::encode_unconditional(&SecurityDescriptor { group: stranger, ..present });
+            let value = ntacl::encode_unconditional(&SecurityDescriptor { group: stranger, ..present });
             let (desk, script) = Meddler::with(desk, vfs, value, readings);
             let item = block_on(desk.item(&path("d/f"))).unwrap();
             let list = Acl::new(2, vec![Ace::allow(Sid::EVERYONE, AccessMask::FILE_GENERIC_READ, AceFlags::NONE)]);
@@ -530,7 +535,7 @@ mod tests {
             block_on(desk.set(&item, &descriptor)).unwrap();
             let mode = SetMetadata { mode: Some(0o600), ..SetMetadata::default() };
             block_on(item.node.set_metadata(&SERVER, mode)).unwrap();
-            let theirs = store::encode_unconditional(&descriptor);
+            let theirs = ntacl::encode_unconditional(&descriptor);
             let (desk, script) = Meddler::with(desk, vfs, theirs.clone(), readings);
             let item = block_on(desk.item(&path("d/f"))).unwrap();
             let outcome = block_on(desk.convert(&item, ALL)).unwrap();
@@ -569,7 +574,7 @@ mod tests {
         let (desk, _) = desk(stored());
         let item = block_on(desk.item(&path("d/f"))).unwrap();
         let descriptor = block_on(desk.look(&item)).unwrap().descriptor;
-        let version_3 = store::encode_unconditional(&descriptor);
+        let version_3 = ntacl::encode_unconditional(&descriptor);
         let newer = vec![9, 0, 9, 0, 0, 0, 2, 0];
         for kept in [version_3, newer] {
             block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(kept.clone()))).unwrap();

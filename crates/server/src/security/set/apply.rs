@@ -11,17 +11,22 @@ use proto::dtyp::{AccessMask, Acl, FileTime, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
-use super::bare::shown;
-use super::descriptor::{Protection, SERVER, of};
-use super::material::posix;
-use super::parts::{OF_SACL, Parts, merge};
-use super::posix::{self, Duty, Inexpressible, Posix};
-use super::posix_acl::{self, PosixAcl};
-use super::sids::{self, FileSids};
-use super::{access, inherit, store};
 use crate::accounts::principals::UnixId;
 use crate::error::{Error, Result};
 use crate::policy::{InheritOwner, StoredAcls};
+use crate::security::access;
+use crate::security::effective::source::posix;
+use crate::security::effective::synthesized::shown;
+use crate::security::effective::{Protection, SERVER, of};
+use crate::security::model::inherit;
+use crate::security::model::posix_acl;
+use crate::security::model::posix_acl::PosixAcl;
+use crate::security::posix;
+use crate::security::posix::{Duty, Inexpressible, Posix};
+use crate::security::set::merge::{OF_SACL, Parts, merge};
+use crate::security::sids;
+use crate::security::sids::FileSids;
+use crate::security::stored::ntacl;
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Identity, Kind, Metadata, Node, SetMetadata, Time};
@@ -42,7 +47,7 @@ pub(crate) async fn inherit(
     let Some(acls) = &disk.share.acls else { return Ok(false) };
     let Some(descriptor) = inherited(disk, parent, uid, metadata.gid, directory).await else { return Ok(false) };
     let value = if acls.ignore_system_acls {
-        store::encode_unconditional(&descriptor)
+        ntacl::encode_unconditional(&descriptor)
     } else {
         let before = posix(&disk.identity, node, metadata).await?;
         let after = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await?;
@@ -50,7 +55,7 @@ pub(crate) async fn inherit(
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
         let metadata = keep_setgid(node, metadata).await?;
-        store::encode(&descriptor, hash(&disk.identity, node, &metadata).await?, FileTime::from(now))
+        ntacl::encode(&descriptor, hash(&disk.identity, node, &metadata).await?, FileTime::from(now))
     };
     match write(acls, node, value).await {
         Err(error) if error.status == Status::NOT_SUPPORTED => Ok(false),
@@ -61,7 +66,7 @@ pub(crate) async fn inherit(
 /// Returns the descriptor of a file of user `uid` and group `gid` created in a directory with the protection `parent`.
 /// `None` if nothing is inherited. Also `None` if the directory has no stored descriptor, but a default POSIX ACL that
 /// cannot be expressed by allow rules; the kernel applies that one then.
-pub(super) async fn inherited(
+pub(in crate::security) async fn inherited(
     disk: &Disk,
     parent: &Protection,
     uid: u32,
@@ -294,7 +299,7 @@ async fn store_over(
     if acls.ignore_system_acls {
         let stays = is_former().await?;
         if stays {
-            write(acls, node, store::encode_unconditional(&merged)).await?;
+            write(acls, node, ntacl::encode_unconditional(&merged)).await?;
         }
         return Ok(stays);
     }
@@ -304,8 +309,8 @@ async fn store_over(
         false => before.clone(),
     };
     let mode = metadata.mode & 0o7000 | after.access.mode();
-    let expected = store::system_hash(&Metadata { mode, ..*metadata }, &after.access, after.default.as_ref());
-    let encoded = |hash| store::encode(&merged, hash, FileTime::from(now));
+    let expected = ntacl::system_hash(&Metadata { mode, ..*metadata }, &after.access, after.default.as_ref());
+    let encoded = |hash| ntacl::encode(&merged, hash, FileTime::from(now));
     if !is_former().await? {
         return Ok(false);
     }
@@ -326,12 +331,12 @@ async fn store_over(
 /// Returns the hash of the file's current permissions in Linux.
 async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
     let lists = posix(who, node, metadata).await?;
-    Ok(store::system_hash(metadata, &lists.access, lists.default.as_ref()))
+    Ok(ntacl::system_hash(metadata, &lists.access, lists.default.as_ref()))
 }
 
 /// Writes the attribute.
 async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Result<()> {
-    if value.len() > store::LONGEST {
+    if value.len() > ntacl::LONGEST {
         return Err(Error::because(Status::INVALID_SECURITY_DESCR, "longer than an extended attribute can be"));
     }
     node.set_xattr(&SERVER, &acls.attribute, Some(value)).await.map_err(|errno| match errno {
@@ -444,7 +449,7 @@ async fn apply_by(
 /// Returns the POSIX ACLs by `descriptor` for a file that has those of `before` now. The group memberships of the owner
 /// and of the calling user are taken into account, and if `others` is set also those of the users that the descriptor
 /// names.
-pub(super) async fn lists_for(
+pub(in crate::security) async fn lists_for(
     disk: &Disk,
     before: &Posix,
     descriptor: &SecurityDescriptor,

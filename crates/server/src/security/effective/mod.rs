@@ -1,8 +1,12 @@
 //! The effective security descriptor of a file: stored, or synthesized from its mode and POSIX ACLs.
 //!
-//! A share with `vfs objects = acl_xattr` stores descriptors ([`super::store`]), and [`super::placing`] sets them. A
+//! A share with `vfs objects = acl_xattr` stores descriptors ([`crate::security::stored::ntacl`]), and [`crate::security::set::apply`] sets them. A
 //! stored descriptor is valid while the POSIX ACLs of the file are those that were set along with it. A change of them
 //! by another program overrides the stored descriptor.
+
+pub(crate) mod cache;
+pub(crate) mod source;
+pub(crate) mod synthesized;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -10,18 +14,19 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use proto::dtyp::{AccessMask, SecurityDescriptor};
 
-use super::bare;
-use super::cache::{By, Descriptor, Seen};
-use super::evaluate::{self, Token};
-use super::material::{Basis, Found, Material, read_value};
-use super::posix::Posix;
-use super::posix_acl::PosixAcl;
-use super::sids::{self, is_account};
-use super::store;
-use super::storing;
 use crate::error::Result;
 use crate::held;
 use crate::policy::{Share, StoredAcls};
+use crate::security::effective::cache::{By, Descriptor, Seen};
+use crate::security::effective::source::{Basis, Found, Material, read_value};
+use crate::security::model::evaluate;
+use crate::security::model::evaluate::Token;
+use crate::security::model::posix_acl::PosixAcl;
+use crate::security::posix::Posix;
+use crate::security::sids;
+use crate::security::sids::is_account;
+use crate::security::stored::ntacl;
+use crate::security::stored::write_back;
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Identity, Metadata, Node, Watched};
@@ -75,8 +80,8 @@ pub(crate) struct Protection {
     pub(crate) keeps_heirs_out: bool,
     /// The result of the last access check.
     last: LastGrant,
-    /// Hash of the inputs: [`Cache::print`](super::cache::Cache::print).
-    pub(super) print: u64,
+    /// Hash of the inputs: [`Cache::print`](crate::security::effective::cache::Cache::print).
+    pub(in crate::security) print: u64,
 }
 
 /// As [`Basis`], but for the cache. POSIX ACLs take a tenth of the space of the descriptor synthesized from them.
@@ -87,7 +92,7 @@ enum Made {
 
 impl Protection {
     /// Creates the protection of the file of `metadata` by a stored `descriptor`; `print` is the hash of its inputs.
-    pub(super) fn by_descriptor(descriptor: Arc<Descriptor>, metadata: &Metadata, print: u64) -> Self {
+    pub(in crate::security) fn by_descriptor(descriptor: Arc<Descriptor>, metadata: &Metadata, print: u64) -> Self {
         Protection::new(Made::Descriptor(descriptor, None), true, metadata, print)
     }
 
@@ -99,7 +104,7 @@ impl Protection {
     }
 
     /// Adds the POSIX ACL that the kernel enforces.
-    pub(super) fn beside(self, list: PosixAcl) -> Self {
+    pub(in crate::security) fn beside(self, list: PosixAcl) -> Self {
         match self.made {
             Made::Descriptor(descriptor, _) => Protection { made: Made::Descriptor(descriptor, Some(list)), ..self },
             Made::Lists(_) => self,
@@ -110,12 +115,12 @@ impl Protection {
     pub(crate) fn descriptor(&self, share: &Share) -> Cow<'_, SecurityDescriptor> {
         match &self.made {
             Made::Descriptor(descriptor, _) => Cow::Borrowed(descriptor),
-            Made::Lists(lists) => Cow::Owned(bare::made_of(share, lists)),
+            Made::Lists(lists) => Cow::Owned(synthesized::made_of(share, lists)),
         }
     }
 
     /// Identifies the descriptor, for caches of access rights and inheritance.
-    pub(super) fn by(&self) -> By {
+    pub(in crate::security) fn by(&self) -> By {
         match &self.made {
             Made::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
             Made::Lists(_) => By::Material(self.print),
@@ -123,7 +128,7 @@ impl Protection {
     }
 
     /// Returns the bytes that this takes besides a descriptor.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::security) fn bytes(&self) -> usize {
         let lists = match &self.made {
             Made::Descriptor(_, list) => [list.as_ref(), None],
             Made::Lists(lists) => [Some(&lists.access), lists.default.as_ref()],
@@ -133,7 +138,7 @@ impl Protection {
 
     /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root. `None` if the POSIX ACL is not
     /// known.
-    pub(super) fn permits(&self, who: &Identity, wanted: u8) -> Option<bool> {
+    pub(in crate::security) fn permits(&self, who: &Identity, wanted: u8) -> Option<bool> {
         let (uid, gid) = self.owner;
         let list = match &self.made {
             Made::Descriptor(_, list) => list.as_ref()?,
@@ -160,7 +165,7 @@ impl Protection {
             }
             Made::Lists(lists) => {
                 let all = cache.granted((self.by(), disk.token_id, false), || {
-                    evaluate::granted(&disk.token, &bare::made_of(&disk.share, lists))
+                    evaluate::granted(&disk.token, &synthesized::made_of(&disk.share, lists))
                 });
                 // The synthesized descriptor adds up the rights of several entries, while the kernel applies only one.
                 // A user who therefore cannot write must not change the ACL either, which the server would do on their
@@ -196,7 +201,7 @@ pub(crate) fn known(disk: &Disk, metadata: &Metadata) -> Option<Arc<Protection>>
 
 /// Returns all rights that the descriptor of a file, or of the file of a stream, grants to the user of `disk`. May
 /// return a subset that contains `enough` if that is found first.
-pub(super) async fn granted(
+pub(in crate::security) async fn granted(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
@@ -235,7 +240,7 @@ async fn granted_on_file(
 
 /// Returns the rights of the user on the file of `metadata` if it is [`Metadata::bare`], the user owns it, and the mode
 /// shows that the rights contain `enough` or are complete.
-pub(super) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
+pub(in crate::security) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
     own(disk, metadata, enough).filter(|_| metadata.bare).map(|(_, own)| own)
 }
 
@@ -243,13 +248,13 @@ pub(super) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) 
 /// ACLs need not be read.
 fn own<'a>(disk: &'a Disk, metadata: &Metadata, enough: AccessMask) -> Option<(&'a StoredAcls, AccessMask)> {
     let share = &disk.share;
-    let by_lists = |acls: &&StoredAcls| !acls.ignore_system_acls && acls.attribute == store::ATTRIBUTE;
+    let by_lists = |acls: &&StoredAcls| !acls.ignore_system_acls && acls.attribute == ntacl::ATTRIBUTE;
     let acls = share.acls.as_ref().filter(by_lists)?;
     // The write-back needs the POSIX ACLs.
     if disk.identity.uid != metadata.uid || !share.acl_store.entries().is_none() {
         return None;
     }
-    let (own, is_all) = bare::owner_s(share, metadata)?;
+    let (own, is_all) = synthesized::owner_s(share, metadata)?;
     (is_all || own.contains(enough)).then_some((acls, own))
 }
 
@@ -262,7 +267,7 @@ async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
 
 /// Returns the protection of a directory that is not in the cache. `metadata` is newer than `watched`, so that a change
 /// in between shows in the next lookup.
-pub(super) async fn of_watched(
+pub(in crate::security) async fn of_watched(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
@@ -291,7 +296,7 @@ async fn read(
     };
     let print = disk.descriptors.print(disk.place, &material);
     // A descriptor that is due for write-back is read again.
-    let due = storing::is_due(disk, metadata, &material);
+    let due = write_back::is_due(disk, metadata, &material);
     if !due && let Some(same) = disk.descriptors.renew(disk.place, metadata.id, seen, print) {
         return Ok(same);
     }
@@ -308,7 +313,7 @@ async fn read(
     if let Made::Lists(lists) = &protection.made
         && due
     {
-        storing::offer(disk, node, metadata, lists.clone(), &bare::made_of(share, lists)).await;
+        write_back::offer(disk, node, metadata, lists.clone(), &synthesized::made_of(share, lists)).await;
     }
     Ok(protection)
 }

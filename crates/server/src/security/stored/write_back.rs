@@ -21,14 +21,14 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
-use super::cache::{Cache, Descriptor, Place, Seen};
-use super::descriptor::{Protection, SERVER};
-use super::material::Material;
-use super::posix::Posix;
-use super::posix_acl::PosixAcl;
-use super::sids;
-use super::store;
 use crate::policy::Share;
+use crate::security::effective::cache::{Cache, Descriptor, Place, Seen};
+use crate::security::effective::source::Material;
+use crate::security::effective::{Protection, SERVER};
+use crate::security::model::posix_acl::PosixAcl;
+use crate::security::posix::Posix;
+use crate::security::sids;
+use crate::security::stored::ntacl;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Kind, Metadata, Node, Result};
 use crate::world::World;
@@ -39,7 +39,7 @@ const MOST: usize = 256;
 
 /// The queue of descriptors to be stored.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(in crate::security) struct Waiting {
     queue: Mutex<VecDeque<Conversion>>,
     /// Length of the queue, checked without a lock after each response.
     count: AtomicUsize,
@@ -75,12 +75,12 @@ impl Waiting {
 
 /// Whether the descriptor synthesized from such ACLs may be stored. It must not grant access that the ACLs deny, on the
 /// file ([`Protection::granted`]) or on files created in it, because a stored descriptor is in force by itself.
-pub(super) fn is_faithful(lists: &Posix) -> bool {
+pub(in crate::security) fn is_faithful(lists: &Posix) -> bool {
     !lists.access.keeps_writers_out() && !lists.default.as_ref().is_some_and(PosixAcl::keeps_out)
 }
 
 /// Whether a file with these inputs has no stored descriptor and the share is configured to store it.
-pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
+pub(in crate::security) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
     let stored = disk.share.acl_store.entries();
     let is_one = disk.share.acls.is_some() && material.converted_entries().is_some_and(|count| stored.contains(count));
     let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
@@ -88,7 +88,7 @@ pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> b
 }
 
 /// Queues `descriptor`, synthesized from `lists`, for storing.
-pub(super) async fn offer(
+pub(in crate::security) async fn offer(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
@@ -146,7 +146,7 @@ async fn step_aside() {
 
 /// Writes `descriptor`, which was synthesized from `lists` when the file had `metadata`. Returns the new value of the
 /// attribute; `None` if the file has changed since or has got a descriptor.
-pub(super) async fn put(
+pub(in crate::security) async fn put(
     share: &Share,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
@@ -159,9 +159,9 @@ pub(super) async fn put(
     if node.metadata().await?.stamped != metadata.stamped {
         return Ok(None);
     }
-    let hash = store::system_hash(metadata, &lists.access, lists.default.as_ref());
-    let value = store::encode(descriptor, hash, now);
-    if value.len() > store::LONGEST {
+    let hash = ntacl::system_hash(metadata, &lists.access, lists.default.as_ref());
+    let value = ntacl::encode(descriptor, hash, now);
+    if value.len() > ntacl::LONGEST {
         return Ok(None);
     }
     match node.add_xattr(&SERVER, &acls.attribute, value.clone()).await {

@@ -1,5 +1,5 @@
 //! The initial security descriptor of a new file, computed before the file is created so that the file system can set
-//! it atomically. If owner or mode turn out to be different, [`super::placing::inherit`] sets it afterwards.
+//! it atomically. If owner or mode turn out to be different, [`crate::security::set::apply::inherit`] sets it afterwards.
 //!
 //! Clients often create many files that inherit the same ACEs, so the last results are cached for a few seconds.
 
@@ -10,14 +10,16 @@ use parking_lot::Mutex;
 use proto::dtyp::acl::Ace;
 use proto::dtyp::{Acl, FileTime};
 
-use super::cache::{By, Place};
-use super::descriptor::Protection;
-use super::placing::{inherited, lists_for};
-use super::posix::{Duty, Posix};
-use super::posix_acl::{self, PosixAcl};
-use super::{sids, store};
 use crate::accounts::principals::UnixId;
 use crate::policy::{InheritOwner, StoredAcls};
+use crate::security::effective::Protection;
+use crate::security::effective::cache::{By, Place};
+use crate::security::model::posix_acl;
+use crate::security::model::posix_acl::PosixAcl;
+use crate::security::posix::{Duty, Posix};
+use crate::security::set::apply::{inherited, lists_for};
+use crate::security::sids;
+use crate::security::stored::ntacl;
 use crate::tree::Disk;
 use crate::vfs::{Guard, Kind, Time, Watched};
 
@@ -55,7 +57,7 @@ pub(crate) async fn foresee(
         }
     }?;
     if !acls.ignore_system_acls {
-        store::set_time(&mut guard.descriptor.1, FileTime::from(now));
+        ntacl::set_time(&mut guard.descriptor.1, FileTime::from(now));
     }
     Some(guard)
 }
@@ -66,17 +68,17 @@ async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New)
     let uid = disk.identity.uid;
     let descriptor = inherited(disk, parent, uid, gid, directory).await?;
     let (lists, mode, value) = if acls.ignore_system_acls {
-        (Vec::new(), None, store::encode_unconditional(&descriptor))
+        (Vec::new(), None, ntacl::encode_unconditional(&descriptor))
     } else {
         let before = Posix { directory, uid, gid, access: PosixAcl::of_mode(0), default: None };
         let lists = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await.ok()?;
         let lists = if directory || executable { lists } else { lists.not_executable() };
         let mode = lists.access.mode() | if directory && hands_group_on { 0o2000 } else { 0 };
         let kind = if directory { Kind::Directory } else { Kind::File };
-        let hash = store::hash_of(kind, (uid, gid), mode, &lists.access, lists.default.as_ref());
-        (placed(&lists), Some(mode), store::encode(&descriptor, hash, FileTime::default()))
+        let hash = ntacl::hash_of(kind, (uid, gid), mode, &lists.access, lists.default.as_ref());
+        (placed(&lists), Some(mode), ntacl::encode(&descriptor, hash, FileTime::default()))
     };
-    let fits = value.len() <= store::LONGEST;
+    let fits = value.len() <= ntacl::LONGEST;
     fits.then(|| Guard { owner: (uid, gid), mode, lists, descriptor: (acls.attribute.to_string(), value) })
 }
 
@@ -127,7 +129,7 @@ struct Heir {
 
 /// The results computed last.
 #[derive(Default)]
-pub(super) struct Heirs {
+pub(in crate::security) struct Heirs {
     /// The latest is last.
     known: Mutex<VecDeque<(Heir, Duration, Option<Guard>)>>,
 }

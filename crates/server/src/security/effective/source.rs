@@ -6,18 +6,20 @@ use std::sync::Arc;
 use proto::dtyp::SecurityDescriptor;
 use proto::status::Status;
 
-use super::bare::{default_descriptor, made_of};
-use super::descriptor::SERVER;
-use super::posix::Posix;
-use super::posix_acl::{self, PosixAcl};
-use super::store::{self, Condition, Stored};
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
+use crate::security::effective::SERVER;
+use crate::security::effective::synthesized::{default_descriptor, made_of};
+use crate::security::model::posix_acl;
+use crate::security::model::posix_acl::PosixAcl;
+use crate::security::posix::Posix;
+use crate::security::stored::ntacl;
+use crate::security::stored::ntacl::{Condition, Stored};
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
 
 /// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
-pub(super) struct Material {
+pub(in crate::security) struct Material {
     kind: Kind,
     mode: u32,
     uid: u32,
@@ -37,16 +39,16 @@ struct Lists {
 }
 
 /// The descriptor in force.
-pub(super) struct Found {
-    pub(super) basis: Basis,
+pub(in crate::security) struct Found {
+    pub(in crate::security) basis: Basis,
     /// The descriptor is a stored one, shown to clients as it is.
-    pub(super) stored: bool,
+    pub(in crate::security) stored: bool,
     /// A descriptor is stored but not valid.
-    pub(super) outdated: bool,
+    pub(in crate::security) outdated: bool,
 }
 
 /// The source of the descriptor in force.
-pub(super) enum Basis {
+pub(in crate::security) enum Basis {
     /// A stored descriptor whose condition holds, or the default one where POSIX ACLs are ignored; and the POSIX ACL
     /// that the kernel enforces, if it was read.
     Descriptor(SecurityDescriptor, Option<PosixAcl>),
@@ -56,12 +58,12 @@ pub(super) enum Basis {
 
 impl Found {
     /// Whether a valid descriptor is stored, or a default one replaces it.
-    pub(super) fn confirmed(&self) -> bool {
+    pub(in crate::security) fn confirmed(&self) -> bool {
         matches!(self.basis, Basis::Descriptor(..))
     }
 
     /// Returns the descriptor.
-    pub(super) fn descriptor(self, share: &Share) -> SecurityDescriptor {
+    pub(in crate::security) fn descriptor(self, share: &Share) -> SecurityDescriptor {
         match self.basis {
             Basis::Descriptor(descriptor, _) => descriptor,
             Basis::Lists(lists) => made_of(share, &lists),
@@ -71,7 +73,7 @@ impl Found {
 
 impl Material {
     /// Reads the inputs of the file of `metadata`.
-    pub(super) async fn read(
+    pub(in crate::security) async fn read(
         share: &Share,
         who: &Arc<Identity>,
         node: &Arc<dyn Node>,
@@ -85,7 +87,7 @@ impl Material {
     }
 
     /// Reads the inputs of a file whose attribute has the `value`.
-    pub(super) async fn beside(
+    pub(in crate::security) async fn beside(
         value: Option<Vec<u8>>,
         share: &Share,
         who: &Arc<Identity>,
@@ -105,7 +107,7 @@ impl Material {
     }
 
     /// Returns the inputs of the file of `metadata` with the POSIX ACLs `lists` after its attribute was set to `value`.
-    pub(super) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> Material {
+    pub(in crate::security) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> Material {
         // The kernel does not store an ACL that is equivalent to the mode.
         let access = (!lists.access.is_minimal()).then(|| lists.access.encode());
         let default = lists.default.as_ref().map(PosixAcl::encode);
@@ -114,23 +116,23 @@ impl Material {
 
     /// Returns the number of entries of the POSIX ACLs from which a descriptor is synthesized; `None` if the attribute
     /// is set.
-    pub(super) fn converted_entries(&self) -> Option<usize> {
+    pub(in crate::security) fn converted_entries(&self) -> Option<usize> {
         let lists = self.lists.as_ref().filter(|_| self.value.is_none())?;
         let default = lists.default.as_ref().map_or(0, |value| posix_acl::entries_in(value));
         Some(lists.access.as_ref().map_or(posix_acl::CLASSES, |value| posix_acl::entries_in(value)) + default)
     }
 
     /// Returns the permissions of the file of `metadata` in Linux; `None` on a share that ignores POSIX ACLs.
-    pub(super) fn posix(&self, metadata: &Metadata) -> Option<Posix> {
+    pub(in crate::security) fn posix(&self, metadata: &Metadata) -> Option<Posix> {
         self.lists.as_ref().map(|lists| lists.decode(metadata))
     }
 
     /// Determines which descriptor is in force.
-    pub(super) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
+    pub(in crate::security) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
         let acls = share.acls.as_ref();
         let (has_one, lists) = (self.value.is_some(), self.posix(metadata));
         let stored = match (self.value, acls) {
-            (Some(value), Some(acls)) => store::decode(&value).map_err(|_| damaged(acls))?,
+            (Some(value), Some(acls)) => ntacl::decode(&value).map_err(|_| damaged(acls))?,
             _ => None,
         };
         let Some(lists) = lists else {
@@ -141,7 +143,7 @@ impl Material {
         };
         let counts = |condition| match condition {
             Condition::Always => true,
-            Condition::SystemHash(hash) => hash == store::system_hash(metadata, &lists.access, lists.default.as_ref()),
+            Condition::SystemHash(hash) => hash == ntacl::system_hash(metadata, &lists.access, lists.default.as_ref()),
             Condition::Unknown => false,
         };
         Ok(match stored.filter(|stored| counts(stored.condition)) {
@@ -154,7 +156,7 @@ impl Material {
 }
 
 /// Determines which descriptor is in force for the file of `metadata`.
-pub(super) async fn look_up(
+pub(in crate::security) async fn look_up(
     share: &Share,
     who: &Arc<Identity>,
     node: &Arc<dyn Node>,
@@ -165,12 +167,12 @@ pub(super) async fn look_up(
 
 /// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX
 /// ACL grants.
-pub(super) fn damaged(acls: &StoredAcls) -> Error {
+pub(in crate::security) fn damaged(acls: &StoredAcls) -> Error {
     Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute))
 }
 
 /// Reads the attribute: as the user if any user may read it, otherwise as the server.
-pub(super) async fn read_value(
+pub(in crate::security) async fn read_value(
     who: &Arc<Identity>,
     acls: &StoredAcls,
     node: &Arc<dyn Node>,

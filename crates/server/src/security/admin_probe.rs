@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use proto::dtyp::{AccessMask, FileTime, Sid};
 
-use super::descriptor::SERVER;
-use super::evaluate::{Token, granted};
-use super::material::{Basis, look_up};
-use super::storing;
 use crate::error::Result;
 use crate::policy::Share;
+use crate::security::effective::SERVER;
+use crate::security::effective::source::{Basis, look_up};
+use crate::security::model::evaluate::{Token, granted};
+use crate::security::stored::write_back;
 use crate::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Time, Vfs};
 
 /// Access checks on the files of a share, as root.
@@ -77,7 +77,7 @@ impl Trial {
         let is_stored = match (store, &lists) {
             (Some(now), Some(lists)) => {
                 let now = FileTime::from(now);
-                storing::put(&self.share, &node, &metadata, lists, &descriptor, now).await?.is_some()
+                write_back::put(&self.share, &node, &metadata, lists, &descriptor, now).await?.is_some()
             }
             _ => false,
         };

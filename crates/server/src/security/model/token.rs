@@ -6,9 +6,9 @@
 
 use proto::dtyp::Sid;
 
-use super::evaluate::Token;
 use crate::accounts::DomainSid;
 use crate::accounts::principals::ALL_USERS_RID;
+use crate::security::model::evaluate::Token;
 use crate::user::User;
 use crate::vfs::Identity;
 
