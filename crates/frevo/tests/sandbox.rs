@@ -10,7 +10,7 @@ use frevo::config::Confinement;
 use frevo::sandbox::{self, Sandbox, State};
 use localfs::{LocalFs, Options};
 use rustix::thread::CapabilitySet;
-use server::vfs::{Access, Case, Errno, Identity, Links, Lookup, RelPath, Vfs};
+use server::vfs::{Access, Case, Errno, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
 
 /// Set in the process in which the sandbox is closed.
 const INSIDE: &str = "FREVO_SANDBOX_TEST";
@@ -158,7 +158,7 @@ fn acting_as_a_user() {
         eprintln!("does not apply: without root, every operation is the process's user's");
         return;
     }
-    let links = Links::default();
+    let links = SymlinkPolicy::default();
     let etc = LocalFs::open(Path::new("/etc"), Options { links }).expect("it is there");
     let shadow = RelPath::root().join(b"shadow").expect("a name");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it needs nothing");

@@ -103,7 +103,7 @@ fn changed(file: impl AsFd) -> Result<Time> {
 
 #[cfg(test)]
 mod tests {
-    use server::vfs::Links;
+    use server::vfs::SymlinkPolicy;
 
     use super::*;
 
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn where_every_change_is_said_to_show_every_change_shows() {
         let dir = tempfile::tempdir().expect("there is room");
-        let root = Root::open(dir.path(), Links::NONE).expect("it is there");
+        let root = Root::open(dir.path(), SymlinkPolicy::NONE).expect("it is there");
         let clock = Clock::of(&root);
         let soon = Time { secs: i64::MAX, nanos: 1 };
         assert!(!clock.shows_attributes(root.id.device + 1, soon), "nobody tried that one");

@@ -355,7 +355,7 @@ mod tests {
         use std::path::Path;
 
         use server::answer::block_on;
-        use server::vfs::{Access, Case, Links, Lookup, RelPath, Vfs};
+        use server::vfs::{Access, Case, Lookup, RelPath, SymlinkPolicy, Vfs};
 
         use crate::{LocalFs, Options};
 
@@ -364,7 +364,7 @@ mod tests {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let who = Arc::new(Identity { uid, gid, groups: Box::default() });
         let path = RelPath::root().join(b"status").expect("a name");
-        let links = Links::NONE;
+        let links = SymlinkPolicy::NONE;
         let Ok(Lookup::Found { node, metadata, .. }) = block_on(share.lookup(&who, &path, Case::Sensitive, links))
         else {
             panic!("it is there");

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use parking_lot::Mutex;
 use rustix::io::Errno as Raw;
 use rustix::thread::Pid;
-use server::vfs::{Errno, Lease, Result, Told};
+use server::vfs::{Errno, Lease, LeaseCallback, Result};
 
 use crate::node::Open;
 use crate::sys::{self, LeaseKind, Signals};
@@ -22,7 +22,7 @@ static LEASED: Mutex<Option<HashMap<RawFd, Entry>>> = Mutex::new(None);
 
 struct Entry {
     open: Arc<Open>,
-    told: Told,
+    told: LeaseCallback,
 }
 
 /// A lease on the file of a handle.
@@ -31,7 +31,7 @@ struct Taken(Arc<Open>);
 impl Lease for Taken {}
 
 /// Takes a lease.
-pub(crate) fn take(open: &Arc<Open>, told: Told) -> Result<Box<dyn Lease>> {
+pub(crate) fn take(open: &Arc<Open>, told: LeaseCallback) -> Result<Box<dyn Lease>> {
     let fd = match open.access {
         Some(access) if access.read || access.write => open.fd(),
         _ => return Err(Errno::BADF),
@@ -123,10 +123,10 @@ fn listen(signals: &Signals) {
 
 /// Notifies the holders of leases that are being broken.
 fn tell(concerns: impl Fn(RawFd) -> bool) {
-    let told: Vec<Told> = {
+    let told: Vec<LeaseCallback> = {
         let leased = LEASED.lock();
         let broken = |entry: &&Entry| concerns(entry.open.fd().as_raw_fd()) && !sys::has_lease(entry.open.fd().as_fd());
-        leased.iter().flat_map(HashMap::values).filter(broken).map(|entry| Told::clone(&entry.told)).collect()
+        leased.iter().flat_map(HashMap::values).filter(broken).map(|entry| LeaseCallback::clone(&entry.told)).collect()
     };
     for told in told {
         told();

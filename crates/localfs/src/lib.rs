@@ -43,8 +43,8 @@ use std::time::Duration;
 
 use server::answer::Answer;
 use server::vfs::{
-    Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Links, Lookup, Made, Metadata, Node, Private,
-    RelPath, Result, Space, Time, Vfs,
+    Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Lookup, Made, Metadata, Node, Private, RelPath,
+    Result, Space, SymlinkPolicy, Time, Vfs,
 };
 
 use crate::clock::Clock;
@@ -61,13 +61,13 @@ use crate::worker::{Lane, SERVER};
 pub struct Options {
     /// The links that may be followed on the way to a name that is created, renamed or removed. Look-ups pass their
     /// own; both express the share's `follow symlinks` and `wide links`.
-    pub links: Links,
+    pub links: SymlinkPolicy,
 }
 
 impl Default for Options {
     /// Links are followed below the root, as by Samba's default.
     fn default() -> Self {
-        Options { links: Links::BENEATH }
+        Options { links: SymlinkPolicy::BENEATH }
     }
 }
 
@@ -191,11 +191,17 @@ fn errno(error: rustix::io::Errno) -> Errno {
 }
 
 impl Vfs for LocalFs {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
         Share::lookup(&self.0, Question { who: Arc::clone(who), path: path.clone(), case, links, reads: false })
     }
 
-    fn lookup_to_read(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+    fn lookup_to_read(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        case: Case,
+        links: SymlinkPolicy,
+    ) -> Answer<Result<Lookup>> {
         Share::lookup(&self.0, Question { who: Arc::clone(who), path: path.clone(), case, links, reads: true })
     }
 

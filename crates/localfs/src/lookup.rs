@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
-use server::vfs::{Access, Case, Errno, Identity, Kind, Links, Lookup, RelPath, Result, Watched};
+use server::vfs::{Access, Case, DirectoryVersion, Errno, Identity, Kind, Lookup, RelPath, Result, SymlinkPolicy};
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
@@ -22,7 +22,7 @@ pub(crate) struct Question {
     pub(crate) who: Arc<Identity>,
     pub(crate) path: RelPath,
     pub(crate) case: Case,
-    pub(crate) links: Links,
+    pub(crate) links: SymlinkPolicy,
     /// Whether a regular file will be read.
     pub(crate) reads: bool,
 }
@@ -218,7 +218,7 @@ impl Question {
         fd: &OwnedFd,
         name: &[u8],
         wait: Wait,
-    ) -> Result<(Option<Name>, Option<Watched>)> {
+    ) -> Result<(Option<Name>, Option<DirectoryVersion>)> {
         let found = match self.case {
             Case::Insensitive => {
                 let directory = look(share, fd, wait)?;
@@ -238,8 +238,8 @@ impl Question {
 }
 
 /// Returns the directory described by `stat`, in this `state`.
-fn watched(stat: &Statx, state: u64) -> Watched {
-    Watched { id: id(stat), mode: u32::from(stat.stx_mode) & 0o7777, gid: stat.stx_gid, state }
+fn watched(stat: &Statx, state: u64) -> DirectoryVersion {
+    DirectoryVersion { id: id(stat), mode: u32::from(stat.stx_mode) & 0o7777, gid: stat.stx_gid, state }
 }
 
 /// Returns the metadata of `fd`; `Errno::AGAIN` if its file system may block a thread that must not wait.

@@ -11,11 +11,11 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Statx, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::answer::Answer;
-use server::vfs::watch::{Ear, Wanted, Watching};
+use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
-    Access, Case, DataRange, Entry, Errno, FileId, Identity, Kind, Lease, Metadata, Node, RangeChange, RangeLock,
-    RelPath, Result, SetMetadata, Time, Told,
+    Access, Case, DataRange, Entry, Errno, FileId, Identity, Kind, Lease, LeaseCallback, Metadata, Node, RangeChange,
+    RangeLock, RelPath, Result, SetMetadata, Time,
 };
 
 use crate::dir::{self, Listing};
@@ -529,7 +529,7 @@ impl Node for Handle {
         change(&self.0, uid, move |open| open.set_xattr(&who, &name, Some(&value), XattrFlags::CREATE))
     }
 
-    fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {
+    fn watch(&self, wanted: Wanted, listener: ChangeListener) -> Result<Watching> {
         watch::subscribe(&self.0, wanted, listener)
     }
 
@@ -538,7 +538,7 @@ impl Node for Handle {
         ask(&self.0, uid, move |open| open.list_xattrs(&who))
     }
 
-    fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
+    fn lease(&self, told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
         ask(&self.0, self.0.uid, move |open| leases::take(open, told))
     }
 

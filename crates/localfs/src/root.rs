@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno as Raw;
 use rustix::path::DecInt;
-use server::vfs::{Errno, FileId, Links, RelPath, Result};
+use server::vfs::{Errno, FileId, RelPath, Result, SymlinkPolicy};
 
 use crate::filesystem::FileSystem;
 use crate::{errno, held};
@@ -65,12 +65,12 @@ pub(crate) struct Root {
     /// The file system itself.
     pub(crate) system: Arc<FileSystem>,
     /// The links that paths of changes may follow.
-    links: Links,
+    links: SymlinkPolicy,
 }
 
 impl Root {
     /// Opens the directory `path`, with the process's own identity.
-    pub(crate) fn open(path: &Path, links: Links) -> io::Result<Root> {
+    pub(crate) fn open(path: &Path, links: SymlinkPolicy) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
         let proc = held::directory()?;
@@ -84,7 +84,7 @@ impl Root {
 
     /// Returns the directory `path`, reached without following links, as a root.
     pub(crate) fn beneath_directory(&self, path: &RelPath) -> Result<Root> {
-        let fd = self.open_directory(path, Links::NONE, Wait::Allowed)?;
+        let fd = self.open_directory(path, SymlinkPolicy::NONE, Wait::Allowed)?;
         let stat = stat(&fd)?;
         let (id, system) = (id(&stat), self.system_of(&stat));
         let inner = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
@@ -128,7 +128,14 @@ impl Root {
     }
 
     /// Opens `path`, which has the form of a [`RelPath`], below the root. Never waits on a FIFO or acquires a terminal.
-    pub(crate) fn open_path(&self, path: &[u8], flags: OFlags, mode: u32, links: Links, wait: Wait) -> Result<OwnedFd> {
+    pub(crate) fn open_path(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: u32,
+        links: SymlinkPolicy,
+        wait: Wait,
+    ) -> Result<OwnedFd> {
         match self.open_beneath(path, flags, mode, links, wait) {
             // The kernel treats every absolute link as leading out, even one that leads back below the root.
             Err(Raw::XDEV) if links.follow && wait == Wait::Never => Err(Errno::AGAIN),
@@ -139,7 +146,7 @@ impl Root {
 
     /// Opens `path` for reading in one step, if the kernel has all of it cached and it is on the root's own file
     /// system.
-    pub(crate) fn open_to_read(&self, path: &[u8], links: Links) -> Result<OwnedFd> {
+    pub(crate) fn open_to_read(&self, path: &[u8], links: SymlinkPolicy) -> Result<OwnedFd> {
         let resolve = resolution(links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         flags.set(OFlags::NOFOLLOW, links.itself);
@@ -151,7 +158,7 @@ impl Root {
         path: &[u8],
         flags: OFlags,
         mode: u32,
-        links: Links,
+        links: SymlinkPolicy,
         wait: Wait,
     ) -> rustix::io::Result<OwnedFd> {
         let mut resolve = resolution(links);
@@ -168,7 +175,7 @@ impl Root {
     }
 
     /// Opens `path` with its links expanded. An absolute link that leads below the root is made relative to it.
-    fn open_through_absolute(&self, path: &[u8], flags: OFlags, mode: u32, links: Links) -> Result<OwnedFd> {
+    fn open_through_absolute(&self, path: &[u8], flags: OFlags, mode: u32, links: SymlinkPolicy) -> Result<OwnedFd> {
         let mut path = path.to_vec();
         for _ in 0..LINKS {
             path = self.spell_out(&path, flags, links).ok_or(Errno::LOOP)?;
@@ -181,7 +188,7 @@ impl Root {
     }
 
     /// Returns `path` with its first link replaced by its target; `None` if the target is not below the root.
-    fn spell_out(&self, path: &[u8], flags: OFlags, links: Links) -> Option<Vec<u8>> {
+    fn spell_out(&self, path: &[u8], flags: OFlags, links: SymlinkPolicy) -> Option<Vec<u8>> {
         let ends = (0..=path.len()).filter(|&at| at > 0 && path.get(at).is_none_or(|&byte| byte == b'/'));
         for end in ends.filter(|&end| end < path.len() || !flags.contains(OFlags::NOFOLLOW)) {
             let hold = OFlags::PATH | OFlags::NOFOLLOW;
@@ -211,7 +218,7 @@ impl Root {
     }
 
     /// Opens the directory `path` for resolving names in it, which requires permission to search it.
-    pub(crate) fn open_directory(&self, path: &RelPath, links: Links, wait: Wait) -> Result<OwnedFd> {
+    pub(crate) fn open_directory(&self, path: &RelPath, links: SymlinkPolicy, wait: Wait) -> Result<OwnedFd> {
         let mut bytes = path.as_bytes().to_vec();
         // The additional component makes the kernel check that the directory may be searched.
         bytes.extend_from_slice(if bytes.is_empty() { b"." } else { b"/." });
@@ -295,7 +302,7 @@ impl Root {
 }
 
 /// Returns how paths are resolved below the root.
-fn resolution(links: Links) -> ResolveFlags {
+fn resolution(links: SymlinkPolicy) -> ResolveFlags {
     let mut resolve = ResolveFlags::NO_MAGICLINKS;
     resolve.set(ResolveFlags::BENEATH, !(links.follow && links.wide));
     resolve.set(ResolveFlags::NO_SYMLINKS, !links.follow);

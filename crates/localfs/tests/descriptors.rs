@@ -7,7 +7,7 @@ use localfs::{LocalFs, Options};
 use proto::status::Status;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::answer::block_on;
-use server::vfs::{Access, Case, Create, Errno, Identity, Links, Lookup, Node, RelPath, Result, Vfs};
+use server::vfs::{Access, Case, Create, Errno, Identity, Lookup, Node, RelPath, Result, SymlinkPolicy, Vfs};
 
 const BOTH: Access = Access { read: true, write: true };
 
@@ -17,7 +17,7 @@ fn used() -> usize {
 }
 
 fn lookup(fs: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Result<Arc<dyn Node>> {
-    match block_on(fs.lookup(who, path, Case::Insensitive, Links::default()))? {
+    match block_on(fs.lookup(who, path, Case::Insensitive, SymlinkPolicy::default()))? {
         Lookup::Found { node, .. } => Ok(node),
         _ => Err(Errno::NOENT),
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use localfs::{LocalFs, Options};
 use server::answer::{Answer, block_on};
-use server::vfs::{Access, Case, Create, Identity, Kind, Links, Lookup, Node, RelPath, Vfs};
+use server::vfs::{Access, Case, Create, Identity, Kind, Lookup, Node, RelPath, SymlinkPolicy, Vfs};
 
-const LINKS: Links = Links { follow: true, ..Links::NONE };
+const LINKS: SymlinkPolicy = SymlinkPolicy { follow: true, ..SymlinkPolicy::NONE };
 /// Environment variable with the location of the shares, set in the process that has the mount.
 const PLACE: &str = "FREVO_TEST_HUNG";
 /// Opens the device, which the mount needs and the test inherits, mounts, and executes the test.

@@ -8,7 +8,7 @@ use localfs::{LocalFs, Options};
 use parking_lot::Mutex;
 use server::answer::block_on;
 use server::vfs::watch::{Listener, Noticed, Wanted};
-use server::vfs::{Case, Identity, Links, Lookup, RelPath, Vfs};
+use server::vfs::{Case, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
 
 /// Reports the calls that it receives, and blocks in the first change until it is released.
 struct Stuck {
@@ -42,7 +42,7 @@ fn what_the_kernel_could_not_keep_is_told_to_be_lost() {
     let share = LocalFs::open(directory.path(), Options::default()).expect("the directory opens");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let who = Arc::new(Identity { uid, gid, groups: Box::default() });
-    let links = Links::NONE;
+    let links = SymlinkPolicy::NONE;
     let Ok(Lookup::Found { node, .. }) = block_on(share.lookup(&who, &RelPath::root(), Case::Sensitive, links)) else {
         panic!("the root is always found");
     };

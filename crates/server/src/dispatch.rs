@@ -108,7 +108,7 @@ fn check_sealed(session: &Session, command: Command, sealed: bool) -> Result<()>
 fn check_session(request: &Request<'_>) -> Result<()> {
     let session = request.session()?;
     let always = matches!(request.header.command, Command::LOGOFF | Command::CLOSE | Command::LOCK);
-    session.expire(|| request.connection.server.world.uptime());
+    session.expire(|| request.connection.server.environment.uptime());
     match session.phase() {
         Phase::Closed => return Err(Error::new(Status::USER_SESSION_DELETED)),
         Phase::Expired if !always => return Err(Error::new(Status::NETWORK_SESSION_EXPIRED)),

@@ -1,7 +1,7 @@
 //! The server's logic, without I/O.
 //!
 //! No sockets, files, clock, async runtime or unsafe code: input arrives as frames, the file system is the [`vfs::Vfs`]
-//! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from [`world::World`].
+//! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from [`environment::Environment`].
 //! This lets one test run a thousand clients against the real state machine in virtual time.
 //!
 //! The server's tables change in plain functions. Only commands, and the calls that they wait for, are `async`. A lock
@@ -10,8 +10,8 @@
 
 pub mod accounting;
 pub mod accounts;
+pub mod address_bucket;
 pub mod answer;
-mod attempts;
 mod attributes;
 mod buffers;
 pub mod channel;
@@ -20,20 +20,19 @@ pub mod conn;
 mod dispatch;
 pub mod domain;
 pub mod durable;
+pub mod environment;
 pub mod error;
 pub mod files;
-mod guesses;
 pub mod held;
 mod information;
 pub mod interfaces;
 mod links;
-mod listed;
 mod local;
 mod lockout;
+mod logon_attempts;
+mod logon_throttle;
 pub mod name;
-pub mod neighbourhood;
-mod newcomers;
-mod offload;
+mod odx;
 pub mod open;
 pub mod pipe;
 pub mod policy;
@@ -49,7 +48,8 @@ pub mod tickets;
 #[cfg(feature = "torture")]
 mod torture;
 pub mod tree;
+mod unauthenticated;
 pub mod user;
+mod user_lists;
 pub mod vfs;
-pub mod world;
 mod yielding;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::tree::Disk;
-use crate::vfs::{Case, Errno, Identity, Kind, Links, Lookup, Node, RelPath, Result};
+use crate::vfs::{Case, Errno, Identity, Kind, Lookup, Node, RelPath, Result, SymlinkPolicy};
 
 /// The purpose of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub(crate) async fn look_up_with(
     who: &Arc<Identity>,
     path: &RelPath,
     case: Case,
-    links: Links,
+    links: SymlinkPolicy,
     purpose: Purpose,
 ) -> Result<Lookup> {
     let ask = |links| match purpose {
@@ -39,7 +39,7 @@ pub(crate) async fn look_up_with(
         return ask(links).await;
     }
     // If the path has no links, only its own names matter.
-    match ask(Links::NONE).await {
+    match ask(SymlinkPolicy::NONE).await {
         Err(Errno::LOOP) => {}
         Ok(Lookup::Found { metadata, .. }) if metadata.kind == Kind::Symlink && !links.itself => {}
         plain => return plain,
@@ -73,18 +73,18 @@ async fn found_is_vetoed(disk: &Disk, found: &Lookup) -> bool {
     }
 }
 
-async fn leads_to_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> bool {
-    match disk.vfs.lookup(who, path, case, Links { itself: false, ..links }).await {
+async fn leads_to_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
+    match disk.vfs.lookup(who, path, case, SymlinkPolicy { itself: false, ..links }).await {
         Ok(found) => found_is_vetoed(disk, &found).await,
         Err(_) => false,
     }
 }
 
 /// Whether the last existing directory on `path` is vetoed. If so, nothing below it must be revealed.
-async fn deepest_is_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> bool {
+async fn deepest_is_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
     let mut search = Search::new(path);
     while let Some(count) = search.next() {
-        let found = disk.vfs.lookup(who, &prefix(path, count), case, Links { itself: false, ..links }).await;
+        let found = disk.vfs.lookup(who, &prefix(path, count), case, SymlinkPolicy { itself: false, ..links }).await;
         search.note(count, matches!(found, Ok(Lookup::Found { .. })));
     }
     leads_to_vetoed(disk, who, &prefix(path, search.found), case, links).await

@@ -32,7 +32,7 @@ struct Tables {
 #[derive(Clone, Copy)]
 struct Failures {
     count: u32,
-    /// When the last failure occurred or the account was locked, in `World::uptime`.
+    /// When the last failure occurred or the account was locked, in `Environment::uptime`.
     last: Duration,
     locked: bool,
 }
@@ -84,7 +84,7 @@ impl Lockouts {
     }
 
     /// Forgets wrong passwords, after a right one or by an administrator.
-    pub(crate) fn forgive(&self, name: &str) {
+    pub(crate) fn clear_lockout(&self, name: &str) {
         let mut tables = self.0.lock();
         if !tables.accounts.is_empty() || !tables.strangers.is_empty() {
             let key = key(name);
@@ -129,7 +129,7 @@ mod tests {
         }
         assert_eq!(lockouts.is_locked("alice", policy, at(then)), expected, "{wrong:?} {then}");
         assert!(locked <= 1 && !lockouts.is_locked("bob", policy, at(then)));
-        lockouts.forgive("ALICE");
+        lockouts.clear_lockout("ALICE");
         assert!(!lockouts.is_locked("alice", policy, at(then)));
     }
 

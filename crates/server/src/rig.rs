@@ -29,11 +29,11 @@ use crate::accounts::principals::{Principal, Realm, SidNameUse};
 use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
 use crate::answer::Answer;
 use crate::conn::{Connection, Peer};
+use crate::environment::Environment;
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::server::{Server, Volumes};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};
-use crate::world::World;
 
 /// The password of all test accounts.
 pub const PASSWORD: &str = "secret";
@@ -42,7 +42,7 @@ pub const PASSWORD: &str = "secret";
 #[derive(Default)]
 pub struct Still(AtomicU64);
 
-impl World for Still {
+impl Environment for Still {
     fn now(&self) -> Time {
         let tick = self.0.fetch_add(1, Ordering::Relaxed);
         Time { secs: 1_800_000_000 + i64::try_from(tick).unwrap_or(0), nanos: 0 }
@@ -193,19 +193,19 @@ pub fn root() -> Arc<Identity> {
 }
 
 /// Returns an in-memory file system that all users may write to.
-pub fn memory(world: Arc<dyn World>) -> Arc<dyn Vfs> {
-    Arc::new(Memory::with_options(world, Options { mode: 0o777, capacity: 16 << 20, ..Options::default() }))
+pub fn memory(environment: Arc<dyn Environment>) -> Arc<dyn Vfs> {
+    Arc::new(Memory::with_options(environment, Options { mode: 0o777, capacity: 16 << 20, ..Options::default() }))
 }
 
 /// Returns a server with `policy`, whose share is `volume`.
-pub fn server(policy: Policy, world: Arc<dyn World>, volume: Arc<dyn Vfs>) -> Arc<Server> {
-    Server::new(policy, Guid([9; 16]), world, Arc::new(People), Arc::new(OneVolume(volume)))
+pub fn server(policy: Policy, environment: Arc<dyn Environment>, volume: Arc<dyn Vfs>) -> Arc<Server> {
+    Server::new(policy, Guid([9; 16]), environment, Arc::new(People), Arc::new(OneVolume(volume)))
 }
 
 /// Returns a server with [`policy`] and [`memory`].
 pub fn plain_server() -> Arc<Server> {
-    let world: Arc<dyn World> = Arc::new(Still::default());
-    server(policy(), world.clone(), memory(world))
+    let environment: Arc<dyn Environment> = Arc::new(Still::default());
+    server(policy(), environment.clone(), memory(environment))
 }
 
 /// Makes a server omit lease and oplock breaks. A simulation that does not detect this is useless.

@@ -173,7 +173,7 @@ fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
 pub fn snapshot(server: &Server, started: Time) -> Snapshot {
     let connections = server.connections();
     let mut snapshot = Snapshot {
-        taken: server.world.now(),
+        taken: server.environment.now(),
         started,
         connections: connections.len(),
         acl_cache: server.descriptors.state(),
@@ -209,7 +209,7 @@ pub fn snapshot(server: &Server, started: Time) -> Snapshot {
             add_session(server, &channel.session, &mut snapshot);
         }
     }
-    for (open, left) in server.durable.kept(server.world.uptime()) {
+    for (open, left) in server.durable.kept(server.environment.uptime()) {
         add_open(server, &open, Some(left), &mut snapshot);
     }
     snapshot

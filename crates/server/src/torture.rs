@@ -99,7 +99,7 @@ async fn sleep(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Repl
     let open = request.open(asked.file_id, reply)?;
     let file = open.file().ok_or(Error::new(Status::INVALID_HANDLE))?;
     let pending = reply.go_async(request)?;
-    let time = request.connection.server.world.sleep(Duration::from_millis(milliseconds.into()));
+    let time = request.connection.server.environment.sleep(Duration::from_millis(milliseconds.into()));
     pending.wait(time).await.map_err(|_| Error::new(Status::CANCELLED))?;
     file.node.metadata().await?;
     IoctlResponse { ctl_code: asked.ctl_code, file_id: asked.file_id, input: &[], output: &[] }

@@ -14,6 +14,7 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
 use server::answer::block_on;
+use server::environment::Environment;
 use server::policy::{Share, StoredAcls};
 use server::rig::{self, Client};
 use server::security::model::posix_acl;
@@ -21,7 +22,6 @@ use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
 use server::security::stored::ntacl;
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, RelPath, Time, Vfs};
-use server::world::World;
 
 /// Currently allocated bytes.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
@@ -104,9 +104,9 @@ fn access(client: &mut Client, name: &str) {
 /// Returns the memory allocated by accesses to `files` files, on a server with a cache of `limit` bytes, and the size
 /// that the cache reports.
 fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
     let options = Options { mode: 0o777, lists: true, ..Options::default() };
-    let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+    let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
     for file in 0..files {
         let path = RelPath::root().join(file.to_string().as_bytes()).expect("a name");
         let made = block_on(volume.create(&rig::root(), &path, Create::File(Access::default()), 0o644, None));
@@ -124,7 +124,7 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
         policy.shares.insert("share".into(), Arc::new(share));
     }
     policy.limits.descriptor_bytes = limit;
-    let server = rig::server(policy, world, volume);
+    let server = rig::server(policy, environment, volume);
     let mut client = Client::logged_on(&server, "alice");
     let before = LIVE.load(Ordering::Relaxed);
     (0..files).for_each(|file| access(&mut client, &file.to_string()));

@@ -16,6 +16,7 @@ use proto::smb2::create::{CreateDisposition, CreateRequest};
 use proto::smb2::header::Command;
 use proto::status::Status;
 use server::answer::block_on;
+use server::environment::Environment;
 use server::policy::{AclStore, Entries, Share};
 use server::rig::{self, Client};
 use server::security::model::posix_acl;
@@ -25,8 +26,7 @@ use server::security::stored::ntacl::Condition;
 use server::server::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 use server::vfs::memory::{Memory, Options};
-use server::vfs::{Access, Case, Create, Errno, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
-use server::world::World;
+use server::vfs::{Access, Case, Create, Errno, Lookup, Node, RelPath, SetMetadata, SymlinkPolicy, Time, Vfs};
 
 const ATTRIBUTE: &str = "security.NTACL";
 const PARTS: SecurityInformation = SecurityInformation(7);
@@ -43,9 +43,9 @@ struct Scene {
 
 impl Scene {
     fn new(store: Entries) -> Scene {
-        let world: Arc<dyn World> = Arc::new(rig::Still::default());
+        let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
         let options = Options { mode: 0o777, lists: true, ..Options::default() };
-        let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(world, options));
+        let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment, options));
         let share = Share {
             acls: Some(rig::stored_acls()),
             acl_store: AclStore::Said(store),
@@ -82,7 +82,7 @@ impl Scene {
 
     fn node(&self, name: &str) -> Arc<dyn Node> {
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
-        match block_on(self.plain.lookup(&rig::root(), &path, Case::Sensitive, Links::default())) {
+        match block_on(self.plain.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} is not there"),
         }

@@ -13,16 +13,16 @@ use proto::smb2::read::ReadRequest;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::accounting::Resource;
+use server::environment::Environment;
 use server::policy::{Limits, Policy};
 use server::rig::{self, Client, chain, status};
 use server::server::Server;
-use server::world::World;
 
 const MIB: usize = 1 << 20;
 
 fn server(limits: Limits) -> Arc<Server> {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
-    rig::server(Policy { limits, ..rig::policy() }, world.clone(), rig::memory(world))
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    rig::server(Policy { limits, ..rig::policy() }, environment.clone(), rig::memory(environment))
 }
 
 fn create(name: &[u8]) -> CreateRequest<'_> {

@@ -14,12 +14,12 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::query_directory::{QueryDirectoryFlags as Flags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 use server::answer::block_on;
+use server::environment::Environment;
 use server::name::short::mangle;
 use server::policy::Share;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::{Access, Create, RelPath, Vfs};
-use server::world::World;
 
 const NONE: Flags = Flags(0);
 
@@ -47,13 +47,13 @@ struct Bench {
 }
 
 fn bench(configure: impl Fn(&mut Share)) -> Bench {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
-    let volume = rig::memory(world.clone());
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    let volume = rig::memory(environment.clone());
     let calls = Arc::new(Counting::default());
     let counted: Arc<dyn Vfs> = Arc::new(Faulty::new(volume.clone(), calls.clone()));
     let mut policy = rig::policy();
     policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-    Bench { client: Client::logged_on(&rig::server(policy, world, counted), "alice"), volume, calls }
+    Bench { client: Client::logged_on(&rig::server(policy, environment, counted), "alice"), volume, calls }
 }
 
 impl Bench {

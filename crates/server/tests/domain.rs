@@ -12,12 +12,12 @@ use proto::status::Status;
 use server::accounts::{Account, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
+use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
 use server::rig::{self, Client, PASSWORD, Still};
 use server::server::Server;
 use server::tickets::ClientName;
 use server::vfs::Identity;
-use server::world::World;
 
 /// A domain with `dora`, whose password is [`PASSWORD`], `rory`, who is root, and a few users who may not log on.
 #[derive(Default)]
@@ -91,10 +91,10 @@ fn policy() -> Policy {
 }
 
 fn member(policy: Policy) -> (Arc<Server>, Arc<Controller>) {
-    let world: Arc<dyn World> = Arc::new(Still::default());
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let environment: Arc<dyn Environment> = Arc::new(Still::default());
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let controller = Arc::new(Controller::default());
-    server.join_domain(controller.clone());
+    server.set_domain(controller.clone());
     (server, controller)
 }
 

@@ -21,7 +21,7 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
-use server::vfs::{Access, Case, Errno, Identity, Links, Lookup, Node, RangeLock, RelPath, Result};
+use server::vfs::{Access, Case, Errno, Identity, Lookup, Node, RangeLock, RelPath, Result, SymlinkPolicy};
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
@@ -34,7 +34,7 @@ fn bed() -> Bed {
 /// Looks up the file `file` as a local program.
 fn found(bed: &Bed) -> Arc<dyn Node> {
     let path = RelPath::root().join(b"file").expect("a name");
-    match block_on(bed.volume.lookup(&root(), &path, Case::Sensitive, Links::default())) {
+    match block_on(bed.volume.lookup(&root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("the file is there"),
     }

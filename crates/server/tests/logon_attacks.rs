@@ -22,10 +22,10 @@ use proto::status::Status;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
+use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
 use server::server::{Server, Volumes};
 use server::vfs::{self, Errno, Identity, Time, Vfs};
-use server::world::World;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -45,11 +45,11 @@ impl Clock {
     }
 
     fn world_now(&self) -> i64 {
-        World::now(self).secs
+        Environment::now(self).secs
     }
 }
 
-impl World for Clock {
+impl Environment for Clock {
     fn now(&self) -> Time {
         Time { secs: 1_800_000_000 + (self.0.load(Ordering::Relaxed) / 1000) as i64, nanos: 0 }
     }
@@ -115,7 +115,11 @@ impl Accounts for People {
                 .map(|ended| Time { secs: self.clock.world_now() + 1 - ended as i64, nanos: 0 }),
             former_sids: Arc::new([]),
             full_name: String::new(),
-            password_last_set: Some(if name.starts_with("old") { Time::default() } else { World::now(&self.clock) }),
+            password_last_set: Some(if name.starts_with("old") {
+                Time::default()
+            } else {
+                Environment::now(&self.clock)
+            }),
             identity: Arc::new(Identity { uid: 1000 + uid as u32, gid: 1000, groups: Box::new([]) }),
             groups: Arc::new([]),
         };
@@ -183,10 +187,10 @@ impl Bed {
         clock.0.store(1_000_000, Ordering::Relaxed);
         let mut policy = Policy::default();
         change(&mut policy);
-        let world = Arc::new(clock.clone());
+        let environment = Arc::new(clock.clone());
         let noted = Noted::default();
         let people = Arc::new(People { clock: clock.clone(), slow, noted: noted.clone(), policy: accounts });
-        Bed { server: Server::new(policy, Guid([9; 16]), world, people, Arc::new(NoVolume)), clock, noted }
+        Bed { server: Server::new(policy, Guid([9; 16]), environment, people, Arc::new(NoVolume)), clock, noted }
     }
 
     fn pass(&self, millis: u64) {
@@ -435,7 +439,7 @@ fn an_administrator_forgives_wrong_passwords() {
     assert!(bed.server.is_locked_out("FINE"));
     bed.pass(1 << 40);
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "right").0, Status::ACCOUNT_LOCKED_OUT);
-    bed.server.forgive("Fine");
+    bed.server.clear_lockout("Fine");
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "right").0, Status::SUCCESS);
 }
 
@@ -545,7 +549,8 @@ fn failures_that_wait_are_bounded_for_an_address_and_in_all() {
 
 #[test]
 fn a_flood_of_strangers_keeps_out_only_its_own() {
-    let bed = Bed::new(0, |policy| (policy.limits.newcomers, policy.limits.newcomers_per_address) = (10, 8));
+    let bed =
+        Bed::new(0, |policy| (policy.limits.unauthenticated, policy.limits.unauthenticated_per_address) = (10, 8));
     let mut known = bed.connect("192.0.2.1:1");
     assert_eq!(bed.log_on(&mut known, "fine", "right").0, Status::SUCCESS);
     let strangers: Vec<Client> = (1..=30).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();

@@ -28,7 +28,7 @@ use server::answer::block_on;
 use server::policy::{Limits, Policy, Share};
 use server::rig::{self, Client, chain, status};
 use server::server::Server;
-use server::vfs::{Case, Links, Lookup, RelPath, SetMetadata, Vfs};
+use server::vfs::{Case, Lookup, RelPath, SetMetadata, SymlinkPolicy, Vfs};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 
@@ -85,9 +85,9 @@ impl Bed {
     }
 
     fn with(policy: Policy) -> Bed {
-        let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
-        let volume = rig::memory(world.clone());
-        let server = rig::server(policy, world, volume.clone());
+        let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
+        let volume = rig::memory(environment.clone());
+        let server = rig::server(policy, environment, volume.clone());
         let mut watcher = Client::logged_on(&server, "alice");
         let directory = open(&mut watcher, "dir", directory).expect("the directory can be made");
         let other = Client::logged_on(&server, "alice");
@@ -116,7 +116,7 @@ impl Bed {
     /// Changes permissions as a local program would.
     fn set_mode(&self, path: &str, mode: u32) {
         let path = path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a path");
-        let found = block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, Links::default()));
+        let found = block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default()));
         let Ok(Lookup::Found { node, .. }) = found else { panic!("{path} is there") };
         let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
         block_on(node.set_metadata(&rig::root(), set)).expect("root may");

@@ -13,10 +13,10 @@ use proto::smb2::header::Command;
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use proto::status::Status;
+use server::environment::Environment;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::{Kind, Metadata, Time};
-use server::world::World;
 
 /// `FileIdInformation`.
 const ID: Class = Class(59);
@@ -130,9 +130,10 @@ impl Script for Flushes {
 
 #[test]
 fn a_directory_is_flushed_as_a_file_is() {
-    let (world, flushes): (Arc<dyn World>, _) = (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
-    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), flushes.clone()));
-    let mut client = Client::logged_on(&rig::server(rig::policy(), world, volume), "alice");
+    let (environment, flushes): (Arc<dyn Environment>, _) =
+        (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
+    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), flushes.clone()));
+    let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
     for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()
     {
         let (file_id, _) = open(&mut client, name, *options);

@@ -52,8 +52,8 @@ fn request(flags: PduFlags, length: usize) -> Vec<u8> {
 fn logged_on(limit: Option<usize>) -> Client {
     let mut policy = rig::policy();
     policy.limits.pipe_bytes = limit.unwrap_or(policy.limits.pipe_bytes);
-    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let mut client = Client::logged_on(&server, "alice");
     assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
     client
@@ -104,8 +104,8 @@ fn with_many_shares() -> (Client, FileId) {
         let name = format!("share{number:03}");
         policy.shares.insert(name.as_str().into(), Arc::new(Share::new(&name, "/share")));
     }
-    let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let mut client = Client::logged_on(&server, "alice");
     assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
     let pipe = client.open("srvsvc", READ_WRITE);

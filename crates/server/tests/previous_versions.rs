@@ -53,8 +53,8 @@ fn client(configure: impl FnOnce(&mut Snapshots)) -> (Client, Arc<dyn Vfs>) {
 
 /// Like [`client`], with names matching `veto files`.
 fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client, Arc<dyn Vfs>) {
-    let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
-    let volume = rig::memory(world.clone());
+    let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
+    let volume = rig::memory(environment.clone());
     for folder in
         ["", ".snapshots/@GMT-2015.10.31-19.40.30/", ".snapshots/@GMT-2016.01.01-00.00.00/", "dir/old/20151031/"]
     {
@@ -79,7 +79,7 @@ fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client
         share.snapshots = Some(Arc::new(snapshots.clone()));
         share.veto_files = veto.iter().map(|name| name.to_string()).collect();
     }
-    (Client::logged_on(&rig::server(policy, world, volume.clone()), "alice"), volume)
+    (Client::logged_on(&rig::server(policy, environment, volume.clone()), "alice"), volume)
 }
 
 /// Returns a snapshot's time for the timewarp context.
@@ -266,7 +266,7 @@ fn who_may_not_enter_the_directory_of_the_snapshots_sees_none() {
         &root,
         &path(".snapshots"),
         server::vfs::Case::Sensitive,
-        server::vfs::Links::default(),
+        server::vfs::SymlinkPolicy::default(),
     ));
     let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was made") };
     block_on(node.set_metadata(&root, SetMetadata { mode: Some(0o700), ..SetMetadata::default() })).expect("root may");

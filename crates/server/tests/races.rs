@@ -17,26 +17,26 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation};
 use proto::status::Status;
+use server::environment::Environment;
 use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
 use server::server::Server;
 use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
 use server::vfs::{Errno, Time};
-use server::world::World;
 
 /// A server whose file system delays every call.
 fn slow_server() -> Arc<Server> {
     slow_server_in(Arc::new(rig::Still::default()))
 }
 
-fn slow_server_in(world: Arc<dyn World>) -> Arc<Server> {
-    slow_server_with(rig::policy(), world)
+fn slow_server_in(environment: Arc<dyn Environment>) -> Arc<Server> {
+    slow_server_with(rig::policy(), environment)
 }
 
-fn slow_server_with(policy: Policy, world: Arc<dyn World>) -> Arc<Server> {
+fn slow_server_with(policy: Policy, environment: Arc<dyn Environment>) -> Arc<Server> {
     let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
-    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
-    rig::server(policy, world, volume)
+    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(script)));
+    rig::server(policy, environment, volume)
 }
 
 fn create(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Vec<u8> {
@@ -130,7 +130,7 @@ fn a_file_that_is_renamed_while_it_is_opened() {
 /// A clock that stands still, so that no timeout expires.
 struct Frozen(rig::Still);
 
-impl World for Frozen {
+impl Environment for Frozen {
     fn now(&self) -> Time {
         self.0.now()
     }
@@ -242,8 +242,8 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         (FileInformationClass::RENAME, "file", rename_to("new", false)),
         (FileInformationClass::LINK, "other", rename_to("other", true)),
     ] {
-        let world: Arc<dyn World> = Arc::new(Frozen(rig::Still::default()));
-        let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
+        let environment: Arc<dyn Environment> = Arc::new(Frozen(rig::Still::default()));
+        let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
         let (mut holder, mut client) = (Client::new(&server), Client::logged_on(&server, "alice"));
         holder.guid = [8; 16];
         let mut holder = holder.ready("alice");
@@ -299,8 +299,8 @@ fn a_deleted_file_has_another_name_still() {
 /// The client that closes a deleted file last needs no permission to delete it.
 #[test]
 fn a_deleted_file_is_closed_last_by_somebody_else() {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
-    let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
     let (mut alice, mut bob) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "bob"));
     let directory = open(&mut alice, "hers", |create| create.create_options = CreateOptions::DIRECTORY_FILE);
     alice.close(directory.expect("it can be made"));
@@ -330,9 +330,10 @@ impl Script for Refusing {
 fn a_file_that_is_deleted_while_it_cannot_be_opened() {
     let mut overtaken = 0;
     for steps in 0..40 {
-        let (world, refusing): (Arc<dyn World>, _) = (Arc::new(rig::Still::default()), Arc::new(Refusing::default()));
-        let volume = Arc::new(Faulty::new(rig::memory(world.clone()), refusing.clone()));
-        let server = rig::server(rig::policy(), world, volume);
+        let (environment, refusing): (Arc<dyn Environment>, _) =
+            (Arc::new(rig::Still::default()), Arc::new(Refusing::default()));
+        let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), refusing.clone()));
+        let server = rig::server(rig::policy(), environment, volume);
         let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
         let file = open(&mut first, "file", |_| {}).expect("it can be made");
         let opens = create(&mut second, "file", |create| create.create_disposition = CreateDisposition::OPEN);
@@ -367,9 +368,9 @@ impl Script for Lingering {
 /// A file created while its directory is renamed has its name in the renamed directory.
 #[test]
 fn a_file_that_is_made_while_its_directory_is_renamed() {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
-    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(Lingering)));
-    let server = rig::server(rig::policy(), world, volume);
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(Lingering)));
+    let server = rig::server(rig::policy(), environment, volume);
     let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
     let directory = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DIRECTORY_FILE;
     let before = open(&mut first, "before", directory).expect("it can be made");

@@ -16,9 +16,9 @@ use proto::smb2::header::Command;
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::{WriteRequest, WriteResponse};
 use proto::status::Status;
+use server::environment::Environment;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::{Faulty, Seeded};
-use server::world::World;
 
 const SEEDS: u64 = 50;
 const STEPS: usize = 300;
@@ -73,10 +73,10 @@ fn what_clients_see_is_what_they_did() {
 }
 
 fn run(seed: u64) {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
     let script = Seeded { seed, delayed: 200, longest: 5, failing: 0, errors: Vec::new() };
-    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
-    let server = rig::server(rig::policy(), world, volume);
+    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(script)));
+    let server = rig::server(rig::policy(), environment, volume);
     let mut clients: Vec<Client> =
         (0..CLIENTS).map(|number| Client::logged_on(&server, ["alice", "bob"][number % 2])).collect();
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);

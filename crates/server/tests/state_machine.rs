@@ -111,9 +111,9 @@ fn a_failed_logon_leaves_no_session() {
 
 #[test]
 fn where_signing_is_required_nothing_unsigned_is_done() {
-    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
+    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
     let policy = Policy { server_signing: Signing::Required, ..rig::policy() };
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let mut client = Client::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on("alice", PASSWORD, 0), Status::SUCCESS);
@@ -139,8 +139,8 @@ fn a_guest_does_not_end_the_session_of_the_account_he_goes_by() {
     let identity = std::sync::Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
     let guest = Some(Guest { name: "alice".into(), identity });
     let policy = Policy { map_to_guest: MapToGuest::BadPassword, guest, ..rig::policy() };
-    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let first = Client::logged_on(&server, "alice");
     let log_on = |password, previous| {
         let mut client = Client::new(&server);
@@ -227,9 +227,9 @@ fn a_waiting_request_is_cancelled() {
 
 #[test]
 fn limits_refuse_and_harm_nobody() {
-    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
+    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
     let limits = Limits { trees_per_session: 2, opens_per_session: 3, ..Limits::default() };
-    let server = rig::server(Policy { limits, ..rig::policy() }, world.clone(), rig::memory(world));
+    let server = rig::server(Policy { limits, ..rig::policy() }, environment.clone(), rig::memory(environment));
     let mut client = Client::logged_on(&server, "alice");
     let first = client.tree_id;
     assert_eq!(client.tree_connect("share"), Status::SUCCESS);

@@ -20,11 +20,11 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{Channel, FileId};
 use proto::status::Status;
+use server::environment::Environment;
 use server::policy::Share;
 use server::rig::{self, Client, Still, status};
 use server::vfs::Vfs;
 use server::vfs::memory::{Memory, Options};
-use server::world::World;
 
 const ALL: u32 = 0x001f_01ff;
 const READ: u32 = 1;
@@ -44,10 +44,10 @@ fn bed() -> Bed {
 
 /// Returns a client on a file system with this capacity.
 fn small_bed(capacity: u64) -> Bed {
-    let world: Arc<dyn World> = Arc::new(Still::default());
+    let environment: Arc<dyn Environment> = Arc::new(Still::default());
     let options = Options { mode: 0o777, capacity, ..Options::default() };
-    let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
-    Bed { client: Client::logged_on(&rig::server(rig::policy(), world, vfs), "alice") }
+    let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
+    Bed { client: Client::logged_on(&rig::server(rig::policy(), environment, vfs), "alice") }
 }
 
 impl Bed {
@@ -429,11 +429,12 @@ fn a_file_that_was_made_for_a_stream_goes_if_the_stream_cannot_be() {
 
 #[test]
 fn a_share_without_streams_has_none() {
-    let world: Arc<dyn World> = Arc::new(Still::default());
+    let environment: Arc<dyn Environment> = Arc::new(Still::default());
     let mut policy = rig::policy();
     let share = Share { streams: None, ..(*policy.shares["share"]).clone() };
     policy.shares.insert("share".into(), Arc::new(share));
-    let mut bed = Bed { client: Client::logged_on(&rig::server(policy, world.clone(), rig::memory(world)), "alice") };
+    let mut bed =
+        Bed { client: Client::logged_on(&rig::server(policy, environment.clone(), rig::memory(environment)), "alice") };
     let file = bed.open("f");
     for name in ["f:s", "f::$DATA", "g:s"] {
         let made = bed.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));

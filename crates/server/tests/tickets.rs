@@ -90,7 +90,7 @@ impl Signatures for Scribe {
 
 fn bed() -> (Bed, Arc<Realm>) {
     let (bed, realm) = (Bed::new(), Arc::new(Realm { ready: AtomicBool::new(true) }));
-    bed.server.take_tickets(realm.clone());
+    bed.server.set_tickets(realm.clone());
     (bed, realm)
 }
 
@@ -222,7 +222,7 @@ fn tickets_that_are_not_taken() {
 fn a_realm_makes_nobody_a_system_account() {
     for (least, expected) in [(1500, Status::SUCCESS), (1501, Status::LOGON_FAILURE)] {
         let bed = Bed::with_policy(|policy, _| policy.min_domain_uid = least);
-        bed.server.take_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
+        bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
         say(&mut bed.connect(), &init(&[KERBEROS], Some("nora"))).0.check(expected);
     }
 }
@@ -231,7 +231,7 @@ fn a_realm_makes_nobody_a_system_account() {
 #[test]
 fn without_ntlm_tickets_are_all_that_is_offered() {
     let bed = Bed::with_policy(|policy, _| policy.ntlm = false);
-    bed.server.take_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
+    bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
     let mut client = bed.connect();
     let Ok(Token::Init(offered)) = Token::decode(&client.hint) else { panic!("no list of mechanisms") };
     assert_eq!(offered.mech_types, [MS_KERBEROS, KERBEROS]);
@@ -344,7 +344,7 @@ fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
         share.continuously_available = true;
         share.posix_locking = false;
     });
-    bed.server.take_tickets(realm.clone());
+    bed.server.set_tickets(realm.clone());
     let come = |bed: &Bed, ticket: &str, contexts: Vec<CreateContext<'static>>| {
         let mut client = bed.connect_as(Dialect::SMB_3_0, [7; 16]);
         log_on(&mut client, ticket);
@@ -368,7 +368,7 @@ fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     assert_eq!((status, bed.store.records.lock().len()), (Status::SUCCESS, 1));
     bed.crash();
     assert_eq!(bed.server.open_count(), 1);
-    bed.server.take_tickets(realm);
+    bed.server.set_tickets(realm);
     let again = DurableHandleReconnectV2 { file_id, create_guid, flags }.to_context();
     assert_eq!(come(&bed, "bob", vec![again.clone()]).0, Status::ACCESS_DENIED);
     assert_eq!(come(&bed, "nora", vec![again]).0, Status::SUCCESS);

@@ -8,14 +8,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use proto::dtyp::sddl::Domains;
 use server::accounts::{Accounts, DomainSid};
 use server::policy::{Policy, Share};
-use server::security::admin::Desk;
-use server::vfs::{Links, RelPath};
+use server::security::admin::AclAdmin;
+use server::vfs::{RelPath, SymlinkPolicy};
 
 use super::names;
 use crate::config::{self, Loaded};
+use crate::environment::SystemEnvironment;
 use crate::host::Host;
 use crate::state_dir::locate_accounts;
-use crate::world::RealWorld;
 
 /// Location of the configuration and the accounts.
 #[derive(clap::Args, Debug)]
@@ -74,7 +74,7 @@ impl Where {
 
 /// A share opened for the administrator.
 pub(super) struct Counter {
-    pub(super) desk: Desk,
+    pub(super) desk: AclAdmin,
     pub(super) accounts: Arc<dyn Accounts>,
     pub(super) domains: Domains,
 }
@@ -105,11 +105,11 @@ impl Opened {
 }
 
 /// Opens the server's view of `share`.
-pub(super) fn desk(share: Arc<Share>, accounts: Arc<dyn Accounts>) -> Result<Desk> {
-    let options = localfs::Options { links: Links::NONE };
+pub(super) fn desk(share: Arc<Share>, accounts: Arc<dyn Accounts>) -> Result<AclAdmin> {
+    let options = localfs::Options { links: SymlinkPolicy::NONE };
     let volume = localfs::LocalFs::open(&share.path, options);
     let volume = volume.with_context(|| format!("cannot open {} of [{}]", share.path.display(), share.name))?;
-    Ok(Desk::new(share, Arc::new(volume), accounts, Arc::new(RealWorld::new())))
+    Ok(AclAdmin::new(share, Arc::new(volume), accounts, Arc::new(SystemEnvironment::new())))
 }
 
 /// Finds the share that contains `path` (which has no links) and the path relative to it. The share is the one called

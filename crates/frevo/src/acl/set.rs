@@ -15,7 +15,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use proto::dtyp::{SecurityDescriptor, sddl};
 use server::error::Error;
-use server::security::admin::{Desk, Item, Look, propagated};
+use server::security::admin::{AclAdmin, Item, Look, propagated};
 use server::vfs::RelPath;
 
 use super::place::{Counter, Where};
@@ -74,7 +74,7 @@ fn from_input() -> Result<String> {
 
 /// Propagation of inheritable ACEs.
 struct Descent<'a> {
-    desk: &'a Desk,
+    desk: &'a AclAdmin,
     /// The directory that the command was given.
     top: &'a Path,
     bar: ProgressBar,
@@ -87,7 +87,7 @@ struct Descent<'a> {
 }
 
 impl<'a> Descent<'a> {
-    fn new(desk: &'a Desk, top: &'a Path) -> Descent<'a> {
+    fn new(desk: &'a AclAdmin, top: &'a Path) -> Descent<'a> {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         Descent { desk, top, bar, changed: 0, linked: 0, same: 0, protected: 0, failed: 0 }
     }

@@ -4,38 +4,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Credentials, Open, Options};
 use server::conn::Peer;
+use server::environment::Environment;
 use server::rig::{self, PASSWORD};
 use server::server::Server;
 use server::vfs::Time;
-use server::world::World;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::world::RealWorld;
+use crate::environment::SystemEnvironment;
 
 /// The real clock and random numbers, and a clock that panics once when armed.
 struct Trap {
-    world: RealWorld,
+    environment: SystemEnvironment,
     armed: AtomicBool,
 }
 
-impl World for Trap {
+impl Environment for Trap {
     fn now(&self) -> Time {
         assert!(!self.armed.swap(false, Ordering::Relaxed), "on purpose");
-        self.world.now()
+        self.environment.now()
     }
 
     fn uptime(&self) -> Duration {
-        self.world.uptime()
+        self.environment.uptime()
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.world.sleep(duration)
+        self.environment.sleep(duration)
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        self.world.random(bytes);
+        self.environment.random(bytes);
     }
 }
 
@@ -54,14 +54,14 @@ async fn log_on(server: &Arc<Server>, stopping: &watch::Receiver<bool>) -> (Clie
 
 #[tokio::test]
 async fn a_panic_costs_its_connection_and_nothing_stays_of_it() {
-    let world = Arc::new(Trap { world: RealWorld::new(), armed: AtomicBool::new(false) });
-    let server = rig::server(rig::policy(), world.clone(), rig::memory(world.clone()));
+    let environment = Arc::new(Trap { environment: SystemEnvironment::new(), armed: AtomicBool::new(false) });
+    let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment.clone()));
     let (_stop, stopping) = watch::channel(false);
     let (mut victim, driver) = log_on(&server, &stopping).await;
     let (mut other, _other) = log_on(&server, &stopping).await;
     victim.open(&Open::file("held")).await.expect("a file");
     assert_eq!((server.sessions().len(), server.open_count()), (2, 1));
-    world.armed.store(true, Ordering::Relaxed);
+    environment.armed.store(true, Ordering::Relaxed);
     assert!(victim.open(&Open::file("another")).await.is_err());
     driver.await.expect("the task itself does not panic");
     assert_eq!((server.sessions().len(), server.open_count(), server.connections().len()), (1, 0, 1));
@@ -90,7 +90,8 @@ async fn a_task_that_is_aborted_closes_its_connection() {
 #[tokio::test]
 async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
     const CLIENTS: usize = 48;
-    let server = rig::server(rig::policy(), Arc::new(RealWorld::new()), rig::memory(Arc::new(RealWorld::new())));
+    let server =
+        rig::server(rig::policy(), Arc::new(SystemEnvironment::new()), rig::memory(Arc::new(SystemEnvironment::new())));
     let bound = {
         let limits = &server.policy().limits;
         assert!(CLIENTS * limits.frame > limits.memory / 4);

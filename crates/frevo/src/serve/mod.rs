@@ -27,6 +27,7 @@ use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{Control, Listener};
 use crate::config::{self, Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
+use crate::environment::SystemEnvironment;
 use crate::handles::Handles;
 use crate::host::Host;
 use crate::idmap::OwnDomain;
@@ -39,7 +40,6 @@ use crate::sandbox::Sandbox;
 use crate::state_dir::{self, StateDir};
 use crate::welcome::{self, Welcome};
 use crate::winbind::{Member, Winbind, WithDomain};
-use crate::world::RealWorld;
 use crate::{limits, listen};
 
 /// The standard SMB port, and the port to use if the former is not available.
@@ -192,7 +192,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let listeners = listen_on(&plan, &loaded.daemon)?;
     let bound: Vec<SocketAddr> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     sandbox.close()?;
-    let world = Arc::new(RealWorld::new());
+    let environment = Arc::new(SystemEnvironment::new());
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
     let policy = complete(loaded.policy, &loaded.daemon, &accounts, &state, means);
@@ -203,15 +203,15 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let winbind = Winbind::of_server(own_domain, accounts.users().clone());
     winbind.configure(policy.membership.as_ref(), loaded.daemon.idmap.clone());
     let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
-    let server = Server::new(policy, guid, world, everybody, workers);
-    server.join_domain(Arc::new(Member(winbind.clone())));
+    let server = Server::new(policy, guid, environment, everybody, workers);
+    server.set_domain(Arc::new(Member(winbind.clone())));
     look_at_winbind(&server, &winbind).await;
     if let Some(settings) = loaded.daemon.kerberos.clone() {
         let keytab = tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?;
-        keytab.into_iter().for_each(|keytab| server.take_tickets(Arc::new(keytab)));
+        keytab.into_iter().for_each(|keytab| server.set_tickets(Arc::new(keytab)));
     }
     restore(&server, state.clone()).await;
-    server.know_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
+    server.set_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
     let dead_time = loaded.daemon.dead_time;
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
@@ -229,7 +229,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
         plan: Mutex::new(plan),
         log,
         stop: stop.clone(),
-        started: server.world.now(),
+        started: server.environment.now(),
         daemon: loaded.daemon,
         means,
     });
@@ -294,9 +294,9 @@ async fn restore(server: &Arc<Server>, state: Arc<StateDir>) {
 }
 
 fn random<const N: usize>() -> [u8; N] {
-    use server::world::World;
+    use server::environment::Environment;
     let mut bytes = [0; N];
-    RealWorld::new().random(&mut bytes);
+    SystemEnvironment::new().random(&mut bytes);
     bytes
 }
 
@@ -476,7 +476,7 @@ impl Control for Operations {
         };
         let mut reply = self.accounts.perform(request)?;
         if let Some(name) = forgiven {
-            self.server.forgive(&name);
+            self.server.clear_lockout(&name);
         }
         let shown = match &mut reply {
             UserReply::Found(Some(account)) => std::slice::from_mut(account),

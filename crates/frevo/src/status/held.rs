@@ -75,7 +75,7 @@ impl From<Report> for Held {
         };
         Held {
             memory: report.memory.into(),
-            before_logon: report.newcomers.into(),
+            before_logon: report.unauthenticated.into(),
             resources: report.resources.into_iter().map(resource).collect(),
             users: report.users.into_iter().map(share).collect(),
             addresses: report.addresses.into_iter().map(share).collect(),

@@ -55,7 +55,7 @@ pub(crate) fn snapshot() -> Snapshot {
         acl_cache: server::status::CacheStatistics { entries: 3, bytes: 900, hits: 97, misses: 3 },
         held: Report {
             memory: Usage { held: 5 << 19, bound: 1 << 30 },
-            newcomers: Usage { held: 500, bound: 64 << 20 },
+            unauthenticated: Usage { held: 500, bound: 64 << 20 },
             resources: vec![
                 (Resource::Opens, Usage { held: 1, bound: 1000 }),
                 (Resource::Input, Usage { held: 70_000, bound: usize::MAX }),

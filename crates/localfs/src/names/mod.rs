@@ -45,7 +45,7 @@ pub(crate) type Name = Box<[u8]>;
 
 /// The indexes of one share.
 pub(crate) struct Names {
-    watched: Mutex<Watched>,
+    watched: Mutex<DirectoryVersion>,
     hasher: RandomState,
     budget: Arc<Budget>,
     stamps: Clock,
@@ -53,7 +53,7 @@ pub(crate) struct Names {
     reads: AtomicU64,
 }
 
-struct Watched {
+struct DirectoryVersion {
     /// `None` if the kernel provides none, and on file systems that can also change remotely.
     inotify: Option<OwnedFd>,
     directories: HashMap<FileId, Arc<Directory>>,
@@ -106,7 +106,7 @@ impl Names {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let inotify = if local { inotify::init(flags).ok() } else { None };
         let names = Arc::new(Names {
-            watched: Mutex::new(Watched {
+            watched: Mutex::new(DirectoryVersion {
                 inotify,
                 directories: HashMap::new(),
                 by_watch: HashMap::new(),
@@ -122,7 +122,7 @@ impl Names {
     }
 
     /// Returns the name in `directory` that equals `name` except for case: `name` itself if it exists, else the first
-    /// match in byte order. Also returns the directory's [`server::vfs::Watched::state`] if inotify reports its
+    /// match in byte order. Also returns the directory's [`server::vfs::DirectoryVersion::state`] if inotify reports its
     /// changes. `directory` is the file `file`. The directory is read with the process's own identity, which the thread
     /// may have afterwards. The caller must already have refused users who may not search it.
     pub(crate) fn find(
@@ -170,7 +170,7 @@ impl Names {
     }
 
     /// Returns whether a name equal to `name` except for case is in the directory `file`, and the directory's
-    /// [`server::vfs::Watched::state`]. `None` if there is no index that inotify keeps current.
+    /// [`server::vfs::DirectoryVersion::state`]. `None` if there is no index that inotify keeps current.
     pub(crate) fn known(&self, file: FileId, name: &[u8]) -> Option<(bool, u64)> {
         let entry = {
             let mut watched = self.watched.lock();
@@ -233,7 +233,7 @@ impl Names {
     }
 
     /// Passes every queued change to its directory.
-    fn drain(&self, watched: &mut Watched) {
+    fn drain(&self, watched: &mut DirectoryVersion) {
         let Some(inotify) = watched.inotify.take() else { return };
         let mut buffer = Vec::with_capacity(QUEUE);
         let mut reader = inotify::Reader::new(&inotify, buffer.spare_capacity_mut());
@@ -258,7 +258,7 @@ impl Names {
         watched.inotify = Some(inotify);
     }
 
-    fn hand_over(&self, watched: &mut Watched, event: &inotify::Event<'_>) {
+    fn hand_over(&self, watched: &mut DirectoryVersion, event: &inotify::Event<'_>) {
         use inotify::ReadFlags;
         if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
             // The lost events may concern any directory, so all indexes are discarded.
@@ -311,14 +311,14 @@ impl Names {
         drop(forgotten);
     }
 
-    fn forget_oldest(&self, watched: &mut Watched) -> bool {
+    fn forget_oldest(&self, watched: &mut DirectoryVersion) -> bool {
         let oldest = watched.directories.iter().min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
         let Some((&directory, _)) = oldest else { return false };
         self.forget(watched, directory);
         true
     }
 
-    fn forget(&self, watched: &mut Watched, directory: FileId) {
+    fn forget(&self, watched: &mut DirectoryVersion, directory: FileId) {
         let Some(entry) = watched.directories.remove(&directory) else { return };
         if let (Some(inotify), Some(watch)) = (&watched.inotify, entry.watch)
             && watched.by_watch.remove(&watch).is_some()

@@ -1,6 +1,6 @@
 //! Files that are created with their protection in place, and directories whose own permissions are watched.
 
-use server::vfs::{Guard, Watched};
+use server::vfs::{DirectoryVersion, Guard};
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn a_file_has_its_guard_from_the_start() {
 
 /// Returns the directory "dir" as a look-up of a name in it reports it, by either path of the look-up.
 #[track_caller]
-fn watched(bed: &Bed) -> Watched {
+fn watched(bed: &Bed) -> DirectoryVersion {
     for _ in 0..4 {
         if let Ok(Lookup::Missing { path: missing, parent: Some(parent) }) = bed.lookup("dir/New") {
             assert_eq!(missing, path("dir/New"));

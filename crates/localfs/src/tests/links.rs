@@ -6,7 +6,7 @@ use rustix::fs::{CWD, RenameFlags};
 
 use super::*;
 
-const NONE: Links = Links::NONE;
+const NONE: SymlinkPolicy = SymlinkPolicy::NONE;
 
 impl Bed {
     fn link(&self, name: &str, target: impl AsRef<Path>) {
@@ -14,7 +14,7 @@ impl Bed {
     }
 
     /// Returns the result of a look-up as a comparable value.
-    fn outcome(&self, text: &str, links: Links) -> std::result::Result<Option<Kind>, Errno> {
+    fn outcome(&self, text: &str, links: SymlinkPolicy) -> std::result::Result<Option<Kind>, Errno> {
         match self.lookup_as(&self.who, text, links) {
             Ok(Lookup::Found { metadata, .. }) => Ok(Some(metadata.kind)),
             Ok(_) => Ok(None),
@@ -98,7 +98,7 @@ fn links_beneath_the_root_are_followed_where_allowed() {
 
 #[test]
 fn wide_links_lead_out_only_where_asked_for() {
-    let wide = Links { wide: true, ..Links::BENEATH };
+    let wide = SymlinkPolicy { wide: true, ..SymlinkPolicy::BENEATH };
     let bed = Bed::with(Options { links: wide });
     process(|| {
         fs::create_dir(bed.outside("there")).unwrap();
@@ -108,7 +108,7 @@ fn wide_links_lead_out_only_where_asked_for() {
     bed.link("link", "../there");
     assert_eq!(bed.outcome("LINK/FILE", wide), Ok(Some(Kind::File)));
     assert_eq!(bed.outcome("link/file", FOLLOW), Err(Errno::LOOP));
-    assert_eq!(bed.outcome("link/file", Links { wide: true, ..Links::NONE }), Err(Errno::LOOP));
+    assert_eq!(bed.outcome("link/file", SymlinkPolicy { wide: true, ..SymlinkPolicy::NONE }), Err(Errno::LOOP));
     let made = bed.fs.create(&bed.who, &path("link/new"), Create::File(BOTH), 0o644, None);
     assert!(block_on(made).is_ok() && bed.outside("there/new").exists());
 }

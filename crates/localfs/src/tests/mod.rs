@@ -27,7 +27,7 @@ use super::*;
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
-const FOLLOW: Links = Links::BENEATH;
+const FOLLOW: SymlinkPolicy = SymlinkPolicy::BENEATH;
 
 /// Does `work` as the process, whatever identity the test has left on the thread.
 fn process<T>(work: impl FnOnce() -> T) -> T {
@@ -101,7 +101,7 @@ impl Bed {
         self.temp.path().join(name)
     }
 
-    fn lookup_as(&self, who: &Arc<Identity>, text: &str, links: Links) -> Result<Lookup> {
+    fn lookup_as(&self, who: &Arc<Identity>, text: &str, links: SymlinkPolicy) -> Result<Lookup> {
         block_on(self.fs.lookup(who, &path(text), Case::Insensitive, links))
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, inotify};
-use server::vfs::watch::{Ear, Noticed, Wanted, Watching};
+use server::vfs::watch::{ChangeListener, Noticed, Wanted, Watching};
 use server::vfs::{Errno, Kind, RelPath, Result};
 
 use crate::held;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 struct Subscription {
     open: Arc<Open>,
     wanted: Wanted,
-    listener: Ear,
+    listener: ChangeListener,
 }
 
 impl Subscription {
@@ -108,7 +108,7 @@ fn watcher() -> Option<&'static Watcher> {
 }
 
 /// Starts a watch of an open directory.
-pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: Ear) -> Result<Watching> {
+pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: ChangeListener) -> Result<Watching> {
     if open.kind != Kind::Directory {
         return Err(Errno::NOTDIR);
     }

@@ -23,12 +23,12 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use rustix::fs::{Access, XattrFlags, access, setxattr};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use server::environment::Environment;
 use server::policy::{AclStore, AclStyle, Entries, Policy, Share, StoredAcls};
 use server::rig::{self, Client, status};
 use server::security::model::posix_acl;
 use server::security::model::posix_acl::PosixAcl;
 use server::vfs::{Identity, Time};
-use server::world::World;
 
 use super::Linux;
 
@@ -54,7 +54,7 @@ pub(crate) const USERS: [User; 4] = [
 /// The machine's clock, because caching of a file depends on how long ago it changed.
 struct Clock(Instant, AtomicU64);
 
-impl World for Clock {
+impl Environment for Clock {
     fn now(&self) -> Time {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }

@@ -26,7 +26,7 @@ pub use payer::{Charge, Full, Payer};
 pub use report::{Report, Usage};
 pub use resource::{Bounds, Resource, Unit};
 
-use crate::neighbourhood::Neighbourhood;
+use crate::address_bucket::AddressBucket;
 use crate::user::User;
 use resource::{Amounts, MEMORY};
 
@@ -54,9 +54,9 @@ const USER: Shares = Shares { memory: Fraction::new(1, 3), others: Fraction::new
 /// other resources.
 const ADDRESS: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(3, 1) };
 /// An address without a logged-on user; a single one gets half of what all such addresses may hold.
-const NEWCOMER: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(1, 1) };
+const UNAUTHENTICATED_ADDRESS: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(1, 1) };
 /// All clients without a logged-on user together get the server's bounds divided by this.
-const NEWCOMERS: usize = 16;
+const UNAUTHENTICATED_PART: usize = 16;
 
 /// The fractions of the free amounts that an account may hold.
 #[derive(Clone, Copy, Debug)]
@@ -151,16 +151,16 @@ enum UserKey {
     /// A user with a user account: its name, and the domain or server that it belongs to.
     Named { domain: String, name: String },
     /// Guest users of one address, who may be different people.
-    Guests(Neighbourhood),
+    Guests(AddressBucket),
 }
 
 /// All accounts of a server.
 pub struct Accounting {
     server: Arc<Account>,
-    newcomers: Arc<Account>,
-    addresses: Mutex<Accounts<Neighbourhood>>,
+    unauthenticated: Arc<Account>,
+    addresses: Mutex<Accounts<AddressBucket>>,
     users: Mutex<Accounts<UserKey>>,
-    newcomers_by_address: Mutex<Accounts<Neighbourhood>>,
+    unauthenticated_by_address: Mutex<Accounts<AddressBucket>>,
 }
 
 impl Accounting {
@@ -172,10 +172,10 @@ impl Accounting {
         };
         let accounting = Accounting {
             server: account("server"),
-            newcomers: account("clients that have not logged on"),
+            unauthenticated: account("clients that have not logged on"),
             addresses: Mutex::default(),
             users: Mutex::default(),
-            newcomers_by_address: Mutex::default(),
+            unauthenticated_by_address: Mutex::default(),
         };
         accounting.set_bounds(bounds);
         accounting
@@ -183,7 +183,7 @@ impl Accounting {
 
     /// Replaces the bounds. Existing charges stay.
     pub fn set_bounds(&self, bounds: &Bounds) {
-        for (account, divisor) in [(&self.server, 1), (&self.newcomers, NEWCOMERS)] {
+        for (account, divisor) in [(&self.server, 1), (&self.unauthenticated, UNAUTHENTICATED_PART)] {
             if let Bound::Fixed(fixed) = &account.bound {
                 bounds.each().for_each(|(index, bound)| fixed.set(index, bound / divisor));
             }
@@ -191,19 +191,19 @@ impl Accounting {
     }
 
     /// Returns the payer for a connection from `address` without a logged-on user, and for anonymous users.
-    pub fn newcomer(&self, address: Neighbourhood) -> Arc<Payer> {
-        let of_address = self.newcomers_by_address.lock().get(address, || Account {
+    pub fn unauthenticated(&self, address: AddressBucket) -> Arc<Payer> {
+        let of_address = self.unauthenticated_by_address.lock().get(address, || Account {
             held: Amounts::default(),
-            bound: Bound::Share(self.newcomers.clone(), NEWCOMER),
+            bound: Bound::Share(self.unauthenticated.clone(), UNAUTHENTICATED_ADDRESS),
             name: address.to_string(),
         });
-        Arc::new(Payer::new([self.server.clone(), self.newcomers.clone(), self.address(address), of_address]))
+        Arc::new(Payer::new([self.server.clone(), self.unauthenticated.clone(), self.address(address), of_address]))
     }
 
     /// Returns the payer for what `user` does over connections from `address`.
-    pub fn user(&self, user: &User, address: Neighbourhood) -> Arc<Payer> {
+    pub fn user(&self, user: &User, address: AddressBucket) -> Arc<Payer> {
         if user.anonymous {
-            return self.newcomer(address);
+            return self.unauthenticated(address);
         }
         let (key, name) = if user.guest {
             (UserKey::Guests(address), format!("guests of {address}"))
@@ -223,7 +223,7 @@ impl Accounting {
         })
     }
 
-    fn address(&self, address: Neighbourhood) -> Arc<Account> {
+    fn address(&self, address: AddressBucket) -> Arc<Account> {
         self.addresses.lock().get(address, || Account {
             held: Amounts::default(),
             bound: Bound::Share(self.server.clone(), ADDRESS),

@@ -24,7 +24,7 @@ pub struct Report {
     /// Total memory in bytes.
     pub memory: Usage,
     /// Memory of clients that have not logged on.
-    pub newcomers: Usage,
+    pub unauthenticated: Usage,
     /// Usage of each resource.
     pub resources: Vec<(Resource, Usage)>,
     /// Memory of the users that hold the most.
@@ -43,7 +43,7 @@ impl Accounting {
         let addresses = self.addresses.lock().live().collect();
         Report {
             memory: Usage::of(&self.server, MEMORY),
-            newcomers: Usage::of(&self.newcomers, MEMORY),
+            unauthenticated: Usage::of(&self.unauthenticated, MEMORY),
             resources: Resource::ALL.iter().map(|&it| (it, Usage::of(&self.server, it.index()))).collect(),
             users: largest(users),
             addresses: largest(addresses),

@@ -7,7 +7,7 @@ use crate::vfs::Identity;
 
 const MIB: usize = 1 << 20;
 
-fn address(host: u8) -> Neighbourhood {
+fn address(host: u8) -> AddressBucket {
     IpAddr::from([192, 0, 2, host]).into()
 }
 
@@ -55,12 +55,12 @@ fn many_users_of_one_address_get_half() {
 #[test]
 fn clients_without_a_user_have_a_sixteenth_together() {
     let accounting = Accounting::new(&Bounds::of_memory(1024 * MIB));
-    let one = fill(&accounting.newcomer(address(1)));
+    let one = fill(&accounting.unauthenticated(address(1)));
     assert_eq!(one.len(), 32, "half of 64");
     let nobody = User { anonymous: true, ..user("") };
     let anonymous = fill(&accounting.user(&nobody, address(1)));
     assert_eq!(anonymous.len(), 0, "an anonymous user is no other");
-    let others: Vec<_> = (2..250).flat_map(|host| fill(&accounting.newcomer(address(host)))).collect();
+    let others: Vec<_> = (2..250).flat_map(|host| fill(&accounting.unauthenticated(address(host)))).collect();
     assert!(one.len() + others.len() <= 64);
     assert_eq!(fill(&accounting.user(&user("alice"), address(1))).len(), 240, "a quarter of the rest");
 }

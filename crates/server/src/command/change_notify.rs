@@ -71,7 +71,7 @@ fn watch<'a>(
         file: file.file,
         veto: disk.veto.clone(),
         charge: open.charge.payer().charge(Resource::Watches, 1)?,
-        guard: tree.then(|| Guard::new(disk, &file.name, &server.world, &server.watches.checks)).flatten(),
+        guard: tree.then(|| Guard::new(disk, &file.name, &server.environment, &server.watches.checks)).flatten(),
     };
     let path = file.name.path.lock().clone();
     let made = server.watches.add(&disk.share.path, &path, terms);

@@ -45,7 +45,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
 /// Sets the write time for writes that have not updated it yet.
 async fn settle_write_time(server: &Server, file: &FileOpen) {
     if server.files.settle_write_time(file.file) {
-        let set = SetMetadata { modified: Some(server.world.now()), ..SetMetadata::default() };
+        let set = SetMetadata { modified: Some(server.environment.now()), ..SetMetadata::default() };
         if let Err(errno) = file.node.set_metadata(&file.identity, set).await {
             tracing::debug!(?errno, "the time of the last write stays");
         }
@@ -85,7 +85,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     if delete && closed == Closed::Stays {
         // Clients with cached handles are asked to close them, so that the file can be deleted. The CLOSE does not wait
         // for them.
-        let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.world.uptime());
+        let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.environment.uptime());
     }
     if let Some(disk) = disk.filter(|_| closed == Closed::Delete) {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
@@ -228,7 +228,7 @@ async fn unlink(
     disk.vfs.unlink(&doomed.identity, &doomed.path, id, kind).await?;
     server.streams.unlinked(disk, node).await;
     if disk.share.mangled_names {
-        server.tunnel.enter(disk.volume, doomed.path.clone(), server.world.uptime());
+        server.tunnel.enter(disk.volume, doomed.path.clone(), server.environment.uptime());
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub(crate) async fn entry_changes(server: &Server, disk: &Disk, path: &RelPath, 
     if let Ok(Lookup::Found { metadata, .. }) =
         disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, disk.share.links()).await
     {
-        server.files.directory_changes(metadata.id, by, server.world.uptime());
+        server.files.directory_changes(metadata.id, by, server.environment.uptime());
     }
 }
 

@@ -175,7 +175,7 @@ async fn wait(
             return Ok(());
         }
         // There is no notification for locks of local programs, so they are polled.
-        until(request, reply, file, server.world.sleep(pauses.next())).await?;
+        until(request, reply, file, server.environment.sleep(pauses.next())).await?;
     }
 }
 

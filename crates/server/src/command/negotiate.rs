@@ -222,7 +222,7 @@ fn respond(
         max_transact_size: negotiated.max_transact,
         max_read_size: negotiated.max_read,
         max_write_size: negotiated.max_write,
-        system_time: FileTime::from(connection.server.world.now()).0,
+        system_time: FileTime::from(connection.server.environment.now()).0,
         server_start_time: 0,
         buffer: &token,
         negotiate_context_list: contexts.to_vec(),

@@ -158,7 +158,7 @@ pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::Fi
         return Ok(());
     }
     let pending = reply.go_async(request)?;
-    let mut time_up = server.world.sleep(wait.deadline.saturating_sub(server.world.uptime()));
+    let mut time_up = server.environment.sleep(wait.deadline.saturating_sub(server.environment.uptime()));
     let mut changed = wait.changed;
     let event = std::future::poll_fn(|context| {
         if std::pin::Pin::new(&mut changed).poll(context).is_ready() {
@@ -167,7 +167,7 @@ pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::Fi
         time_up.as_mut().poll(context)
     });
     pending.wait(event).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
-    server.files.expire_oplocks(file, server.world.uptime());
+    server.files.expire_oplocks(file, server.environment.uptime());
     Ok(())
 }
 
@@ -194,7 +194,7 @@ fn acknowledge_lease(request: &Request<'_>, lease: LeaseBreak, reply: &mut Reply
     let session = request.session()?;
     let user = session.user();
     let client = Client { session_id: session.id, user: user.as_deref() };
-    let lease_state = server.files.acknowledge_lease(id, &client, lease.lease_state, server.world.uptime())?;
+    let lease_state = server.files.acknowledge_lease(id, &client, lease.lease_state, server.environment.uptime())?;
     OplockBreakResponse::Lease(LeaseBreak { lease_key: lease.lease_key, lease_state }).encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }

@@ -69,7 +69,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     }
     let server = &request.connection.server;
     let files = &server.files;
-    let now = server.world.uptime();
+    let now = server.environment.uptime();
     let from = file.name.path.lock().clone();
     if from.is_root() {
         return Err(Error::because(Status::ACCESS_DENIED, "the share itself"));
@@ -273,7 +273,7 @@ fn replace<'a>(
         return Err(Error::because(Status::ACCESS_DENIED, "a directory is never replaced"));
     }
     let server = &request.connection.server;
-    let now = server.world.uptime();
+    let now = server.environment.uptime();
     if let Some(wait) = server.files.name_changes(existing.id, open.persistent_id, None, true, now) {
         return Ok(Replace::After(wait));
     }

@@ -42,7 +42,7 @@ pub(crate) async fn rename(
             }
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
             let other = server.streams.stream(disk, layout, stream.file(), &name);
-            leaving = match server.files.leave(other.id, server.world.uptime()) {
+            leaving = match server.files.leave(other.id, server.environment.uptime()) {
                 Ok(leaving) => Some(leaving),
                 Err(Kept::Leaving(wait)) => return Ok(Some((other.id, wait))),
                 Err(Kept::Open) if !asked.replace_if_exists => return Err(Error::new(Status::OBJECT_NAME_COLLISION)),

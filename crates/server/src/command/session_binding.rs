@@ -14,7 +14,9 @@ use proto::smb2::session_setup::{SessionFlags, SessionSetupRequest, SessionSetup
 use proto::status::Status;
 
 use crate::channel::Terms;
-use crate::command::session_setup::{Done, Step, derive_signing, end_previous, refuse_foreign, slow_down, step};
+use crate::command::session_setup::{
+    Outcome, SetupStep, derive_signing, end_previous, refuse_foreign, slow_down, step,
+};
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Error, Result};
 use crate::policy::Policy;
@@ -28,7 +30,7 @@ pub(super) async fn bind(
     policy: &Policy,
 ) -> Result<Status> {
     let connection = request.connection;
-    let arrived = connection.server.world.uptime();
+    let arrived = connection.server.environment.uptime();
     let Some(session) = connection.server.session(request.header.session_id) else {
         connection.state.lock().bindings.remove(&request.header.session_id);
         return refuse_foreign(request, reply, not_found(negotiated));
@@ -55,11 +57,11 @@ pub(super) async fn bind(
     }
     let mut guessed = None;
     let (token, status) = match step(request, &channel, asked.buffer, policy, &mut guessed).await {
-        Ok(Step::Continue(token)) => {
+        Ok(SetupStep::Continue(token)) => {
             reply.hash = Hash::Session(channel);
             (token, Status::MORE_PROCESSING_REQUIRED)
         }
-        Ok(Step::Done(done)) => {
+        Ok(SetupStep::Done(done)) => {
             connection.state.lock().bindings.remove(&session.id);
             let token = complete(request, &channel, *done, negotiated, policy)?;
             reply.sign_with = channel.signing();
@@ -119,7 +121,7 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
         return Err(Error::because(Status::INVALID_PARAMETER, "unsigned binding"));
     }
     // `ClientGuid` may differ: the specification permits a server to require the same one, but Windows servers do not.
-    session.expire(|| request.connection.server.world.uptime());
+    session.expire(|| request.connection.server.environment.uptime());
     match session.phase() {
         Phase::Valid => {}
         Phase::InProgress => return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "nobody is logged on yet")),
@@ -171,11 +173,11 @@ fn candidate(
 fn complete(
     request: &Request<'_>,
     channel: &Arc<Channel>,
-    done: Done,
+    done: Outcome,
     negotiated: &Negotiated,
     policy: &Policy,
 ) -> Result<Vec<u8>> {
-    let Done { user, key, token, .. } = done;
+    let Outcome { user, key, token, .. } = done;
     // Deviates from [MS-SMB2] 3.3.5.5, which specifies STATUS_NOT_SUPPORTED: Windows servers return this, and tests
     // require it.
     let another = || Error::because(Status::ACCESS_DENIED, "the session is another user's");

@@ -59,7 +59,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
             durable::save_all(&request.connection.server, file.file).await?;
         }
         InfoType::SECURITY => {
-            security::set(&asked, &open, file, disk, request.connection.server.world.now()).await?;
+            security::set(&asked, &open, file, disk, request.connection.server.environment.now()).await?;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }
@@ -300,7 +300,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
         return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
     }
     // Cached handles of other clients would prevent the deletion.
-    let now = request.connection.server.world.uptime();
+    let now = request.connection.server.environment.uptime();
     if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), false, now) {
         oplock_break::wait(request, reply, file.file, wait).await?;
         file.still_open()?;

@@ -20,7 +20,7 @@ use crate::policy::Share;
 use crate::policy::snapshots::{Format, Snapshots, Sort};
 use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
-use crate::vfs::{Access, Case, Kind, Links, Lookup, Node, RelPath, Vfs};
+use crate::vfs::{Access, Case, Kind, Lookup, Node, RelPath, SymlinkPolicy, Vfs};
 
 /// A directory that contains snapshots.
 struct Folder {
@@ -34,7 +34,7 @@ struct Folder {
 }
 
 /// Symbolic links are not followed on the server's own paths.
-const NO_LINKS: Links = Links::NONE;
+const NO_LINKS: SymlinkPolicy = SymlinkPolicy::NONE;
 
 /// Returns the time that an open requests, in seconds since 1970-01-01 UTC, and removes a token from the name.
 fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {

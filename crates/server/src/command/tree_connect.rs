@@ -11,7 +11,6 @@ use proto::status::Status;
 use crate::conn::{Negotiated, Reply, Request};
 use crate::domain;
 use crate::error::{Error, Result};
-use crate::listed::Who;
 use crate::name::glob::Globs;
 use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
@@ -20,6 +19,7 @@ use crate::security::model::token;
 use crate::server::Server;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;
+use crate::user_lists::Who;
 use crate::vfs::Identity;
 
 pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -48,7 +48,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     };
     let tree = session
         .add_tree(policy.limits.trees_per_session, |id| {
-            Arc::new(Tree { id, kind, created: server.world.now(), maximal_access })
+            Arc::new(Tree { id, kind, created: server.environment.now(), maximal_access })
         })
         .ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many tree connects"))?;
     reply.tree_id = Some(tree.id);
@@ -151,7 +151,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         );
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
     })?;
-    server.know_overlaps(&share, volume, &vfs).await;
+    server.add_overlaps(&share, volume, &vfs).await;
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
     let sids = server.accounts.sids_of(&identity).await;
     let sids = sids.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
@@ -230,7 +230,7 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
 /// Returns the value of `%t`.
 fn time(server: &Server) -> String {
     let form = Format::parse("%Y%m%d_%H%M%S", false).unwrap_or_else(|_| Format::token());
-    String::from_utf8_lossy(&form.name(server.world.now().secs, Some(server.policy().utc_offset))).into_owned()
+    String::from_utf8_lossy(&form.name(server.environment.now().secs, Some(server.policy().utc_offset))).into_owned()
 }
 
 /// Returns the value of `%R`.

@@ -62,7 +62,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         let delay = open.tree.disk().map_or(Duration::ZERO, |disk| disk.share.write_time_delay);
         if !delay.is_zero() && held.is_none() {
             let modified = file.node.metadata().await?.modified;
-            files.defer_write_time(file.file, modified, request.connection.server.world.uptime(), delay);
+            files.defer_write_time(file.file, modified, request.connection.server.environment.uptime(), delay);
         }
         file.node.write(&file.identity, offset, request.message.slice_ref(asked.buffer), through).await?;
         file.restore_times(held).await?;

@@ -175,7 +175,7 @@ impl Chain {
     pub async fn run(self) {
         let server = self.connection.server.clone();
         self.answer().await;
-        write_back::after_answer(&server.descriptors, &*server.world).await;
+        write_back::after_answer(&server.descriptors, &*server.environment).await;
     }
 
     async fn answer(mut self) {
@@ -246,7 +246,7 @@ impl Chain {
                 Err(_) if connection.ended().is_none() => {
                     // While waiting, the chain must not hold charges that another chain may wait for.
                     self.send(reply, unsent);
-                    connection.server.world.sleep(TRY_AGAIN).await;
+                    connection.server.environment.sleep(TRY_AGAIN).await;
                 }
                 answer => return answer.map(Some),
             }

@@ -1,8 +1,8 @@
-//! Failed logons, which are answered late ([`crate::guesses`]).
+//! Failed logons, which are answered late ([`crate::logon_throttle`]).
 
 use super::Connection;
 use crate::accounting::Resource;
-use crate::guesses::{Guess, OVERHEAD, Verdict};
+use crate::logon_throttle::{Guess, OVERHEAD, Verdict};
 use crate::server::Server;
 
 /// A failed logon and the connection that may have to wait.
@@ -21,9 +21,9 @@ impl Failed<'_> {
     /// Waits until the failure is to be answered, or its connection has ended.
     pub(crate) async fn wait(&self, server: &Server) -> Result<(), NoRoom> {
         let limits = server.policy().limits.clone();
-        let now = server.world.uptime();
+        let now = server.environment.uptime();
         let (name, peer) = (self.guess.name, self.connection.peer.remote);
-        let Verdict::At { answer, first } = server.guesses.failed(self.guess, now) else { return Err(NoRoom) };
+        let Verdict::At { answer, first } = server.logon_throttle.failed(self.guess, now) else { return Err(NoRoom) };
         if first {
             tracing::info!(user = name, %peer, "logon failed: unknown user or wrong password");
         }
@@ -35,7 +35,7 @@ impl Failed<'_> {
         if self.connection.ended().is_some() {
             return Ok(());
         }
-        let mut time = server.world.sleep(answer.saturating_sub(now));
+        let mut time = server.environment.sleep(answer.saturating_sub(now));
         std::future::poll_fn(|context| {
             if left.as_mut().poll(context).is_ready() {
                 return std::task::Poll::Ready(());

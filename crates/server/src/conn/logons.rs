@@ -12,7 +12,7 @@ impl Connection {
     /// Records a logon, possibly as guest, but not anonymous. `payer` pays for the connection from now on, and the
     /// client may have `credits` credits.
     pub(crate) fn logged_on(&self, payer: &Arc<Payer>, credits: u16) {
-        self.server.no_newcomer(self);
+        self.server.set_authenticated(self);
         self.state.lock().window.set_max(credits);
         if !self.logged_on.swap(true, Ordering::AcqRel) {
             self.usage.lock().transfer(payer);
@@ -39,7 +39,8 @@ impl Connection {
         let is_under_way =
             |channel: &Arc<Channel>| channel.session.phase() == Phase::InProgress && channel.session.keys().is_none();
         let mut begun: Vec<_> = self.state.lock().channels.values().filter(|it| is_under_way(it)).cloned().collect();
-        let latest = self.server.world.now().secs - i64::try_from(limits.logon_time.as_secs()).unwrap_or(i64::MAX);
+        let latest =
+            self.server.environment.now().secs - i64::try_from(limits.logon_time.as_secs()).unwrap_or(i64::MAX);
         begun.sort_by_key(|channel| (channel.session.created.secs, channel.session.created.nanos));
         let most = if self.is_logged_on() { limits.logons_per_connection } else { limits.logons_before_logon };
         let too_many = (begun.len() + 1).saturating_sub(most);

@@ -42,7 +42,7 @@ pub(crate) use window::Window;
 
 use crate::channel::NoChannel;
 use crate::error::{Disconnect, Error};
-use crate::guesses::Failures;
+use crate::logon_throttle::Failures;
 use crate::server::Server;
 use crate::session::{Channel, Phase, Session, Terms};
 use crate::vfs::Time;
@@ -128,7 +128,7 @@ impl Connection {
             server: server.clone(),
             id: server.next_id(),
             peer,
-            created: server.world.now(),
+            created: server.environment.now(),
             state: Mutex::new(State {
                 window: Window::new(UNAUTHENTICATED_CREDITS),
                 wildcard: false,
@@ -139,7 +139,7 @@ impl Connection {
             outbox: Outbox::default(),
             deliveries: delivery::Deliveries::default(),
             failures: Failures::default(),
-            usage: Mutex::new(Usage::new(&server.accounting.newcomer(peer.remote.ip().into()))),
+            usage: Mutex::new(Usage::new(&server.accounting.unauthenticated(peer.remote.ip().into()))),
             logged_on: AtomicBool::new(false),
             echoes: AtomicU32::new(0),
             #[cfg(feature = "torture")]
@@ -161,7 +161,7 @@ impl Connection {
         let client = negotiated.client_guid;
         let settled = self.negotiated.set(negotiated).is_ok();
         if settled {
-            self.server.know_client(self, client);
+            self.server.add_client(self, client);
         }
         settled
     }

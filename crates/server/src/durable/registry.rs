@@ -45,7 +45,7 @@ struct State {
 struct Detached {
     open: Arc<Open>,
     terms: Terms,
-    /// `World::uptime` at which it is closed.
+    /// `Environment::uptime` at which it is closed.
     until: Duration,
     /// Breaks that could not be sent: at most one of an oplock and one of each lease.
     missed: Vec<Break>,
@@ -83,7 +83,7 @@ impl Registry {
             waiting.cancel();
         }
         let reason = terms.reason;
-        let until = server.world.uptime() + terms.timeout;
+        let until = server.environment.uptime() + terms.timeout;
         let Ok(charge) = open.charge.payer().charge(Resource::DetachedOpens, 1) else { return false };
         let detached = Detached { open: open.clone(), until, terms, missed: Vec::new(), _charge: charge };
         self.state.lock().insert(open.persistent_id, detached);
@@ -234,7 +234,7 @@ impl Detached {
 
 /// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
-    for open in server.durable.take_ended(server.world.uptime()) {
+    for open in server.durable.take_ended(server.environment.uptime()) {
         tracing::debug!(persistent = open.persistent_id, "a kept open ends");
         close_open(server, &open).await;
     }
@@ -245,7 +245,8 @@ pub(crate) async fn scavenge(server: &Server) {
     loop {
         close_ended(server).await;
         let mut sooner = pin!(server.durable.sooner.notified());
-        let mut time_up = server.durable.next_end(server.world.uptime()).map(|left| server.world.sleep(left));
+        let mut time_up =
+            server.durable.next_end(server.environment.uptime()).map(|left| server.environment.sleep(left));
         poll_fn(|context| {
             let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
             if up { Poll::Ready(()) } else { sooner.as_mut().poll(context) }

@@ -125,7 +125,7 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(record.path.clone()) });
     let mode = ShareMode { access: record.granted, share: record.share_access };
     let lease = record.lease();
-    let opening = Opening::new(record.granted, false, lease.map(|lease| lease.id), server.world.uptime());
+    let opening = Opening::new(record.granted, false, lease.map(|lease| lease.id), server.environment.uptime());
     let refused = server.files.open(metadata.id, id, mode, &name, removals, opening).err();
     if let Some(refusal) = refused {
         return Err(format!("{}: {refusal:?}", record.path));
@@ -152,7 +152,7 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
         file.durability.belongs_to(instance);
     }
     let maximal_access = AccessMask::FILE_ALL_ACCESS;
-    let tree = Tree { id: 0, kind: TreeKind::Disk(disk), created: server.world.now(), maximal_access };
+    let tree = Tree { id: 0, kind: TreeKind::Disk(disk), created: server.environment.now(), maximal_access };
     Ok(Arc::new(Open {
         persistent_id: id,
         volatile_id: server.next_id(),

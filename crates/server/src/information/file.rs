@@ -27,7 +27,7 @@ use crate::vfs::{Kind, Metadata};
 
 /// Answers a query of `class`. Extended attributes are handled by [`ea`](super::ea).
 pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &FileOpen, disk: &Disk) -> Result<Answer> {
-    let metadata = server.files.shown(file.node.metadata().await?, server.world.uptime());
+    let metadata = server.files.shown(file.node.metadata().await?, server.environment.uptime());
     let files = &server.files;
     let answer = match class {
         Class::BASIC => Answer::fixed(encoded(|out| basic(file, disk, &metadata).encode(out))),

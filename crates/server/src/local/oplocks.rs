@@ -13,7 +13,7 @@ use crate::files::oplock::Holder;
 use crate::open::FileOpen;
 use crate::server::Server;
 use crate::tree::Disk;
-use crate::vfs::{Access, Errno, FileId, Node, Told};
+use crate::vfs::{Access, Errno, FileId, LeaseCallback, Node};
 
 /// Grants an oplock backed by a lease from the kernel. Grants none if the kernel refuses the lease, for example because
 /// the file has other opens. Level II is never granted, because no lease from the kernel can back it.
@@ -45,7 +45,7 @@ pub(crate) async fn grant_oplock(
     granted
 }
 
-fn told(server: &Arc<Server>, file: FileId, open: u64, early: &Arc<AtomicBool>) -> Told {
+fn told(server: &Arc<Server>, file: FileId, open: u64, early: &Arc<AtomicBool>) -> LeaseCallback {
     let (server, early): (Weak<Server>, _) = (Arc::downgrade(server), Arc::clone(early));
     Arc::new(move || {
         early.store(true, Ordering::Release);
@@ -69,15 +69,15 @@ pub(crate) async fn wait_for_lease(
     node: &Arc<dyn Node>,
     wanted: Access,
 ) -> Result<()> {
-    let world = &request.connection.server.world;
+    let environment = &request.connection.server.environment;
     let pending = reply.go_async(request)?;
-    let until = world.uptime() + LEASE_TIME;
+    let until = environment.uptime() + LEASE_TIME;
     let mut pause = PAUSES.0;
     loop {
-        pending.wait(world.sleep(pause)).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
+        pending.wait(environment.sleep(pause)).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
         // The file descriptor is not kept, because the name may lead to another file after the wait.
         match node.open(&disk.identity, wanted).await {
-            Err(Errno::AGAIN) if world.uptime() < until => pause = (pause * 2).min(PAUSES.1),
+            Err(Errno::AGAIN) if environment.uptime() < until => pause = (pause * 2).min(PAUSES.1),
             Err(Errno::AGAIN) => {
                 return Err(Error::because(Status::SHARING_VIOLATION, "a local program keeps its lease on the file"));
             }

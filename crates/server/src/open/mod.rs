@@ -285,7 +285,7 @@ impl FileOpen {
 
     /// Breaks other clients' caches of the content.
     pub(crate) fn end_caches(&self, server: &Server) {
-        server.files.content_changes(self.file, self.lease_id(), server.world.uptime());
+        server.files.content_changes(self.file, self.lease_id(), server.environment.uptime());
         server.offloads.forget(self.file);
     }
 

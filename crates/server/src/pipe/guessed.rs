@@ -6,7 +6,7 @@ use crate::conn::Failed;
 use crate::conn::NoRoom;
 use crate::conn::Request;
 use crate::error::Disconnect;
-use crate::guesses::Guess;
+use crate::logon_throttle::Guess;
 
 /// Waits until a wrong password for `name`, sent at `asked`, may be answered. Ends the connection if too many responses
 /// already wait.
@@ -32,7 +32,7 @@ mod tests {
 
     use super::super::bed::{self, Bound};
     use super::*;
-    use crate::guesses::Verdict;
+    use crate::logon_throttle::Verdict;
     use crate::rig::{self, Client};
 
     /// Sends a bind with a proof for `password`, and makes a call.
@@ -72,7 +72,7 @@ mod tests {
     /// Returns whether a guess has to wait for others.
     fn waits(pipe: &Bound, name: &str, from: IpAddr) -> bool {
         let guess = Guess { name, from: from.into(), asked: Duration::ZERO };
-        let verdict = pipe.client.connection.server.guesses.failed(guess, Duration::ZERO);
+        let verdict = pipe.client.connection.server.logon_throttle.failed(guess, Duration::ZERO);
         !matches!(verdict, Verdict::At { first: true, .. })
     }
 

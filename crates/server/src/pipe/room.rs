@@ -38,7 +38,7 @@ mod tests {
     fn pipes_share_what_there_is_and_each_has_a_little() {
         let accounting = Accounting::new(&Bounds::of_memory(1 << 30).with(Resource::PipeData, 16 * 200_000));
         // Half of a sixteenth: 100,000.
-        let payer = accounting.newcomer(IpAddr::from([192, 0, 2, 1]).into());
+        let payer = accounting.unauthenticated(IpAddr::from([192, 0, 2, 1]).into());
         let (mut one, other) = (Held::nothing(&payer), Held::nothing(&payer));
         one.set(90_000);
         assert!(one.may_take(10_000) && !one.may_take(10_001));

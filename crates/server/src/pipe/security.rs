@@ -70,7 +70,7 @@ impl Security {
         }
         let server = &request.connection.server;
         let mut acceptor = Acceptor::new(server.policy().target_names());
-        let now = FileTime::from(server.world.now()).0;
+        let now = FileTime::from(server.environment.now()).0;
         let challenge = acceptor
             .challenge(negotiate, server.random(), now)
             .map_err(|_| Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode"))?;
@@ -87,7 +87,7 @@ impl Security {
         let (acceptor, trailer) = *challenged;
         let Some((_, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
         let Some(user) = request.session()?.user().filter(|user| !user.anonymous && !user.guest) else { return Ok(()) };
-        let arrived = request.connection.server.world.uptime();
+        let arrived = request.connection.server.environment.uptime();
         match prove(&acceptor, Trailer::value(pdu, at), &user, request).await {
             Ok(sealing) => *self.0.lock() = State::Protected(Box::new((sealing, trailer))),
             // Further PDUs on this pipe wait as well.

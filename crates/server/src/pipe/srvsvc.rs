@@ -40,9 +40,9 @@ pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Res
             Ok(srvsvc::server_get_info_response(asked.level, &server))
         }
         opnum::NETR_REMOTE_TOD => {
-            let world = &request.connection.server.world;
-            let seconds = u64::try_from(world.now().secs).unwrap_or(0);
-            Ok(srvsvc::remote_tod_response(seconds, world.uptime().as_millis() as u32))
+            let environment = &request.connection.server.environment;
+            let seconds = u64::try_from(environment.now().secs).unwrap_or(0);
+            Ok(srvsvc::remote_tod_response(seconds, environment.uptime().as_millis() as u32))
         }
         _ => Err(FAULT_OP_RANGE),
     }

@@ -26,15 +26,15 @@ pub struct Limits {
     /// Minimum rate of an incoming request in bytes per second. A large request may take longer than `stall_time`.
     pub slowest_request: usize,
     /// Connections without an authenticated session. Beyond it, the oldest one of the address with most of them is
-    /// closed (`newcomers`).
-    pub newcomers: usize,
+    /// closed (`unauthenticated`).
+    pub unauthenticated: usize,
     /// Such connections of one address (or /64). Beyond it, the oldest one is closed.
-    pub newcomers_per_address: usize,
+    pub unauthenticated_per_address: usize,
     /// Logons in progress on one connection. Beyond it, the oldest one is aborted.
     pub logons_per_connection: usize,
     /// As `logons_per_connection`, before a user has logged on.
     pub logons_before_logon: usize,
-    /// Failed logons of one connection whose responses are delayed (`guesses`).
+    /// Failed logons of one connection whose responses are delayed (`logon_throttle`).
     pub failed_logons_per_connection: usize,
     /// Memory in bytes of all failed logons whose responses are delayed: 4 KiB each and the request.
     pub failed_logon_bytes: usize,
@@ -136,8 +136,8 @@ impl Default for Limits {
             anonymous_time: Duration::from_secs(120),
             stall_time: Duration::from_secs(60),
             slowest_request: 16 * 1024,
-            newcomers: 4_096,
-            newcomers_per_address: 1_024,
+            unauthenticated: 4_096,
+            unauthenticated_per_address: 1_024,
             logons_per_connection: 64,
             logons_before_logon: 8,
             failed_logons_per_connection: 16,

@@ -344,8 +344,8 @@ impl Default for Policy {
 
 impl Share {
     /// Returns which symbolic links are followed.
-    pub fn links(&self) -> crate::vfs::Links {
-        crate::vfs::Links { follow: self.follow_symlinks, wide: self.wide_links, itself: false }
+    pub fn links(&self) -> crate::vfs::SymlinkPolicy {
+        crate::vfs::SymlinkPolicy { follow: self.follow_symlinks, wide: self.wide_links, itself: false }
     }
 
     /// Whether the share stores descriptors together with POSIX ACLs and synthesizes those that are not stored.

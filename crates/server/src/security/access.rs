@@ -16,7 +16,7 @@ use crate::policy::InheritOwner;
 use crate::security::effective;
 use crate::security::effective::Protection;
 use crate::tree::Disk;
-use crate::vfs::{Case, Identity, Kind, Lookup, Metadata, Node, RelPath, Watched};
+use crate::vfs::{Case, DirectoryVersion, Identity, Kind, Lookup, Metadata, Node, RelPath};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// A user who may read a file may also execute it, because the same bytes are sent over the wire. Deviates from Samba's
@@ -269,7 +269,7 @@ pub(crate) async fn may_make(
     disk: &Disk,
     path: &RelPath,
     directory: bool,
-    watched: Option<&Watched>,
+    watched: Option<&DirectoryVersion>,
 ) -> Result<Option<Arc<Protection>>> {
     if disk.share.acls.is_none() {
         return Ok(None);

@@ -12,6 +12,7 @@ use proto::dtyp::{Acl, FileTime, SecurityDescriptor, Sid};
 use proto::status::Status;
 
 use crate::accounts::Accounts;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::{Share, StoredAcls};
@@ -29,8 +30,7 @@ use crate::security::stored::ntacl;
 use crate::security::stored::ntacl::Condition;
 use crate::security::stored::write_back;
 use crate::tree::Disk;
-use crate::vfs::{Case, Errno, Kind, Links, Lookup, Metadata, Node, RelPath, Vfs};
-use crate::world::World;
+use crate::vfs::{Case, Errno, Kind, Lookup, Metadata, Node, RelPath, SymlinkPolicy, Vfs};
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
 const OWN_NAMES: &[u8] = b".frevo-";
@@ -42,9 +42,9 @@ const LISTED: usize = 1024;
 const RACES: usize = 4;
 
 /// A share, for local administration.
-pub struct Desk {
+pub struct AclAdmin {
     disk: Disk,
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
 }
 
 /// A file or directory of the share.
@@ -125,11 +125,16 @@ pub struct Conversion {
     pub write: bool,
 }
 
-impl Desk {
+impl AclAdmin {
     /// Creates the administration of `share`, whose directory is `vfs`. Share paths that depend on the session are not
     /// supported.
-    pub fn new(share: Arc<Share>, vfs: Arc<dyn Vfs>, accounts: Arc<dyn Accounts>, world: Arc<dyn World>) -> Desk {
-        let descriptors = Arc::new(Cache::new(world.clone(), 0));
+    pub fn new(
+        share: Arc<Share>,
+        vfs: Arc<dyn Vfs>,
+        accounts: Arc<dyn Accounts>,
+        environment: Arc<dyn Environment>,
+    ) -> AclAdmin {
+        let descriptors = Arc::new(Cache::new(environment.clone(), 0));
         let token = Token {
             user: Sid::unix_user(0),
             groups: [Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS].into(),
@@ -154,7 +159,7 @@ impl Desk {
             share,
             vfs,
         };
-        Desk { disk, world }
+        AclAdmin { disk, environment }
     }
 
     /// Returns the share.
@@ -164,7 +169,7 @@ impl Desk {
 
     /// Looks up the file at `path`, case-sensitively. Fails with `Errno::LOOP` if the path contains a symbolic link.
     pub async fn item(&self, path: &RelPath) -> Result<Item> {
-        let links = Links::NONE;
+        let links = SymlinkPolicy::NONE;
         match self.disk.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? {
             Lookup::Found { path, node, metadata } => Ok(Item { path, metadata, node }),
             Lookup::Missing { .. } | Lookup::NoParent => Err(Errno::NOENT.into()),
@@ -243,7 +248,7 @@ impl Desk {
                 return Err(Error::because(Status::INVALID_OWNER, format!("{owner} is no user of this machine")));
             }
         }
-        apply::give(&self.disk, (item.metadata.id, node), self.world.now(), given).await
+        apply::give(&self.disk, (item.metadata.id, node), self.environment.now(), given).await
     }
 
     /// Stores the synthesized descriptor of `item` if no valid one is stored.
@@ -282,7 +287,7 @@ impl Desk {
             return Ok(Some(Outcome::Passed));
         }
         let descriptor = sids::by_account(&*self.disk.accounts, &shown(share, &lists)).await;
-        let now = FileTime::from(self.world.now());
+        let now = FileTime::from(self.environment.now());
         let Some(value) = before else {
             let done = !how.write || write_back::put(share, node, &metadata, &lists, &descriptor, now).await?.is_some();
             return Ok(done.then_some(Outcome::Stored));
@@ -370,9 +375,9 @@ mod tests {
     }
 
     /// A share with `d`, `d/f` and a symbolic link `d/l`, owned by alice.
-    fn desk(acls: Option<StoredAcls>) -> (Desk, Arc<Memory>) {
-        let world = Arc::new(Still::default());
-        let vfs = Arc::new(Memory::new(world.clone()));
+    fn desk(acls: Option<StoredAcls>) -> (AclAdmin, Arc<Memory>) {
+        let environment = Arc::new(Still::default());
+        let vfs = Arc::new(Memory::new(environment.clone()));
         let who = |uid| Arc::new(Identity { uid, gid: uid, groups: Box::new([]) });
         let alice = who(1000);
         block_on(vfs.create(&who(0), &path("d"), Create::Directory, 0o777, None)).unwrap();
@@ -382,7 +387,7 @@ mod tests {
         block_on(vfs.create(&alice, &path("d/Secret"), file, 0o640, None)).unwrap();
         vfs.symlink(&alice, &path("d/l"), b"f").unwrap();
         let share = Share { acls, veto_files: vec!["secret".into()], ..Share::new("s", "/s") };
-        (Desk::new(Arc::new(share), vfs.clone(), Arc::new(People), world), vfs)
+        (AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(People), environment), vfs)
     }
 
     fn stored() -> Option<StoredAcls> {
@@ -474,11 +479,11 @@ mod tests {
 
     impl Meddler {
         /// The share as `desk` sees it, and the program that changes its `d/f`.
-        fn with(desk: Desk, vfs: Arc<Memory>, value: Vec<u8>, readings: usize) -> (Desk, Arc<Meddler>) {
+        fn with(desk: AclAdmin, vfs: Arc<Memory>, value: Vec<u8>, readings: usize) -> (AclAdmin, Arc<Meddler>) {
             let node = block_on(desk.item(&path("d/f"))).unwrap().node;
             let script = Arc::new(Meddler { node, value, readings: 0.into() });
             let vfs = Arc::new(Faulty::new(vfs, script.clone()));
-            let desk = Desk::new(desk.disk.share, vfs, Arc::new(People), desk.world);
+            let desk = AclAdmin::new(desk.disk.share, vfs, Arc::new(People), desk.environment);
             script.readings.store(readings, std::sync::atomic::Ordering::Relaxed);
             (desk, script)
         }
@@ -549,12 +554,12 @@ mod tests {
 
     #[test]
     fn the_mode_is_put_back_where_there_is_no_room_for_what_is_inherited() {
-        let (world, script) = (Arc::new(Still::default()), Arc::new(Full::default()));
+        let (environment, script) = (Arc::new(Still::default()), Arc::new(Full::default()));
         let options = memory::Options { lists: true, ..memory::Options::default() };
-        let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(world.clone(), options)), script.clone()));
+        let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(environment.clone(), options)), script.clone()));
         block_on(vfs.create(&SERVER, &path("d"), Create::Directory, 0o700, None)).unwrap();
         let share = Arc::new(Share { acls: stored(), ..Share::new("s", "/s") });
-        let desk = Desk::new(share, vfs, Arc::new(People), world);
+        let desk = AclAdmin::new(share, vfs, Arc::new(People), environment);
         let item = block_on(desk.item(&path("d"))).unwrap();
         let before = block_on(desk.look(&item)).unwrap();
         let flags = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;

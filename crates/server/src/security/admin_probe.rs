@@ -10,10 +10,10 @@ use proto::dtyp::{AccessMask, FileTime, Sid};
 use crate::error::Result;
 use crate::policy::Share;
 use crate::security::effective::SERVER;
-use crate::security::effective::source::{Basis, look_up};
+use crate::security::effective::source::{AclSource, look_up};
 use crate::security::model::evaluate::{Token, granted};
 use crate::security::stored::write_back;
-use crate::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Time, Vfs};
+use crate::vfs::{Case, Errno, Identity, Lookup, RelPath, SymlinkPolicy, Time, Vfs};
 
 /// Access checks on the files of a share, as root.
 pub struct Trial {
@@ -62,14 +62,14 @@ impl Trial {
     }
 
     async fn run(&self, path: &RelPath, store: Option<Time>) -> Result<Checked> {
-        let links = Links::NONE;
+        let links = SymlinkPolicy::NONE;
         let Lookup::Found { node, metadata, .. } = self.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? else {
             return Err(Errno::NOENT.into());
         };
         let found = look_up(&self.share, &SERVER, &node, &metadata).await?;
         let was_stored = found.confirmed();
         let lists = match &found.basis {
-            Basis::Lists(lists) if !found.outdated => Some(lists.clone()),
+            AclSource::Lists(lists) if !found.outdated => Some(lists.clone()),
             _ => None,
         };
         let descriptor = found.descriptor(&self.share);

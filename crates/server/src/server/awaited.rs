@@ -39,12 +39,12 @@ impl Server {
     /// Ends, forever, oplocks that local programs wait for when the deadlines of their breaks expire.
     pub(crate) async fn end_awaited(&self) {
         loop {
-            for file in self.awaited.take_late(self.world.uptime()) {
-                self.files.expire_oplocks(file, self.world.uptime());
+            for file in self.awaited.take_late(self.environment.uptime()) {
+                self.files.expire_oplocks(file, self.environment.uptime());
             }
             let mut added = pin!(self.awaited.added.notified());
-            let left = self.awaited.next().map(|deadline| deadline.saturating_sub(self.world.uptime()));
-            let mut time_up = left.map(|left| self.world.sleep(left));
+            let left = self.awaited.next().map(|deadline| deadline.saturating_sub(self.environment.uptime()));
+            let mut time_up = left.map(|left| self.environment.sleep(left));
             poll_fn(|context| {
                 let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
                 if up { Poll::Ready(()) } else { added.as_mut().poll(context) }
@@ -55,7 +55,7 @@ impl Server {
 
     /// Called when a local program opens `file`, on which `open` has a lease from the kernel.
     pub(crate) fn opened_locally(&self, file: FileId, open: u64) {
-        if let Some(deadline) = self.files.open_locally(file, open, self.world.uptime()) {
+        if let Some(deadline) = self.files.open_locally(file, open, self.environment.uptime()) {
             self.awaited.add(file, deadline);
         }
     }

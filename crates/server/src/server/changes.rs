@@ -87,7 +87,7 @@ impl Server {
             Some(_) => STREAM,
             None => CompletionFilter::LAST_WRITE | CompletionFilter::SIZE,
         });
-        if file.unreported.is_due(self.world.uptime()) {
+        if file.unreported.is_due(self.environment.uptime()) {
             self.report(disk, file);
         }
     }

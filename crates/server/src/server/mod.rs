@@ -20,29 +20,29 @@ use proto::dtyp::Guid;
 use self::awaited::Awaited;
 use crate::accounting::{Accounting, Payer, Resource};
 use crate::accounts::Accounts;
+use crate::address_bucket::AddressBucket;
 use crate::answer::Answer;
-use crate::attempts::Attempts;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
 use crate::domain::Domain;
 use crate::durable::{self, Creations, Failed, Instances, Registry, Restored, Store};
+use crate::environment::Environment;
 use crate::error::Disconnect;
 use crate::files;
-use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
 use crate::lockout::Lockouts;
-use crate::neighbourhood::Neighbourhood;
-use crate::newcomers::Newcomers;
-use crate::offload::Tokens;
+use crate::logon_attempts::LogonAttempts;
+use crate::logon_throttle::LogonThrottle;
+use crate::odx::Tokens;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
 use crate::security::effective::cache::Cache;
 use crate::session::{Session, Terms};
 use crate::streams::Streams;
 use crate::tickets::Tickets;
+use crate::unauthenticated::Unauthenticated;
 use crate::vfs::{self, Vfs};
-use crate::world::World;
 
 /// Opens the file systems behind shares.
 pub trait Volumes: Send + Sync {
@@ -76,8 +76,8 @@ struct Mounted {
 #[derive(Default)]
 struct Connections {
     by_id: HashMap<u64, Weak<Connection>>,
-    by_address: HashMap<Neighbourhood, usize>,
-    newcomers: Newcomers<Connection>,
+    by_address: HashMap<AddressBucket, usize>,
+    unauthenticated: Unauthenticated<Connection>,
     /// Connections that have completed NEGOTIATE, by `ClientGuid`, oldest first.
     by_client: HashMap<Guid, Vec<Weak<Connection>>>,
 }
@@ -88,7 +88,7 @@ pub struct TooMany {
     /// The limit.
     pub limit: usize,
     /// The address that the limit applies to; `None` for the limit on all connections.
-    pub from: Option<Neighbourhood>,
+    pub from: Option<AddressBucket>,
 }
 
 /// A running server.
@@ -97,7 +97,7 @@ pub struct Server {
     /// What clients make the server hold.
     pub accounting: Accounting,
     /// Clock and random numbers.
-    pub world: Arc<dyn World>,
+    pub environment: Arc<dyn Environment>,
     /// The user accounts that may log on.
     pub accounts: Arc<dyn Accounts>,
     domain: OnceLock<Arc<dyn Domain>>,
@@ -112,9 +112,9 @@ pub struct Server {
     /// Recently removed names.
     pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
-    pub(crate) guesses: Guesses,
+    pub(crate) logon_throttle: LogonThrottle,
     /// Rate limit on password attempts.
-    pub(crate) attempts: Attempts,
+    pub(crate) logon_attempts: LogonAttempts,
     pub(crate) lockouts: Lockouts,
     pub(crate) offloads: Tokens,
     /// The security descriptor cache.
@@ -146,22 +146,22 @@ impl Server {
     pub fn new(
         policy: Policy,
         guid: Guid,
-        world: Arc<dyn World>,
+        environment: Arc<dyn Environment>,
         accounts: Arc<dyn Accounts>,
         volumes: Arc<dyn Volumes>,
     ) -> Arc<Server> {
         let (mut dice, mut secret) = ([0; 16], [0; 16]);
-        world.random(&mut dice);
-        world.random(&mut secret);
+        environment.random(&mut dice);
+        environment.random(&mut secret);
         let (factor, offset) = dice.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let descriptors = Arc::new(Cache::new(world.clone(), policy.limits.descriptor_bytes));
+        let descriptors = Arc::new(Cache::new(environment.clone(), policy.limits.descriptor_bytes));
         Arc::new(Server {
             descriptors,
             accounting: Accounting::new(&policy.limits.bounds()),
             policy: ArcSwap::from_pointee(policy),
-            streams: Streams::new(world.clone()),
-            world,
+            streams: Streams::new(environment.clone()),
+            environment,
             accounts,
             domain: OnceLock::new(),
             volumes,
@@ -171,8 +171,8 @@ impl Server {
             watches: files::notify::Watches::default(),
             tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
-            guesses: Guesses::new(secret),
-            attempts: Attempts::new(secret),
+            logon_throttle: LogonThrottle::new(secret),
+            logon_attempts: LogonAttempts::new(secret),
             lockouts: Lockouts::default(),
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),
@@ -204,13 +204,13 @@ impl Server {
 
     /// Sets the source of the network interfaces. Call it once, before the server accepts connections. If it is not
     /// set, clients see no interfaces.
-    pub fn know_interfaces(&self, interfaces: Arc<dyn Interfaces>) {
+    pub fn set_interfaces(&self, interfaces: Arc<dyn Interfaces>) {
         // A second call has no effect.
         let _ = self.interfaces.set(interfaces);
     }
 
     /// Sets the domain that the server is a member of. Call it once, before the server accepts connections.
-    pub fn join_domain(&self, domain: Arc<dyn Domain>) {
+    pub fn set_domain(&self, domain: Arc<dyn Domain>) {
         // A second call has no effect.
         let _ = self.domain.set(domain);
     }
@@ -227,7 +227,7 @@ impl Server {
 
     /// Sets the Kerberos ticket validator. Call it once, before the server accepts connections. If it is not set,
     /// Kerberos is unavailable.
-    pub fn take_tickets(&self, tickets: Arc<dyn Tickets>) {
+    pub fn set_tickets(&self, tickets: Arc<dyn Tickets>) {
         // A second call has no effect.
         let _ = self.tickets.set(tickets);
     }
@@ -266,7 +266,7 @@ impl Server {
     /// Returns `N` random bytes.
     pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.world.random(&mut bytes);
+        self.environment.random(&mut bytes);
         bytes
     }
 
@@ -291,7 +291,7 @@ impl Server {
 
     /// Opens the volumes of shares whose directories contain, or are contained in, that of `share`, so that streams of
     /// their files are found through any of the shares.
-    pub(crate) async fn know_overlaps(&self, share: &Share, volume: u64, vfs: &Arc<dyn Vfs>) {
+    pub(crate) async fn add_overlaps(&self, share: &Share, volume: u64, vfs: &Arc<dyn Vfs>) {
         let policy = self.policy.load_full();
         let overlaps = |other: &&Arc<Share>| {
             let apart = other.path == share.path || other.path_template.is_some() || other.path.as_os_str().is_empty();
@@ -318,7 +318,7 @@ impl Server {
             let id = u64::from(u32::from_le_bytes(self.random()));
             // 0 is not a session id ([MS-SMB2] 3.3.5.5.1). -1 in 32 bits could be mistaken for the reserved 64-bit -1.
             if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
-                let session = Arc::new(Session::new(id, self.world.now(), terms, payer));
+                let session = Arc::new(Session::new(id, self.environment.now(), terms, payer));
                 sessions.insert(id, session.clone());
                 return session;
             }
@@ -382,11 +382,11 @@ impl Server {
         connections.by_id.insert(connection.id, Arc::downgrade(connection));
         let from = connection.peer.remote.ip().into();
         *connections.by_address.entry(from).or_default() += 1;
-        connections.newcomers.add(from, connection.id, Arc::downgrade(connection));
+        connections.unauthenticated.add(from, connection.id, Arc::downgrade(connection));
     }
 
     /// Records that the connection has completed NEGOTIATE for `client`.
-    pub(crate) fn know_client(&self, connection: &Arc<Connection>, client: Guid) {
+    pub(crate) fn add_client(&self, connection: &Arc<Connection>, client: Guid) {
         let mut connections = self.connections.lock();
         // A connection that was closed meanwhile is not added.
         if connections.by_id.contains_key(&connection.id) {
@@ -405,7 +405,7 @@ impl Server {
             }
         }
         let address = connection.peer.remote.ip().into();
-        connections.newcomers.remove(address, connection.id);
+        connections.unauthenticated.remove(address, connection.id);
         if connections.by_id.remove(&connection.id).is_some()
             && let Some(count) = connections.by_address.get_mut(&address)
         {
@@ -429,18 +429,19 @@ impl Server {
     }
 
     /// Checks whether one more connection from `address` may be accepted. The oldest connection without a logon may
-    /// have to be closed to make space for it (see `newcomers`). The error states the reason, for the log.
+    /// have to be closed to make space for it (see `unauthenticated`). The error states the reason, for the log.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooMany> {
         let limits = &self.policy().limits;
-        let from = Neighbourhood::from(address);
+        let from = AddressBucket::from(address);
         let mut connections = self.connections.lock();
         if connections.by_address.get(&from).is_some_and(|&there| there >= limits.connections_per_address) {
             return Err(TooMany { limit: limits.connections_per_address, from: Some(from) });
         }
-        let goes = connections.newcomers.make_room(from, limits.newcomers, limits.newcomers_per_address);
+        let goes =
+            connections.unauthenticated.make_room(from, limits.unauthenticated, limits.unauthenticated_per_address);
         let full = connections.by_id.len() >= limits.connections;
-        let crowded = !self.accounting.newcomer(from).has_room(Resource::Connections.bytes(1));
-        let goes = goes.or_else(|| if full || crowded { connections.newcomers.take() } else { None });
+        let crowded = !self.accounting.unauthenticated(from).has_room(Resource::Connections.bytes(1));
+        let goes = goes.or_else(|| if full || crowded { connections.unauthenticated.take() } else { None });
         drop(connections);
         match goes.and_then(|goes| goes.upgrade()) {
             Some(goes) => goes.end(Disconnect("others want to log on, and nobody has here")),
@@ -452,11 +453,11 @@ impl Server {
 
     /// Closes the oldest unauthenticated connection of the address that has the most of them, if unauthenticated
     /// connections exceed their memory bound.
-    pub(crate) fn relieve_newcomers(&self, payer: &Payer) {
+    pub(crate) fn relieve_unauthenticated(&self, payer: &Payer) {
         if !payer.is_overdrawn() {
             return;
         }
-        let goes = self.connections.lock().newcomers.take();
+        let goes = self.connections.lock().unauthenticated.take();
         if let Some(goes) = goes.and_then(|goes| goes.upgrade()) {
             goes.end(Disconnect("connections without a user hold too much memory"));
         }
@@ -464,18 +465,18 @@ impl Server {
 
     /// Returns whether the user account is locked after wrong passwords.
     pub fn is_locked_out(&self, name: &str) -> bool {
-        self.lockouts.is_locked(name, &self.accounts.policy(), self.world.uptime())
+        self.lockouts.is_locked(name, &self.accounts.policy(), self.environment.uptime())
     }
 
     /// Forgets wrong passwords of a user account, after an administrator has enabled it or set its password.
-    pub fn forgive(&self, name: &str) {
-        self.lockouts.forgive(name);
+    pub fn clear_lockout(&self, name: &str) {
+        self.lockouts.clear_lockout(name);
     }
 
     /// Records a wrong password for `name`. `exists`: there is a user account of that name.
     pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
         let policy = self.accounts.policy();
-        if self.lockouts.failed(name, exists, &policy, self.world.uptime()) {
+        if self.lockouts.failed(name, exists, &policy, self.environment.uptime()) {
             tracing::warn!(user = name, attempts = policy.lockout_attempts, "locked after wrong passwords");
             if exists && policy.lockout_duration.is_none() {
                 self.accounts.lock(name);
@@ -484,8 +485,8 @@ impl Server {
     }
 
     /// Records that a user has logged on over this connection.
-    pub(crate) fn no_newcomer(&self, connection: &Connection) {
-        self.connections.lock().newcomers.remove(connection.peer.remote.ip().into(), connection.id);
+    pub(crate) fn set_authenticated(&self, connection: &Connection) {
+        self.connections.lock().unauthenticated.remove(connection.peer.remote.ip().into(), connection.id);
     }
 
     /// Frees buffers that no request has needed since the last call; returns the number of bytes freed.

@@ -27,11 +27,11 @@ use self::layout::Stored;
 pub(crate) use self::node::{StreamNode, of};
 use self::store::Store;
 pub(crate) use self::stream::{Stream, Target};
+use crate::environment::Environment;
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
 use crate::vfs::{FileId, Identity, Metadata, Node, RelPath, Result, Vfs};
-use crate::world::World;
 
 /// The file of a stream: device and inode.
 type Owner = (u64, u64);
@@ -42,7 +42,7 @@ fn owner(file: FileId) -> Owner {
 
 /// The open streams of all files, and the stores of all volumes.
 pub(crate) struct Streams {
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
     open: Arc<Open>,
     stores: Mutex<HashMap<u64, Arc<Store>>>,
 }
@@ -68,8 +68,8 @@ impl Open {
 }
 
 impl Streams {
-    pub(crate) fn new(world: Arc<dyn World>) -> Streams {
-        Streams { world, open: Arc::default(), stores: Mutex::default() }
+    pub(crate) fn new(environment: Arc<dyn Environment>) -> Streams {
+        Streams { environment, open: Arc::default(), stores: Mutex::default() }
     }
 
     /// Returns the stream `name` of `file`, which need not exist. All who have it open at the same time share the
@@ -99,13 +99,13 @@ impl Streams {
     /// Returns the store of the share's volume. A snapshot has its own.
     pub(crate) fn store(&self, disk: &Disk) -> Arc<Store> {
         match &disk.snapshot {
-            Some(root) => Arc::new(Store::new(Arc::clone(&disk.vfs), root.clone(), Arc::clone(&self.world))),
+            Some(root) => Arc::new(Store::new(Arc::clone(&disk.vfs), root.clone(), Arc::clone(&self.environment))),
             None => self.store_of(disk.volume, &disk.vfs),
         }
     }
 
     fn store_of(&self, volume: u64, vfs: &Arc<dyn Vfs>) -> Arc<Store> {
-        let make = || Arc::new(Store::new(Arc::clone(vfs), RelPath::root(), Arc::clone(&self.world)));
+        let make = || Arc::new(Store::new(Arc::clone(vfs), RelPath::root(), Arc::clone(&self.environment)));
         Arc::clone(self.stores.lock().entry(volume).or_insert_with(make))
     }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::Stream;
 use crate::answer::Answer;
+use crate::environment::Environment;
 use crate::vfs::{Access, Case, DataRange, Entry, Errno, Identity, Metadata, Node, Result, SetMetadata};
-use crate::world::World;
 
 /// A handle.
 pub(crate) struct StreamNode {
@@ -18,7 +18,7 @@ pub(crate) struct StreamNode {
     pub(crate) file: Arc<dyn Node>,
     who: Arc<Identity>,
     access: Access,
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
 }
 
 /// Returns the stream that a handle leads to, if any.
@@ -32,9 +32,9 @@ impl StreamNode {
         file: Arc<dyn Node>,
         who: Arc<Identity>,
         access: Access,
-        world: Arc<dyn World>,
+        environment: Arc<dyn Environment>,
     ) -> StreamNode {
-        StreamNode { stream, file, who, access, world }
+        StreamNode { stream, file, who, access, environment }
     }
 
     /// Checks whether the kernel gives `who` the `access` to the file. Needed when a stream is opened, because its
@@ -61,7 +61,7 @@ impl StreamNode {
             Ok(both) => both,
             Err(errno) => return Answer::now(Err(errno)),
         };
-        let (who, now) = (self.stream.server(), self.world.now());
+        let (who, now) = (self.stream.server(), self.environment.now());
         Answer::later(async move {
             change(stream, Arc::clone(&file)).await?;
             let set = SetMetadata { modified: Some(now), ..SetMetadata::default() };
@@ -85,10 +85,10 @@ impl Node for StreamNode {
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
         let (stream, file, who) = (Arc::clone(&self.stream), Arc::clone(&self.file), Arc::clone(who));
-        let world = Arc::clone(&self.world);
+        let environment = Arc::clone(&self.environment);
         Answer::later(async move {
             StreamNode::check(&file, &who, access).await?;
-            Ok(Arc::new(StreamNode::new(stream, file, who, access, world)) as Arc<dyn Node>)
+            Ok(Arc::new(StreamNode::new(stream, file, who, access, environment)) as Arc<dyn Node>)
         })
     }
 

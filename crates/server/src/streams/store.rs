@@ -23,8 +23,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::mark::Mark;
+use crate::environment::Environment;
 use crate::vfs::{Access, Errno, Identity, Metadata, Node, Private, RelPath, Result, SetMetadata, Vfs};
-use crate::world::World;
 
 /// The store's name in the root of a share.
 pub(crate) const DIRECTORY: &str = ".frevo-streams";
@@ -38,7 +38,7 @@ const BOTH: Access = Access { read: true, write: true };
 /// The streams of one share's files that do not fit in attributes.
 pub(crate) struct Store {
     vfs: Arc<dyn Vfs>,
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
     /// The share's root in `vfs`. For a snapshot it is a subdirectory.
     root: RelPath,
     /// The stores of overlapping shares.
@@ -81,11 +81,11 @@ pub(crate) struct Sidecar {
 }
 
 impl Store {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, root: RelPath, world: Arc<dyn World>) -> Store {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, root: RelPath, environment: Arc<dyn Environment>) -> Store {
         let own = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
         Store {
             vfs,
-            world,
+            environment,
             root,
             beside: Mutex::default(),
             own,
@@ -158,7 +158,7 @@ impl Store {
         let directory = self.directory(true).await?.ok_or(Errno::STALE)?;
         self.state.store(USED, Ordering::Relaxed);
         let mut random = [0; 16];
-        self.world.random(&mut random);
+        self.environment.random(&mut random);
         let name = format!("{:x}-{:032x}", owner.id.inode, u128::from_le_bytes(random));
         let (node, _) = directory.create(&name).await?;
         if let Err(errno) = Mark::of(owner).write(&node, &self.own).await {

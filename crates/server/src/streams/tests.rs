@@ -8,12 +8,12 @@ use super::store::{DIRECTORY, Store};
 use super::stream::{Stream, Target};
 use super::{Open, list};
 use crate::answer::block_on;
+use crate::environment::Environment;
 use crate::policy::stream_layout::Layout;
 use crate::rig::Still;
 use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{Access, Case, Create, Errno, FileId, Identity, Links, Lookup, Metadata, Node, RelPath, Vfs};
-use crate::world::World;
+use crate::vfs::{Access, Case, Create, Errno, FileId, Identity, Lookup, Metadata, Node, RelPath, SymlinkPolicy, Vfs};
 
 const INLINE: &str = "user.DosStream.s:$DATA";
 const OVERFLOW: &str = "user.FrevoStream.s";
@@ -31,12 +31,12 @@ struct Bed {
 impl Bed {
     /// Creates a file system of limited capacity.
     fn new(capacity: u64) -> Bed {
-        let world: Arc<dyn World> = Arc::new(Still::default());
+        let environment: Arc<dyn Environment> = Arc::new(Still::default());
         let options = Options { mode: 0o777, capacity, ..Options::default() };
-        let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+        let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
         let who = Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
         let (file, metadata) = make(&vfs, &who, "f");
-        let store = Arc::new(Store::new(vfs.clone(), RelPath::root(), world));
+        let store = Arc::new(Store::new(vfs.clone(), RelPath::root(), environment));
         Bed { vfs, store, open: Arc::default(), who, file, metadata }
     }
 
@@ -78,7 +78,7 @@ impl Bed {
     /// Returns the number of files in the store.
     fn stored(&self) -> usize {
         let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
-        let links = Links::NONE;
+        let links = SymlinkPolicy::NONE;
         match block_on(self.vfs.lookup(self.store.own(), &path, Case::Sensitive, links)) {
             Ok(Lookup::Found { node, .. }) => block_on(node.list(self.store.own(), 0, 100, false)).unwrap().0.len(),
             _ => 0,
@@ -274,7 +274,7 @@ fn a_file_that_was_moved_into_a_planted_store_is_neither_read_nor_written_nor_re
 fn sidecar(bed: &Bed) -> Arc<dyn Node> {
     let name = String::from_utf8(bed.attribute(OVERFLOW).unwrap()).unwrap();
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap().join(name.as_bytes()).unwrap();
-    let links = Links::NONE;
+    let links = SymlinkPolicy::NONE;
     match block_on(bed.vfs.lookup(bed.store.own(), &path, Case::Sensitive, links)) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("it is not there"),
@@ -370,14 +370,14 @@ fn failing(
 ) -> (bool, Vec<u8>) {
     let bed = Bed::new(16 << 20);
     bed.write(&bed.opened(), 0, b"kept").unwrap();
-    let world: Arc<dyn World> = Arc::new(Still::default());
+    let environment: Arc<dyn Environment> = Arc::new(Still::default());
     let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(bed.vfs.clone(), Arc::new(FailAt(vec![(at, errno)]))));
-    let links = Links::NONE;
+    let links = SymlinkPolicy::NONE;
     let path = RelPath::root().join(b"f").unwrap();
     let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&bed.who, &path, Case::Sensitive, links)) else {
         return (false, b"kept".to_vec());
     };
-    let store = Arc::new(Store::new(faulty, RelPath::root(), world));
+    let store = Arc::new(Store::new(faulty, RelPath::root(), environment));
     let stream = Stream::new(FileId { stream: 1, ..bed.metadata.id }, "s", &Layout::default(), store, bed.open.clone());
     let done = block_on(stream.exists(&node, &bed.who)).and_then(|_| change(&stream, &node, &bed));
     // A later open, on a file system that does not fail.

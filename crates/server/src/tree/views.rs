@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::Disk;
-use crate::vfs::{Case, FileId, Kind, Links, Lookup, RelPath, Vfs};
+use crate::vfs::{Case, FileId, Kind, Lookup, RelPath, SymlinkPolicy, Vfs};
 
 /// A file system with its unique number.
 pub(crate) type Volume = (u64, Arc<dyn Vfs>);
@@ -60,7 +60,7 @@ impl Views {
 
 /// Returns the id of the directory `path`.
 async fn directory(disk: &Disk, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Option<FileId> {
-    match vfs.lookup(&disk.identity, path, Case::Sensitive, Links::NONE).await {
+    match vfs.lookup(&disk.identity, path, Case::Sensitive, SymlinkPolicy::NONE).await {
         Ok(Lookup::Found { metadata, .. }) if metadata.kind == Kind::Directory => Some(metadata.id),
         _ => None,
     }

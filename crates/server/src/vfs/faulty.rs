@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::watch::{Ear, Wanted, Watching};
+use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
-    Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Lease, Links, Lookup, Metadata,
-    Node, Private, RangeChange, RangeLock, RelPath, Result, SetMetadata, Space, Time, Told, Vfs,
+    Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Lease, LeaseCallback, Lookup,
+    Metadata, Node, Private, RangeChange, RangeLock, RelPath, Result, SetMetadata, Space, SymlinkPolicy, Time, Vfs,
 };
 use crate::answer::Answer;
 
@@ -209,7 +209,7 @@ macro_rules! pass {
 }
 
 impl Vfs for Faulty {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
         let found = pass!(self, Lookup, lookup(who, path; case, links));
         let control = Arc::clone(&self.control);
         map(found, move |found| {
@@ -487,7 +487,7 @@ impl Node for FaultyNode {
         pass!(self, SetXattr, add_xattr(who, name; value))
     }
 
-    fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {
+    fn watch(&self, wanted: Wanted, listener: ChangeListener) -> Result<Watching> {
         self.inner.watch(wanted, listener)
     }
 
@@ -495,7 +495,7 @@ impl Node for FaultyNode {
         pass!(self, ListXattrs, list_xattrs(who;))
     }
 
-    fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
+    fn lease(&self, told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
         pass!(self, Lease, lease(; told))
     }
 

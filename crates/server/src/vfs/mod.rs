@@ -132,7 +132,7 @@ pub struct Metadata {
 
 /// How a symbolic link in the last component of a path is treated, and which links may be followed at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Links {
+pub struct SymlinkPolicy {
     /// `follow symlinks`: resolve links whose target is below the root.
     pub follow: bool,
     /// `wide links`: also resolve links that lead out of the root. Off unless the administrator enabled it.
@@ -141,16 +141,16 @@ pub struct Links {
     pub itself: bool,
 }
 
-impl Links {
+impl SymlinkPolicy {
     /// No link is followed.
-    pub const NONE: Links = Links { follow: false, wide: false, itself: false };
+    pub const NONE: SymlinkPolicy = SymlinkPolicy { follow: false, wide: false, itself: false };
     /// Links are followed below the root.
-    pub const BENEATH: Links = Links { follow: true, wide: false, itself: false };
+    pub const BENEATH: SymlinkPolicy = SymlinkPolicy { follow: true, wide: false, itself: false };
 
     /// Returns the same policy, except that a link in the last component is returned itself.
     #[must_use]
-    pub fn to_last(self) -> Links {
-        Links { itself: true, ..self }
+    pub fn to_last(self) -> SymlinkPolicy {
+        SymlinkPolicy { itself: true, ..self }
     }
 }
 
@@ -179,7 +179,7 @@ pub enum Lookup {
         /// The path with the parent's names as on disk, and the last component as requested.
         path: RelPath,
         /// The parent directory, if its file system watches it.
-        parent: Option<Watched>,
+        parent: Option<DirectoryVersion>,
     },
     /// An intermediate directory does not exist or is not a directory.
     NoParent,
@@ -187,7 +187,7 @@ pub enum Lookup {
 
 /// A directory whose permissions are watched by its file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Watched {
+pub struct DirectoryVersion {
     /// Identity of the directory.
     pub id: FileId,
     /// Permission bits with setuid, setgid and sticky.
@@ -351,7 +351,7 @@ impl RangeChange {
 }
 
 /// Callback for an open of a leased file. May be called from any thread, and more than once.
-pub type Told = Arc<dyn Fn() + Send + Sync>;
+pub type LeaseCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// A lease on an open file. Dropping it gives the lease up.
 pub trait Lease: Send + Sync {}
@@ -367,12 +367,18 @@ pub trait Vfs: Send + Sync {
     /// dangling or leads out of the root, is returned as [`Kind::Symlink`] when it is the last component, and fails
     /// with `Errno::LOOP` when it is an intermediate one. Neither the status nor the timing may reveal where a link
     /// leads. `Errno::ACCES` where `who` may not search a directory on the way; the root itself is always found.
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>>;
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>>;
 
     /// Like [`Vfs::lookup`], for a caller that will [`Node::open`] a regular file for reading next. The handle may
     /// already have that access if the kernel grants it to `who`; opening it then costs nothing. This call may notify a
     /// holder of a lease on the file.
-    fn lookup_to_read(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+    fn lookup_to_read(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        case: Case,
+        links: SymlinkPolicy,
+    ) -> Answer<Result<Lookup>> {
         self.lookup(who, path, case, links)
     }
 
@@ -608,7 +614,7 @@ pub trait Node: Send + Sync + std::any::Any {
     /// Notifies `listener` of changes that other processes make in the directory, until the returned watch is dropped.
     /// Changes that this process makes through this [`Vfs`] are not reported. Never waits; slow work continues in the
     /// background. `Errno::OPNOTSUPP` where the file system cannot report changes.
-    fn watch(&self, wanted: watch::Wanted, listener: watch::Ear) -> Result<watch::Watching> {
+    fn watch(&self, wanted: watch::Wanted, listener: watch::ChangeListener) -> Result<watch::Watching> {
         drop((wanted, listener));
         Err(Errno::OPNOTSUPP)
     }
@@ -620,7 +626,7 @@ pub trait Node: Send + Sync + std::any::Any {
     /// when such an open is attempted; that open waits for the end of the lease or fails with `Errno::AGAIN`. This
     /// handle must have data access itself. The kernel revokes a lease that is not given up in time
     /// (`/proc/sys/fs/lease-break-time`). `Errno::OPNOTSUPP` where the file system does not support leases.
-    fn lease(&self, _told: Told) -> Answer<Result<Box<dyn Lease>>> {
+    fn lease(&self, _told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 

@@ -46,4 +46,4 @@ pub trait Listener: Send + Sync {
 pub type Watching = Box<dyn Send + Sync>;
 
 /// A shared listener.
-pub type Ear = Arc<dyn Listener>;
+pub type ChangeListener = Arc<dyn Listener>;

@@ -17,7 +17,7 @@ use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
 use server::server::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::{Case, Errno, Links, Lookup, Node, RelPath, SetMetadata, Vfs};
+use server::vfs::{Case, Errno, Lookup, Node, RelPath, SetMetadata, SymlinkPolicy, Vfs};
 
 pub(crate) const ALICE: Sid = Sid::unix_user(1000);
 pub(crate) const BOB: Sid = Sid::unix_user(1001);
@@ -40,14 +40,14 @@ impl Scene {
     }
 
     pub(crate) fn with(adjust: impl FnOnce(&mut Share)) -> Scene {
-        let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
-        let volume = rig::memory(world.clone());
+        let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
+        let volume = rig::memory(environment.clone());
         let mut policy = rig::policy();
         let mut share = Share::clone(&policy.shares["share"]);
         share.acls = Some(rig::stored_acls());
         adjust(&mut share);
         policy.shares.insert("share".into(), Arc::new(share));
-        let server = rig::server(policy, world, volume.clone());
+        let server = rig::server(policy, environment, volume.clone());
         let [alice, bob] = ["alice", "bob"].map(|user| Client::logged_on(&server, user));
         Scene { server, volume, alice, bob }
     }
@@ -56,7 +56,7 @@ impl Scene {
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Node> {
         let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a name");
         let path = name.split('/').fold(RelPath::root(), join);
-        match block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, Links::default())) {
+        match block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} is not there"),
         }

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proto::status::Status;
+use server::environment::Environment;
 use server::rig;
 use server::server::Server;
 use server::vfs::Time;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Seeded};
-use server::world::World;
 
 use client::{Actor, Done};
 use model::Model;
@@ -56,7 +56,7 @@ impl Script for SlowData {
 #[derive(Default)]
 struct Clock(AtomicU64);
 
-impl World for Clock {
+impl Environment for Clock {
     fn now(&self) -> Time {
         Time { secs: 1_800_000_000, nanos: 0 }
     }
@@ -88,10 +88,10 @@ pub(crate) struct Stage {
 impl Stage {
     /// Creates a new server. `forgetful`: it sends no lease breaks.
     pub(crate) fn new(seed: u64, forgetful: bool) -> Stage {
-        let world: Arc<dyn World> = Arc::new(Clock::default());
+        let environment: Arc<dyn Environment> = Arc::new(Clock::default());
         let script = SlowData(Seeded { seed, delayed: 300, longest: 60, failing: 0, errors: Vec::new() });
-        let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
-        let server = rig::server(rig::policy(), world, volume);
+        let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(script)));
+        let server = rig::server(rig::policy(), environment, volume);
         if forgetful {
             rig::forget_to_break(&server);
         }

@@ -33,12 +33,12 @@ use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
 use server::durable::{Failed, Records, Store};
+use server::environment::Environment;
 use server::policy::{Policy, Share};
 use server::server::{Server, Volumes};
 use server::tickets::ClientName;
 use server::vfs::memory::Memory;
 use server::vfs::{self, Identity, Time, Vfs};
-use server::world::World;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -46,7 +46,7 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
-impl World for Clock {
+impl Environment for Clock {
     fn now(&self) -> Time {
         Time { secs: 1_800_000_000 + self.0.load(Ordering::Relaxed) as i64, nanos: 0 }
     }
@@ -190,9 +190,9 @@ impl Bed {
     }
 
     fn start(clock: &Clock, volume: &Arc<dyn Vfs>, store: &Arc<InMemory>, policy: &Policy) -> Arc<Server> {
-        let world: Arc<dyn World> = Arc::new(clock.clone());
+        let environment: Arc<dyn Environment> = Arc::new(clock.clone());
         let volumes = Arc::new(OneVolume(volume.clone()));
-        let server = Server::new(policy.clone(), Guid([9; 16]), world, Arc::new(People), volumes);
+        let server = Server::new(policy.clone(), Guid([9; 16]), environment, Arc::new(People), volumes);
         now(server.restore(store.clone())).expect("memory is never broken");
         server
     }
@@ -206,7 +206,7 @@ impl Bed {
     pub(crate) fn replace(&self, name: &str) {
         let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
         let path = vfs::RelPath::root().join(name.as_bytes()).expect("a name");
-        let found = now(self.volume.lookup(&root, &path, vfs::Case::Sensitive, vfs::Links::default()));
+        let found = now(self.volume.lookup(&root, &path, vfs::Case::Sensitive, vfs::SymlinkPolicy::default()));
         let Ok(vfs::Lookup::Found { metadata, .. }) = found else { panic!("{name} is not there") };
         now(self.volume.unlink(&root, &path, metadata.id, metadata.kind)).expect("root may");
         let what = vfs::Create::File(vfs::Access { read: false, write: false });

@@ -17,11 +17,11 @@ use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::answer::block_on;
+use server::environment::Environment;
 use server::policy::Share;
 use server::rig::{self, Client, status};
 use server::server::Server;
-use server::vfs::{Case, Kind, Links, Lookup, RelPath, Vfs};
-use server::world::World;
+use server::vfs::{Case, Kind, Lookup, RelPath, SymlinkPolicy, Vfs};
 
 pub(crate) const ALL: u32 = 0x001f_01ff;
 
@@ -32,11 +32,11 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn bench(configure: impl Fn(&mut Share)) -> Bench {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
-    let volume = rig::memory(world.clone());
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    let volume = rig::memory(environment.clone());
     let mut policy = rig::policy();
     policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-    let server = rig::server(policy, world, volume.clone());
+    let server = rig::server(policy, environment, volume.clone());
     Bench { client: Client::logged_on(&server, "alice"), server, volume }
 }
 
@@ -132,7 +132,7 @@ impl Bench {
     /// Returns the type of `name` in the underlying file system, and the link target.
     pub(crate) fn on_disk(&self, name: &str) -> (Kind, Option<String>) {
         let root = rig::root();
-        match block_on(self.volume.lookup(&root, &path(name), Case::Sensitive, Links::default())) {
+        match block_on(self.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::default())) {
             Ok(Lookup::Found { node, metadata, .. }) => {
                 let target = block_on(node.read_link()).ok();
                 (metadata.kind, target.map(|target| String::from_utf8(target).expect("text")))

@@ -12,7 +12,7 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
-use server::vfs::{Case, Kind, Links, Lookup, Metadata};
+use server::vfs::{Case, Kind, Lookup, Metadata, SymlinkPolicy};
 
 use crate::bench::{ALL, Bench, bench, path};
 
@@ -52,14 +52,14 @@ fn linked(target: &str) -> Bench {
 }
 
 fn found(bench: &Bench, name: &str) -> (std::sync::Arc<dyn server::vfs::Node>, Metadata) {
-    match block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, Links::NONE)) {
+    match block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
         Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
         _ => panic!("{name} is missing"),
     }
 }
 
 fn is_there(bench: &Bench, name: &str) -> bool {
-    let found = block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, Links::NONE));
+    let found = block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, SymlinkPolicy::NONE));
     matches!(found, Ok(Lookup::Found { .. }))
 }
 

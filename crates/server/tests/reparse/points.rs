@@ -8,7 +8,7 @@ use proto::smb2::ioctl::FsctlCode;
 use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, status};
-use server::vfs::{Case, Kind, Links, Lookup, SetMetadata};
+use server::vfs::{Case, Kind, Lookup, SetMetadata, SymlinkPolicy};
 
 use crate::bench::{bench, buffer, link, open, path};
 
@@ -132,10 +132,11 @@ fn a_mark_without_data_and_data_without_a_mark_are_no_reparse_points() {
     }
     // The state after a crash between the two steps of setting or deleting.
     let (root, attribute) = (rig::root(), "user.SmbReparse");
-    let found = |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, Links::NONE)) {
-        Ok(Lookup::Found { node, .. }) => node,
-        _ => panic!("{name} is missing"),
-    };
+    let found =
+        |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
+            Ok(Lookup::Found { node, .. }) => node,
+            _ => panic!("{name} is missing"),
+        };
     block_on(found("mark").set_xattr(&root, attribute, None)).expect("it was there");
     let unmarked = SetMetadata { dos_attributes: Some(0x20), ..SetMetadata::default() };
     block_on(found("data").set_metadata(&root, unmarked)).expect("root may");

@@ -17,7 +17,7 @@ use server::policy::Share;
 use server::security::admin_probe::Trial;
 use server::security::model::posix_acl;
 use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
-use server::vfs::{Links, RelPath};
+use server::vfs::{RelPath, SymlinkPolicy};
 
 /// The ACL lengths that are measured, from mode bits alone to more entries than real files have.
 pub(super) const ENTRIES: [u32; 17] = [3, 4, 5, 6, 8, 10, 14, 20, 28, 34, 40, 60, 90, 130, 180, 240, 300];
@@ -49,7 +49,7 @@ impl Ground {
     /// Creates the directory inside the directory of `share`.
     pub(super) fn make(share: &Share) -> Result<Ground> {
         let acls = share.acls.as_ref().context("the share stores no descriptors")?;
-        let options = localfs::Options { links: Links::NONE };
+        let options = localfs::Options { links: SymlinkPolicy::NONE };
         let volume = localfs::LocalFs::open(&share.path, options);
         let volume = volume.with_context(|| format!("cannot open {}", share.path.display()))?;
         let name = format!(".frevo-calibrate-{}", std::process::id());

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use server::environment::Environment;
 use server::security::admin_probe::Checked;
-use server::world::World;
 
 use super::ground::{ENTRIES, File, Ground};
 use super::saved::{Sample, Spread, Times};
-use crate::world::RealWorld;
+use crate::environment::SystemEnvironment;
 
 /// Writing to this file makes the kernel drop its caches.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -115,7 +115,7 @@ async fn pass(ground: &Ground, cold: bool, way: Way, runs: &mut Runs, stop: &Ato
 
 /// Times one check. Returns `None` if the file system has no space for a descriptor of this length.
 async fn check(ground: &Ground, file: &File, way: Way) -> Result<Option<f64>> {
-    let now = RealWorld::new().now();
+    let now = SystemEnvironment::new().now();
     let begun = Instant::now();
     let checked = match way {
         Way::Converted | Way::Stored => ground.trial.check(&file.path).await,

@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use server::error::Error;
 use server::policy::Share;
-use server::security::admin::{Conversion, Desk, Item, Outcome};
+use server::security::admin::{AclAdmin, Conversion, Item, Outcome};
 use server::vfs::{Errno, RelPath};
 
 use self::pace::Pace;
@@ -125,7 +125,7 @@ struct Summary {
 
 /// One run over a share.
 struct Run<'a> {
-    desk: &'a Desk,
+    desk: &'a AclAdmin,
     how: Conversion,
     position: Position<'a>,
     walk: Walk,
@@ -136,7 +136,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(desk: &'a Desk, args: &ConvertArgs, position: Position<'a>, stop: Arc<AtomicBool>) -> Result<Run<'a>> {
+    fn new(desk: &'a AclAdmin, args: &ConvertArgs, position: Position<'a>, stop: Arc<AtomicBool>) -> Result<Run<'a>> {
         let begin = if args.from_start || args.dry_run { None } else { position.read()? };
         let done = Summary {
             share: desk.share().name.clone(),

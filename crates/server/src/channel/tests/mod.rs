@@ -15,12 +15,12 @@ use proto::status::Status;
 
 use self::peer::{Known, Peer};
 use crate::answer::block_on;
+use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
 use crate::rig::{self, PASSWORD, status};
 use crate::server::Server;
 use crate::session::Phase;
 use crate::vfs::Time;
-use crate::world::World;
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
 
@@ -124,8 +124,8 @@ fn a_session_has_so_many_channels_and_no_more() {
 fn without_the_parameter_nothing_is_bound() {
     let mut policy = rig::policy();
     policy.server_multi_channel_support = false;
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let mut second = Peer::new(&server, NEWEST);
     assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::REQUEST_NOT_ACCEPTED);
@@ -242,7 +242,7 @@ impl Interfaces for Two {
 #[test]
 fn clients_are_told_of_interfaces() {
     let server = rig::plain_server();
-    server.know_interfaces(Arc::new(Two));
+    server.set_interfaces(Arc::new(Two));
     let ask = |dialect, file_id, room| {
         let mut peer = Peer::logged_on(&server, dialect, "alice");
         let ioctl = IoctlRequest {
@@ -264,11 +264,11 @@ fn clients_are_told_of_interfaces() {
     assert_eq!(status(&ask(Dialect::SMB_2_1, FileId::ANY, 304)), Status::NOT_SUPPORTED);
 }
 
-/// A world in which no timeout expires.
+/// An environment in which no timeout expires.
 #[derive(Default)]
 struct Patience(rig::Still);
 
-impl World for Patience {
+impl Environment for Patience {
     fn now(&self) -> Time {
         self.0.now()
     }
@@ -294,8 +294,8 @@ fn breaks(peer: &mut Peer) -> usize {
 
 /// 3.3.4.6. Whether TCP had acknowledged the break, and how often it is sent in total.
 fn check_break(arrived: bool, expected: usize) {
-    let world: Arc<dyn World> = Arc::new(Patience::default());
-    let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
+    let environment: Arc<dyn Environment> = Arc::new(Patience::default());
+    let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
     let mut first = Peer::logged_on(&server, NEWEST, "alice");
     first.create("file", OplockLevel::BATCH).expect("it is new");
     let mut others: Vec<Peer> = (0..3).map(|_| Peer::channel_of(&server, &first)).collect();

@@ -74,7 +74,7 @@ impl Asked {
         let server = &request.connection.server;
         let Asked::Lease { lease, epoch, .. } = self else { return self };
         let Some(other) = server.files.lease_of_namesakes(lease.id, disk.volume, path) else { return self };
-        server.files.content_changes(other, None, server.world.uptime());
+        server.files.content_changes(other, None, server.environment.uptime());
         Asked::Nothing { lease, epoch }
     }
 

@@ -73,8 +73,12 @@ pub(super) async fn open(
     // Overwriting needs write sharing by other opens, whatever access is requested.
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
-    let opening =
-        Opening::new(granted, parameters.overwrites(), parameters.lease_id(), request.connection.server.world.uptime());
+    let opening = Opening::new(
+        granted,
+        parameters.overwrites(),
+        parameters.lease_id(),
+        request.connection.server.environment.uptime(),
+    );
     let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
     match files.open(found.metadata.id, open_id, mode, &open_name, found.removals, opening) {
         Ok(()) => {}
@@ -97,7 +101,7 @@ pub(super) async fn open(
     let opened = open_data(request, disk, parameters, contexts, &found, granted).await;
     if parameters.overwrites() {
         // A client granted a lease meanwhile may have read the old content.
-        let now = request.connection.server.world.uptime();
+        let now = request.connection.server.environment.uptime();
         files.content_changes(found.metadata.id, parameters.lease_id(), now);
     }
     let Some((node, metadata, action)) = opened? else {

@@ -50,7 +50,7 @@ use crate::server::Server;
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::{Disk, Tree};
-use crate::vfs::{Case, Errno, Links, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, Errno, Lookup, Metadata, Node, RelPath, SymlinkPolicy};
 
 /// How often a look-up is repeated if the name is created, renamed or removed concurrently.
 const ATTEMPTS: usize = 16;
@@ -263,7 +263,7 @@ async fn look_up(
     parameters: &Parameters,
 ) -> Result<Lookup> {
     let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
-    let links = Links { itself, ..disk.share.links() };
+    let links = SymlinkPolicy { itself, ..disk.share.links() };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let purpose = if parameters.only_reads(disk) { Purpose::Reading } else { Purpose::Any };
     let found = match links::look_up_with(disk, &disk.identity, wanted, case, links, purpose).await {
@@ -306,7 +306,7 @@ fn register(
         tree: tree.clone(),
         granted: opened.granted,
         share: parameters.share_access,
-        created: server.world.now(),
+        created: server.environment.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
         target: Target::File(Arc::new(FileOpen {
             lease: parameters.lease,
@@ -375,7 +375,7 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
         tree: request.tree()?.clone(),
         granted: AccessMask::FILE_ALL_ACCESS,
         share: ShareAccess(7),
-        created: server.world.now(),
+        created: server.environment.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
         target: Target::Pipe(Box::new(pipe)),
         charge,

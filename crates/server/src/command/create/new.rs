@@ -25,7 +25,7 @@ use crate::security::access;
 use crate::security::effective::Protection;
 use crate::security::set::{apply, new_file};
 use crate::tree::Disk;
-use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath, Watched};
+use crate::vfs::{Access, Create, DirectoryVersion, Errno, Metadata, Node, RelPath};
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -35,7 +35,7 @@ pub(super) struct Place {
     /// The path of the file.
     pub(super) path: RelPath,
     /// Its directory, if that is watched.
-    pub(super) parent: Option<Watched>,
+    pub(super) parent: Option<DirectoryVersion>,
 }
 
 /// Creates the file; returns `None` if the name was created concurrently.
@@ -81,7 +81,7 @@ pub(super) async fn make(
     let making = server.files.make(&open_name);
     let guard = match (&parent, &watched) {
         (Some(parent), Some(watched)) if contexts.security_descriptor.is_none() => {
-            new_file::foresee(disk, request.connection.server.world.now(), parent, watched, mode, directory).await
+            new_file::foresee(disk, request.connection.server.environment.now(), parent, watched, mode, directory).await
         }
         _ => None,
     };
@@ -129,7 +129,7 @@ pub(super) async fn make(
     let mode = ShareMode { access: granted, share: parameters.share_access };
     // Another client may have found and opened the file in between. Then the share modes decide, and the file stays, as
     // after a create and an immediate close.
-    let opening = Opening::new(granted, false, parameters.lease_id(), server.world.uptime());
+    let opening = Opening::new(granted, false, parameters.lease_id(), server.environment.uptime());
     let enter = |removals| server.files.open(metadata.id, open_id, mode, &open_name, removals, opening);
     let entered = match enter(removals) {
         Err(crate::files::Refusal::Raced) => enter(server.files.removals()),
@@ -170,7 +170,7 @@ struct Made<'a> {
 /// new metadata if anything changed.
 async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: Made<'_>) -> Result<Option<Metadata>> {
     let Made { node, metadata, mode, mode_to_give, brings_list, model, parent } = made;
-    let now = request.connection.server.world.now();
+    let now = request.connection.server.environment.now();
     let mut present = *metadata;
     let owner = model.filter(|_| disk.share.inherit_owner != InheritOwner::No).map(|model| model.uid);
     if let Some(uid) = owner.filter(|&uid| uid != metadata.uid) {

@@ -157,7 +157,7 @@ async fn open_base(
     let id = found.metadata.id;
     let stream = stream_of(server, disk, id, stream)?;
     let exists = stream.exists(&found.node, &disk.identity).await?;
-    if let Some(wait) = server.files.leaving(stream.id, server.world.uptime()) {
+    if let Some(wait) = server.files.leaving(stream.id, server.environment.uptime()) {
         return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
     }
     // The stream was renamed or removed meanwhile, and another one may have its name.
@@ -170,7 +170,7 @@ async fn open_base(
     let open_id = server.next_open_id();
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     let mode = ShareMode { access: AccessMask(0), share: EVERYTHING };
-    let opening = Opening::new(AccessMask(0), false, None, server.world.uptime());
+    let opening = Opening::new(AccessMask(0), false, None, server.environment.uptime());
     match server.files.open(id, open_id, mode, &name, found.removals, opening) {
         Ok(()) => {
             let what = What::File(found.node.clone(), found.metadata.kind);
@@ -239,7 +239,8 @@ fn enter(request: &Request<'_>, parameters: &Parameters, base: &Base) -> std::re
     let (stream, open_id) = (base.stream.id, base.entered.open());
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(base.granted.0 | overwriting), share: parameters.share_access };
-    let opening = Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.world.uptime());
+    let opening =
+        Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.environment.uptime());
     let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
     server.files.open(stream, open_id, mode, &base.name, server.files.removals(), opening)?;
     let what = What::Stream(base.stream.clone(), base.found.node.clone());
@@ -275,7 +276,7 @@ async fn open_content(
         StreamNode::check(file, who, access).await?;
     }
     let node: Arc<dyn Node> =
-        Arc::new(StreamNode::new(stream.clone(), file.clone(), who.clone(), access, server.world.clone()));
+        Arc::new(StreamNode::new(stream.clone(), file.clone(), who.clone(), access, server.environment.clone()));
     let action = match () {
         () if base.made || created => CreateAction::CREATED,
         () if !parameters.overwrites() => CreateAction::OPENED,
@@ -285,7 +286,7 @@ async fn open_content(
     if exists && parameters.overwrites() {
         let emptied = node.set_size(who, 0).await;
         // A client granted a lease meanwhile may have read the old content.
-        server.files.content_changes(stream.id, parameters.lease_id(), server.world.uptime());
+        server.files.content_changes(stream.id, parameters.lease_id(), server.environment.uptime());
         emptied?;
     }
     let metadata = stream.metadata(file).await?;

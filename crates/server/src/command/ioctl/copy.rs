@@ -28,7 +28,7 @@ pub(super) fn resume_key(control: &Control<'_>) -> Result<Output> {
         let mut key = [0; 24];
         key[..8].copy_from_slice(&control.open.persistent_id.to_le_bytes());
         key[8..16].copy_from_slice(&control.open.volatile_id.to_le_bytes());
-        control.request.connection.server.world.random(&mut key[16..]);
+        control.request.connection.server.environment.random(&mut key[16..]);
         key
     });
     Ok(Output::new(|out| RequestResumeKeyResponse { resume_key }.encode(out)))

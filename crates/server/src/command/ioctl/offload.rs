@@ -19,7 +19,7 @@ use super::{Control, Output, change};
 use crate::accounting::Resource;
 use crate::attributes;
 use crate::error::{Error, Result};
-use crate::offload::{FileState, Secret, Token};
+use crate::odx::{FileState, Secret, Token};
 use crate::open::FileOpen;
 use crate::vfs::{self, FileId, Kind, Metadata};
 
@@ -78,8 +78,8 @@ fn issue(
     let limits = &server.policy().limits;
     let wish = if life == 0 { limits.offload_token_life } else { Duration::from_millis(life.into()) };
     let mut secret = Secret::default();
-    server.world.random(&mut secret);
-    let now = server.world.uptime();
+    server.environment.random(&mut secret);
+    let now = server.environment.uptime();
     let session = control.request.session()?;
     let charge = session.payer().charge(Resource::OffloadTokens, 1).or_else(|_| {
         server.offloads.remove_ended(now);
@@ -112,7 +112,7 @@ fn find(control: &Control<'_>, shown: &StorageOffloadToken) -> Result<Token> {
     let file = FileId { device: id(16), inode: id(24), stream: id(32) };
     let server = &control.request.connection.server;
     let session = control.request.session()?.id;
-    let found = server.offloads.find(file, &secret, session, server.world.uptime());
+    let found = server.offloads.find(file, &secret, session, server.environment.uptime());
     found.filter(|_| shown.token_type == OURS).ok_or(Error::new(Status::INVALID_TOKEN))
 }
 

@@ -97,7 +97,7 @@ async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -
     let (request, open) = (control.request, &control.open);
     let server = &request.connection.server;
     for _ in 0..ATTEMPTS {
-        let now = server.world.uptime();
+        let now = server.environment.uptime();
         match server.files.name_changes(file.file, open.persistent_id, file.lease_id(), true, now) {
             Some(wait) => oplock_break::wait(request, reply, file.file, wait).await?,
             None if server.files.is_used_by_others(file.file, open.persistent_id) => break,

@@ -22,12 +22,12 @@ use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 
 use crate::answer::block_on;
+use crate::environment::Environment;
 use crate::policy::Share;
 use crate::rig::{self, Client, Still, status};
 use crate::server::Server;
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{Access, Case, Features, Identity, Links, Lookup, RelPath, Vfs};
-use crate::world::World;
+use crate::vfs::{Access, Case, Features, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
 
 /// All access rights to a file.
 pub(super) const ALL: u32 = 0x001f_01ff;
@@ -50,12 +50,12 @@ impl Bench {
 
     /// Creates a server with a share on a file system with `features` and changed by `configure`, and logs `alice` on.
     pub(super) fn with(features: Features, configure: impl Fn(&mut Share)) -> Bench {
-        let world: Arc<dyn World> = Arc::new(Still::default());
+        let environment: Arc<dyn Environment> = Arc::new(Still::default());
         let options = Options { mode: 0o777, capacity: 16 << 20, features, ..Options::default() };
-        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
         let mut policy = rig::policy();
         policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-        let server = rig::server(policy, world, volume.clone());
+        let server = rig::server(policy, environment, volume.clone());
         Bench { client: Client::logged_on(&server, "alice"), server, volume }
     }
 
@@ -119,7 +119,7 @@ impl Bench {
         let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
         let Ok(Lookup::Found { node, .. }) =
-            block_on(self.volume.lookup(&root, &path, Case::Sensitive, Links::default()))
+            block_on(self.volume.lookup(&root, &path, Case::Sensitive, SymlinkPolicy::default()))
         else {
             panic!("{name} is missing");
         };

@@ -6,7 +6,7 @@ use proto::auth::pac::LogonInfo;
 use proto::status::Status;
 
 use super::mapped;
-use super::spnego::{Proven, Said};
+use super::spnego::{Authenticated, MechanismStep};
 use super::user::{check_uid, known_user};
 use crate::accounts::principals::may_come_from_domain;
 use crate::accounts::{Account, Unavailable};
@@ -27,7 +27,12 @@ pub(super) struct Kerberos {
 
 impl Kerberos {
     /// Validates the client's ticket.
-    pub(super) async fn step(&mut self, request: &Request<'_>, message: &[u8], policy: &Policy) -> Result<Said> {
+    pub(super) async fn step(
+        &mut self,
+        request: &Request<'_>,
+        message: &[u8],
+        policy: &Policy,
+    ) -> Result<MechanismStep> {
         let server = &request.connection.server;
         let tickets = server.tickets().ok_or(Error::because(Status::LOGON_FAILURE, "Kerberos is not served"))?;
         let ticket = match tickets.accept(message.to_vec()).await {
@@ -47,21 +52,27 @@ impl Kerberos {
             }
             Err(refused) => return Err(refused.error(&client.to_string())),
         };
-        check_account(&account, server.world.now())?;
+        check_account(&account, server.environment.now())?;
         server.authenticated(&account.name, request.connection.peer.remote.ip().into());
         let user = known_user(&account, String::new(), policy);
-        Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(signatures), token: reply, lifetime }))
+        Ok(MechanismStep::Done(Authenticated {
+            user,
+            key: Some(key),
+            signatures: Some(signatures),
+            token: reply,
+            lifetime,
+        }))
     }
 
     /// Handles a rejected ticket. A client with a wrong clock is sent the right time and may retry, as with Windows
     /// servers.
-    fn refuse(&mut self, refusal: Refusal) -> Result<Said> {
+    fn refuse(&mut self, refusal: Refusal) -> Result<MechanismStep> {
         let Refusal { cause, why, reply } = refusal;
         tracing::warn!("Kerberos logon refused: {why}");
         let status = match cause {
             Cause::Clock if !self.told && !reply.is_empty() => {
                 self.told = true;
-                return Ok(Said::More(reply));
+                return Ok(MechanismStep::More(reply));
             }
             Cause::Clock => Status::TIME_DIFFERENCE_AT_DC,
             Cause::Unavailable => Status::NO_LOGON_SERVERS,

@@ -34,7 +34,7 @@ pub(super) async fn account(
     match found.map_err(|unavailable| Refused::Unavailable(unavailable.0))? {
         Some(account) if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
         Some(account) if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),
-        Some(account) if account.expires.is_some_and(|end| end <= server.world.now()) => {
+        Some(account) if account.expires.is_some_and(|end| end <= server.environment.now()) => {
             Err(Refused::Because(Status::ACCOUNT_EXPIRED))
         }
         Some(account) => Ok(Some(account)),

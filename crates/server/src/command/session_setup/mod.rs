@@ -21,14 +21,14 @@ use proto::status::Status;
 
 pub(super) use self::keys::derive_signing;
 pub use self::spnego::Authentication;
-pub(super) use self::spnego::{Done, Step, step};
+pub(super) use self::spnego::{Outcome, SetupStep, step};
 pub(crate) use self::user::known_user;
 use crate::command::session_binding;
 use crate::conn::Failed;
 use crate::conn::NoRoom;
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Disconnect, Error, Result};
-use crate::guesses::Guess;
+use crate::logon_throttle::Guess;
 use crate::policy::{Encryption, Policy, Signing};
 use crate::session::{Channel, Phase, SessionKeys};
 
@@ -38,7 +38,7 @@ const LONGEST_KEPT: usize = 1024;
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SessionSetupRequest::decode(request.message)?;
     let connection = request.connection;
-    let arrived = connection.server.world.uptime();
+    let arrived = connection.server.environment.uptime();
     let negotiated = connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let policy = connection.server.policy().clone();
     if policy.server_smb_encrypt == Encryption::Required && negotiated.cipher.is_none() {
@@ -71,13 +71,13 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         }
     };
     let (token, flags, status) = match step {
-        Step::Continue(token) => {
+        SetupStep::Continue(token) => {
             if hashing {
                 reply.hash = Hash::Session(channel.clone());
             }
             (token, SessionFlags(0), Status::MORE_PROCESSING_REQUIRED)
         }
-        Step::Done(done) => {
+        SetupStep::Done(done) => {
             let (token, flags) = match establish(request, &channel, &asked, *done, negotiated, &policy) {
                 Ok(established) => established,
                 Err(error) => {
@@ -109,7 +109,7 @@ fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>>
     connection.bound_logons();
     let payer = connection.payer();
     if !connection.is_logged_on() {
-        connection.server.relieve_newcomers(&payer);
+        connection.server.relieve_unauthenticated(&payer);
     }
     let session = connection.server.new_session(negotiated.terms(), &payer);
     let channel = Arc::new(Channel::new(session, negotiated.preauth.clone()));
@@ -151,13 +151,13 @@ fn establish(
     request: &Request<'_>,
     channel: &Arc<Channel>,
     asked: &SessionSetupRequest<'_>,
-    done: Done,
+    done: Outcome,
     negotiated: &Negotiated,
     policy: &Policy,
 ) -> Result<(Vec<u8>, SessionFlags)> {
-    let Done { user, key, lifetime, token } = done;
+    let Outcome { user, key, lifetime, token } = done;
     let session = &channel.session;
-    let expires = lifetime.map(|lifetime| request.connection.server.world.uptime().saturating_add(lifetime));
+    let expires = lifetime.map(|lifetime| request.connection.server.environment.uptime().saturating_add(lifetime));
     let mut flags = SessionFlags(0);
     if user.guest {
         flags |= SessionFlags::IS_GUEST;

@@ -8,13 +8,13 @@ use proto::status::Status;
 use zeroize::Zeroizing;
 
 use super::pass_through;
-use super::spnego::{Proven, Said};
+use super::spnego::{Authenticated, MechanismStep};
 use super::user::known_user;
 use crate::accounts::{Account, AccountPolicy, LogonOutcome, Unavailable};
+use crate::address_bucket::AddressBucket;
 use crate::conn::Request;
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
-use crate::neighbourhood::Neighbourhood;
 use crate::policy::{MapToGuest, Policy};
 use crate::server::Server;
 use crate::tickets::Signatures;
@@ -40,16 +40,16 @@ impl Ntlm {
         message: &[u8],
         policy: &Policy,
         guessed: &mut Option<String>,
-    ) -> Result<Said> {
+    ) -> Result<MechanismStep> {
         if self.challenged {
             return self.finish(request, message, policy, guessed).await;
         }
         super::check_kept(message)?;
         let server = &request.connection.server;
-        let now = FileTime::from(server.world.now()).0;
+        let now = FileTime::from(server.environment.now()).0;
         let challenge = self.acceptor.challenge(message, server.random(), now).map_err(not_ntlm)?;
         self.challenged = true;
-        Ok(Said::More(challenge))
+        Ok(MechanismStep::More(challenge))
     }
 
     /// Checks the proof in the AUTHENTICATE message.
@@ -59,7 +59,7 @@ impl Ntlm {
         message: &[u8],
         policy: &Policy,
         guessed: &mut Option<String>,
-    ) -> Result<Said> {
+    ) -> Result<MechanismStep> {
         let claim = self.acceptor.authenticate(message).map_err(not_ntlm)?;
         if claim.anonymous {
             return unproven(&claim, policy);
@@ -70,7 +70,7 @@ impl Ntlm {
                 super::spn::check(claim.target_name.as_deref(), request.connection.peer.local.ip(), policy)?;
                 let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
-                Ok(Said::Done(Proven {
+                Ok(MechanismStep::Done(Authenticated {
                     user,
                     key: Some(key),
                     signatures: Some(Box::new(verified)),
@@ -115,7 +115,7 @@ impl Ntlm {
         guessed: &mut Option<String>,
     ) -> std::result::Result<(ntlm::Session, Account), Refused> {
         let server = &request.connection.server;
-        let from = Neighbourhood::from(request.connection.peer.remote.ip());
+        let from = AddressBucket::from(request.connection.peer.remote.ip());
         let membership = policy.membership.as_ref();
         let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
         let mapped = match &policy.username_map {
@@ -165,9 +165,9 @@ impl Ntlm {
             return Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT));
         }
         let (verified, account) = proven.ok_or_else(|| refuse(server, &name, account))?;
-        server.forgive(&name);
+        server.clear_lockout(&name);
         server.authenticated(&name, from);
-        check_account(&account, &server.accounts.policy(), server.world.now())?;
+        check_account(&account, &server.accounts.policy(), server.environment.now())?;
         server.accounts.logged_on(&account.name, LogonOutcome::Success);
         Ok((verified, account))
     }
@@ -215,7 +215,7 @@ fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::r
 }
 
 /// Logs on a client without a proof, as guest or anonymously.
-fn unproven(claim: &Claim, policy: &Policy) -> Result<Said> {
+fn unproven(claim: &Claim, policy: &Policy) -> Result<MechanismStep> {
     let guest = policy.guest.as_ref();
     let anonymous = claim.anonymous;
     if anonymous && policy.restrict_anonymous >= 2 {
@@ -238,7 +238,7 @@ fn unproven(claim: &Claim, policy: &Policy) -> Result<Said> {
         groups: Arc::new([]),
     };
     let key = anonymous.then(|| Zeroizing::new(claim.null_session().key().0.to_vec()));
-    Ok(Said::Done(Proven { user, key, signatures: None, token: Vec::new(), lifetime: None }))
+    Ok(MechanismStep::Done(Authenticated { user, key, signatures: None, token: Vec::new(), lifetime: None }))
 }
 
 impl Signatures for ntlm::Session {

@@ -7,8 +7,8 @@ use super::mapped;
 use super::user::check_uid;
 use crate::accounts::Account;
 use crate::accounts::principals::may_come_from_domain;
+use crate::address_bucket::AddressBucket;
 use crate::domain::{Membership, NetworkLogon, Refused};
-use crate::neighbourhood::Neighbourhood;
 use crate::policy::Policy;
 use crate::server::Server;
 
@@ -19,7 +19,7 @@ pub(super) async fn prove(
     ntlm: &Acceptor,
     claim: &Claim,
     policy: &Policy,
-    from: Neighbourhood,
+    from: AddressBucket,
 ) -> Result<(Proof, Account), Refused> {
     // A response that is not NTLMv2 is refused without asking the domain.
     let response = ntlm.pass_through(claim).map_err(|_| Refused::Wrong)?;

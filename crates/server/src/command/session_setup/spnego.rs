@@ -25,7 +25,7 @@ pub struct Authentication {
     /// `None`: the client sends the mechanism's tokens without SPNEGO.
     list: Option<List>,
     /// The mechanism is complete; the client's signature of the mechanism list is still to be received.
-    proven: Option<Proven>,
+    proven: Option<Authenticated>,
 }
 
 enum Mechanism {
@@ -45,15 +45,15 @@ struct List {
 }
 
 /// A mechanism's result for a message of the client.
-pub(super) enum Said {
+pub(super) enum MechanismStep {
     /// Another message is needed; this token is sent to the client.
     More(Vec<u8>),
     /// The client is authenticated.
-    Done(Proven),
+    Done(Authenticated),
 }
 
 /// A user authenticated by a mechanism.
-pub(super) struct Proven {
+pub(super) struct Authenticated {
     pub(super) user: User,
     /// The agreed key; `None` for guest and anonymous users.
     pub(super) key: Option<Zeroizing<Vec<u8>>>,
@@ -66,15 +66,15 @@ pub(super) struct Proven {
 }
 
 /// The result of processing a token.
-pub(in crate::command) enum Step {
+pub(in crate::command) enum SetupStep {
     /// Another token is needed; this one is sent to the client.
     Continue(Vec<u8>),
     /// The authentication is complete.
-    Done(Box<Done>),
+    Done(Box<Outcome>),
 }
 
 /// A completed authentication.
-pub(in crate::command) struct Done {
+pub(in crate::command) struct Outcome {
     /// The authenticated user.
     pub(in crate::command) user: User,
     /// The key from which session keys are derived; `None` for anonymous and guest users.
@@ -92,7 +92,7 @@ pub(in crate::command) async fn step(
     token: &[u8],
     policy: &Policy,
     guessed: &mut Option<String>,
-) -> Result<Step> {
+) -> Result<SetupStep> {
     let running = channel.authentication.lock().take();
     let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "no SPNEGO token"))?;
     let (mut authentication, message, mic) = match (token, running) {
@@ -117,15 +117,15 @@ pub(in crate::command) async fn step(
         return authentication.confirm(proven, mic);
     }
     let said = match (message, &mut authentication.mechanism) {
-        (None, _) => Said::More(Vec::new()),
+        (None, _) => MechanismStep::More(Vec::new()),
         (Some(message), Mechanism::Kerberos(kerberos)) => kerberos.step(request, message, policy).await?,
         (Some(message), Mechanism::Ntlm(ntlm)) => ntlm.step(request, message, policy, guessed).await?,
     };
     let step = match said {
-        Said::More(token) => Step::Continue(authentication.answer(&token, None)),
-        Said::Done(proven) => authentication.finish(proven, mic)?,
+        MechanismStep::More(token) => SetupStep::Continue(authentication.answer(&token, None)),
+        MechanismStep::Done(proven) => authentication.finish(proven, mic)?,
     };
-    if let Step::Continue(_) = step {
+    if let SetupStep::Continue(_) = step {
         *channel.authentication.lock() = Some(authentication);
     }
     Ok(step)
@@ -181,7 +181,7 @@ impl Authentication {
     // Deviates from RFC 4178 5 (d): if the client's message is the final one and has no signature, the client is
     // accepted although its list began with another mechanism. Many NTLM clients never sign. Requiring a signature
     // gains nothing, because an attacker that changes the list can leave only that one mechanism in it.
-    fn finish(&mut self, mut proven: Proven, mic: Option<&[u8]>) -> Result<Step> {
+    fn finish(&mut self, mut proven: Authenticated, mic: Option<&[u8]>) -> Result<SetupStep> {
         let Some(list) = &mut self.list else {
             let token = std::mem::take(&mut proven.token);
             return Ok(proven.done(token));
@@ -197,14 +197,14 @@ impl Authentication {
             let ours = signatures.sign(&list.der);
             let token = std::mem::take(&mut proven.token);
             self.proven = Some(proven);
-            return Ok(Step::Continue(self.answer(&token, ours.as_deref())));
+            return Ok(SetupStep::Continue(self.answer(&token, ours.as_deref())));
         }
         let token = list.respond(NegState::ACCEPT_COMPLETED, &proven.token, ours.as_deref());
         Ok(proven.done(token))
     }
 
     /// Checks the client's signature of the list, which was requested with the mechanism's final message.
-    fn confirm(mut self, mut proven: Proven, mic: Option<&[u8]>) -> Result<Step> {
+    fn confirm(mut self, mut proven: Authenticated, mic: Option<&[u8]>) -> Result<SetupStep> {
         let missing = || Error::because(Status::LOGON_FAILURE, "mechListMIC: asked for and not sent");
         let (Some(list), Some(signatures)) = (&mut self.list, &mut proven.signatures) else { return Err(missing()) };
         list.check(&mut **signatures, mic.ok_or_else(missing)?)?;
@@ -213,9 +213,9 @@ impl Authentication {
     }
 }
 
-impl Proven {
-    fn done(self, last: Vec<u8>) -> Step {
-        Step::Done(Box::new(Done { user: self.user, key: self.key, lifetime: self.lifetime, token: last }))
+impl Authenticated {
+    fn done(self, last: Vec<u8>) -> SetupStep {
+        SetupStep::Done(Box::new(Outcome { user: self.user, key: self.key, lifetime: self.lifetime, token: last }))
     }
 }
 

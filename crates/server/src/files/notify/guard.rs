@@ -19,11 +19,11 @@ use tokio::sync::Notify;
 
 use super::watch::Watch;
 use super::{Event, parent_end};
+use crate::environment::Environment;
 use crate::files::OpenName;
 use crate::security::access;
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
-use crate::world::World;
 
 /// Lifetime of a result, because local programs change permissions without notice.
 const LIFE: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ pub(crate) struct Guard {
     disk: Disk,
     /// The current name of the watched directory.
     name: Arc<OpenName>,
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
     checks: Arc<Checks>,
     /// The watch itself.
     pub(super) watch: Weak<Watch>,
@@ -185,7 +185,7 @@ impl Guard {
     pub(crate) fn new(
         disk: &Disk,
         name: &Arc<OpenName>,
-        world: &Arc<dyn World>,
+        environment: &Arc<dyn Environment>,
         checks: &Arc<Checks>,
     ) -> Option<Guard> {
         // Root may list everything.
@@ -193,14 +193,14 @@ impl Guard {
         wanted.then(|| Guard {
             disk: disk.clone(),
             name: name.clone(),
-            world: world.clone(),
+            environment: environment.clone(),
             checks: checks.clone(),
             watch: Weak::new(),
         })
     }
 
     pub(super) fn now(&self) -> Duration {
-        self.world.uptime()
+        self.environment.uptime()
     }
 
     /// Queues the watch for checks, unless it is queued already.

@@ -123,7 +123,7 @@ pub struct Opening {
     pub touch: Touch,
     /// The lease that the open is made under, which it does not break.
     pub lease: Option<LeaseId>,
-    /// `World::uptime`.
+    /// `Environment::uptime`.
     pub now: Duration,
 }
 
@@ -140,7 +140,7 @@ impl Opening {
 pub struct Wait {
     /// Completes, with any result, when the break is acknowledged or its holder is gone.
     pub changed: oneshot::Receiver<()>,
-    /// `World::uptime` at which the holder loses its cache without an acknowledgment.
+    /// `Environment::uptime` at which the holder loses its cache without an acknowledgment.
     pub deadline: Duration,
 }
 

@@ -7,7 +7,7 @@ use proto::rpc::ndr::ContextHandle;
 
 use self::places::Places;
 pub(super) use self::places::{List, Place};
-use crate::world::World;
+use crate::environment::Environment;
 
 /// The maximum number of handles of one pipe; clients use a few and close them.
 const MOST: usize = 64;
@@ -50,12 +50,12 @@ pub(super) struct Handles(Vec<Opened>);
 
 impl Handles {
     /// Opens a handle of `object`; returns `None` if there are too many.
-    pub(super) fn open(&mut self, object: Object, world: &dyn World) -> Option<ContextHandle> {
+    pub(super) fn open(&mut self, object: Object, environment: &dyn Environment) -> Option<ContextHandle> {
         if self.0.len() >= MOST {
             return None;
         }
         let mut handle = [0; 20];
-        world.random(&mut handle[4..]);
+        environment.random(&mut handle[4..]);
         self.0.push(Opened { handle, object, places: Places::default() });
         Some(handle)
     }
@@ -92,11 +92,11 @@ mod tests {
 
     #[test]
     fn handles_are_counted_and_closed_once() {
-        let (world, mut handles) = (Still::default(), Handles::default());
-        let first = handles.open(Object::Policy, &world).expect("room for one");
+        let (environment, mut handles) = (Still::default(), Handles::default());
+        let first = handles.open(Object::Policy, &environment).expect("room for one");
         assert_eq!((handles.get(&first), handles.get(&[7; 20])), (Some(Object::Policy), None));
         assert!(handles.close(&first) && !handles.close(&first));
-        let count = (0..2 * MOST).filter_map(|_| handles.open(Object::Policy, &world)).count();
+        let count = (0..2 * MOST).filter_map(|_| handles.open(Object::Policy, &environment)).count();
         assert_eq!(count, MOST);
     }
 }

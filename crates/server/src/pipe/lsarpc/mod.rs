@@ -65,7 +65,7 @@ fn open(handles: &Mutex<Handles>, request: &Request<'_>) -> Vec<u8> {
     if anonymous && server.policy().restrict_anonymous >= 1 {
         return ndr::handle_response(&[0; 20], Status::ACCESS_DENIED);
     }
-    let handle = handles.lock().open(Object::Policy, &*server.world);
+    let handle = handles.lock().open(Object::Policy, &*server.environment);
     match handle {
         Some(handle) => ndr::handle_response(&handle, Status::SUCCESS),
         None => ndr::handle_response(&[0; 20], Status::INSUFFICIENT_RESOURCES),

@@ -57,8 +57,8 @@ fn sids(handle: &ContextHandle, sids: &[Sid]) -> Vec<u8> {
 fn server(restrict_anonymous: u8) -> std::sync::Arc<Server> {
     let mut policy = rig::policy();
     policy.restrict_anonymous = restrict_anonymous;
-    let world: std::sync::Arc<dyn crate::world::World> = std::sync::Arc::new(rig::Still::default());
-    rig::server(policy, world.clone(), rig::memory(world))
+    let environment: std::sync::Arc<dyn crate::environment::Environment> = std::sync::Arc::new(rig::Still::default());
+    rig::server(policy, environment.clone(), rig::memory(environment))
 }
 
 fn anonymous(restrict_anonymous: u8) -> Client {

@@ -14,7 +14,7 @@ use crate::conn::Request;
 
 pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
     let server = &request.connection.server;
-    let arrived = server.world.uptime();
+    let arrived = server.environment.uptime();
     if !server.policy().ntlm {
         return Status::NTLM_BLOCKED;
     }
@@ -40,7 +40,7 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
         slow_down(name, arrived, request).await;
         return Status::WRONG_PASSWORD;
     };
-    server.forgive(name);
+    server.clear_lockout(name);
     if let Err(status) = check(account, &new, &policy, request) {
         return status;
     }
@@ -95,7 +95,7 @@ fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, Ne
 
 /// Checks the restrictions on a change with a right old password.
 fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: &Request<'_>) -> Result<(), Status> {
-    let now = request.connection.server.world.now();
+    let now = request.connection.server.environment.now();
     if account.disabled {
         return Err(Status::ACCOUNT_DISABLED);
     }

@@ -94,7 +94,7 @@ impl Asked<'_> {
     }
 
     fn open(&self, object: Object) -> (ContextHandle, Status) {
-        match self.handles.lock().open(object, &*self.request.connection.server.world) {
+        match self.handles.lock().open(object, &*self.request.connection.server.environment) {
             Some(handle) => (handle, Status::SUCCESS),
             None => ([0; 20], Status::INSUFFICIENT_RESOURCES),
         }

@@ -177,7 +177,7 @@ impl Asked<'_> {
 
     fn user_information(&self, account: &Account) -> UserInformation {
         let server = &self.request.connection.server;
-        let (policy, now) = (server.accounts.policy(), server.world.now());
+        let (policy, now) = (server.accounts.policy(), server.environment.now());
         let time = |time: Time| i64::try_from(FileTime::from(time).0).unwrap_or(NEVER);
         let later = |set: Time, age: std::time::Duration| {
             let ticks = i64::try_from(age.as_nanos() / 100).unwrap_or(NEVER);

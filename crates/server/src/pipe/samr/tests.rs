@@ -157,8 +157,8 @@ fn no_class_tells_a_hash() {
 fn nobody_is_told_who_is_here() {
     let mut policy = rig::policy();
     policy.restrict_anonymous = 0;
-    let world: std::sync::Arc<dyn crate::world::World> = std::sync::Arc::new(rig::Still::default());
-    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let environment: std::sync::Arc<dyn crate::environment::Environment> = std::sync::Arc::new(rig::Still::default());
+    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let mut client = Client::new(&server);
     client.negotiate(proto::smb2::negotiate::SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on_anonymously(), Status::SUCCESS);

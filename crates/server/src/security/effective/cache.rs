@@ -24,16 +24,16 @@ use parking_lot::Mutex;
 use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
+use crate::environment::Environment;
 use crate::held::{self, Numbers, Table};
 use crate::policy::{Share, StoredAcls};
 use crate::security::effective::Protection;
-use crate::security::effective::source::Material;
+use crate::security::effective::source::AclInputs;
 use crate::security::model::evaluate::Token;
-use crate::security::set::file_lock::Turns;
-use crate::security::set::new_file::Heirs;
+use crate::security::set::file_lock::FileLocks;
+use crate::security::set::new_file::InitialAcls;
 use crate::security::stored::write_back::Waiting;
-use crate::vfs::{FileId, Identity, Metadata, Time, Watched};
-use crate::world::World;
+use crate::vfs::{DirectoryVersion, FileId, Identity, Metadata, Time};
 
 /// Number of shards; each has its own lock.
 const SHARDS: usize = 16;
@@ -44,7 +44,7 @@ const SHARDS: usize = 16;
 pub(crate) struct Seen {
     /// The file's change time, if any later change gets a different time.
     pub(crate) changed: Option<Time>,
-    /// [`Watched::state`] of a directory. Names added to and removed from a directory change its change time, but not
+    /// [`DirectoryVersion::state`] of a directory. Names added to and removed from a directory change its change time, but not
     /// this state.
     pub(crate) state: Option<u64>,
 }
@@ -79,7 +79,7 @@ pub(crate) enum By {
     /// The descriptor of this number.
     Descriptor(u64),
     /// The descriptor synthesized from the inputs with this hash.
-    Material(u64),
+    AclInputs(u64),
 }
 
 /// The settings of a share that affect a file's descriptor. Shares that differ in them see different descriptors.
@@ -106,7 +106,7 @@ pub struct CacheStatistics {
 
 /// The cache.
 pub(crate) struct Cache {
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
     limit: usize,
     shards: [Mutex<Shard>; SHARDS],
     spread: Numbers,
@@ -120,8 +120,8 @@ pub(crate) struct Cache {
     /// Synthesized descriptors that wait to be written back.
     pub(in crate::security) waiting: Waiting,
     /// Per-file locks of the setters of security descriptors.
-    pub(in crate::security) turns: Turns,
-    heirs: Heirs,
+    pub(in crate::security) turns: FileLocks,
+    heirs: InitialAcls,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -142,9 +142,9 @@ struct Slot {
 
 impl Cache {
     /// Creates an empty cache of at most about `limit` bytes.
-    pub(crate) fn new(world: Arc<dyn World>, limit: usize) -> Self {
+    pub(crate) fn new(environment: Arc<dyn Environment>, limit: usize) -> Self {
         Cache {
-            world,
+            environment,
             limit,
             shards: Default::default(),
             spread: Numbers::default(),
@@ -155,8 +155,8 @@ impl Cache {
             prints: RandomState::new(),
             views: Mutex::default(),
             waiting: Waiting::default(),
-            turns: Turns::default(),
-            heirs: Heirs::default(),
+            turns: FileLocks::default(),
+            heirs: InitialAcls::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -192,7 +192,7 @@ impl Cache {
     }
 
     /// As [`Cache::find`], for a watched directory.
-    pub(crate) fn find_watched(&self, place: Place, watched: &Watched) -> Option<Arc<Protection>> {
+    pub(crate) fn find_watched(&self, place: Place, watched: &DirectoryVersion) -> Option<Arc<Protection>> {
         self.find_seen(Key { file: watched.id, place }, |seen| seen.state == Some(watched.state))
     }
 
@@ -236,7 +236,7 @@ impl Cache {
 
     /// Returns a keyed hash of `material` and the share configuration. Collisions cannot be constructed because the key
     /// is private to this cache.
-    pub(in crate::security) fn print(&self, place: Place, material: &Material) -> u64 {
+    pub(in crate::security) fn print(&self, place: Place, material: &AclInputs) -> u64 {
         if self.is_off() {
             return 0;
         }
@@ -246,7 +246,7 @@ impl Cache {
     /// Whether data read from the file from now on may be cached under the change time of `metadata`, whose clock has
     /// the granularity `tick`.
     pub(crate) fn is_settled(&self, metadata: &Metadata, tick: Duration) -> bool {
-        let (now, changed) = (self.world.now(), metadata.stamped);
+        let (now, changed) = (self.environment.now(), metadata.stamped);
         let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
         tick.is_zero() || nanos(now) - nanos(changed) >= tick.as_nanos() as i128
     }
@@ -297,7 +297,7 @@ impl Cache {
         if self.is_off() {
             return evaluate();
         }
-        let (By::Descriptor(number) | By::Material(number), token, _) = grant;
+        let (By::Descriptor(number) | By::AclInputs(number), token, _) = grant;
         let grants = &self.grants[(number ^ token) as usize % SHARDS];
         if let Some(&known) = grants.lock().get(&grant) {
             return known;
@@ -316,13 +316,13 @@ impl Cache {
 
     /// Returns the descriptors last computed for new files. `None` without a cache, because descriptors have no numbers
     /// then.
-    pub(in crate::security) fn heirs(&self) -> Option<&Heirs> {
+    pub(in crate::security) fn heirs(&self) -> Option<&InitialAcls> {
         (!self.is_off()).then_some(&self.heirs)
     }
 
     /// Returns how long the server has run.
     pub(in crate::security) fn uptime(&self) -> Duration {
-        self.world.uptime()
+        self.environment.uptime()
     }
 
     /// Returns statistics.
@@ -543,14 +543,14 @@ mod tests {
             cache.find(PLACE, &Metadata { changed: set, ..file(1, 6) }).is_none(),
             "it changed, and says it did not"
         );
-        let now = cache.world.now().secs;
+        let now = cache.environment.now().secs;
         assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }, TICK));
     }
 
     #[test]
     fn what_changed_just_now_may_change_again_unseen() {
         let cache = cache(1 << 20);
-        let now = cache.world.now().secs;
+        let now = cache.environment.now().secs;
         assert!(cache.is_settled(&file(1, now - 1), TICK));
         // The rig's clock advances by a second at each reading.
         assert!(!cache.is_settled(&file(1, now + 100), TICK), "a clock that was set back");
@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(cache.granted((By::Descriptor(1), 1, false), || all), all);
         assert_eq!(cache.granted((By::Descriptor(1), 1, false), || unreachable!("it is known")), all);
         let other = By::Descriptor;
-        for other in [(other(2), 1, false), (other(1), 2, false), (other(1), 1, true), (By::Material(1), 1, false)] {
+        for other in [(other(2), 1, false), (other(1), 2, false), (other(1), 1, true), (By::AclInputs(1), 1, false)] {
             assert_eq!(cache.granted(other, || AccessMask::NONE), AccessMask::NONE);
         }
         for token in 0..200_000 {

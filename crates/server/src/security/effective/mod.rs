@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::held;
 use crate::policy::{Share, StoredAcls};
 use crate::security::effective::cache::{By, Descriptor, Seen};
-use crate::security::effective::source::{Basis, Found, Material, read_value};
+use crate::security::effective::source::{AclInputs, AclSource, Found, read_value};
 use crate::security::model::evaluate;
 use crate::security::model::evaluate::Token;
 use crate::security::model::posix_acl::PosixAcl;
@@ -29,7 +29,7 @@ use crate::security::stored::ntacl;
 use crate::security::stored::write_back;
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Identity, Metadata, Node, Watched};
+use crate::vfs::{DirectoryVersion, Identity, Metadata, Node};
 
 /// The identity of the server itself, for operations that no user may do: writing the attribute that holds a
 /// descriptor, and operations that a descriptor grants to a user who is not the owner. It is never used to open a path
@@ -84,7 +84,7 @@ pub(crate) struct Protection {
     pub(in crate::security) print: u64,
 }
 
-/// As [`Basis`], but for the cache. POSIX ACLs take a tenth of the space of the descriptor synthesized from them.
+/// As [`AclSource`], but for the cache. POSIX ACLs take a tenth of the space of the descriptor synthesized from them.
 enum Made {
     Descriptor(Arc<Descriptor>, Option<PosixAcl>),
     Lists(Posix),
@@ -115,7 +115,7 @@ impl Protection {
     pub(crate) fn descriptor(&self, share: &Share) -> Cow<'_, SecurityDescriptor> {
         match &self.made {
             Made::Descriptor(descriptor, _) => Cow::Borrowed(descriptor),
-            Made::Lists(lists) => Cow::Owned(synthesized::made_of(share, lists)),
+            Made::Lists(lists) => Cow::Owned(synthesized::synthesize(share, lists)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Protection {
     pub(in crate::security) fn by(&self) -> By {
         match &self.made {
             Made::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
-            Made::Lists(_) => By::Material(self.print),
+            Made::Lists(_) => By::AclInputs(self.print),
         }
     }
 
@@ -165,7 +165,7 @@ impl Protection {
             }
             Made::Lists(lists) => {
                 let all = cache.granted((self.by(), disk.token_id, false), || {
-                    evaluate::granted(&disk.token, &synthesized::made_of(&disk.share, lists))
+                    evaluate::granted(&disk.token, &synthesized::synthesize(&disk.share, lists))
                 });
                 // The synthesized descriptor adds up the rights of several entries, while the kernel applies only one.
                 // A user who therefore cannot write must not change the ACL either, which the server would do on their
@@ -254,7 +254,7 @@ fn own<'a>(disk: &'a Disk, metadata: &Metadata, enough: AccessMask) -> Option<(&
     if disk.identity.uid != metadata.uid || !share.acl_store.entries().is_none() {
         return None;
     }
-    let (own, is_all) = synthesized::owner_s(share, metadata)?;
+    let (own, is_all) = synthesized::owner_rights_from_mode(share, metadata)?;
     (is_all || own.contains(enough)).then_some((acls, own))
 }
 
@@ -271,7 +271,7 @@ pub(in crate::security) async fn of_watched(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
-    watched: Option<&Watched>,
+    watched: Option<&DirectoryVersion>,
 ) -> Result<Arc<Protection>> {
     // Taken before the file is read, so that any later change shows.
     let settled = disk.descriptors.is_settled(metadata, disk.vfs.tick(metadata.stamped));
@@ -283,7 +283,7 @@ async fn read(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
-    watched: Option<&Watched>,
+    watched: Option<&DirectoryVersion>,
     settled: bool,
     value: Option<Vec<u8>>,
 ) -> Result<Arc<Protection>> {
@@ -291,8 +291,8 @@ async fn read(
     let seen = Seen { changed: settled.then_some(metadata.stamped), state };
     let (share, who) = (&disk.share, &disk.identity);
     let material = match value {
-        Some(_) => Material::beside(value, share, who, node, metadata).await?,
-        None => Material::read(share, who, node, metadata).await?,
+        Some(_) => AclInputs::beside(value, share, who, node, metadata).await?,
+        None => AclInputs::read(share, who, node, metadata).await?,
     };
     let print = disk.descriptors.print(disk.place, &material);
     // A descriptor that is due for write-back is read again.
@@ -302,18 +302,18 @@ async fn read(
     }
     let Found { basis, stored, .. } = material.resolve(share, metadata)?;
     let (made, owner_stands) = match basis {
-        Basis::Descriptor(descriptor, list) => {
+        AclSource::Descriptor(descriptor, list) => {
             let stands = owner_stands(disk, &descriptor, metadata.uid).await;
             (Made::Descriptor(disk.descriptors.share(descriptor), list), stands)
         }
-        Basis::Lists(lists) => (Made::Lists(lists), false),
+        AclSource::Lists(lists) => (Made::Lists(lists), false),
     };
     let protection = Arc::new(Protection { owner_stands, ..Protection::new(made, stored, metadata, print) });
     disk.descriptors.keep(disk.place, metadata.id, seen, protection.clone());
     if let Made::Lists(lists) = &protection.made
         && due
     {
-        write_back::offer(disk, node, metadata, lists.clone(), &synthesized::made_of(share, lists)).await;
+        write_back::offer(disk, node, metadata, lists.clone(), &synthesized::synthesize(share, lists)).await;
     }
     Ok(protection)
 }

@@ -9,7 +9,7 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
 use crate::security::effective::SERVER;
-use crate::security::effective::synthesized::{default_descriptor, made_of};
+use crate::security::effective::synthesized::{default_descriptor, synthesize};
 use crate::security::model::posix_acl;
 use crate::security::model::posix_acl::PosixAcl;
 use crate::security::posix::Posix;
@@ -19,7 +19,7 @@ use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
 
 /// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
-pub(in crate::security) struct Material {
+pub(in crate::security) struct AclInputs {
     kind: Kind,
     mode: u32,
     uid: u32,
@@ -40,7 +40,7 @@ struct Lists {
 
 /// The descriptor in force.
 pub(in crate::security) struct Found {
-    pub(in crate::security) basis: Basis,
+    pub(in crate::security) basis: AclSource,
     /// The descriptor is a stored one, shown to clients as it is.
     pub(in crate::security) stored: bool,
     /// A descriptor is stored but not valid.
@@ -48,7 +48,7 @@ pub(in crate::security) struct Found {
 }
 
 /// The source of the descriptor in force.
-pub(in crate::security) enum Basis {
+pub(in crate::security) enum AclSource {
     /// A stored descriptor whose condition holds, or the default one where POSIX ACLs are ignored; and the POSIX ACL
     /// that the kernel enforces, if it was read.
     Descriptor(SecurityDescriptor, Option<PosixAcl>),
@@ -59,31 +59,31 @@ pub(in crate::security) enum Basis {
 impl Found {
     /// Whether a valid descriptor is stored, or a default one replaces it.
     pub(in crate::security) fn confirmed(&self) -> bool {
-        matches!(self.basis, Basis::Descriptor(..))
+        matches!(self.basis, AclSource::Descriptor(..))
     }
 
     /// Returns the descriptor.
     pub(in crate::security) fn descriptor(self, share: &Share) -> SecurityDescriptor {
         match self.basis {
-            Basis::Descriptor(descriptor, _) => descriptor,
-            Basis::Lists(lists) => made_of(share, &lists),
+            AclSource::Descriptor(descriptor, _) => descriptor,
+            AclSource::Lists(lists) => synthesize(share, &lists),
         }
     }
 }
 
-impl Material {
+impl AclInputs {
     /// Reads the inputs of the file of `metadata`.
     pub(in crate::security) async fn read(
         share: &Share,
         who: &Arc<Identity>,
         node: &Arc<dyn Node>,
         metadata: &Metadata,
-    ) -> Result<Material> {
+    ) -> Result<AclInputs> {
         let value = match &share.acls {
             Some(acls) => read_value(who, acls, node).await?,
             None => None,
         };
-        Material::beside(value, share, who, node, metadata).await
+        AclInputs::beside(value, share, who, node, metadata).await
     }
 
     /// Reads the inputs of a file whose attribute has the `value`.
@@ -93,25 +93,25 @@ impl Material {
         who: &Arc<Identity>,
         node: &Arc<dyn Node>,
         metadata: &Metadata,
-    ) -> Result<Material> {
+    ) -> Result<AclInputs> {
         let lists = match &share.acls {
             Some(acls) if acls.ignore_system_acls => None,
             _ => Some(Lists::read(who, node, metadata.kind).await?),
         };
-        Ok(Material::new(metadata, value, lists))
+        Ok(AclInputs::new(metadata, value, lists))
     }
 
-    fn new(metadata: &Metadata, value: Option<Vec<u8>>, lists: Option<Lists>) -> Material {
+    fn new(metadata: &Metadata, value: Option<Vec<u8>>, lists: Option<Lists>) -> AclInputs {
         let &Metadata { kind, mode, uid, gid, .. } = metadata;
-        Material { kind, mode, uid, gid, value, lists }
+        AclInputs { kind, mode, uid, gid, value, lists }
     }
 
     /// Returns the inputs of the file of `metadata` with the POSIX ACLs `lists` after its attribute was set to `value`.
-    pub(in crate::security) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> Material {
+    pub(in crate::security) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> AclInputs {
         // The kernel does not store an ACL that is equivalent to the mode.
         let access = (!lists.access.is_minimal()).then(|| lists.access.encode());
         let default = lists.default.as_ref().map(PosixAcl::encode);
-        Material::new(metadata, value, Some(Lists { access, default }))
+        AclInputs::new(metadata, value, Some(Lists { access, default }))
     }
 
     /// Returns the number of entries of the POSIX ACLs from which a descriptor is synthesized; `None` if the attribute
@@ -139,7 +139,7 @@ impl Material {
             let is_stored = stored.is_some();
             let style = acls.map_or(AclStyle::Posix, |acls| acls.default_style);
             let descriptor = stored.map_or_else(|| default_descriptor(style, metadata), |stored| stored.descriptor);
-            return Ok(Found { basis: Basis::Descriptor(descriptor, None), stored: is_stored, outdated: false });
+            return Ok(Found { basis: AclSource::Descriptor(descriptor, None), stored: is_stored, outdated: false });
         };
         let counts = |condition| match condition {
             Condition::Always => true,
@@ -148,9 +148,9 @@ impl Material {
         };
         Ok(match stored.filter(|stored| counts(stored.condition)) {
             Some(Stored { descriptor, .. }) => {
-                Found { basis: Basis::Descriptor(descriptor, Some(lists.access)), stored: true, outdated: false }
+                Found { basis: AclSource::Descriptor(descriptor, Some(lists.access)), stored: true, outdated: false }
             }
-            None => Found { basis: Basis::Lists(lists), stored: false, outdated: has_one },
+            None => Found { basis: AclSource::Lists(lists), stored: false, outdated: has_one },
         })
     }
 }
@@ -162,7 +162,7 @@ pub(in crate::security) async fn look_up(
     node: &Arc<dyn Node>,
     metadata: &Metadata,
 ) -> Result<Found> {
-    Material::read(share, who, node, metadata).await?.resolve(share, metadata)
+    AclInputs::read(share, who, node, metadata).await?.resolve(share, metadata)
 }
 
 /// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX

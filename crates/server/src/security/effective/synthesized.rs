@@ -11,7 +11,7 @@ use crate::security::posix::{Posix, Sids, UnixSids};
 use crate::vfs::{Kind, Metadata};
 
 /// Returns the descriptor of a file with the POSIX ACLs `lists` that has no valid stored descriptor.
-pub(in crate::security) fn made_of(share: &Share, lists: &Posix) -> SecurityDescriptor {
+pub(in crate::security) fn synthesize(share: &Share, lists: &Posix) -> SecurityDescriptor {
     if share.acls.is_some() { shown(share, lists) } else { of_lists(share, lists) }
 }
 
@@ -42,7 +42,7 @@ pub(in crate::security) fn shown(share: &Share, lists: &Posix) -> SecurityDescri
 /// all of the owner's rights. They are all if no group or other bit exceeds the owner's, because entries for groups,
 /// for everyone, or for the owner by name cannot exceed those bits. The rights apply even if the POSIX ACL is too long
 /// to be converted, in which case other users have none.
-pub(in crate::security) fn owner_s(share: &Share, metadata: &Metadata) -> Option<(AccessMask, bool)> {
+pub(in crate::security) fn owner_rights_from_mode(share: &Share, metadata: &Metadata) -> Option<(AccessMask, bool)> {
     let directory = match metadata.kind {
         Kind::File => false,
         Kind::Directory => true,
@@ -173,8 +173,8 @@ mod tests {
             let groups = gids.into_iter().map(Sid::unix_group).chain([Sid::EVERYONE]).collect();
             let token = Token { user: Sid::unix_user(OWNER), groups, security: false, take_ownership: false };
             let default = default.filter(|_| directory);
-            let all = granted(&token, &made_of(&share, &Posix { directory, uid: OWNER, gid: GROUP, access, default }));
-            let (own, is_all) = owner_s(&share, &metadata).expect("a file or directory");
+            let all = granted(&token, &synthesize(&share, &Posix { directory, uid: OWNER, gid: GROUP, access, default }));
+            let (own, is_all) = owner_rights_from_mode(&share, &metadata).expect("a file or directory");
             prop_assert!(all.contains(own), "{all:?} {own:?}");
             prop_assert!(!is_all || all == own, "{all:?} {own:?}");
         }
@@ -183,9 +183,11 @@ mod tests {
     #[test]
     fn what_the_mode_cannot_tell() {
         let share = Share::new("s", "/s");
-        let is_all = |mode| owner_s(&share, &metadata(Kind::File, mode, (OWNER, GROUP))).map(|(_, is_all)| is_all);
+        let is_all = |mode| {
+            owner_rights_from_mode(&share, &metadata(Kind::File, mode, (OWNER, GROUP))).map(|(_, is_all)| is_all)
+        };
         assert_eq!((is_all(0o640), is_all(0o4755)), (Some(true), Some(true)));
         assert_eq!((is_all(0o674), is_all(0o641), is_all(0o004)), (Some(false), Some(false), Some(false)));
-        assert_eq!(owner_s(&share, &metadata(Kind::Symlink, 0o777, (OWNER, GROUP))), None);
+        assert_eq!(owner_rights_from_mode(&share, &metadata(Kind::Symlink, 0o777, (OWNER, GROUP))), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::vfs::FileId;
 
 /// The holders and waiters of the locks.
 #[derive(Default)]
-pub(in crate::security) struct Turns {
+pub(in crate::security) struct FileLocks {
     /// The first waiter of each queue holds the lock. No queue is empty.
     lines: Mutex<HashMap<FileId, VecDeque<Waiter>>>,
     tickets: AtomicU64,
@@ -29,12 +29,12 @@ struct Waiter {
 /// The lock of one file, released on drop.
 #[must_use]
 pub(in crate::security) struct Turn<'a> {
-    turns: &'a Turns,
+    turns: &'a FileLocks,
     file: FileId,
     ticket: u64,
 }
 
-impl Turns {
+impl FileLocks {
     /// Waits for the lock of `file`. A stream uses the lock of its file.
     pub(in crate::security) async fn take(&self, file: FileId) -> Turn<'_> {
         let file = FileId { stream: 0, ..file };
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn one_after_the_other_and_whoever_gives_up_is_passed_over() {
-        let turns = Turns::default();
+        let turns = FileLocks::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut first = pin!(turns.take(file(1)));
         let Poll::Ready(turn) = first.as_mut().poll(&mut context) else { panic!("nobody is before it") };
@@ -117,7 +117,7 @@ mod tests {
         let told = std::sync::Arc::new(Told(AtomicU64::new(0)));
         let waker = Waker::from(told.clone());
         let mut context = Context::from_waker(&waker);
-        let turns = Turns::default();
+        let turns = FileLocks::default();
         let Poll::Ready(first) = pin!(turns.take(file(1))).poll(&mut context) else { panic!("nobody is before it") };
         let mut lines: Vec<_> = (0..2).map(|_| Box::pin(turns.take(file(1)))).collect();
         assert!(lines.iter_mut().all(|line| line.as_mut().poll(&mut context).is_pending()));

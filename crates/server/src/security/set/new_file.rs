@@ -21,7 +21,7 @@ use crate::security::set::apply::{inherited, lists_for};
 use crate::security::sids;
 use crate::security::stored::ntacl;
 use crate::tree::Disk;
-use crate::vfs::{Guard, Kind, Time, Watched};
+use crate::vfs::{DirectoryVersion, Guard, Kind, Time};
 
 /// Returns the security attributes of the user's new file or `directory` in the directory `watched`, which is protected
 /// by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual owner. `mode` is
@@ -30,7 +30,7 @@ pub(crate) async fn foresee(
     disk: &Disk,
     now: Time,
     parent: &Protection,
-    watched: &Watched,
+    watched: &DirectoryVersion,
     mode: u32,
     directory: bool,
 ) -> Option<Guard> {
@@ -129,12 +129,12 @@ struct Heir {
 
 /// The results computed last.
 #[derive(Default)]
-pub(in crate::security) struct Heirs {
+pub(in crate::security) struct InitialAcls {
     /// The latest is last.
     known: Mutex<VecDeque<(Heir, Duration, Option<Guard>)>>,
 }
 
-impl Heirs {
+impl InitialAcls {
     /// Maximum number of results, kept in addition to the cache's size limit: enough for a few users who write to a few
     /// directories.
     const MOST: usize = 16;
@@ -143,11 +143,11 @@ impl Heirs {
     /// Lifetime of a result. After the SID of an account changes, new files get the old one for at most this long.
     const LIFE: Duration = Duration::from_secs(5);
 
-    /// Returns the result cached at most [`Heirs::LIFE`] before `uptime`. `Some(None)` if nothing is inherited.
+    /// Returns the result cached at most [`InitialAcls::LIFE`] before `uptime`. `Some(None)` if nothing is inherited.
     fn find(&self, heir: &Heir, uptime: Duration) -> Option<Option<Guard>> {
         let known = self.known.lock();
         let (_, since, guard) = known.iter().find(|(known, ..)| known == heir)?;
-        (uptime.saturating_sub(*since) < Heirs::LIFE).then(|| guard.clone())
+        (uptime.saturating_sub(*since) < InitialAcls::LIFE).then(|| guard.clone())
     }
 
     fn keep(&self, heir: Heir, uptime: Duration, guard: Option<Guard>) {
@@ -155,12 +155,12 @@ impl Heirs {
             let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());
             guard.descriptor.1.len() + lists.map(Vec::len).sum::<usize>()
         };
-        if guard.as_ref().map_or(0, length) > Heirs::LONGEST {
+        if guard.as_ref().map_or(0, length) > InitialAcls::LONGEST {
             return;
         }
         let mut known = self.known.lock();
         known.retain(|(known, ..)| *known != heir);
-        if known.len() == Heirs::MOST {
+        if known.len() == InitialAcls::MOST {
             known.pop_front();
         }
         known.push_back((heir, uptime, guard));
@@ -181,12 +181,12 @@ mod tests {
 
     fn heir(print: u64) -> Heir {
         let new = New { gid: 1, directory: false, executable: false, hands_group_on: false };
-        Heir { from: By::Material(print), stored: false, place: Place::default(), token: 1, new }
+        Heir { from: By::AclInputs(print), stored: false, place: Place::default(), token: 1, new }
     }
 
     #[test]
     fn what_was_worked_out_counts_for_the_same_and_for_a_while() {
-        let heirs = Heirs::default();
+        let heirs = InitialAcls::default();
         assert_eq!(heirs.find(&heir(1), at(9)), None);
         heirs.keep(heir(1), at(9), Some(guard(1)));
         heirs.keep(heir(2), at(9), None);
@@ -215,11 +215,11 @@ mod tests {
 
     #[test]
     fn few_are_kept_and_no_long_ones() {
-        let heirs = Heirs::default();
-        heirs.keep(heir(0), at(0), Some(guard(Heirs::LONGEST + 1)));
+        let heirs = InitialAcls::default();
+        heirs.keep(heir(0), at(0), Some(guard(InitialAcls::LONGEST + 1)));
         assert_eq!(heirs.find(&heir(0), at(0)), None);
-        (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(Heirs::LONGEST))));
+        (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(InitialAcls::LONGEST))));
         let known = (0..100).filter(|&print| heirs.find(&heir(print), at(0)).is_some()).count();
-        assert_eq!((known, heirs.find(&heir(99), at(0)).is_some()), (Heirs::MOST, true));
+        assert_eq!((known, heirs.find(&heir(99), at(0)).is_some()), (InitialAcls::MOST, true));
     }
 }

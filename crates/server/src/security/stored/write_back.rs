@@ -21,9 +21,10 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
+use crate::environment::Environment;
 use crate::policy::Share;
 use crate::security::effective::cache::{Cache, Descriptor, Place, Seen};
-use crate::security::effective::source::Material;
+use crate::security::effective::source::AclInputs;
 use crate::security::effective::{Protection, SERVER};
 use crate::security::model::posix_acl::PosixAcl;
 use crate::security::posix::Posix;
@@ -31,7 +32,6 @@ use crate::security::sids;
 use crate::security::stored::ntacl;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Kind, Metadata, Node, Result};
-use crate::world::World;
 
 /// Maximum number of queued conversions; each keeps a file descriptor open. Beyond it they are not stored. They are
 /// cached for now, and are queued again after the cache has evicted them.
@@ -80,7 +80,7 @@ pub(in crate::security) fn is_faithful(lists: &Posix) -> bool {
 }
 
 /// Whether a file with these inputs has no stored descriptor and the share is configured to store it.
-pub(in crate::security) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
+pub(in crate::security) fn is_due(disk: &Disk, metadata: &Metadata, material: &AclInputs) -> bool {
     let stored = disk.share.acl_store.entries();
     let is_one = disk.share.acls.is_some() && material.converted_entries().is_some_and(|count| stored.contains(count));
     let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
@@ -112,17 +112,17 @@ fn keeps_one(kind: Kind) -> bool {
 
 /// Stores the queued descriptors. Must be called when a response is about to be sent; it first yields so that the
 /// response can be sent.
-pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
+pub(crate) async fn after_answer(cache: &Cache, environment: &dyn Environment) {
     let waiting = cache.waiting.take();
     if waiting.is_empty() {
         return;
     }
     step_aside().await;
     for Conversion { share, place, node, metadata, lists, descriptor } in waiting {
-        match put(&share, &node, &metadata, &lists, &descriptor, FileTime::from(world.now())).await {
+        match put(&share, &node, &metadata, &lists, &descriptor, FileTime::from(environment.now())).await {
             Ok(None) => {}
             Ok(value) => {
-                let print = cache.print(place, &Material::stored(&metadata, value, &lists));
+                let print = cache.print(place, &AclInputs::stored(&metadata, value, &lists));
                 let protection = Protection::by_descriptor(descriptor, &metadata, print).beside(lists.access);
                 cache.keep(place, metadata.id, Seen { changed: None, state: None }, Arc::new(protection));
             }
@@ -201,34 +201,34 @@ mod tests {
 
     #[test]
     fn no_more_wait_than_may_and_all_that_wait_are_stored() {
-        let world: Arc<dyn World> = Arc::new(Still::default());
-        let cache = Cache::new(world.clone(), 1 << 20);
-        let volume = memory(world.clone());
+        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+        let cache = Cache::new(environment.clone(), 1 << 20);
+        let volume = memory(environment.clone());
         let mut nodes = Vec::new();
         for number in 0..MOST + 10 {
             let conversion = conversion(&volume, &cache, &number.to_string());
             nodes.push(conversion.node.clone());
             cache.waiting.add(conversion);
         }
-        block_on(after_answer(&cache, &*world));
+        block_on(after_answer(&cache, &*environment));
         let has_one = |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE)).is_ok_and(|it| it.is_some());
         let stored: Vec<bool> = nodes.iter().map(has_one).collect();
         assert!(stored[..MOST].iter().all(|&is| is) && !stored[MOST..].iter().any(|&is| is));
         assert_eq!(cache.waiting.count.load(Ordering::Relaxed), 0);
-        block_on(after_answer(&cache, &*world));
+        block_on(after_answer(&cache, &*environment));
     }
 
     #[test]
     fn what_was_stored_counts_for_files_that_are_made_of_it() {
-        let world: Arc<dyn World> = Arc::new(Still::default());
-        let cache = Cache::new(world.clone(), 1 << 20);
-        let conversion = conversion(&memory(world.clone()), &cache, "file");
+        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+        let cache = Cache::new(environment.clone(), 1 << 20);
+        let conversion = conversion(&memory(environment.clone()), &cache, "file");
         let (node, share, place) = (conversion.node.clone(), conversion.share.clone(), conversion.place);
         cache.waiting.add(conversion);
-        block_on(after_answer(&cache, &*world));
+        block_on(after_answer(&cache, &*environment));
         let known = || {
             let metadata = block_on(node.metadata()).expect("it is there");
-            let material = block_on(Material::read(&share, &SERVER, &node, &metadata)).expect("root may");
+            let material = block_on(AclInputs::read(&share, &SERVER, &node, &metadata)).expect("root may");
             cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
         };
         assert!(known().is_some_and(|protection| protection.stored));
@@ -243,13 +243,13 @@ mod tests {
 
     #[test]
     fn a_file_that_changed_since_is_left_alone() {
-        let world: Arc<dyn World> = Arc::new(Still::default());
-        let cache = Cache::new(world.clone(), 1 << 20);
-        let conversion = conversion(&memory(world.clone()), &cache, "file");
+        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+        let cache = Cache::new(environment.clone(), 1 << 20);
+        let conversion = conversion(&memory(environment.clone()), &cache, "file");
         let node = conversion.node.clone();
         block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()))).expect("root may");
         cache.waiting.add(conversion);
-        block_on(after_answer(&cache, &*world));
+        block_on(after_answer(&cache, &*environment));
         assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE)), Ok(None));
     }
 }

@@ -26,7 +26,7 @@ fn content_is_read_back(fixture: &Fixture) {
     assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "what was filled stays");
     fixture.write(&node, 6, b"W");
     fixture.write(&node, 6, b"");
-    assert_eq!(fixture.content("file"), "hello World");
+    assert_eq!(fixture.content("file"), "hello Environment");
     now(node.set_size(&fixture.owner, 5));
     assert_eq!((fixture.content("file").as_str(), stat(&node).size), ("hello", 5));
     now(node.set_size(&fixture.owner, 8));

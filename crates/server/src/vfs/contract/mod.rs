@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Access, Case, Create, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Time, Vfs};
+use super::{
+    Access, Case, Create, FileId, Identity, Kind, Lookup, Metadata, Node, RelPath, Result, SymlinkPolicy, Time, Vfs,
+};
 use crate::answer::{Answer, block_on};
 
 /// Creates a symbolic link at a path, with a target.
@@ -47,7 +49,7 @@ pub fn check(fresh: &dyn Fn() -> Fixture) {
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
-const NO_LINKS: Links = Links::NONE;
+const NO_LINKS: SymlinkPolicy = SymlinkPolicy::NONE;
 
 /// A path from its text.
 fn path(text: &str) -> RelPath {
@@ -67,7 +69,7 @@ impl Fixture {
         self.lookup_as(&self.owner, text, Case::Insensitive, NO_LINKS)
     }
 
-    fn lookup_as(&self, who: &Arc<Identity>, text: &str, case: Case, links: Links) -> Result<Lookup> {
+    fn lookup_as(&self, who: &Arc<Identity>, text: &str, case: Case, links: SymlinkPolicy) -> Result<Lookup> {
         block_on(self.vfs.lookup(who, &path(text), case, links))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{BOTH, Fixture, NO_LINKS, READ, now, path, read, stat, time};
 use crate::answer::block_on;
-use crate::vfs::{Access, Case, Create, Errno, Kind, Links, Lookup, RelPath, SetMetadata};
+use crate::vfs::{Access, Case, Create, Errno, Kind, Lookup, RelPath, SetMetadata, SymlinkPolicy};
 
 pub(super) const CHECKS: [fn(&Fixture); 19] = [
     lookup_finds_exact_names_first,
@@ -281,7 +281,7 @@ fn symbolic_links(fixture: &Fixture) {
         symlink(&path(name), target.as_bytes());
     }
     let find = |text: &str, follow| {
-        let links = Links { follow, ..Links::NONE };
+        let links = SymlinkPolicy { follow, ..SymlinkPolicy::NONE };
         match fixture.lookup_as(&fixture.owner, text, Case::Insensitive, links) {
             Ok(Lookup::Found { metadata, .. }) => Ok(metadata),
             Ok(_) => panic!("{text} is missing"),
@@ -321,19 +321,19 @@ fn links_are_opened_themselves(fixture: &Fixture) {
         _ => panic!("{text} is not found"),
     };
     for name in ["file", "folder", "missing", "folder/up", "FILE"] {
-        let (node, metadata) = find(name, Links::BENEATH.to_last());
+        let (node, metadata) = find(name, SymlinkPolicy::BENEATH.to_last());
         assert_eq!(metadata.kind, Kind::Symlink, "{name}");
         assert!(now(node.read_link()).len() > 2, "{name}");
     }
     for (name, expected) in
         [("file", "dir/file"), ("folder/up", "dir/file"), ("folder", "dir"), ("dir/file", "dir/file")]
     {
-        let (node, _) = find(name, Links::BENEATH);
+        let (node, _) = find(name, SymlinkPolicy::BENEATH);
         assert_eq!(now(node.location()), expected.as_bytes(), "{name}");
     }
-    let (node, _) = find("folder/up", Links::BENEATH.to_last());
+    let (node, _) = find("folder/up", SymlinkPolicy::BENEATH.to_last());
     assert_eq!(now(node.location()), b"dir/up", "a link is where it lies");
-    let (node, _) = find("folder/file", Links::BENEATH.to_last());
+    let (node, _) = find("folder/file", SymlinkPolicy::BENEATH.to_last());
     assert_eq!(fixture.unlink("dir/file", id, Kind::File), Ok(()));
     assert_eq!(block_on(node.location()).err(), Some(Errno::NOENT), "it has no name any more");
 }
@@ -412,7 +412,8 @@ fn a_directory_is_a_file_system(fixture: &Fixture) {
     fixture.file("outer/secret", "secret");
     let view = |text: &str| block_on(fixture.vfs.beneath(&fixture.owner, &path(text)));
     let inner = view("outer/inner").unwrap_or_else(|error| panic!("{error:?}"));
-    let find = |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, Links::BENEATH));
+    let find =
+        |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, SymlinkPolicy::BENEATH));
     let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it is there") };
     assert_eq!((found, metadata.id, now(node.location())), (path("File"), file, b"File".to_vec()));
     assert_eq!(read(&now(node.open(&fixture.owner, READ)), 0, 10), b"x");

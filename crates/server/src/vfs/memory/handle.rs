@@ -10,10 +10,10 @@ use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
 use crate::answer::Answer;
 use crate::security::model::posix_acl;
-use crate::vfs::watch::{Ear, Wanted, Watching};
+use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
-    Access, Case, DataRange, Entry, Errno, Identity, Kind, Lease, Metadata, Node, RangeChange, RangeLock, Result,
-    SetMetadata, Told,
+    Access, Case, DataRange, Entry, Errno, Identity, Kind, Lease, LeaseCallback, Metadata, Node, RangeChange,
+    RangeLock, Result, SetMetadata,
 };
 
 /// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
@@ -64,7 +64,7 @@ impl Handle {
         if !self.access.write {
             return Err(Errno::BADF);
         }
-        let now = self.shared.world.now();
+        let now = self.shared.environment.now();
         let mut state = self.shared.state.lock();
         let state = &mut *state;
         let inode = state.inodes.get_mut(&self.number).ok_or(Errno::STALE)?;
@@ -167,7 +167,7 @@ impl Handle {
     }
 
     fn change_metadata(&self, who: &Identity, set: &SetMetadata) -> Result<()> {
-        let now = self.shared.world.now();
+        let now = self.shared.environment.now();
         let mut state = self.shared.state.lock();
         let inode = state.inode_mut(self.number)?;
         let stores = set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some();
@@ -201,7 +201,7 @@ impl Handle {
     }
 
     fn store_xattr(&self, who: &Identity, name: &str, value: Option<Vec<u8>>, new: bool) -> Result<()> {
-        let now = self.shared.world.now();
+        let now = self.shared.environment.now();
         let mut state = self.shared.state.lock();
         let inode = state.inode_mut(self.number)?;
         xattr_permitted(inode, who, name, 2, self.shared.options.lists)?;
@@ -415,7 +415,7 @@ impl Node for Handle {
     }
 
     /// Never reports anything, because all changes are made through this file system.
-    fn watch(&self, _: Wanted, _: Ear) -> Result<Watching> {
+    fn watch(&self, _: Wanted, _: ChangeListener) -> Result<Watching> {
         Ok(Box::new(()))
     }
 
@@ -426,7 +426,7 @@ impl Node for Handle {
         }))
     }
 
-    fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
+    fn lease(&self, told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
         let take = |inode: &mut Inode| inode.kept.lease(self.serial, self.access, told);
         let taken = self.shared.state.lock().inode_mut(self.number).and_then(take);
         let lease = || Taken { shared: Arc::clone(&self.shared), number: self.number, serial: self.serial };

@@ -1,13 +1,13 @@
 //! Leases and advisory byte-range locks that the handles of one file hold against each other, as on Linux.
 
-use crate::vfs::{Access, Errno, RangeLock, Result, Told};
+use crate::vfs::{Access, Errno, LeaseCallback, RangeLock, Result};
 
 /// The leases and locks of one file.
 #[derive(Default)]
 pub(super) struct Kept {
     /// Handles with data access.
     data_opens: usize,
-    lease: Option<(u64, Told)>,
+    lease: Option<(u64, LeaseCallback)>,
     locks: Vec<Held>,
 }
 
@@ -49,11 +49,11 @@ impl Kept {
     }
 
     /// Returns the callback to notify of an open.
-    pub(super) fn leased_to(&self) -> Option<Told> {
-        self.lease.as_ref().map(|(_, told)| Told::clone(told))
+    pub(super) fn leased_to(&self) -> Option<LeaseCallback> {
+        self.lease.as_ref().map(|(_, told)| LeaseCallback::clone(told))
     }
 
-    pub(super) fn lease(&mut self, handle: u64, access: Access, told: Told) -> Result<()> {
+    pub(super) fn lease(&mut self, handle: u64, access: Access, told: LeaseCallback) -> Result<()> {
         if !reaches_data(access) {
             return Err(Errno::BADF);
         }

@@ -25,11 +25,11 @@ use self::inode::{Body, Inode};
 use self::resolve::Place;
 use self::view::View;
 use super::{
-    Access, Case, Create, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node, Private, RelPath,
-    Result, Space, Time, Vfs,
+    Access, Case, Create, Errno, Features, FileId, Identity, Kind, Lookup, Metadata, Node, Private, RelPath, Result,
+    Space, SymlinkPolicy, Time, Vfs,
 };
 use crate::answer::Answer;
-use crate::world::World;
+use crate::environment::Environment;
 
 /// The number of the root directory.
 const ROOT: u64 = 1;
@@ -69,7 +69,7 @@ pub struct Memory(Arc<Shared>);
 
 /// The state shared by the file system and all its handles.
 struct Shared {
-    world: Arc<dyn World>,
+    environment: Arc<dyn Environment>,
     options: Options,
     state: Mutex<State>,
 }
@@ -103,17 +103,17 @@ impl Room {
 
 impl Memory {
     /// An empty file system with the default [`Options`].
-    pub fn new(world: Arc<dyn World>) -> Self {
-        Memory::with_options(world, Options::default())
+    pub fn new(environment: Arc<dyn Environment>) -> Self {
+        Memory::with_options(environment, Options::default())
     }
 
     /// An empty file system.
-    pub fn with_options(world: Arc<dyn World>, options: Options) -> Self {
-        let mut root = Inode::new(Body::directory(ROOT), options.mode, options.uid, options.gid, world.now());
+    pub fn with_options(environment: Arc<dyn Environment>, options: Options) -> Self {
+        let mut root = Inode::new(Body::directory(ROOT), options.mode, options.uid, options.gid, environment.now());
         root.links = 2;
         let room = Room { used: 0, limit: options.capacity / pages::PAGE };
         let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, room };
-        Memory(Arc::new(Shared { world, options, state: Mutex::new(state) }))
+        Memory(Arc::new(Shared { environment, options, state: Mutex::new(state) }))
     }
 
     /// Makes `path` a symbolic link to `target`, as `ln -s` would. Clients have no such operation.
@@ -169,7 +169,7 @@ impl Shared {
         body: Body,
         mode: u32,
     ) -> Result<u64> {
-        let now = self.world.now();
+        let now = self.environment.now();
         if state.directory(directory)?.get(name).is_some() {
             return Err(Errno::EXIST);
         }
@@ -193,7 +193,14 @@ impl Shared {
         Ok(number)
     }
 
-    fn find(self: &Arc<Self>, root: u64, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Lookup> {
+    fn find(
+        self: &Arc<Self>,
+        root: u64,
+        who: &Identity,
+        path: &RelPath,
+        case: Case,
+        links: SymlinkPolicy,
+    ) -> Result<Lookup> {
         let mut state = self.state.lock();
         match state.resolve_from(root, who, path, case, links)? {
             resolve::Found::Inode { number, path } => {
@@ -224,7 +231,7 @@ impl Shared {
     }
 
     fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Result<()> {
-        let now = self.world.now();
+        let now = self.environment.now();
         let mut state = self.state.lock();
         let source = state.place(who, from)?;
         let number = state.names(who, &source, self.inode_of(id)?)?;
@@ -272,7 +279,7 @@ impl Shared {
     }
 
     fn add_link(&self, who: &Identity, number: u64, to: &RelPath, replace: bool) -> Result<()> {
-        let now = self.world.now();
+        let now = self.environment.now();
         let mut state = self.state.lock();
         let target = state.place(who, to)?;
         let inode = state.inode(number)?;
@@ -297,7 +304,7 @@ impl Shared {
     }
 
     fn remove_name(&self, who: &Identity, path: &RelPath, id: FileId, kind: Kind) -> Result<()> {
-        let now = self.world.now();
+        let now = self.environment.now();
         let mut state = self.state.lock();
         let place = state.place(who, path)?;
         let number = state.names(who, &place, self.inode_of(id)?)?;
@@ -312,7 +319,7 @@ impl Shared {
     }
 
     fn replace_by_link(&self, who: &Identity, path: &RelPath, id: FileId, target: &[u8]) -> Result<()> {
-        let now = self.world.now();
+        let now = self.environment.now();
         let mut state = self.state.lock();
         let place = state.place(who, path)?;
         let number = self.inode_of(id)?;
@@ -459,7 +466,7 @@ impl State {
 }
 
 impl Vfs for Memory {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
         Answer::now(self.0.find(ROOT, who, path, case, links))
     }
 

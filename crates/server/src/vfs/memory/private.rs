@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::inode::Body;
 use super::{ROOT, Shared, resolve};
 use crate::answer::Answer;
-use crate::vfs::{Access, Case, Errno, Identity, Kind, Links, Metadata, Node, Private, RelPath, Result};
+use crate::vfs::{Access, Case, Errno, Identity, Kind, Metadata, Node, Private, RelPath, Result, SymlinkPolicy};
 
 /// A private directory, identified by its inode number because its name may later belong to another directory.
 pub(super) struct Directory {
@@ -27,7 +27,7 @@ impl Directory {
     ) -> Result<Option<Arc<dyn Private>>> {
         let mut state = shared.state.lock();
         let resolve::Found::Inode { number: parent, .. } =
-            state.resolve_from(above, &own(), root, Case::Sensitive, Links::NONE)?
+            state.resolve_from(above, &own(), root, Case::Sensitive, SymlinkPolicy::NONE)?
         else {
             return Err(Errno::NOENT);
         };
@@ -76,7 +76,7 @@ impl Private for Directory {
         let kind = found.and_then(|number| state.inode(number).map(|inode| inode.body.kind()));
         Answer::now(match kind {
             Ok(Kind::Directory) => Err(Errno::ISDIR),
-            Ok(_) => state.detach(self.number, name.as_bytes(), self.shared.world.now()),
+            Ok(_) => state.detach(self.number, name.as_bytes(), self.shared.environment.now()),
             Err(errno) => Err(errno),
         })
     }

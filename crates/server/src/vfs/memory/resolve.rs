@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::inode::Body;
 use super::{ROOT, State};
-use crate::vfs::{Case, Errno, Identity, Links, RelPath, Result};
+use crate::vfs::{Case, Errno, Identity, RelPath, Result, SymlinkPolicy};
 
 /// Maximum number of links that one resolution follows, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -24,7 +24,7 @@ pub(super) struct Place<'a> {
 
 impl State {
     /// Walks `path` for `who`. The path found keeps the names of links that were followed, not those of their targets.
-    pub(super) fn resolve(&self, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Found> {
+    pub(super) fn resolve(&self, who: &Identity, path: &RelPath, case: Case, links: SymlinkPolicy) -> Result<Found> {
         self.resolve_from(ROOT, who, path, case, links)
     }
 
@@ -35,7 +35,7 @@ impl State {
         who: &Identity,
         path: &RelPath,
         case: Case,
-        links: Links,
+        links: SymlinkPolicy,
     ) -> Result<Found> {
         let mut at = root;
         let mut found = RelPath::root();
@@ -129,7 +129,7 @@ impl State {
     pub(super) fn place<'a>(&self, who: &Identity, path: &'a RelPath) -> Result<Place<'a>> {
         // The root has no name that could be created or removed.
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
-        let links = Links::BENEATH;
+        let links = SymlinkPolicy::BENEATH;
         match self.resolve(who, &parent, Case::Sensitive, links)? {
             Found::Inode { number, .. } => {
                 let directory = self.inode(number)?;

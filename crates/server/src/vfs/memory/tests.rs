@@ -16,7 +16,7 @@ use crate::vfs::contract::{self, Fixture};
 #[derive(Default)]
 struct Ticking(AtomicI64);
 
-impl World for Ticking {
+impl Environment for Ticking {
     fn now(&self) -> Time {
         Time { secs: 1_700_000_000 + self.0.fetch_add(1, Ordering::Relaxed), nanos: 0 }
     }

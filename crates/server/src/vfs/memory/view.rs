@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Shared, private, resolve};
 use crate::answer::Answer;
 use crate::vfs::{
-    Case, Create, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, Private, RelPath, Result, Space, Time,
-    Vfs,
+    Case, Create, Errno, FileId, Identity, Kind, Lookup, Metadata, Node, Private, RelPath, Result, Space,
+    SymlinkPolicy, Time, Vfs,
 };
 
 pub(super) struct View {
@@ -19,7 +19,7 @@ impl View {
     /// Creates a view of the directory `path` below the directory `above`.
     pub(super) fn new(shared: &Arc<Shared>, above: u64, who: &Identity, path: &RelPath) -> Result<View> {
         let state = shared.state.lock();
-        let root = match state.resolve_from(above, who, path, Case::Sensitive, Links::NONE)? {
+        let root = match state.resolve_from(above, who, path, Case::Sensitive, SymlinkPolicy::NONE)? {
             resolve::Found::Inode { number, .. } => number,
             _ => return Err(Errno::NOENT),
         };
@@ -35,7 +35,7 @@ impl View {
 }
 
 impl Vfs for View {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
         Answer::now(self.shared.find(self.root, who, path, case, links))
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Token {
     pub(crate) session: u64,
     /// The accounting charge for the token.
     pub(crate) _charge: Arc<Charge>,
-    /// When the token expires, in `World::uptime`.
+    /// When the token expires, in `Environment::uptime`.
     pub(crate) expires: Duration,
 }
 

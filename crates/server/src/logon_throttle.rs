@@ -5,7 +5,7 @@
 //! the same. The failures of one account, and of one address, are answered one after the other.
 //!
 //! A successful logon is never delayed, whoever else guesses, because only logons that have failed are delayed or cut
-//! off. Clients that do not wait for the response are limited by [`crate::attempts`] and by lockout (an account
+//! off. Clients that do not wait for the response are limited by [`crate::logon_attempts`] and by lockout (an account
 //! policy).
 //!
 //! The tables have a fixed size and are indexed by keyed hashes of names and addresses. Two entries that collide delay
@@ -18,7 +18,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::neighbourhood::Neighbourhood;
+use crate::address_bucket::AddressBucket;
 
 /// Delay between a failed logon and its response, and between responses to two failures of one account.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -37,8 +37,8 @@ const PLACES: usize = 4096;
 /// Memory for a waiting failure besides its request, in bytes.
 pub(crate) const OVERHEAD: usize = 4096;
 
-/// For each account and address, the time up to which responses to failures are scheduled, in `World::uptime`.
-pub(crate) struct Guesses {
+/// For each account and address, the time up to which responses to failures are scheduled, in `Environment::uptime`.
+pub(crate) struct LogonThrottle {
     key: [u8; 16],
     accounts: Mutex<Box<[Duration]>>,
     addresses: Mutex<Box<[Duration]>>,
@@ -50,7 +50,7 @@ pub(crate) struct Guess<'a> {
     /// The name that was tried. Names without an account are treated alike, so that they cannot be distinguished.
     pub(crate) name: &'a str,
     /// The client's address.
-    pub(crate) from: Neighbourhood,
+    pub(crate) from: AddressBucket,
     /// When the request arrived.
     pub(crate) asked: Duration,
 }
@@ -64,11 +64,11 @@ pub(crate) enum Verdict {
     TooMany,
 }
 
-impl Guesses {
+impl LogonThrottle {
     /// Creates empty tables. `key` is random.
-    pub(crate) fn new(key: [u8; 16]) -> Guesses {
+    pub(crate) fn new(key: [u8; 16]) -> LogonThrottle {
         let places = || Mutex::new(vec![Duration::ZERO; PLACES].into());
-        Guesses { key, accounts: places(), addresses: places() }
+        LogonThrottle { key, accounts: places(), addresses: places() }
     }
 
     fn place(&self, of: impl Hash) -> usize {
@@ -147,7 +147,7 @@ mod tests {
     /// A failure of `name` from the address that ends in `host`. The request arrives `asked` ms after the start, and
     /// the failure is detected after `known` ms. `expected` is the time of the response in ms after the start.
     #[track_caller]
-    fn check(guesses: &Guesses, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
+    fn check(guesses: &LogonThrottle, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
         let from = IpAddr::from([192, 0, 2, host]).into();
         let answered = match guesses.failed(Guess { name, from, asked: at(asked) }, at(known)) {
             Verdict::At { answer, .. } => Some((answer - START).as_millis()),
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn failures_of_one_account_are_answered_one_after_the_other() {
-        let guesses = Guesses::new([1; 16]);
+        let guesses = LogonThrottle::new([1; 16]);
         check(&guesses, ("alice", 1), (0, 0), Some(2_000));
         check(&guesses, ("Alice", 2), (0, 0), Some(4_000));
         check(&guesses, ("bob", 1), (0, 0), Some(2_000));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn how_long_the_accounts_took_does_not_show() {
-        let guesses = Guesses::new([1; 16]);
+        let guesses = LogonThrottle::new([1; 16]);
         for (index, (known, expected)) in [(0, 2_000), (1, 2_000), (1_999, 2_000), (2_500, 4_000)].iter().enumerate() {
             check(&guesses, (&format!("user {index}"), 1), (0, *known), Some(*expected));
         }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_address_gets_a_burst_then_a_pace_then_nothing() {
-        let guesses = Guesses::new([1; 16]);
+        let guesses = LogonThrottle::new([1; 16]);
         let names: Vec<String> = (0..64).map(|number| format!("user {number}")).collect();
         for (number, name) in (0..).zip(&names) {
             let paced = (number + 1) * 125_u64;

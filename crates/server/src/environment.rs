@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::vfs::Time;
 
 /// Clock, timers and random numbers. The daemon supplies the real ones, a simulation its own.
-pub trait World: Send + Sync {
+pub trait Environment: Send + Sync {
     /// Returns the wall-clock time, for time stamps and NTLM.
     fn now(&self) -> Time;
 

@@ -9,25 +9,25 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Weak;
 
-use crate::neighbourhood::Neighbourhood;
+use crate::address_bucket::AddressBucket;
 
 /// The unauthenticated connections of each address, by their ids. Ids increase, so the first is the oldest.
-pub(crate) struct Newcomers<C> {
-    by_address: HashMap<Neighbourhood, BTreeMap<u64, Weak<C>>>,
+pub(crate) struct Unauthenticated<C> {
+    by_address: HashMap<AddressBucket, BTreeMap<u64, Weak<C>>>,
     /// The last entry has the most connections; among equals, the one with the oldest connection is last.
-    ranking: BTreeSet<(usize, Reverse<u64>, Neighbourhood)>,
+    ranking: BTreeSet<(usize, Reverse<u64>, AddressBucket)>,
     count: usize,
 }
 
-impl<C> Default for Newcomers<C> {
+impl<C> Default for Unauthenticated<C> {
     fn default() -> Self {
-        Newcomers { by_address: HashMap::new(), ranking: BTreeSet::new(), count: 0 }
+        Unauthenticated { by_address: HashMap::new(), ranking: BTreeSet::new(), count: 0 }
     }
 }
 
-impl<C> Newcomers<C> {
+impl<C> Unauthenticated<C> {
     /// Runs `change` on the connections of an address and updates the ranking.
-    fn change<T>(&mut self, from: Neighbourhood, change: impl FnOnce(&mut BTreeMap<u64, Weak<C>>) -> T) -> T {
+    fn change<T>(&mut self, from: AddressBucket, change: impl FnOnce(&mut BTreeMap<u64, Weak<C>>) -> T) -> T {
         let rank =
             |those: &BTreeMap<u64, _>| those.first_key_value().map(|(&oldest, _)| (those.len(), Reverse(oldest), from));
         let those = self.by_address.entry(from).or_default();
@@ -45,19 +45,19 @@ impl<C> Newcomers<C> {
     }
 
     /// Adds a connection.
-    pub(crate) fn add(&mut self, from: Neighbourhood, id: u64, connection: Weak<C>) {
+    pub(crate) fn add(&mut self, from: AddressBucket, id: u64, connection: Weak<C>) {
         self.change(from, |those| those.insert(id, connection));
     }
 
     /// Removes a connection that has logged on or was closed.
-    pub(crate) fn remove(&mut self, from: Neighbourhood, id: u64) {
+    pub(crate) fn remove(&mut self, from: AddressBucket, id: u64) {
         if self.by_address.contains_key(&from) {
             self.change(from, |those| those.remove(&id));
         }
     }
 
     /// Returns the connection to close so that one more from `from` fits within `limit` and `per_address`.
-    pub(crate) fn make_room(&mut self, from: Neighbourhood, limit: usize, per_address: usize) -> Option<Weak<C>> {
+    pub(crate) fn make_room(&mut self, from: AddressBucket, limit: usize, per_address: usize) -> Option<Weak<C>> {
         if self.by_address.get(&from).is_some_and(|those| those.len() >= per_address) {
             return self.take_oldest(from);
         }
@@ -70,7 +70,7 @@ impl<C> Newcomers<C> {
         self.take_oldest(largest)
     }
 
-    fn take_oldest(&mut self, from: Neighbourhood) -> Option<Weak<C>> {
+    fn take_oldest(&mut self, from: AddressBucket) -> Option<Weak<C>> {
         self.change(from, |those| those.pop_first()).map(|(_, oldest)| oldest)
     }
 }
@@ -81,25 +81,25 @@ mod tests {
 
     use super::*;
 
-    fn address(host: u8) -> Neighbourhood {
+    fn address(host: u8) -> AddressBucket {
         IpAddr::from([192, 0, 2, host]).into()
     }
 
     /// Adds the given number of connections of each host in turn, then takes them all and checks their hosts.
     #[track_caller]
     fn check(come: &[(u8, u64)], expected: &[u8]) {
-        let mut newcomers = Newcomers::<()>::default();
+        let mut unauthenticated = Unauthenticated::<()>::default();
         for &(host, id) in come {
-            newcomers.add(address(host), id, Weak::new());
+            unauthenticated.add(address(host), id, Weak::new());
         }
         let mut taken = Vec::new();
-        while let Some(&(_, Reverse(oldest), from)) = newcomers.ranking.last() {
-            assert!(newcomers.take().is_some());
+        while let Some(&(_, Reverse(oldest), from)) = unauthenticated.ranking.last() {
+            assert!(unauthenticated.take().is_some());
             let (host, _) = come.iter().find(|(_, id)| *id == oldest).expect("it came");
             assert_eq!(address(*host), from);
             taken.push(*host);
         }
-        assert_eq!((taken.as_slice(), newcomers.count, newcomers.by_address.len()), (expected, 0, 0));
+        assert_eq!((taken.as_slice(), unauthenticated.count, unauthenticated.by_address.len()), (expected, 0, 0));
     }
 
     #[test]
@@ -111,20 +111,20 @@ mod tests {
 
     #[test]
     fn there_is_always_room_for_one_more() {
-        let mut newcomers = Newcomers::<()>::default();
+        let mut unauthenticated = Unauthenticated::<()>::default();
         for id in 1..=100 {
-            assert_eq!(newcomers.make_room(address(1), 10, 5).is_some(), id > 5, "{id}");
-            newcomers.add(address(1), id, Weak::new());
+            assert_eq!(unauthenticated.make_room(address(1), 10, 5).is_some(), id > 5, "{id}");
+            unauthenticated.add(address(1), id, Weak::new());
         }
         for (host, id) in (2..=6).zip(101..) {
-            assert!(newcomers.make_room(address(host), 10, 5).is_none(), "{host}");
-            newcomers.add(address(host), id, Weak::new());
+            assert!(unauthenticated.make_room(address(host), 10, 5).is_none(), "{host}");
+            unauthenticated.add(address(host), id, Weak::new());
         }
-        assert!(newcomers.make_room(address(7), 10, 5).is_some());
-        assert_eq!((newcomers.count, newcomers.by_address[&address(1)].len()), (9, 4));
-        newcomers.remove(address(1), 99);
-        newcomers.remove(address(1), 99);
-        newcomers.remove(address(99), 1);
-        assert_eq!(newcomers.count, 8);
+        assert!(unauthenticated.make_room(address(7), 10, 5).is_some());
+        assert_eq!((unauthenticated.count, unauthenticated.by_address[&address(1)].len()), (9, 4));
+        unauthenticated.remove(address(1), 99);
+        unauthenticated.remove(address(1), 99);
+        unauthenticated.remove(address(99), 1);
+        assert_eq!(unauthenticated.count, 8);
     }
 }

@@ -1,7 +1,7 @@
 //! Limits password attempts: after a few failures within two seconds, further proofs are refused without being checked.
 //!
-//! [`crate::guesses`] delays the response to a failed logon. A client that does not wait for it could still make the
-//! server compute any number of proofs. Attempts are therefore counted before the computation: for an account from one
+//! [`crate::logon_throttle`] delays the response to a failed logon. A client that does not wait for it could still make the
+//! server compute any number of proofs. LogonAttempts are therefore counted before the computation: for an account from one
 //! address, and for an account from all addresses together. An address from which the account has logged on before is
 //! neither counted nor refused, so that guessing by others does not lock a user out of the usual machine. A refusal
 //! looks like a wrong password.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::neighbourhood::Neighbourhood;
+use crate::address_bucket::AddressBucket;
 
 /// How long a failure is counted.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ const ADDRESSES: usize = 16;
 const NAME: usize = 64;
 
 /// The attempts of the last two seconds, and the addresses that accounts are used from.
-pub(crate) struct Attempts {
+pub(crate) struct LogonAttempts {
     key: [u8; 16],
     open: Mutex<Counts>,
     /// The addresses of each account, most recent last.
@@ -78,10 +78,10 @@ impl Counts {
     }
 }
 
-impl Attempts {
+impl LogonAttempts {
     /// Creates empty tables. `key` is random.
-    pub(crate) fn new(key: [u8; 16]) -> Attempts {
-        Attempts { key, open: Mutex::default(), usual: Mutex::default() }
+    pub(crate) fn new(key: [u8; 16]) -> LogonAttempts {
+        LogonAttempts { key, open: Mutex::default(), usual: Mutex::default() }
     }
 
     fn hash(&self, of: impl Hash) -> u64 {
@@ -92,14 +92,14 @@ impl Attempts {
     }
 
     /// Returns the keys of the account, of the address, and of the account at that address.
-    fn keys(&self, name: &str, from: Neighbourhood) -> (u64, u64, u64) {
+    fn keys(&self, name: &str, from: AddressBucket) -> (u64, u64, u64) {
         let name: String = name.chars().take(NAME).flat_map(char::to_lowercase).collect();
         (self.hash(&name), self.hash(from), self.hash((&name, from)))
     }
 
     /// Returns whether a password of `name` may be tried. If `count`, the attempt is counted as a failure until
-    /// [`Attempts::succeeded`] is called, because many attempts may arrive before the first result is known.
-    pub(crate) fn begin(&self, name: &str, from: Neighbourhood, now: Duration, count: bool) -> bool {
+    /// [`LogonAttempts::succeeded`] is called, because many attempts may arrive before the first result is known.
+    pub(crate) fn begin(&self, name: &str, from: AddressBucket, now: Duration, count: bool) -> bool {
         let (account, address, both) = self.keys(name, from);
         if self.usual.lock().get(&account).is_some_and(|usual| usual.contains(&address)) {
             return true;
@@ -116,7 +116,7 @@ impl Attempts {
     }
 
     /// Records a successful proof for the account `name`.
-    pub(crate) fn succeeded(&self, name: &str, from: Neighbourhood) {
+    pub(crate) fn succeeded(&self, name: &str, from: AddressBucket) {
         let (account, address, both) = self.keys(name, from);
         self.open.lock().by_key.remove(&both);
         let mut accounts = self.usual.lock();
@@ -142,18 +142,18 @@ mod tests {
 
     use super::*;
 
-    fn address(number: u32) -> Neighbourhood {
+    fn address(number: u32) -> AddressBucket {
         IpAddr::from(number.to_be_bytes()).into()
     }
 
     /// Returns how many of `count` simultaneous attempts are admitted.
-    fn tried(attempts: &Attempts, name: &str, from: Neighbourhood, count: usize, secs: u64) -> usize {
+    fn tried(attempts: &LogonAttempts, name: &str, from: AddressBucket, count: usize, secs: u64) -> usize {
         (0..count).filter(|_| attempts.begin(name, from, Duration::from_secs(secs), true)).count()
     }
 
     #[test]
     fn attempts_are_bounded_for_an_account_at_an_address() {
-        let attempts = Attempts::new([1; 16]);
+        let attempts = LogonAttempts::new([1; 16]);
         assert_eq!(tried(&attempts, "alice", address(1), 100, 10), 4);
         assert_eq!(tried(&attempts, "ALICE", address(1), 100, 11), 0);
         assert_eq!(tried(&attempts, "bob", address(1), 100, 11), 4);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn attempts_are_bounded_for_an_account_from_everywhere() {
-        let attempts = Attempts::new([1; 16]);
+        let attempts = LogonAttempts::new([1; 16]);
         let all: usize = (0..1000).map(|from| tried(&attempts, "alice", address(from), 1, 10)).sum();
         assert_eq!(all, 64);
         assert_eq!(tried(&attempts, "bob", address(1), 1, 10), 1);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_address_where_the_account_was_used_is_never_refused() {
-        let attempts = Attempts::new([1; 16]);
+        let attempts = LogonAttempts::new([1; 16]);
         attempts.succeeded("Alice", address(1));
         (0..1000).for_each(|from| _ = tried(&attempts, "alice", address(from), 9, 10));
         assert_eq!(tried(&attempts, "alice", address(1), 100, 10), 100);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let attempts = Attempts::new([1; 16]);
+        let attempts = LogonAttempts::new([1; 16]);
         for number in 0..40_000 {
             attempts.begin(&number.to_string(), address(number), Duration::from_secs(10), true);
             attempts.succeeded(&format!("user {number}"), address(number));

@@ -6,18 +6,18 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Neighbourhood(IpAddr);
+pub struct AddressBucket(IpAddr);
 
-impl From<IpAddr> for Neighbourhood {
+impl From<IpAddr> for AddressBucket {
     fn from(address: IpAddr) -> Self {
-        Neighbourhood(match address.to_canonical() {
+        AddressBucket(match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
             address => address,
         })
     }
 }
 
-impl fmt::Display for Neighbourhood {
+impl fmt::Display for AddressBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             IpAddr::V4(address) => address.fmt(f),
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn who_has_one_address_of_a_64_has_them_all() {
         let check = |address: &str, shown: &str| {
-            let of: Neighbourhood = address.parse::<IpAddr>().expect("an address").into();
+            let of: AddressBucket = address.parse::<IpAddr>().expect("an address").into();
             assert_eq!(of.to_string(), shown, "{address}");
         };
         check("192.0.2.7", "192.0.2.7");

@@ -1,31 +1,31 @@
-//! The real [`World`]: this machine's clocks, tokio's timer, and random numbers from the cryptographic library.
+//! The real [`Environment`]: this machine's clocks, tokio's timer, and random numbers from the cryptographic library.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use server::environment::Environment;
 use server::vfs::Time;
-use server::world::World;
 
 /// The real clocks, timer and random numbers.
-pub struct RealWorld {
+pub struct SystemEnvironment {
     started: Instant,
 }
 
-impl RealWorld {
-    /// Creates a world whose [`World::uptime`] starts now.
+impl SystemEnvironment {
+    /// Creates an environment whose [`Environment::uptime`] starts now.
     pub fn new() -> Self {
-        RealWorld { started: Instant::now() }
+        SystemEnvironment { started: Instant::now() }
     }
 }
 
-impl Default for RealWorld {
+impl Default for SystemEnvironment {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl World for RealWorld {
+impl Environment for SystemEnvironment {
     fn now(&self) -> Time {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => Time { secs: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() },
@@ -55,20 +55,20 @@ mod tests {
 
     #[test]
     fn time_goes_forward_and_random_bytes_differ() {
-        let world = RealWorld::new();
-        let (uptime, now) = (world.uptime(), world.now());
-        assert!(world.uptime() >= uptime);
+        let environment = SystemEnvironment::new();
+        let (uptime, now) = (environment.uptime(), environment.now());
+        assert!(environment.uptime() >= uptime);
         assert!(now.secs > 1_600_000_000 && now.nanos < 1_000_000_000);
         let (mut one, mut other) = ([0; 32], [0; 32]);
-        world.random(&mut one);
-        world.random(&mut other);
+        environment.random(&mut one);
+        environment.random(&mut other);
         assert_ne!(one, other);
     }
 
     #[tokio::test(start_paused = true)]
     async fn sleep_ends() {
         let before = tokio::time::Instant::now();
-        RealWorld::new().sleep(Duration::from_secs(3)).await;
+        SystemEnvironment::new().sleep(Duration::from_secs(3)).await;
         assert!(before.elapsed() >= Duration::from_secs(3));
     }
 }
