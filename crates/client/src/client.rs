@@ -306,7 +306,11 @@ impl Client {
         }
         response.succeeded()?;
         let data = ReadResponse::decode(response.message)?.buffer;
-        if data.len() > length as usize { Err(Error::Protocol("a READ longer than asked for")) } else { Ok(data) }
+        if data.len() > length as usize {
+            Err(Error::Protocol("it returned more data than the READ requested"))
+        } else {
+            Ok(data)
+        }
     }
 
     /// Writes all of `data`.
@@ -315,7 +319,7 @@ impl Client {
         let response = self.next().await?;
         response.succeeded()?;
         let whole = WriteResponse::decode(response.message)?.count as usize == data.len();
-        if whole { Ok(()) } else { Err(Error::Protocol("a part of a WRITE was written")) }
+        if whole { Ok(()) } else { Err(Error::Protocol("it wrote only part of a WRITE")) }
     }
 
     /// Flushes the written data of a file to disk.

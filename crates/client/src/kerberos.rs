@@ -34,11 +34,11 @@ impl Kerberos {
     /// error text identifies the cause.
     pub fn initiate(host: &str) -> Result<(Kerberos, Vec<u8>)> {
         let library = Library::get().map_err(|missing| {
-            io::Error::new(io::ErrorKind::NotFound, format!("no Kerberos on this host: {missing}"))
+            io::Error::new(io::ErrorKind::NotFound, format!("Kerberos is not available on this host: {missing}"))
         })?;
         let service = format!("cifs@{host}");
         let mut initiator = Initiator::new(library, &service)
-            .map_err(|failure| failed(&format!("no Kerberos name for {service}"), failure))?;
+            .map_err(|failure| failed(&format!("cannot make a Kerberos name for {service}"), failure))?;
         let token = initiator.step(&[]).map_err(|failure| no_logon(host, failure))?;
         let offered = encode_mech_types(&OFFERED);
         let message = encode_init(&offered, Some(&token));
@@ -60,20 +60,22 @@ impl Kerberos {
         };
         let established = self.initiator.is_established();
         match response.mech_list_mic {
-            Some(_) if !established => return Err(Error::Protocol("a signature before Kerberos is done")),
+            Some(_) if !established => {
+                return Err(Error::Protocol("it sent a signature before the Kerberos logon was complete"));
+            }
             Some(mic) => {
                 let verified = self.initiator.context_mut().verify_mic(&self.offered, mic);
-                verified.map_err(|failure| failed("a signature of the server is wrong", failure))?;
+                verified.map_err(|failure| failed("a signature of the server is invalid", failure))?;
             }
             None => {}
         }
         match response.neg_state {
             Some(NegState::ACCEPT_COMPLETED) if !established => {
-                Err(Error::Protocol("the server accepts the Kerberos logon and does not prove who it is"))
+                Err(Error::Protocol("it accepted the Kerberos logon but did not authenticate itself"))
             }
             Some(NegState::ACCEPT_INCOMPLETE | NegState::REQUEST_MIC) if established => {
                 let mic = self.initiator.context_mut().mic(&self.offered);
-                let mic = mic.map_err(|failure| failed("no signature by the Kerberos logon", failure))?;
+                let mic = mic.map_err(|failure| failed("cannot sign with the key of the Kerberos logon", failure))?;
                 let response_token = (!next.is_empty()).then_some(&next[..]);
                 let mech_list_mic = Some(&mic[..]);
                 Ok(Some(NegTokenResp { response_token, mech_list_mic, ..NegTokenResp::default() }.encode()))
@@ -82,7 +84,7 @@ impl Kerberos {
                 Ok(Some(NegTokenResp { response_token: Some(&next), ..NegTokenResp::default() }.encode()))
             }
             _ if established => Ok(None),
-            _ => Err(Error::Protocol("the server has nothing to say to the Kerberos logon")),
+            _ => Err(Error::Protocol("it did not answer the Kerberos logon")),
         }
     }
 
@@ -90,33 +92,33 @@ impl Kerberos {
     /// ([MS-SMB2] 3.2.5.3.1). Returns an error before the server has authenticated itself.
     pub fn session_key(&self) -> Result<Vec<u8>> {
         if !self.initiator.is_established() {
-            return Err(Error::Protocol("the server let somebody in without proving who it is"));
+            return Err(Error::Protocol("it accepted the logon without authenticating itself"));
         }
         let key = self.initiator.context().session_key();
-        key.map(|(key, _)| key.to_vec()).map_err(|failure| failed("no session key of the Kerberos logon", failure))
+        key.map(|(key, _)| key.to_vec()).map_err(|failure| failed("the Kerberos logon has no session key", failure))
     }
 }
 
 /// Builds an error from the failed action, the library's text, and the remedy if the user has one.
 fn failed(what: &str, failure: Failure) -> Error {
-    let remedy = if failure.wants_ticket() { "; kinit gets a ticket" } else { "" };
+    let remedy = if failure.wants_ticket() { "; get a ticket with kinit" } else { "" };
     io::Error::other(format!("{what}: {}{remedy}", failure.text)).into()
 }
 
 fn no_logon(host: &str, failure: Failure) -> Error {
-    failed(&format!("no Kerberos logon to cifs@{host}"), failure)
+    failed(&format!("cannot log on to cifs@{host} with Kerberos"), failure)
 }
 
 /// Decodes the server's token, which must select Kerberos.
 fn answer(token: &[u8]) -> Result<NegTokenResp<'_>> {
     let Ok(Token::Resp(mut response)) = Token::decode(token) else {
-        return Err(Error::Protocol("the server's logon token does not decode"));
+        return Err(Error::Protocol("its logon token cannot be decoded"));
     };
     if response.neg_state == Some(NegState::REJECT) {
-        return Err(Error::Protocol("the server takes no Kerberos logon"));
+        return Err(Error::Protocol("it does not accept Kerberos"));
     }
     if response.supported_mech.is_some_and(|chosen| !OFFERED.contains(&chosen)) {
-        return Err(Error::Protocol("the server chose a mechanism that was not offered"));
+        return Err(Error::Protocol("it chose a mechanism that was not offered"));
     }
     // Windows 2000 repeated the mechanism's token in the signature field.
     if response.mech_list_mic == response.response_token {
@@ -144,12 +146,12 @@ mod tests {
             check(NegTokenResp { supported_mech: chosen, ..plain }, "Some([7]) None");
         }
         check(NegTokenResp { supported_mech: Some(MechType::NTLMSSP), ..plain }, "not offered");
-        check(NegTokenResp { neg_state: Some(NegState::REJECT), ..plain }, "takes no Kerberos");
+        check(NegTokenResp { neg_state: Some(NegState::REJECT), ..plain }, "does not accept Kerberos");
         check(NegTokenResp { mech_list_mic: Some(&[8]), ..plain }, "Some([7]) Some([8])");
         check(NegTokenResp { mech_list_mic: Some(&[7]), ..plain }, "Some([7]) None");
         for wrong in [&[][..], &[0xA1, 2, 0x30], b"NTLMSSP\0\x02\0\0\0", &encode_init(&[0x30, 0], None)] {
             let said = answer(wrong).expect_err("no answer").to_string();
-            assert!(said.contains("does not decode"), "{wrong:?}: {said}");
+            assert!(said.contains("cannot be decoded"), "{wrong:?}: {said}");
         }
     }
 
@@ -167,11 +169,11 @@ mod tests {
             return;
         }
         let name = "kerberos::tests::without_a_ticket_it_is_said_where_none_is";
-        let out = std::process::Command::new(std::env::current_exe().expect("this test has a program"))
+        let out = std::process::Command::new(std::env::current_exe().expect("the path of the test program is known"))
             .args([name, "--exact"])
             .envs([("KRB5CCNAME", CACHE), ("KRB5_CLIENT_KTNAME", CACHE), ("KRB5_CONFIG", "/dev/null")])
             .output()
-            .expect("the program starts once more");
+            .expect("the test program can be started again");
         let said = String::from_utf8_lossy(&out.stdout);
         assert!(out.status.success() && said.contains("1 passed"), "{said}");
     }

@@ -82,7 +82,7 @@ impl fmt::Display for Error {
             Error::Closed => f.write_str("the server closed the connection"),
             Error::Timeout { after, waiting_for } => write!(f, "no answer in {after:?}, waiting for {waiting_for}"),
             Error::Refused { command, status } => write!(f, "{command:?} was refused: {status}"),
-            Error::Protocol(what) => write!(f, "the server breaks the protocol: {what}"),
+            Error::Protocol(what) => write!(f, "the server violates the protocol: {what}"),
         }
     }
 }
@@ -100,13 +100,13 @@ impl From<io::Error> for Error {
 
 impl From<Malformed> for Error {
     fn from(_: Malformed) -> Self {
-        Error::Protocol("a response that does not decode")
+        Error::Protocol("a response cannot be decoded")
     }
 }
 
 /// Returns random bytes.
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::Io(io::Error::other("no random numbers to be had")))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::Io(io::Error::other("no random numbers are available")))?;
     Ok(bytes)
 }

@@ -42,11 +42,11 @@ impl Mechanism {
 
     /// Returns the reply to the server's token.
     async fn step(&mut self, token: &[u8]) -> Result<Vec<u8>> {
-        let unreadable = Error::Protocol("the server's logon token does not decode");
+        let unreadable = Error::Protocol("its logon token cannot be decoded");
         let (initiator, session) = match self {
             Mechanism::Ntlm(initiator, session) => (initiator, session),
             Mechanism::Kerberos(kerberos) => {
-                let done = Error::Protocol("the server asks on after Kerberos is done");
+                let done = Error::Protocol("it continued the logon after Kerberos was complete");
                 return step_apart(kerberos, token).await?.ok_or(done);
             }
         };
@@ -67,7 +67,7 @@ impl Mechanism {
     /// Returns the session key of the mechanism. `token` is the server's last token, which Kerberos needs to
     /// authenticate the server.
     async fn finish(&mut self, token: &[u8]) -> Result<Vec<u8>> {
-        let nobody = Error::Protocol("the server let somebody in before knowing who it is");
+        let nobody = Error::Protocol("it accepted the logon before the user was authenticated");
         match self {
             Mechanism::Ntlm(_, session) => Ok(session.as_ref().ok_or(nobody)?.key().0.to_vec()),
             Mechanism::Kerberos(kerberos) => {
@@ -86,7 +86,7 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'sta
 }
 
 async fn step_apart(kerberos: &mut Option<Kerberos>, token: &[u8]) -> Result<Option<Vec<u8>>> {
-    let mut under_way = kerberos.take().ok_or(Error::Protocol("a logon that failed before"))?;
+    let mut under_way = kerberos.take().ok_or(Error::Protocol("the logon has already failed"))?;
     let token = token.to_vec();
     let (under_way, next) = apart(move || under_way.step(&token).map(|next| (under_way, next))).await?;
     *kerberos = Some(under_way);
@@ -131,8 +131,8 @@ pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Op
                     return guest(options, &agreed);
                 }
                 let key = mechanism.finish(&token).await?;
-                let mut protection =
-                    Protection::derive(&key, &agreed).map_err(|_| Error::Protocol("keys that do not fit"))?;
+                let mut protection = Protection::derive(&key, &agreed)
+                    .map_err(|_| Error::Protocol("the session key does not fit the algorithm"))?;
                 protection.signs = agreed.dialect == Dialect::SMB_3_1_1 || header.flags.contains(Flags::SIGNED);
                 protection.verify(&mut last, &header)?;
                 protection.signs = options.sign || agreed.signing_required;
@@ -151,7 +151,7 @@ pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Op
 fn guest(options: &Options, agreed: &Agreed) -> Result<()> {
     let anonymous = matches!(options.credentials, Credentials::Anonymous);
     if options.sign || options.seal || agreed.signing_required || !anonymous {
-        return Err(Error::Protocol("the server let the user in as a guest only"));
+        return Err(Error::Protocol("it accepted the user only as a guest; check the user name"));
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) ->
 fn settle(response: &NegotiateResponse<'_>, options: &Options, preauth: PreauthHash) -> Result<Agreed> {
     let dialect = response.dialect_revision;
     if !options.dialects.contains(&dialect) {
-        return Err(Error::Protocol("the server chose a dialect that was not offered"));
+        return Err(Error::Protocol("it chose a dialect that was not offered"));
     }
     let smb3 = dialect.0 >= Dialect::SMB_3_0.0;
     let most = if response.capabilities.contains(Capabilities::LARGE_MTU) { LARGEST } else { CREDIT };
@@ -105,7 +105,7 @@ fn settle(response: &NegotiateResponse<'_>, options: &Options, preauth: PreauthH
         preauth: None,
     };
     if agreed.max_read_size == 0 || agreed.max_write_size == 0 || agreed.max_transact_size == 0 {
-        return Err(Error::Protocol("the server negotiated sizes of 0"));
+        return Err(Error::Protocol("it negotiated a maximum size of 0"));
     }
     if dialect != Dialect::SMB_3_1_1 {
         return Ok(agreed);

@@ -61,7 +61,7 @@ impl Client {
             let offset = response.tag;
             let data = ReadResponse::decode(response.message)?.buffer;
             if data.len() != length_at(offset, &range, piece) as usize {
-                return Err(Error::Protocol("a READ came back with another length than the file has there"));
+                return Err(Error::Protocol("a READ returned another length than the file has at this offset"));
             }
             take(offset, data);
         }
@@ -96,7 +96,7 @@ impl Client {
                 return Err(refused);
             }
             if WriteResponse::decode(response.message)?.count != length_at(response.tag, &range, piece) {
-                return Err(Error::Protocol("a part of a WRITE was written"));
+                return Err(Error::Protocol("it wrote only part of a WRITE"));
             }
         }
     }
@@ -112,5 +112,5 @@ fn length_at(offset: u64, range: &Range<u64>, piece: u32) -> u32 {
 }
 
 fn no_credits() -> Error {
-    Error::Protocol("the server grants too few credits for one request")
+    Error::Protocol("it grants too few credits for one request")
 }

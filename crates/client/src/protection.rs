@@ -62,7 +62,7 @@ impl Protection {
     /// Seals all messages from now on.
     pub(crate) fn seal_everything(&mut self) -> Result<()> {
         if self.sealing.is_none() {
-            return Err(Error::Protocol("sealing was asked for, and nothing was agreed on to seal with"));
+            return Err(Error::Protocol("encryption was requested, but no cipher was negotiated"));
         }
         self.seals = true;
         Ok(())
@@ -93,8 +93,12 @@ impl Protection {
 
     /// Opens a sealed frame in place. The plaintext begins after the transform header.
     pub(crate) fn open(&self, frame: &mut [u8]) -> Result<()> {
-        let sealing = self.sealing.as_ref().ok_or(Error::Protocol("a sealed response that nobody asked for"))?;
-        sealing.to_client.open(frame).map_err(|_| Error::Protocol("a sealed response that does not open"))?;
+        let sealing =
+            self.sealing.as_ref().ok_or(Error::Protocol("it sent an encrypted response that was not requested"))?;
+        sealing
+            .to_client
+            .open(frame)
+            .map_err(|_| Error::Protocol("it sent an encrypted response that cannot be decrypted"))?;
         Ok(())
     }
 
@@ -102,7 +106,7 @@ impl Protection {
     pub(crate) fn verify(&self, message: &mut [u8], header: &Header) -> Result<()> {
         let signed = header.flags.contains(Flags::SIGNED);
         if (signed || self.signs) && !(signed && self.signing.verify(message)) {
-            return Err(Error::Protocol("a response without the right signature"));
+            return Err(Error::Protocol("it sent a response without a valid signature"));
         }
         Ok(())
     }

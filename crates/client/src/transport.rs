@@ -81,7 +81,7 @@ impl Transport {
         match tokio::time::timeout(self.timeout, sending).await {
             Ok(sent) => Ok(sent?),
             Err(_) => {
-                let waiting_for = "the server to take what was sent".into();
+                let waiting_for = "the server to accept the data".into();
                 Err(Error::Timeout { after: self.timeout, waiting_for })
             }
         }
@@ -117,7 +117,7 @@ impl Transport {
         let Some(head) = self.buffer[self.pending.clone()].first_chunk::<4>() else { return Ok(None) };
         let length = (u32::from_be_bytes(*head) & 0x00ff_ffff) as usize;
         if head[0] != 0 || length > LONGEST {
-            return Err(Error::Protocol("what came is no SMB frame"));
+            return Err(Error::Protocol("it sent a message that is not an SMB frame"));
         }
         Ok(Some(length))
     }

@@ -170,7 +170,7 @@ fn servers_that_lie() {
         }
         true
     });
-    check("a part of a WRITE", |frame| {
+    check("part of a WRITE", |frame| {
         if answers(frame, WRITE) {
             frame[4 + 64 + 6] -= 1;
         }
@@ -194,21 +194,21 @@ fn servers_that_lie() {
         }
         true
     });
-    check("does not decode", |frame| {
+    check("cannot be decoded", |frame| {
         if answers(frame, READ) {
             frame[4 + 64 + 4..4 + 64 + 8].fill(0xff);
         }
         true
     });
-    check("no SMB frame", |frame| {
+    check("not an SMB frame", |frame| {
         frame[0] = b'H';
         true
     });
-    check("does not decode", |frame| {
+    check("cannot be decoded", |frame| {
         frame[4..8].copy_from_slice(b"HTTP");
         true
     });
-    check("without the right signature", |frame| {
+    check("without a valid signature", |frame| {
         // The last response of the logon is signed, so that it cannot be modified in between.
         if answers(frame, 1) {
             frame[4 + 14] ^= 1;

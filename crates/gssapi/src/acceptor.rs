@@ -24,7 +24,7 @@ pub struct Keys {
 impl Keys {
     /// Loads the keytab `name` (`FILE:/etc/krb5.keytab`), which must contain a key.
     pub fn of(library: &'static Library, name: &str) -> Result<Keys, Failure> {
-        let value = CString::new(name).map_err(|_| Failure::own(format!("{name:?} is no name")))?;
+        let value = CString::new(name).map_err(|_| Failure::own(format!("{name:?} is not a valid name")))?;
         let element = KeyValue { key: c"keytab".as_ptr(), value: value.as_ptr() };
         let store = KeyValueSet { count: 1, elements: &element };
         let mechanisms = OidSet { count: 1, elements: &KERBEROS };
@@ -79,7 +79,7 @@ impl Keys {
             Err(failure) => return Err(Failure { token: reply, ..failure }),
         };
         if major & CONTINUE_NEEDED != 0 {
-            return Err(Failure::own("the client wants a third message (DCE style), which SMB has no use for"));
+            return Err(Failure::own("the client requests a third message (DCE style), which SMB does not use"));
         }
         let (key, key_type) = context.session_key()?;
         let lifetime = (seconds != INDEFINITE).then_some(seconds);
@@ -171,7 +171,7 @@ impl Name {
             (self.library.display_name)(minor, self.handle, buffer, ptr::null_mut())
         });
         outcome?;
-        String::from_utf8(bytes).map_err(|_| Failure::own("a name in the ticket is no UTF-8"))
+        String::from_utf8(bytes).map_err(|_| Failure::own("a name in the ticket is not valid UTF-8"))
     }
 
     /// Returns the logon information of the PAC. The library checks the PAC's signature with the server's key and marks

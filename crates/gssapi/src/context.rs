@@ -102,9 +102,9 @@ mod tests {
         };
         let mut context = Context::none(library);
         let failures = [
-            context.session_key().map(drop).expect_err("no key"),
-            context.mic(b"list").map(drop).expect_err("no signature"),
-            context.verify_mic(b"list", b"mic").expect_err("no signature is right"),
+            context.session_key().map(drop).expect_err("the context has no key"),
+            context.mic(b"list").map(drop).expect_err("the context cannot sign"),
+            context.verify_mic(b"list", b"mic").expect_err("the context accepts no signature"),
         ];
         for failure in failures {
             assert!(failure.major >> 16 != 0 && !failure.text.is_empty(), "{failure:?}");

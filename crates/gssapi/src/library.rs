@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_named_with_the_remedy() {
-        let error = Library::load("libfrevo_no_such.so.9").err().expect("nothing to load");
+        let error = Library::load("libfrevo_no_such.so.9").err().expect("the library cannot be loaded");
         for part in ["libfrevo_no_such.so.9", "libgssapi-krb5-2"] {
             assert!(error.contains(part), "{error}");
         }

@@ -47,7 +47,8 @@ impl Aside {
         if let Err(errno) = &note {
             tracing::debug!(
                 ?errno,
-                "a link that replaces a file is not noted: a crash in that moment leaves its second name"
+                "cannot record a link that replaces a file: a crash during the replacement leaves its temporary name \
+                 behind"
             );
         }
         Aside { name, _note: note.ok() }
@@ -114,7 +115,7 @@ pub(crate) fn remove_older(root: &Root, began: Time) {
             tracing::warn!(
                 ?errno,
                 path = %root.path().display(),
-                "{DIRECTORY} in the share's root is not the server's own"
+                "{DIRECTORY} in the share's root does not belong to the server; it is not used"
             );
             return;
         }
@@ -136,7 +137,8 @@ pub(crate) fn remove_older(root: &Root, began: Time) {
             _ => continue,
         }
         if remove_noted(root.fd(), &directory, &note).is_some() {
-            tracing::info!(path = %root.path().display(), "removed a second name that a crash had left of a link");
+            tracing::info!(path = %root.path().display(), "removed the temporary name of a link that a crash left \
+                                                           behind");
         }
         let _ = rustix::fs::unlinkat(&directory, note.as_slice(), AtFlags::empty());
     }

@@ -119,7 +119,7 @@ pub fn confine(describes: bool) -> io::Result<()> {
         Own::read(keep)
     });
     if !first {
-        return Err(io::Error::other("threads have acted as users already"));
+        return Err(io::Error::other("threads have already acted as users"));
     }
     let mut sets = rustix::thread::capabilities(None)?;
     bound(keep | LISTENING, sets.effective)?;
@@ -269,7 +269,7 @@ impl Drop for Former {
         let Some(user) = &self.0 else { return };
         if assume(user).is_err() {
             // The code after this assumes that it acts as the user, so it must not run.
-            eprintln!("cannot act as user {} again", user.uid);
+            eprintln!("cannot switch the thread back to user {}", user.uid);
             std::process::abort();
         }
     }

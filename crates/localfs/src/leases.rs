@@ -61,7 +61,7 @@ impl Drop for Taken {
         if let Err(error) = given
             && error != Raw::AGAIN
         {
-            tracing::warn!(%error, "a lease is given up when the file is closed");
+            tracing::warn!(%error, "cannot release a lease now; the kernel releases it when the file is closed");
         }
         leave(self.0.fd());
     }
@@ -113,7 +113,8 @@ fn listen(signals: &Signals) {
             Err(error) => {
                 tracing::error!(
                     %error,
-                    "leases are no longer listened to; local programs that open a cached file wait"
+                    "lease breaks are no longer received: local programs that open a cached file wait for the kernel's \
+                     timeout; restart the server"
                 );
                 return;
             }

@@ -76,7 +76,12 @@ pub(crate) fn open(parent: BorrowedFd<'_>, name: &str, make: bool) -> Result<Opt
     let found = stat(&fd)?;
     // An ACL cannot grant more than the mode, because the group bits are the mask of an ACL.
     if found.stx_uid != identity::own_uid() || found.stx_mode & 0o077 != 0 {
-        tracing::debug!(name, uid = found.stx_uid, mode = format!("{:o}", found.stx_mode), "not the server's own");
+        tracing::debug!(
+            name,
+            uid = found.stx_uid,
+            mode = format!("{:o}", found.stx_mode),
+            "does not belong to the server"
+        );
         return Err(Errno::PERM);
     }
     Ok(Some((fd, found)))

@@ -95,7 +95,7 @@ pub(crate) fn listxattr_at(directory: BorrowedFd<'_>, path: &CStr, names: &mut [
 #[repr(i32)]
 pub(crate) enum LeaseKind {
     /// No open of the file for writing exists.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests play the reader"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests act as the reader"))]
     Reading = libc::F_RDLCK,
     /// No other open of the file exists.
     Writing = libc::F_WRLCK,

@@ -137,7 +137,8 @@ impl Pool {
         let serving = Arc::clone(pool);
         let spawned = std::thread::Builder::new().name("files".to_owned()).spawn(move || serving.serve());
         if let Err(error) = spawned {
-            tracing::warn!(%error, "no thread for file work: the system's limit of threads is reached; raise it");
+            tracing::warn!(%error, "cannot start a worker thread for file operations: the system's thread limit is \
+                                    reached; raise it");
             let mut queue = pool.queue.lock();
             queue.coming -= 1;
             queue.ends();

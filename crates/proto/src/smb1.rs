@@ -75,7 +75,7 @@ impl<'a> Smb1NegotiateRequest<'a> {
         out.u16(self.mid);
         out.u8(0);
         let length: usize = self.dialects.iter().map(|dialect| dialect.len() + 2).sum();
-        debug_assert!(u16::try_from(length).is_ok(), "more dialects than a 16-bit length can say");
+        debug_assert!(u16::try_from(length).is_ok(), "more dialects than a 16-bit length can hold");
         out.u16(u16::try_from(length).unwrap_or(u16::MAX));
         for dialect in &self.dialects {
             out.u8(BUFFER_FORMAT_DIALECT);

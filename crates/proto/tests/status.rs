@@ -17,7 +17,7 @@ fn the_table_is_that_of_the_specification() {
     assert_eq!(listed.len(), 1799);
     assert_eq!(listed.difference(&known).collect::<Vec<_>>(), [] as [&(u32, &str); 0], "missing");
     assert_eq!(known.difference(&listed).collect::<Vec<_>>(), [] as [&(u32, &str); 0], "not in the specification");
-    assert_eq!(Status::TABLE.len(), listed.len(), "a row stands twice");
+    assert_eq!(Status::TABLE.len(), listed.len(), "a row occurs twice");
 }
 
 #[test]

@@ -201,7 +201,7 @@ impl Connection {
         encode: impl FnOnce(&mut Writer<'_>),
     ) -> Result<()> {
         let charge = charge.max(1);
-        let short = Error::Protocol("the server grants too few credits");
+        let short = Error::Protocol("it grants too few credits");
         self.credits = self.credits.checked_sub(charge.into()).ok_or(short)?;
         self.end_element();
         self.last = self.out.len();
@@ -306,15 +306,15 @@ impl Connection {
                 continue;
             }
             let position = self.in_flight.iter().position(|it| it.message_id == header.message_id);
-            let position = position.ok_or(Error::Protocol("the answer to a request that was never sent"))?;
+            let position = position.ok_or(Error::Protocol("it answered a request that was never sent"))?;
             if self.in_flight[position].command != header.command {
-                return Err(Error::Protocol("the answer to another command"));
+                return Err(Error::Protocol("it answered with another command than the request's"));
             }
             self.credits = self.credits.saturating_add(header.credits.into());
             if header.status == Status::PENDING && header.is_async() {
                 // Each interim response restarts the timeout, and 3.3.4.2 allows only one.
                 if std::mem::replace(&mut self.in_flight[position].pending, true) {
-                    return Err(Error::Protocol("a second interim response to one request"));
+                    return Err(Error::Protocol("it sent a second interim response to one request"));
                 }
                 continue;
             }
@@ -335,11 +335,12 @@ impl Connection {
         self.opened = bytes.starts_with(&TransformHeader::PROTOCOL_ID);
         self.chain = frame;
         if self.opened {
-            let protection = self.protection.as_ref().ok_or(Error::Protocol("a sealed response before the logon"))?;
+            let protection =
+                self.protection.as_ref().ok_or(Error::Protocol("it sent an encrypted response before the logon"))?;
             protection.open(bytes)?;
             self.chain.start += TransformHeader::SIZE;
         } else if seals {
-            return Err(Error::Protocol("a plain response to a sealed request"));
+            return Err(Error::Protocol("it sent an unencrypted response to an encrypted request"));
         }
         Ok(())
     }
@@ -360,10 +361,10 @@ impl Connection {
         let length = match header.next_command as usize {
             0 => message.len(),
             next if next % 8 == 0 && next >= Header::SIZE && next <= message.len() => next,
-            _ => return Err(Error::Protocol("a chain of responses that does not hold together")),
+            _ => return Err(Error::Protocol("it sent a malformed chain of responses")),
         };
         if !header.is_response() {
-            return Err(Error::Protocol("a request from the server"));
+            return Err(Error::Protocol("it sent a request"));
         }
         let range = self.chain.start..self.chain.start + length;
         self.chain.start = range.end;

@@ -97,7 +97,8 @@ fn watcher() -> Option<&'static Watcher> {
     let made = || {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let inotify = inotify::init(flags).inspect_err(|error| {
-            tracing::warn!(%error, "no inotify queue: clients are not told what local programs change");
+            tracing::warn!(%error, "cannot create an inotify queue: clients are not notified of changes by local \
+                                    programs; raise fs.inotify.max_user_instances");
         });
         Some(Watcher { inotify: inotify.ok()?, state: Mutex::default(), turn: Mutex::default() })
     };
@@ -267,8 +268,8 @@ fn warn_of_limit() {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
         tracing::warn!(
-            "more directories are watched than fs.inotify.max_user_watches or the server allows: \
-             clients are not told of all changes by local programs"
+            "more directories are watched than fs.inotify.max_user_watches or the server allows: clients are not \
+             notified of all changes by local programs; raise the limit"
         );
     });
 }

@@ -172,7 +172,7 @@ mod tests {
             (MechType::KERBEROS, &[23], Some(&[0, 0x9C, 0x40, 0, 1]), (23, Some(0x9C40_0001))),
             (MechType::KERBEROS, &[0xFF, 0x7B], Some(&[0x9C, 0x40, 0, 1]), (-133, Some(0x9C40_0001))),
         ] {
-            let envelope = Envelope::decode(&token(mech_type, etype, kvno)).expect("a whole token");
+            let envelope = Envelope::decode(&token(mech_type, etype, kvno)).expect("a complete token");
             assert_eq!((envelope.realm.as_str(), envelope.service.as_str()), ("A.TEST", "cifs/a.test"));
             assert_eq!((envelope.encryption.0, envelope.key_version), expected);
         }

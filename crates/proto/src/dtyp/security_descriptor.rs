@@ -135,7 +135,7 @@ impl SecurityDescriptor {
             self.dacl.as_ref().map(Acl::size),
         ] {
             let place = if size.is_some() { offset } else { 0 };
-            out.u32(u32::try_from(place).expect("two SIDs and two lists of at most 64 KiB"));
+            out.u32(u32::try_from(place).expect("two SIDs and two ACLs of at most 64 KiB"));
             offset += size.unwrap_or(0);
         }
         for sid in [&self.owner, &self.group].into_iter().flatten() {
@@ -220,7 +220,7 @@ mod tests {
         for (descriptor, length, has_null_dacl) in [(&none, 20, false), (&null, 20, true), (&empty, 28, false)] {
             let bytes = descriptor.to_bytes();
             assert_eq!(bytes.len(), length);
-            let decoded = SecurityDescriptor::decode(&bytes).expect("own encoding");
+            let decoded = SecurityDescriptor::decode(&bytes).expect("the encoding of this implementation");
             assert_eq!((&decoded, decoded.has_null_dacl()), (descriptor, has_null_dacl));
         }
     }

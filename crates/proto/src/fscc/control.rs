@@ -279,10 +279,10 @@ mod tests {
     #[test]
     fn duplicate_extents() {
         let bytes: Vec<u8> = (0..56).collect();
-        let plain = DuplicateExtentsData::decode(&mut Reader::new(&bytes)).expect("long enough");
+        let plain = DuplicateExtentsData::decode(&mut Reader::new(&bytes)).expect("the buffer is long enough");
         let offsets = [plain.source_file_offset, plain.target_file_offset, plain.byte_count];
         assert_eq!(offsets.map(|value| value as u8), [16, 24, 32]);
-        let extended = DuplicateExtentsDataEx::decode(&mut Reader::new(&bytes)).expect("long enough");
+        let extended = DuplicateExtentsDataEx::decode(&mut Reader::new(&bytes)).expect("the buffer is long enough");
         let offsets = [extended.source_file_offset, extended.target_file_offset, extended.byte_count];
         assert_eq!(offsets.map(|value| value as u8), [24, 32, 40]);
         assert_eq!((extended.source_file_id.persistent as u8, extended.flags.0 as u8), (8, 48));

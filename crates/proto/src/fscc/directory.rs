@@ -319,7 +319,8 @@ mod tests {
         ] {
             let mut out = Vec::new();
             entry.encode(class(information_class), &mut Writer::new(&mut out));
-            let decoded = DirectoryEntry::decode(class(information_class), &out).expect("own encoding");
+            let decoded =
+                DirectoryEntry::decode(class(information_class), &out).expect("the encoding of this implementation");
             assert_eq!((decoded.reparse_tag, decoded.ea_size), (entry.reparse_tag, ea_size));
         }
     }
@@ -353,7 +354,8 @@ mod tests {
                 .count();
             assert_eq!((fitted, buffer.len()), (fitting, length), "limit {limit}");
             let listed: Result<Vec<_>> = DirectoryEntry::list(class, &buffer).collect();
-            let listed: Vec<&[u8]> = listed.expect("own encoding").iter().map(|entry| entry.file_name).collect();
+            let listed: Vec<&[u8]> =
+                listed.expect("the encoding of this implementation").iter().map(|entry| entry.file_name).collect();
             assert_eq!(listed, names[..fitting]);
         }
     }

@@ -65,8 +65,8 @@ impl<'a> FileFullEaInformation<'a> {
         chain.push(out, self.size(), |out| {
             out.u32(0);
             out.u8(self.flags.0);
-            out.u8(u8::try_from(self.ea_name.len()).expect("checked when this was made"));
-            out.u16(u16::try_from(self.ea_value.len()).expect("checked when this was made"));
+            out.u8(u8::try_from(self.ea_name.len()).expect("checked by the constructor"));
+            out.u16(u16::try_from(self.ea_value.len()).expect("checked by the constructor"));
             out.bytes(self.ea_name);
             out.u8(0);
             out.bytes(self.ea_value);
@@ -111,7 +111,7 @@ impl<'a> FileGetEaInformation<'a> {
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, 6 + self.ea_name.len(), |out| {
             out.u32(0);
-            out.u8(u8::try_from(self.ea_name.len()).expect("checked when this was made"));
+            out.u8(u8::try_from(self.ea_name.len()).expect("checked by the constructor"));
             out.bytes(self.ea_name);
             out.u8(0);
         })

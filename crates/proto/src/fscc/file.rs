@@ -204,7 +204,7 @@ mod tests {
     // The bytes 0, 1, 2, ...: a little-endian field at offset n begins with the byte n.
     fn counted<T>(decode: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> T {
         let bytes: Vec<u8> = (0..64).collect();
-        decode(&mut Reader::new(&bytes)).expect("long enough")
+        decode(&mut Reader::new(&bytes)).expect("the buffer is long enough")
     }
 
     #[test]
@@ -236,7 +236,8 @@ mod tests {
         for (byte, directory) in [(0, false), (1, true), (0x80, true)] {
             let mut bytes = [0; 24];
             bytes[21] = byte;
-            let standard = FileStandardInformation::decode(&mut Reader::new(&bytes)).expect("long enough");
+            let standard =
+                FileStandardInformation::decode(&mut Reader::new(&bytes)).expect("the buffer is long enough");
             assert_eq!((standard.delete_pending, standard.directory), (false, directory));
         }
     }

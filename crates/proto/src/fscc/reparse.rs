@@ -53,7 +53,7 @@ impl<'a> ReparseDataBuffer<'a> {
     /// Appends the buffer.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u32(self.reparse_tag.0);
-        out.u16(u16::try_from(self.data.len()).expect("checked when this was made"));
+        out.u16(u16::try_from(self.data.len()).expect("checked by the constructor"));
         out.u16(0);
         if !self.reparse_tag.is_microsoft() {
             self.reparse_guid.encode(out);

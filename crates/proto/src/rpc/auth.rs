@@ -158,9 +158,9 @@ mod tests {
             assert!(Trailer::decode(&header, &pdu).is_err(), "{length}");
         }
         pdu.resize(HEADER + 24, 0);
-        let (trailer, at) = Trailer::decode(&header, &pdu).expect("long enough").expect("a trailer");
+        let (trailer, at) = Trailer::decode(&header, &pdu).expect("the buffer is long enough").expect("a trailer");
         let session = Session::new(SessionKey([5; 16]), NegotiateFlags(0xe28a_8233));
         let mut sealing = session.sealing(Sender::Server).expect("extended security");
-        assert!(!trailer.unprotect(&mut pdu, at, &mut sealing), "no room for the request's own header");
+        assert!(!trailer.unprotect(&mut pdu, at, &mut sealing), "no space for the request's header");
     }
 }

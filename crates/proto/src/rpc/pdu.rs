@@ -28,7 +28,7 @@ crate::flags::flags! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PduType(pub u8);
 
-#[allow(missing_docs, reason = "the names are DCE's own")]
+#[allow(missing_docs, reason = "the names are those of DCE")]
 impl PduType {
     pub const REQUEST: PduType = PduType(0);
     pub const RESPONSE: PduType = PduType(2);

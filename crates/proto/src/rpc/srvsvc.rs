@@ -15,7 +15,7 @@ pub const INTERFACE: SyntaxId = SyntaxId {
 };
 
 /// Operation numbers of the calls.
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 pub mod opnum {
     pub const NETR_SHARE_ENUM: u16 = 15;
     pub const NETR_SHARE_GET_INFO: u16 = 16;
@@ -25,7 +25,7 @@ pub mod opnum {
 }
 
 /// Win32 error codes ([MS-ERREF] 2.2) that the calls return.
-#[allow(missing_docs, reason = "the names are Windows's own")]
+#[allow(missing_docs, reason = "the names are those of Windows")]
 pub mod error {
     pub const SUCCESS: u32 = 0;
     pub const ACCESS_DENIED: u32 = 5;

@@ -56,7 +56,7 @@ impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InvalidToken::Malformed(malformed) => write!(f, "NTLM: {malformed}"),
-            InvalidToken::Encoding => f.write_str("NTLM without a character set"),
+            InvalidToken::Encoding => f.write_str("NTLM message without a character set"),
             InvalidToken::Order => f.write_str("NTLM message out of order"),
             InvalidToken::TargetInfo => f.write_str("NTLM challenge without target information"),
         }
@@ -82,7 +82,7 @@ impl fmt::Display for LogonFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LogonFailure::Proof => "no such user or wrong password",
-            LogonFailure::Mic => "NTLM messages were changed on their way",
+            LogonFailure::Mic => "NTLM messages were changed in transit",
             LogonFailure::NotNtlmV2 => "LM or NTLMv1 response",
             LogonFailure::Anonymous => "anonymous logon",
         })

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_list_ends_at_its_end() {
         let pairs = AvPairs::decode(&[7, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 6, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9, 9]);
-        let pairs = pairs.expect("a whole list");
+        let pairs = pairs.expect("a complete list");
         assert_eq!(pairs.timestamp(), Ok(Some(0x0807_0605_0403_0201)));
         assert_eq!(pairs.flags(), Ok(AvFlags::MIC_PROVIDED));
         assert_eq!(pairs.get(AvId::NB_COMPUTER_NAME), None);
@@ -127,7 +127,7 @@ mod tests {
         many.extend_from_slice(&[0; 4]);
         assert_eq!(AvPairs::decode(&many), Err(Malformed::Value));
         assert!(AvPairs::decode(&many[4..]).is_ok());
-        let wrong = AvPairs::decode(&[6, 0, 1, 0, 2, 7, 0, 1, 0, 2, 0, 0, 0, 0]).expect("a whole list");
+        let wrong = AvPairs::decode(&[6, 0, 1, 0, 2, 7, 0, 1, 0, 2, 0, 0, 0, 0]).expect("a complete list");
         assert_eq!(wrong.flags(), Err(Malformed::Value));
         assert_eq!(wrong.timestamp(), Err(Malformed::Value));
     }

@@ -76,7 +76,7 @@ mod tests {
     fn only_the_old_password_opens() {
         let old = nt_hash("old secret");
         for new in ["new secret", "", "gr\u{fc}n", &"x".repeat(256)] {
-            let (sealed, proof) = seal_password(&old, new, &[7; SEALED_PASSWORD]).expect("it fits");
+            let (sealed, proof) = seal_password(&old, new, &[7; SEALED_PASSWORD]).expect("the buffer is long enough");
             let opened = NewPassword::open(&old, &sealed, &proof).expect("the old password");
             assert_eq!((&*opened.text, *opened.nt_hash), (&utf16_bytes(new), nt_hash(new)));
             assert!(NewPassword::open(&nt_hash("another"), &sealed, &proof).is_none());

@@ -131,7 +131,7 @@ mod tests {
         let mic = session.mech_list_mic(Sender::Client, &text).expect("extended session security");
         assert_eq!(mic[4..12], expected);
         let sealed: Vec<u8> = checksum.iter().zip(&stream[18..]).map(|(a, b)| a ^ b).collect();
-        assert_eq!(sealed, hex("7fb38ec5c55d4976"), "the example's own signature");
+        assert_eq!(sealed, hex("7fb38ec5c55d4976"), "the signature in the example");
         assert_eq!((&mic[..4], &mic[12..]), (&[1, 0, 0, 0][..], &[0; 4][..]));
     }
 

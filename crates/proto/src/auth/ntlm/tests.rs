@@ -134,7 +134,7 @@ fn signatures_of_windows() {
     let (mic, zeroed) = super::message::without_mic(&authenticate).expect("a message with a MIC");
     assert_eq!(hmac_md5(&key, &[&negotiate, &challenge, &zeroed]), mic);
 
-    let message = Authenticate::decode(&authenticate).expect("a message of Windows");
+    let message = Authenticate::decode(&authenticate).expect("a Windows message");
     assert_eq!(message.user_name, utf16_bytes("administrator"));
     let response = NtlmV2Response::decode(message.nt_challenge_response).expect("a response").expect("NTLMv2");
     assert_eq!(response.av_pairs.flags(), Ok(AvFlags::MIC_PROVIDED));
@@ -178,7 +178,7 @@ fn logon(initiator: &Initiator) -> (Acceptor, Vec<u8>, Session) {
 fn a_logon() {
     for (user, domain) in [("ann", "DESK"), ("Änne", ""), ("ann@example", ""), ("DESK\\ann", "x")] {
         let (acceptor, message, ours) = logon(&initiator(user, domain, "secret"));
-        let claim = acceptor.authenticate(&message).expect("our own message");
+        let claim = acceptor.authenticate(&message).expect("the message of this implementation");
         assert_eq!((&claim.user[..], &claim.domain[..], claim.anonymous), (user, domain, false));
         assert_eq!(claim.target_name.as_deref(), Some("cifs/files.example"));
         let theirs = acceptor.verify(&claim, Some(&nt_hash("secret"))).expect("the right password");
@@ -193,9 +193,11 @@ fn a_logon() {
 #[test]
 fn what_the_client_adds_to_the_target_information() {
     let (_, message, _) = logon(&initiator("ann", "DESK", "secret"));
-    let message = Authenticate::decode(&message).expect("our own message");
+    let message = Authenticate::decode(&message).expect("the message of this implementation");
     assert_eq!(message.lm_challenge_response, [0; 24]);
-    let response = NtlmV2Response::decode(message.nt_challenge_response).expect("our own").expect("NTLMv2");
+    let response = NtlmV2Response::decode(message.nt_challenge_response)
+        .expect("the message of this implementation")
+        .expect("NTLMv2");
     assert_eq!(response.av_pairs.flags(), Ok(AvFlags::MIC_PROVIDED));
     assert_eq!(response.av_pairs.timestamp(), Ok(Some(0x01d0_aeba)));
     assert_eq!(response.client_challenge[8..16], 0x01d0_aebau64.to_le_bytes());
@@ -210,13 +212,13 @@ fn a_client_that_leaves_the_domain_out_of_the_key() {
     let mut acceptor = acceptor();
     let challenge = acceptor.challenge(initiator.negotiate(), SERVER_CHALLENGE, 1).expect("a challenge");
     let (message, session) = initiator.authenticate(&challenge, &RANDOM, 5).expect("an answer");
-    let mut decoded = Authenticate::decode(&message).expect("our own message");
+    let mut decoded = Authenticate::decode(&message).expect("the message of this implementation");
     let domain = utf16_bytes("DESK");
     decoded.domain_name = &domain;
     let mut other = decoded.encode();
     let mic = hmac_md5(&session.key().0, &[initiator.negotiate(), &challenge, &other]);
     super::message::set_mic(&mut other, &mic);
-    let claim = acceptor.authenticate(&other).expect("our own message");
+    let claim = acceptor.authenticate(&other).expect("the message of this implementation");
     assert_eq!(claim.domain, "DESK");
     assert!(acceptor.verify(&claim, Some(&nt_hash("secret"))).is_ok());
 }
@@ -230,7 +232,7 @@ fn a_client_without_unicode() {
         negotiate[12] = negotiate[12] & !1 | 2;
         let mut acceptor = acceptor();
         let challenge = acceptor.challenge(&negotiate, SERVER_CHALLENGE, 1).expect("a challenge");
-        let decoded = Challenge::decode(&challenge).expect("our own message");
+        let decoded = Challenge::decode(&challenge).expect("the message of this implementation");
         assert!(decoded.negotiate_flags.contains(NegotiateFlags::NEGOTIATE_OEM));
         assert!(!decoded.negotiate_flags.contains(NegotiateFlags::NEGOTIATE_UNICODE));
         assert!(decoded.target_name.is_ascii() && !decoded.target_name.contains(&0));
@@ -238,7 +240,7 @@ fn a_client_without_unicode() {
         let spoken =
             Challenge { negotiate_flags: decoded.negotiate_flags | NegotiateFlags::NEGOTIATE_UNICODE, ..decoded };
         let (message, session) = initiator.authenticate(&spoken.encode(), &RANDOM, 5).expect("an answer");
-        let own = Authenticate::decode(&message).expect("our own message");
+        let own = Authenticate::decode(&message).expect("the message of this implementation");
         let flags = NegotiateFlags(own.negotiate_flags.0 & !NegotiateFlags::NEGOTIATE_UNICODE.0);
         let sent = Authenticate {
             user_name: oem,
@@ -289,7 +291,7 @@ fn a_changed_negotiate_message_spoils_the_mic() {
     let mut acceptor = acceptor();
     let challenge = acceptor.challenge(&negotiate, SERVER_CHALLENGE, 1).expect("a challenge");
     let (message, _) = initiator.authenticate(&challenge, &RANDOM, 5).expect("an answer");
-    let claim = acceptor.authenticate(&message).expect("our own message");
+    let claim = acceptor.authenticate(&message).expect("the message of this implementation");
     assert_eq!(acceptor.verify(&claim, Some(&nt_hash("secret"))).err(), Some(LogonFailure::Mic));
     assert_eq!(acceptor.verified_elsewhere(&claim, &[7; 16]).err(), Some(LogonFailure::Mic));
 }
@@ -297,7 +299,7 @@ fn a_changed_negotiate_message_spoils_the_mic() {
 #[test]
 fn an_old_response_is_refused() {
     let (acceptor, message, _) = logon(&initiator("ann", "DESK", "secret"));
-    let mut decoded = Authenticate::decode(&message).expect("our own message");
+    let mut decoded = Authenticate::decode(&message).expect("the message of this implementation");
     for response in [&[0x11; 24][..], &[]] {
         decoded.nt_challenge_response = response;
         let claim = acceptor.authenticate(&decoded.encode()).expect("a message");
@@ -311,13 +313,13 @@ fn an_old_response_is_refused() {
 fn nobody() {
     let initiator = Initiator::new(None, "DESK", "");
     let (acceptor, message, ours) = logon(&initiator);
-    let claim = acceptor.authenticate(&message).expect("our own message");
+    let claim = acceptor.authenticate(&message).expect("the message of this implementation");
     assert!(claim.anonymous && claim.user.is_empty());
     assert_eq!(acceptor.verify(&claim, Some(&[0; 16])).err(), Some(LogonFailure::Anonymous));
     assert_eq!(claim.null_session().key().0, ours.key().0);
     // With a name or a response, it is not anonymous.
     let name = utf16_bytes("ann");
-    let mut decoded = Authenticate::decode(&message).expect("our own message");
+    let mut decoded = Authenticate::decode(&message).expect("the message of this implementation");
     decoded.user_name = &name;
     assert!(acceptor.authenticate(&decoded.encode()).is_ok_and(|claim| !claim.anonymous));
     decoded.user_name = &[];
@@ -341,7 +343,7 @@ fn tokens_out_of_order_or_shape() {
         assert_eq!(cut, Err(InvalidToken::Malformed(Malformed::Truncated)));
     }
     assert!(is_ntlm(&message) && !is_ntlm(&message[..7]) && !is_ntlm(b"NTLMSSP"));
-    let mut no_key = Authenticate::decode(&message).expect("our own message");
+    let mut no_key = Authenticate::decode(&message).expect("the message of this implementation");
     no_key.encrypted_random_session_key = &[1; 15];
     let refused = acceptor.authenticate(&no_key.encode()).err();
     assert_eq!(refused, Some(InvalidToken::Malformed(Malformed::Value)));
@@ -352,7 +354,7 @@ fn flags_of_the_challenge() {
     let chosen = |requested: NegotiateFlags| {
         let negotiate = Negotiate { negotiate_flags: requested | NegotiateFlags::NEGOTIATE_UNICODE }.encode();
         let challenge = acceptor().challenge(&negotiate, [0; 8], 0).expect("a challenge");
-        Challenge::decode(&challenge).expect("our own").negotiate_flags
+        Challenge::decode(&challenge).expect("the message of this implementation").negotiate_flags
     };
     let ours = NegotiateFlags(0x0082_8205);
     assert_eq!(chosen(NegotiateFlags::NONE), ours);

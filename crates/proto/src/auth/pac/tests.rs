@@ -130,7 +130,7 @@ fn in_domain(rid: u32) -> Sid {
 
 #[test]
 fn who_it_is_and_in_which_groups() {
-    let info = LogonInfo::decode(&sample().encode()).expect("a whole structure");
+    let info = LogonInfo::decode(&sample().encode()).expect("a complete structure");
     assert_eq!((info.effective_name.as_str(), info.full_name.as_str()), ("ann", "Ann Ünlü"));
     assert_eq!(info.logon_domain_name, "EXAMPLE");
     let sids: Vec<Sid> = info.sids().collect();
@@ -154,7 +154,7 @@ fn fields_count_only_where_a_flag_says_so() {
 fn a_user_of_another_domain_is_the_first_extra_sid() {
     let elsewhere = Sid::of(5, [21, 4, 5, 6, 1000]);
     let foreign = Sample { user: 0, extra: vec![elsewhere, Sid::of(18, [1])], ..sample() };
-    let info = LogonInfo::decode(&foreign.encode()).expect("a whole structure");
+    let info = LogonInfo::decode(&foreign.encode()).expect("a complete structure");
     assert_eq!(info.user, elsewhere);
     assert!(!info.groups.contains(&elsewhere));
     assert!(LogonInfo::decode(&Sample { extra: Vec::new(), ..foreign }.encode()).is_err());

@@ -38,11 +38,15 @@ fn the_init2_of_a_server() {
         604806062b0601050502a03e303ca00e300c060a2b06010401823702020aa32a3028a0261b24
         6e6f745f646566696e65645f696e5f5246433431373840706c656173655f69676e6f7265");
     assert_eq!(bytes, expected);
-    let Token::Init(token) = Token::decode(&bytes).expect("our own token") else { panic!("an initial token") };
+    let Token::Init(token) = Token::decode(&bytes).expect("the token of this implementation") else {
+        panic!("an initial token")
+    };
     assert_eq!((token.mech_types, token.mech_token), (vec![MechType::NTLMSSP], None));
     let kerberos = encode_init2(&[MechType::MS_KERBEROS, MechType::KERBEROS, MechType::NTLMSSP]);
     let list = hex("3022 06092a864882f712010202 06092a864886f712010202 060a2b06010401823702020a");
-    let Token::Init(token) = Token::decode(&kerberos).expect("our own token") else { panic!("an initial token") };
+    let Token::Init(token) = Token::decode(&kerberos).expect("the token of this implementation") else {
+        panic!("an initial token")
+    };
     assert_eq!(token.mech_types_der, list);
 }
 

@@ -48,7 +48,7 @@ impl fmt::Display for NotOpened {
         f.write_str(match self {
             NotOpened::Structure => "not a sealed message",
             NotOpened::Flags => "sealed message with unknown flags",
-            NotOpened::Size => "sealed message of another size than it says",
+            NotOpened::Size => "sealed message whose size differs from its header",
             NotOpened::Signature => "sealed message does not authenticate",
         })
     }
@@ -104,7 +104,7 @@ impl SealingKey {
     /// Like [`SealingKey::seal`], with all 16 bytes of the header's nonce field given.
     fn seal_with(&self, session_id: u64, nonce: [u8; 16], frame: &mut [u8]) {
         let (header, message) =
-            frame.split_first_chunk_mut::<TRANSFORM_HEADER>().expect("a frame begins with room for its header");
+            frame.split_first_chunk_mut::<TRANSFORM_HEADER>().expect("a frame begins with space for its header");
         let size = u32::try_from(message.len()).expect("a frame is shorter than 4 GiB");
         header[0..4].copy_from_slice(&TransformHeader::PROTOCOL_ID);
         header[20..36].copy_from_slice(&nonce);

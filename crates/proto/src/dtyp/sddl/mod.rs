@@ -61,7 +61,7 @@ pub struct Inexpressible(pub AceType);
 
 impl fmt::Display for Inexpressible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an entry of the type {:?} cannot be written in SDDL", self.0)
+        write!(f, "an ACE of the type {:?} cannot be written in SDDL", self.0)
     }
 }
 

@@ -16,7 +16,7 @@ pub fn decode(text: &str, domains: &Domains) -> Result<SecurityDescriptor, SddlE
 pub fn decode_sid(text: &str, domains: &Domains) -> Result<Sid, SddlError> {
     let mut parser = Parser { text, at: 0, domains };
     let sid = parser.sid()?;
-    if parser.rest().is_empty() { Ok(sid) } else { Err(parser.error("a SID should end here")) }
+    if parser.rest().is_empty() { Ok(sid) } else { Err(parser.error("expected the end of the SID")) }
 }
 
 /// A parser that reads the text from its start. `at` is always at a character boundary.
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
                 return Ok(descriptor);
             }
             let start = self.at;
-            let again = SddlError { position: start, reason: "this part is there already" };
+            let again = SddlError { position: start, reason: "this part occurs twice" };
             if self.takes("O:") {
                 let sid = self.sid()?;
                 descriptor.owner.replace(sid).map_or(Ok(()), |_| Err(again))?;
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
                 } else if self.takes("S:") {
                     (OF_SACL, &mut descriptor.sacl)
                 } else {
-                    return Err(self.error("one of O: (owner), G: (group), D: (DACL) and S: (SACL) should stand here"));
+                    return Err(self.error("expected one of O: (owner), G: (group), D: (DACL) and S: (SACL)"));
                 };
                 if descriptor.control.contains(bits.present) {
                     return Err(again);
@@ -120,13 +120,13 @@ impl<'a> Parser<'a> {
             self.skip_space();
         }
         let too_long =
-            SddlError { position: start, reason: "the entries are longer than a list can be (65,535 bytes)" };
+            SddlError { position: start, reason: "the ACEs exceed the maximum size of an ACL (65,535 bytes)" };
         Ok((control, Some(Acl::new(revision, aces).ok_or(too_long)?)))
     }
 
     /// Parses an entry after its opening bracket.
     fn ace(&mut self) -> Result<Ace, SddlError> {
-        const SEMICOLON: &str = "a semicolon should stand here: (type;flags;rights;object;inherited object;SID)";
+        const SEMICOLON: &str = "expected a semicolon: (type;flags;rights;object;inherited object;SID)";
         let start = self.at;
         let kind = self.run(|character| character.is_ascii_alphabetic(), 3);
         let of = |table: &[(&str, AceType)]| {
@@ -138,9 +138,9 @@ impl<'a> Parser<'a> {
             (None, None) => {
                 let conditional = CONDITIONAL.iter().any(|name| name.eq_ignore_ascii_case(kind));
                 let reason = if conditional {
-                    "conditional entries and resource attributes are not known here"
+                    "conditional ACEs and resource attributes are not supported"
                 } else {
-                    "the type of an entry should stand here: A, D, AU, OA, OD, OU, ML or SP"
+                    "expected the type of an ACE: A, D, AU, OA, OD, OU, ML or SP"
                 };
                 return Err(SddlError { position: start, reason });
             }
@@ -150,23 +150,20 @@ impl<'a> Parser<'a> {
         while let Some(flag) = self.one_of(&ACE_FLAGS) {
             ace_flags |= flag;
         }
-        self.expect(";", "one of the flags OI, CI, NP, IO, ID, SA and FA or a semicolon should stand here")?;
+        self.expect(";", "expected one of the flags OI, CI, NP, IO, ID, SA and FA or a semicolon")?;
         let mask = self.rights()?;
-        self.expect(
-            ";",
-            "a right (GA, GR, GW, GX, RC, SD, WD, WO, FA, FR, FW, FX ...) or a semicolon should stand here",
-        )?;
+        self.expect(";", "expected a right (GA, GR, GW, GX, RC, SD, WD, WO, FA, FR, FW, FX ...) or a semicolon")?;
         let guids_at = self.at;
         let object = self.guid()?;
         self.expect(";", SEMICOLON)?;
         let inherited = self.guid()?;
         self.expect(";", SEMICOLON)?;
         if !is_object && (object.is_some() || inherited.is_some()) {
-            let reason = "only entries of the types OA, OD, OU and OL have kinds of object";
+            let reason = "only ACEs of the types OA, OD, OU and OL have object types";
             return Err(SddlError { position: guids_at, reason });
         }
         let sid = self.sid()?;
-        self.expect(")", "a closing bracket should stand here")?;
+        self.expect(")", "expected a closing bracket")?;
         let body =
             if is_object { object::body_of(mask, object, inherited, &sid) } else { AceBody::Trustee { mask, sid } };
         Ok(Ace { ace_type, ace_flags, body })
@@ -183,7 +180,7 @@ impl<'a> Parser<'a> {
                 (digits, if digits.starts_with('0') { 8 } else { 10 })
             };
             let value = u32::from_str_radix(digits, radix).ok();
-            let reason = "rights are a number of at most 32 bits, as in 0x1f01ff";
+            let reason = "expected a number of at most 32 bits for the rights, as in 0x1f01ff";
             return value.map(AccessMask).ok_or(SddlError { position: start, reason });
         }
         let mut mask = AccessMask::NONE;
@@ -220,7 +217,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 self.run(|character| character.is_ascii_digit(), usize::MAX);
             }
-            return self.text[start..self.at].parse().map_err(|_| fail("this is no SID"));
+            return self.text[start..self.at].parse().map_err(|_| fail("not a valid SID"));
         }
         if let Some(sid) = self.one_of(&WELL_KNOWN) {
             return Ok(sid);
@@ -229,10 +226,11 @@ impl<'a> Parser<'a> {
             Some(rid) => (rid, self.domains.machine),
             None => match self.one_of(&OF_DOMAIN) {
                 Some(rid) => (rid, self.domains.domain),
-                None => return Err(fail("a SID (S-1-5-...) or an alias such as BA or WD should stand here")),
+                None => return Err(fail("expected a SID (S-1-5-...) or an alias such as BA or WD")),
             },
         };
-        let domain = domain.ok_or(fail("this alias is of a domain, and none is known here: write the SID itself"))?;
+        let domain =
+            domain.ok_or(fail("this alias needs a domain, and no domain is known here; write the SID itself"))?;
         domain.with_rid(relative).ok_or(fail("the SID of the domain is too long"))
     }
 }

@@ -82,8 +82,8 @@ fn errors_name_the_place() {
         ("O:BAO:BA", 4, "already"),
         ("D:S:D:", 4, "already"),
         ("D:NO_ACCESS_CONTROLD:", 19, "already"),
-        ("O:S-1-5-99999999999", 2, "no SID"),
-        ("O:S-1-5-D:", 2, "no SID"),
+        ("O:S-1-5-99999999999", 2, "not a valid SID"),
+        ("O:S-1-5-D:", 2, "not a valid SID"),
         ("O:QQ", 2, "alias"),
         ("D:(A;;FA;;;WD", 13, "closing bracket"),
         ("D:(A;;FA;;;WD)x", 14, "O: (owner)"),
@@ -96,7 +96,7 @@ fn errors_name_the_place() {
         ("D:(A;;0x;;;WD)", 6, "32 bits"),
         ("D:(A;;09;;;WD)", 6, "32 bits"),
         ("D:(OA;;FA;bf967aba;;WD)", 10, "GUID"),
-        ("D:(A;;FA;bf967aba-0de6-11d0-a285-00aa003049e2;;WD)", 9, "kinds of object"),
+        ("D:(A;;FA;bf967aba-0de6-11d0-a285-00aa003049e2;;WD)", 9, "object types"),
         ("D:(A;;FA;;WD)", 10, "semicolon"),
         ("O:é", 2, "alias"),
     ] {
@@ -104,10 +104,10 @@ fn errors_name_the_place() {
         assert_eq!(error.position, position, "{text}: {error}");
         assert!(error.reason.contains(reason), "{text}: {error}");
     }
-    let error = decode("O:BAG:DA", &Domains::default()).expect_err("no domain");
+    let error = decode("O:BAG:DA", &Domains::default()).expect_err("needs a domain");
     assert_eq!((error.position, error.reason.contains("domain")), (6, true), "{error}");
     let long = format!("D:{}", "(A;;FA;;;WD)".repeat(4_000));
-    assert_eq!(decode(&long, &BOTH).map_err(|error| error.position), Err(2), "longer than a list can be");
+    assert_eq!(decode(&long, &BOTH).map_err(|error| error.position), Err(2), "exceed the maximum size");
 }
 
 #[test]
@@ -187,7 +187,7 @@ proptest! {
             }
         }
         let descriptor = SecurityDescriptor { control: bits, owner, group, sacl, dacl, ..Default::default() };
-        let text = encode(&descriptor).expect("nothing conditional");
+        let text = encode(&descriptor).expect("conditional ACEs are not generated");
         prop_assert_eq!(decode(&text, &BOTH), Ok(descriptor), "{}", text);
     }
 
@@ -202,7 +202,7 @@ proptest! {
     fn damaged_text_never_panics(at in 0..EXAMPLE.len(), with: char, until in 0..EXAMPLE.len()) {
         let damaged = format!("{}{with}{}", &EXAMPLE[..at], &EXAMPLE[until..]);
         if let Ok(descriptor) = decode(&damaged, &BOTH) {
-            let text = encode(&descriptor).expect("nothing conditional");
+            let text = encode(&descriptor).expect("conditional ACEs are not generated");
             prop_assert_eq!(decode(&text, &BOTH), Ok(descriptor));
         }
     }

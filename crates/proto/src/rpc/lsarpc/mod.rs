@@ -26,7 +26,7 @@ pub const MOST_NAMES: usize = 1000;
 pub const MOST_SIDS: usize = 5000;
 
 /// Operation numbers of the calls.
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 pub mod opnum {
     pub const LSAR_CLOSE: u16 = 0;
     pub const LSAR_OPEN_POLICY: u16 = 6;
@@ -48,7 +48,7 @@ pub mod opnum {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidNameUse(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl SidNameUse {
     pub const USER: SidNameUse = SidNameUse(1);
     pub const GROUP: SidNameUse = SidNameUse(2);
@@ -74,10 +74,10 @@ impl LookupLevel {
 
 /// POLICY_INFORMATION_CLASS ([MS-LSAD] 2.2.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 pub struct PolicyInformationClass(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl PolicyInformationClass {
     pub const PRIMARY_DOMAIN: PolicyInformationClass = PolicyInformationClass(3);
     pub const ACCOUNT_DOMAIN: PolicyInformationClass = PolicyInformationClass(5);

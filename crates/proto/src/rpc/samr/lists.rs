@@ -9,7 +9,7 @@ use crate::status::Status;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DisplayInformation(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl DisplayInformation {
     pub const USER: DisplayInformation = DisplayInformation(1);
     pub const MACHINE: DisplayInformation = DisplayInformation(2);
@@ -32,7 +32,7 @@ impl DisplayInformation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupInformationClass(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl GroupInformationClass {
     pub const GENERAL: GroupInformationClass = GroupInformationClass(1);
     pub const NAME: GroupInformationClass = GroupInformationClass(2);
@@ -45,7 +45,7 @@ impl GroupInformationClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AliasInformationClass(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl AliasInformationClass {
     pub const GENERAL: AliasInformationClass = AliasInformationClass(1);
     pub const NAME: AliasInformationClass = AliasInformationClass(2);

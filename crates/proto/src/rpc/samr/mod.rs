@@ -25,7 +25,7 @@ pub const INTERFACE: SyntaxId = SyntaxId {
 };
 
 /// Operation numbers of the calls.
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 pub mod opnum {
     pub const SAMR_CONNECT: u16 = 0;
     pub const SAMR_CLOSE_HANDLE: u16 = 1;
@@ -339,7 +339,9 @@ mod tests {
         out.sid(&Sid::BUILTIN_USERS);
         let stub = out.into_bytes();
         let number = opnum::SAMR_GET_ALIAS_MEMBERSHIP;
-        let Ok(Some(Call::GetAliasMembership(_, sids))) = Call::decode(number, &stub) else { panic!("no call") };
+        let Ok(Some(Call::GetAliasMembership(_, sids))) = Call::decode(number, &stub) else {
+            panic!("not a known call")
+        };
         assert_eq!(sids, [Sid::BUILTIN_USERS]);
         for length in 0..stub.len() {
             assert!(Call::decode(number, &stub[..length]).is_err(), "{length}");
@@ -360,7 +362,9 @@ mod tests {
         out.array(1, &[8; 16]);
         out.u32(1);
         let stub = out.into_bytes();
-        let Ok(Some(Call::ChangePassword(change))) = Call::decode(55, &stub) else { panic!("no change") };
+        let Ok(Some(Call::ChangePassword(change))) = Call::decode(55, &stub) else {
+            panic!("not a valid password change")
+        };
         assert_eq!((change.user.as_str(), change.new_password), ("alice", Some([7; SEALED_PASSWORD])));
         assert_eq!(change.old_hash, Some([8; 16]));
         for length in 0..stub.len() - 4 {

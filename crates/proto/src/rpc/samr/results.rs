@@ -9,7 +9,7 @@ use crate::status::Status;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainInformationClass(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl DomainInformationClass {
     pub const PASSWORD: DomainInformationClass = DomainInformationClass(1);
     pub const GENERAL: DomainInformationClass = DomainInformationClass(2);

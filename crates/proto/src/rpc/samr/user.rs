@@ -7,7 +7,7 @@ use crate::status::Status;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UserInformationClass(pub u16);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl UserInformationClass {
     pub const GENERAL: UserInformationClass = UserInformationClass(1);
     pub const PREFERENCES: UserInformationClass = UserInformationClass(2);
@@ -33,7 +33,7 @@ impl UserInformationClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccountControl(pub u32);
 
-#[allow(missing_docs, reason = "the names are the specification's own")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 impl AccountControl {
     pub const ACCOUNT_DISABLED: AccountControl = AccountControl(0x1);
     pub const NORMAL_ACCOUNT: AccountControl = AccountControl(0x10);

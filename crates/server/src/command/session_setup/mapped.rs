@@ -1,5 +1,5 @@
-//! `username map` for users whom a domain or a realm has proven: smb.conf(5) has their names in full, `DOMAIN\user`, and
-//! looked up behind the proof. Whoever is mapped is the other account in all respects, and nothing of himself any more.
+//! `username map` for users authenticated by a domain or a realm. As smb.conf(5) specifies, their full names,
+//! `DOMAIN\user`, are looked up after the authentication. A mapped user is the other account in all respects.
 
 use crate::accounts::Account;
 use crate::domain::{self, Refused};
@@ -8,8 +8,9 @@ use crate::server::Server;
 use crate::tickets::ClientName;
 use proto::status::Status;
 
-/// The account that the administrator's file has for `full`, who is in `groups`; `None` where it has none. One that nobody
-/// may log on with is none for whoever is mapped to it either; its password is not what was proven.
+/// Returns the account that the map file assigns to `full`, who is a member of `groups`; `None` if there is none. An
+/// account that may not log on is refused for mapped users too. Its password is not checked, because the user was
+/// authenticated otherwise.
 pub(super) async fn account(
     server: &Server,
     policy: &Policy,
@@ -24,7 +25,7 @@ pub(super) async fn account(
         Some(domain) => domain.find(&name).await,
         None => match server.accounts.find(&name).await {
             Ok(None) => {
-                // A user of the kernel's alone.
+                // A UNIX user without an SMB account.
                 let client = ClientName { components: vec![name.clone()], realm: String::new(), own_realm: true };
                 server.accounts.of_client(&client, None).await
             }
