@@ -140,7 +140,7 @@ fn what_is_wrong_is_said() {
     let path = ground.path("d/f");
     for (words, status, part) in [
         (&["set", &path, "D:(A;;XX;;;WD)"][..], 1, "position 6"),
-        (&["set", &path, "O:S-1-5-21-9-9-9-9"], 1, "no user of this machine"),
+        (&["set", &path, "O:S-1-5-21-9-9-9-9"], 1, "not a user of this machine"),
         (&["show", "/"], 1, "is not in any share"),
         (&["show", "--share", "none", &path], 1, "no share [none]"),
         (&["show", &ground.path("missing")], 1, "No such file"),

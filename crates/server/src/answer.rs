@@ -43,7 +43,7 @@ impl<T> Answer<T> {
         U: Send + 'static,
     {
         match self {
-            Answer::Now(value) => next(value.expect("an answer that was polled is not asked again")),
+            Answer::Now(value) => next(value.expect("an answer is not used again after it was polled")),
             Answer::Later(later) => Answer::later(async move { next(later.await).await }),
         }
     }
@@ -57,7 +57,7 @@ impl<T> Future for Answer<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         match &mut *self {
-            Answer::Now(value) => Poll::Ready(value.take().expect("an answer is polled once it is ready only once")),
+            Answer::Now(value) => Poll::Ready(value.take().expect("an answer is not polled again after it was ready")),
             Answer::Later(future) => future.as_mut().poll(context),
         }
     }

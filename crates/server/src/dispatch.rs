@@ -33,7 +33,7 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
     if let Some(status) = request.inherited_failure()
         && !matches!(command, Command::CREATE | Command::TREE_DISCONNECT)
     {
-        return Err(Error::because(status, "the CREATE that this request is related to failed"));
+        return Err(Error::because(status, "the preceding CREATE of the chain failed"));
     }
     match command {
         Command::TREE_DISCONNECT => command::tree_disconnect::tree_disconnect(request, reply).await,
@@ -80,16 +80,16 @@ pub(crate) fn check_signature(
     };
     if signed {
         let Some(key) = channel.signing() else {
-            return Err(Error::because(Status::NOT_SUPPORTED, "signed, but the session has no key"));
+            return Err(Error::because(Status::NOT_SUPPORTED, "the request is signed, but the session has no key"));
         };
         if !key.verify(message) {
-            return Err(Error::because(Status::ACCESS_DENIED, "wrong signature"));
+            return Err(Error::because(Status::ACCESS_DENIED, "invalid signature"));
         }
     } else if channel.session.signing_required.load(Ordering::Relaxed) {
-        return Err(Error::because(Status::ACCESS_DENIED, "unsigned, but signing is required"));
+        return Err(Error::because(Status::ACCESS_DENIED, "the request is not signed, but signing is required"));
     } else if header.command == Command::SESSION_SETUP && channel.session.protects_data() {
         // An attacker on the network path must not choose the user of a session in which the client encrypts data.
-        return Err(Error::because(Status::ACCESS_DENIED, "unsigned SESSION_SETUP in a session that seals"));
+        return Err(Error::because(Status::ACCESS_DENIED, "unsigned SESSION_SETUP in an encrypted session"));
     }
     Ok(())
 }
@@ -99,7 +99,10 @@ pub(crate) fn check_signature(
 fn check_sealed(session: &Session, command: Command, sealed: bool) -> Result<()> {
     let required = session.encrypt_data.load(Ordering::Relaxed) && session.phase() != Phase::Closed;
     if required && !sealed && command != Command::NEGOTIATE {
-        return Err(Error::because(Status::ACCESS_DENIED, "not sealed, but the session requires it"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the request is not encrypted, but the session requires encryption",
+        ));
     }
     Ok(())
 }
@@ -125,7 +128,7 @@ fn check_session(request: &Request<'_>) -> Result<()> {
         && plain
         && session.user().is_some_and(|user| !user.guest && !user.anonymous)
     {
-        request.connection.end(Disconnect("TREE_CONNECT on 3.1.1 neither signed nor sealed"));
+        request.connection.end(Disconnect("TREE_CONNECT on 3.1.1 is neither signed nor encrypted"));
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     Ok(())
@@ -135,7 +138,10 @@ fn check_session(request: &Request<'_>) -> Result<()> {
 fn check_tree(request: &Request<'_>) -> Result<()> {
     let tree = request.tree()?;
     if tree.disk().is_some_and(|disk| disk.encrypt_data) && !request.sealed {
-        return Err(Error::because(Status::ACCESS_DENIED, "not sealed, but the share requires it"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the request is not encrypted, but the share requires encryption",
+        ));
     }
     Ok(())
 }

@@ -70,12 +70,12 @@ impl Refused {
             Refused::Unknown | Refused::Wrong => Error::because(Status::LOGON_FAILURE, format!("user {user:?}")),
             Refused::Because(status) => Error::because(status, format!("user {user:?}")),
             Refused::Unavailable(why) => {
-                tracing::error!(user, why, "accounts cannot be asked");
-                Error::because(Status::NO_LOGON_SERVERS, "accounts cannot be asked")
+                tracing::error!(user, why, "the account back end is unavailable");
+                Error::because(Status::NO_LOGON_SERVERS, "the account back end is unavailable")
             }
             Refused::Unmapped(why) => {
                 tracing::warn!(user, why, "logon refused");
-                Error::because(Status::LOGON_FAILURE, format!("user {user:?} is nobody on this host"))
+                Error::because(Status::LOGON_FAILURE, format!("user {user:?} has no account on this host"))
             }
         }
     }

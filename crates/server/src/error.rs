@@ -57,7 +57,7 @@ impl From<Status> for Error {
 /// [MS-SMB2] 3.3.5.2.6: a request that cannot be decoded has an invalid parameter.
 impl From<Malformed> for Error {
     fn from(_: Malformed) -> Self {
-        Error::because(Status::INVALID_PARAMETER, "request does not decode")
+        Error::because(Status::INVALID_PARAMETER, "the request cannot be decoded")
     }
 }
 

@@ -105,7 +105,7 @@ pub(crate) async fn check_open(
     match stop(request, disk, node, metadata, 0).await? {
         Some(stopped) => Err(stopped),
         None if metadata.kind == Kind::Symlink => {
-            Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a symbolic link out of the share"))
+            Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the symbolic link leads out of the share"))
         }
         None => Ok(()),
     }
@@ -135,7 +135,7 @@ async fn stop(
     let buffer = buffer.as_ref().ok().filter(|buffer| buffer.reparse_tag() == ReparseTag::SYMLINK);
     Ok(Some(match buffer.and_then(|buffer| SymbolicLinkReparseData::decode(buffer.data()).ok()) {
         Some(link) => stopped_at(request, &link, behind),
-        None => Error::because(Status::IO_REPARSE_TAG_NOT_HANDLED, "what a reparse point of a client means"),
+        None => Error::because(Status::IO_REPARSE_TAG_NOT_HANDLED, "the client must interpret the reparse point"),
     }))
 }
 
@@ -189,7 +189,7 @@ fn stopped_at(request: &Request<'_>, link: &SymbolicLinkReparseData<'_>, behind:
     let context = ErrorContext { error_context_data: &data, ..ErrorContext::default() };
     let in_context = request.connection.dialect() == Dialect::SMB_3_1_1;
     let data = if in_context { ErrorContext::encode_list(&[context]) } else { data };
-    Error { data, ..Error::because(Status::STOPPED_ON_SYMLINK, "a link that the server does not follow") }
+    Error { data, ..Error::because(Status::STOPPED_ON_SYMLINK, "the client must follow the link") }
 }
 
 /// Whether a Linux symbolic link leads to a directory; `None` if the server does not follow it.
@@ -208,7 +208,7 @@ pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
     let Ok(_leaving) = server.files.leave(file.file, server.environment.uptime()) else { return };
     let Ok(Some(target)) = convertible(disk, file, &path).await else { return };
     if let Err(errno) = disk.vfs.become_link(&file.identity, &path, file.file, &target).await {
-        tracing::debug!(%path, ?errno, "a client's link stays an attribute");
+        tracing::debug!(%path, ?errno, "cannot convert a client's link to a Linux symbolic link");
     }
 }
 

@@ -39,8 +39,8 @@ impl<'a> Who<'a> {
                 pattern => self.is(pattern).await,
             };
             let unavailable = |why: Unavailable| {
-                tracing::error!(user = self.user.name, why = why.0, "who is on a list of users cannot be told");
-                Error::because(Status::NO_LOGON_SERVERS, "users and groups cannot be asked")
+                tracing::error!(user = self.user.name, why = why.0, "cannot look up the members of a user list");
+                Error::because(Status::NO_LOGON_SERVERS, "users and groups cannot be looked up")
             };
             if is_meant.map_err(unavailable)? {
                 return Ok(true);

@@ -128,9 +128,9 @@ fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
     );
     assert!(report.passes, "{}", report.complaints());
     let stores = report.acl_store.iter().map(|(share, store)| format!("{share}: {store}")).collect::<Vec<_>>();
-    assert_eq!(stores, ["a: >= 6", "b: auto (never, as nothing was measured)"]);
+    assert_eq!(stores, ["a: >= 6", "b: auto (never, because nothing was measured)"]);
     let text = report.text();
-    assert!(text.contains("#   [b] auto (never, as nothing was measured)\n"), "{text}");
+    assert!(text.contains("#   [b] auto (never, because nothing was measured)\n"), "{text}");
     assert!(text.contains("`frevo:acl store` has no effect: the share stores no descriptors"), "{text}");
     assert_eq!(report.notes, 1, "{text} {path}");
 }

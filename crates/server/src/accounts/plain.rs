@@ -183,7 +183,7 @@ macro_rules! plain_accounts {
             _: $crate::accounts::NtHash,
             _: $crate::accounts::NtHash,
         ) -> $crate::answer::Answer<::core::result::Result<(), $crate::accounts::NotChanged>> {
-            let why = "its back end changes no passwords".to_owned();
+            let why = "its back end cannot change passwords".to_owned();
             $crate::answer::Answer::now(Err($crate::accounts::NotChanged::Unavailable(why)))
         }
     };

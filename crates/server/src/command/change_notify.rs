@@ -31,7 +31,10 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
     request.check_charge(asked.output_buffer_length as usize)?;
     let open = request.open(asked.file_id, reply)?;
     if !server.policy().change_notify {
-        return Err(Error::because(Status::NOT_IMPLEMENTED, "change notify = no"));
+        return Err(Error::because(
+            Status::NOT_IMPLEMENTED,
+            "change notifications are disabled (`change notify = no`)",
+        ));
     }
     let file = open.file().filter(|file| file.kind == Kind::Directory).ok_or(Error::new(Status::INVALID_PARAMETER))?;
     // Samba's CVE-2020-14318: watching a directory requires the right to list it.
@@ -92,7 +95,7 @@ fn watch<'a>(
 fn listen(file: &FileOpen, watch: &Arc<Watch>) {
     match file.node.watch(watch.wanted(), watch.clone()) {
         Ok(local) => watch.hold(local),
-        Err(errno) => tracing::debug!(?errno, "clients are not told what local programs change here"),
+        Err(errno) => tracing::debug!(?errno, "clients are not notified of changes by local programs here"),
     }
 }
 

@@ -47,7 +47,7 @@ async fn settle_write_time(server: &Server, file: &FileOpen) {
     if server.files.settle_write_time(file.file) {
         let set = SetMetadata { modified: Some(server.environment.now()), ..SetMetadata::default() };
         if let Err(errno) = file.node.set_metadata(&file.identity, set).await {
-            tracing::debug!(?errno, "the time of the last write stays");
+            tracing::debug!(?errno, "cannot set the time of the last write");
         }
     }
 }
@@ -92,7 +92,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
         let doomed = Doomed::of(server, file.file, file.doom());
         match delete_file(server, disk, file, &doomed).await {
             Ok(()) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
-            Err(errno) => tracing::debug!(path = %doomed.path, ?errno, "not deleted with its last open"),
+            Err(errno) => {
+                tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed")
+            }
         }
         server.files.deleted(file.file);
         doomed.entry_changes(server, disk, file.lease.and_then(|lease| lease.parent_id())).await;
@@ -165,7 +167,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
             }
         };
         if let Err(errno) = deleted {
-            tracing::debug!(path = %doomed.path, ?errno, "not deleted with its last open");
+            tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed");
         }
         server.files.deleted(file);
         doomed.entry_changes(server, disk, None).await;
@@ -190,7 +192,8 @@ async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
     {
         let doomed = Doomed::of(server, base, file.doom());
         if let Err(errno) = delete_base(server, disk, &doomed, &stream.file).await {
-            tracing::debug!(path = %doomed.path, ?errno, "not deleted with the last open of its streams");
+            tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when the last open of its streams is \
+                                                          closed");
         }
         server.files.deleted(base);
         doomed.entry_changes(server, disk, file.lease.and_then(|lease| lease.parent_id())).await;

@@ -21,7 +21,7 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let open = request.open(asked.file_id, reply)?;
     let file = open.file().filter(|file| file.kind == Kind::File).ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let Some(first) = asked.locks.first() else {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no ranges"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the request has no ranges"));
     };
     if asked.locks.len() > request.connection.server.policy().limits.ranges_per_lock {
         return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many ranges in one request"));
@@ -94,7 +94,7 @@ fn owner(open: &Open) -> Owner {
 async fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) -> Result<()> {
     let (mut ranges, mut wrong) = (Vec::new(), None);
     for element in elements {
-        let not_unlock = || Error::because(Status::INVALID_PARAMETER, "something else among unlocks");
+        let not_unlock = || Error::because(Status::INVALID_PARAMETER, "other flags mixed with UNLOCK");
         let checked = if element.flags == LockFlags::UNLOCK { range(element) } else { Err(not_unlock()) };
         match checked {
             Ok(range) => ranges.push(range),
@@ -122,7 +122,7 @@ async fn lock_all(
     let locks = elements.iter().map(|element| wanted(element, open)).collect::<Result<Vec<_>>>()?;
     let waits = elements.iter().any(|element| !element.flags.contains(LockFlags::FAIL_IMMEDIATELY));
     if waits && locks.len() > 1 {
-        return Err(Error::because(Status::INVALID_PARAMETER, "several ranges, and waiting for one"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "several ranges without FAIL_IMMEDIATELY"));
     }
     let server = &request.connection.server;
     let share = open.policy();
@@ -144,7 +144,7 @@ fn wanted(element: &LockElement, open: &Open) -> Result<Lock> {
     let exclusive = match LockFlags(element.flags.0 & !LockFlags::FAIL_IMMEDIATELY.0) {
         LockFlags::SHARED_LOCK => false,
         LockFlags::EXCLUSIVE_LOCK => true,
-        _ => return Err(Error::because(Status::INVALID_PARAMETER, "lock flags")),
+        _ => return Err(Error::because(Status::INVALID_PARAMETER, "invalid lock flags")),
     };
     Ok(Lock { owner: owner(open), range: range(element)?, exclusive })
 }

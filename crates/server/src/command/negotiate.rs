@@ -196,7 +196,7 @@ fn negotiate_contexts(
 fn find_context<'a>(asked: &'a NegotiateRequest<'_>, kind: NegotiateContextType) -> Result<Option<&'a [u8]>> {
     let mut found = asked.negotiate_context_list.iter().filter(|context| context.context_type == kind);
     match (found.next(), found.next()) {
-        (_, Some(_)) => Err(Error::because(Status::INVALID_PARAMETER, "two negotiate contexts of one kind")),
+        (_, Some(_)) => Err(Error::because(Status::INVALID_PARAMETER, "duplicate negotiate context")),
         (first, None) => Ok(first.map(|context| &*context.data)),
     }
 }

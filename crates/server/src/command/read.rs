@@ -28,7 +28,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         Target::Pipe(pipe) => {
             let unbuffered = asked.flags.contains(ReadFlags::READ_UNBUFFERED);
             if unbuffered && request.connection.dialect().0 >= Dialect::SMB_3_0_2.0 {
-                return Err(Error::because(Status::INVALID_PARAMETER, "an unbuffered READ of a pipe"));
+                return Err(Error::because(Status::INVALID_PARAMETER, "unbuffered READ of a pipe"));
             }
             let (data, status) = pipe.read(length, request, reply).await?;
             let mut body = reply.body();
@@ -48,7 +48,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     if asked.offset > MAX_OFFSET || asked.offset + length as u64 > MAX_OFFSET {
-        return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the offset exceeds the maximum file size"));
     }
     if !open.may_read(&request.connection.server, asked.offset, length as u64) {
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));

@@ -59,7 +59,7 @@ pub(crate) async fn name(
         oplock_break::wait(request, reply, held, wait).await?;
         file.still_open()?;
     }
-    Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))
+    Err(Error::because(Status::SHARING_VIOLATION, "other clients keep opening the file"))
 }
 
 async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
@@ -72,7 +72,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     let now = server.environment.uptime();
     let from = file.name.path.lock().clone();
     if from.is_root() {
-        return Err(Error::because(Status::ACCESS_DENIED, "the share itself"));
+        return Err(Error::because(Status::ACCESS_DENIED, "not permitted for the share's root"));
     }
     if files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
@@ -96,10 +96,10 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
             return Ok(Some(held));
         }
         if files.is_open_beneath(disk.volume, &from) {
-            return Err(Error::because(Status::ACCESS_DENIED, "something in the directory is open"));
+            return Err(Error::because(Status::ACCESS_DENIED, "a file in the directory is open"));
         }
         if target.path.is_beneath(&from) {
-            return Err(Error::because(Status::INVALID_PARAMETER, "a directory into itself"));
+            return Err(Error::because(Status::INVALID_PARAMETER, "a directory cannot be moved into itself"));
         }
     }
     let itself = target.is_own || target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
@@ -135,7 +135,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
 async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() {
-        return Err(Error::because(Status::INVALID_PARAMETER, "another name for a stream"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "a stream cannot have a hard link"));
     }
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
@@ -197,16 +197,16 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     let wire_name = wire_name.strip_prefix(b"\\\0").unwrap_or(wire_name);
     let name = name::parse(wire_name).map_err(|error| Error::new(error.status()))?;
     if name.stream != Stream::Unnamed {
-        return Err(Error::because(Status::NOT_SUPPORTED, "renaming streams"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "streams cannot be renamed here"));
     }
     if name.path.is_root() {
         return Err(Error::new(Status::OBJECT_NAME_INVALID));
     }
     if is_store(&name.path) {
-        return Err(Error::because(Status::ACCESS_DENIED, "the store of large streams"));
+        return Err(Error::because(Status::ACCESS_DENIED, "the name belongs to the server's stream store"));
     }
     if !disk.veto.is_empty() && name.path.components().any(|component| disk.veto.matches(component)) {
-        return Err(Error::because(Status::ACCESS_DENIED, "veto files"));
+        return Err(Error::because(Status::ACCESS_DENIED, "the name matches `veto files`"));
     }
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     // A symbolic link with the new name is itself replaced.
@@ -270,7 +270,7 @@ fn replace<'a>(
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
     if target.is_directory {
-        return Err(Error::because(Status::ACCESS_DENIED, "a directory is never replaced"));
+        return Err(Error::because(Status::ACCESS_DENIED, "a directory cannot be replaced"));
     }
     let server = &request.connection.server;
     let now = server.environment.uptime();
@@ -280,6 +280,6 @@ fn replace<'a>(
     match server.files.leave(existing.id, now) {
         Ok(leaving) => Ok(Replace::Now(leaving)),
         Err(Kept::Leaving(wait)) => Ok(Replace::After(wait)),
-        Err(Kept::Open) => Err(Error::because(Status::ACCESS_DENIED, "what would be replaced is open")),
+        Err(Kept::Open) => Err(Error::because(Status::ACCESS_DENIED, "the file that would be replaced is open")),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) async fn rename(
     disk: &Disk,
 ) -> Result<Held> {
     let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node) else {
-        return Err(Error::because(Status::NOT_SUPPORTED, "a file's own content as an alternate stream"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "the unnamed stream cannot become an alternate stream"));
     };
     let to = target(asked.file_name)?;
     let server = &request.connection.server;
@@ -47,7 +47,7 @@ pub(crate) async fn rename(
                 Err(Kept::Leaving(wait)) => return Ok(Some((other.id, wait))),
                 Err(Kept::Open) if !asked.replace_if_exists => return Err(Error::new(Status::OBJECT_NAME_COLLISION)),
                 Err(Kept::Open) => {
-                    return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced is open"));
+                    return Err(Error::because(Status::INVALID_PARAMETER, "the file that would be replaced is open"));
                 }
             };
             if other.exists(base, &file.identity).await? {
@@ -55,7 +55,10 @@ pub(crate) async fn rename(
                     return Err(Error::new(Status::OBJECT_NAME_COLLISION));
                 }
                 if other.metadata(base).await?.size > 0 {
-                    return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced has content"));
+                    return Err(Error::because(
+                        Status::INVALID_PARAMETER,
+                        "the stream that would be replaced has content",
+                    ));
                 }
                 other.make_way(base, &file.identity).await?;
             }
@@ -84,13 +87,13 @@ pub(crate) async fn rename(
 fn target(wire_name: &[u8]) -> Result<Option<String>> {
     if !wire_name.starts_with(b":\0") {
         // As Windows answers a path: a stream cannot replace an open file.
-        return Err(Error::because(Status::SHARING_VIOLATION, "a stream is renamed within its file only"));
+        return Err(Error::because(Status::SHARING_VIOLATION, "a stream can only be renamed within its file"));
     }
     match name::parse(wire_name) {
         Ok(Name { stream: Stream::Alternate(name), trailing_backslash: false, .. }) => Ok(Some(name)),
         Ok(Name { stream: Stream::Data, trailing_backslash: false, .. }) => Ok(None),
         Ok(Name { stream: Stream::Index, .. }) => Err(Error::new(Status::OBJECT_TYPE_MISMATCH)),
-        _ => Err(Error::because(Status::INVALID_PARAMETER, "no name of a stream")),
+        _ => Err(Error::because(Status::INVALID_PARAMETER, "not a valid stream name")),
     }
 }
 
@@ -98,7 +101,10 @@ fn target(wire_name: &[u8]) -> Result<Option<String>> {
 async fn own_content(base: &Arc<dyn Node>, file: &FileOpen) -> Result<Arc<dyn Node>> {
     let metadata = base.metadata().await?;
     if metadata.kind == Kind::Directory || metadata.size > 0 {
-        return Err(Error::because(Status::INVALID_PARAMETER, "a directory, or a file with content of its own"));
+        return Err(Error::because(
+            Status::INVALID_PARAMETER,
+            "the target is a directory, or its unnamed stream has content",
+        ));
     }
     Ok(base.open(&file.identity, Access { read: true, write: true }).await?)
 }

@@ -38,7 +38,7 @@ pub(super) async fn bind(
     if connection.channel(session.id).is_some() {
         return Err(Error::because(
             Status::REQUEST_NOT_ACCEPTED,
-            "this connection is a channel of the session already",
+            "this connection is already a channel of the session",
         ));
     }
     let key = verify(request, &session)?;
@@ -48,7 +48,7 @@ pub(super) async fn bind(
     if key.is_none() {
         return Err(Error::because(
             Status::NOT_SUPPORTED,
-            "the session has no key that the binding could be signed with",
+            "the session has no key to verify the signature of the binding with",
         ));
     }
     let channel = candidate(request, &session, negotiated, policy)?;
@@ -93,7 +93,7 @@ fn verify(request: &Request<'_>, session: &Session) -> Result<Option<Arc<Signing
     let key = session.keys().and_then(|keys| keys.signing.clone());
     let Some(key) = key.filter(|_| request.header.flags.contains(Flags::SIGNED)) else { return Ok(None) };
     if !key.verify(&mut request.message.to_vec()) {
-        return Err(Error::because(Status::ACCESS_DENIED, "binding without the session's key"));
+        return Err(Error::because(Status::ACCESS_DENIED, "the binding is not signed with the session's key"));
     }
     Ok(Some(key))
 }
@@ -106,10 +106,16 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
     let gmac = SigningAlgorithm::AES_GMAC;
     match (theirs.signing, ours.signing) {
         (theirs, ours) if theirs == gmac && ours != gmac => {
-            return Err(Error::because(Status::REQUEST_OUT_OF_SEQUENCE, "the session signs with AES-GMAC"));
+            return Err(Error::because(
+                Status::REQUEST_OUT_OF_SEQUENCE,
+                "the session signs with AES-GMAC, this connection does not",
+            ));
         }
         (theirs, ours) if theirs != gmac && ours == gmac => {
-            return Err(Error::because(Status::NOT_SUPPORTED, "the session does not sign with AES-GMAC"));
+            return Err(Error::because(
+                Status::NOT_SUPPORTED,
+                "this connection signs with AES-GMAC, the session does not",
+            ));
         }
         _ => {}
     }
@@ -118,18 +124,20 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
     }
     check_terms(theirs, ours)?;
     if !request.header.flags.contains(Flags::SIGNED) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "unsigned binding"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the binding is not signed"));
     }
     // `ClientGuid` may differ: the specification permits a server to require the same one, but Windows servers do not.
     session.expire(|| request.connection.server.environment.uptime());
     match session.phase() {
         Phase::Valid => {}
-        Phase::InProgress => return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "nobody is logged on yet")),
+        Phase::InProgress => {
+            return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the session's logon is not complete"));
+        }
         Phase::Expired => return Err(Error::new(Status::NETWORK_SESSION_EXPIRED)),
         Phase::Closed => return Err(Error::new(Status::USER_SESSION_DELETED)),
     }
     if session.user().is_none_or(|user| user.guest || user.anonymous) {
-        return Err(Error::because(Status::NOT_SUPPORTED, "a guest's session"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "a guest session cannot have several channels"));
     }
     Ok(())
 }
@@ -138,10 +146,10 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
 /// does not mention the cipher; Windows servers refuse a different one with this error.
 fn check_terms(theirs: Terms, ours: Terms) -> Result<()> {
     if theirs.dialect != ours.dialect {
-        return Err(Error::because(Status::INVALID_PARAMETER, "the session speaks another dialect"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the session uses another dialect"));
     }
     if theirs.cipher != ours.cipher {
-        return Err(Error::because(Status::INVALID_PARAMETER, "the session has another cipher"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the session uses another cipher"));
     }
     Ok(())
 }
@@ -193,6 +201,6 @@ fn complete(
     request.connection.check_share(&payer)?;
     request.connection.add_channel(channel)?;
     request.connection.logged_on(&payer, policy.smb2_max_credits);
-    tracing::info!(user = user.name, peer = %request.connection.peer.remote, "bound one more channel");
+    tracing::info!(user = user.name, peer = %request.connection.peer.remote, "bound another channel");
     Ok(token)
 }

@@ -155,7 +155,7 @@ fn need(open: &Open, class: Class) -> Result<()> {
 async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &FileBasicInformation) -> Result<()> {
     let times = [info.creation_time, info.last_access_time, info.last_write_time, info.change_time];
     if times.iter().any(|time| !time.is_settable()) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "a time before 1601"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the time is before 1601"));
     }
     let wanted = info.file_attributes.0;
     let directory = file.kind == Kind::Directory;
@@ -289,7 +289,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     }
     let path = file.name.path.lock().clone();
     if path.is_root() && streams::of(&file.node).is_none() {
-        return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
+        return Err(Error::because(Status::CANNOT_DELETE, "not permitted for the share's root"));
     }
     let metadata = file.node.metadata().await?;
     let shown = attributes::file_attributes(disk, path.name(), &metadata);

@@ -59,7 +59,8 @@ pub(crate) async fn tree(
     let Some(moment) = moment(disk, name, timewarp) else { return Ok(None) };
     let missing = |why| Error::because(Status::OBJECT_NAME_NOT_FOUND, why);
     let settings = disk.share.snapshots.as_ref().ok_or(missing("the share has no snapshots"))?;
-    let folder = find(request, disk, settings, &name.path).await?.ok_or(missing("no directory of snapshots"))?;
+    let folder =
+        find(request, disk, settings, &name.path).await?.ok_or(missing("the snapshot directory does not exist"))?;
     let called = settings.format.name(moment, settings.local);
     let snapshot = folder.path.join(&called).ok_or(missing("no such snapshot"))?;
     let root = join(&snapshot, folder.within.components()).ok_or(missing("the path is too long"))?;
@@ -122,7 +123,8 @@ async fn find(request: &Request<'_>, disk: &Disk, settings: &Snapshots, path: &R
         Some(path) => relative(path),
         None => share.strip_prefix(settings.base.as_ref().unwrap_or(&mount_point)).ok().and_then(relative),
     };
-    let within = within.ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "shadow:basedir is no parent of path"))?;
+    let within =
+        within.ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "shadow:basedir is not a parent of path"))?;
     let rest = path.clone();
     let at = mount_point.join(&settings.directory);
     if let Some(path) = at.strip_prefix(share).ok().and_then(relative) {

@@ -104,34 +104,40 @@ fn share_name(path: &[u8]) -> Result<String> {
 fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
     let can_seal = request.connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some());
     if share.server_smb_encrypt == Encryption::Required && !can_seal {
-        return Err(Error::because(Status::ACCESS_DENIED, "the share requires encryption, the client cannot"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the share requires encryption, but the client does not support it",
+        ));
     }
     Ok(())
 }
 
 async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
     if !share.hosts.permits(request.connection.peer.remote.ip()) {
-        return Err(Error::because(Status::ACCESS_DENIED, "hosts allow, hosts deny of the share"));
+        return Err(Error::because(Status::ACCESS_DENIED, "refused by `hosts allow` or `hosts deny` of the share"));
     }
     if user.anonymous || (user.guest && !share.guest_ok) {
-        return Err(Error::because(Status::ACCESS_DENIED, "guest ok = no"));
+        return Err(Error::because(Status::ACCESS_DENIED, "guests are refused (`guest ok = no`)"));
     }
     let (server, policy) = (&request.connection.server, request.connection.server.policy());
     let sids = sids(server, user).await?;
     let who = Who::new(user, &sids, &*server.accounts, &policy);
     let listed = share.valid_users.is_empty() || who.is_on(&share.valid_users).await?;
     if !listed || who.is_on(&share.invalid_users).await? {
-        return Err(Error::because(Status::ACCESS_DENIED, "valid users, invalid users"));
+        return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
     }
     if share.max_connections > 0 && connections_to(request, &share) >= share.max_connections as usize {
-        return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "max connections"));
+        return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the limit of `max connections` is reached"));
     }
     let share = with_path(request, share, user)?;
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
     // A guest session has no keys, so data would be sent in plaintext.
     if share.server_smb_encrypt == Encryption::Required && !can_seal {
-        return Err(Error::because(Status::ACCESS_DENIED, "the share requires encryption, the session has no keys"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the share requires encryption, but the session has no keys",
+        ));
     }
     disk_of(server, share, user, can_seal).await
 }
@@ -180,7 +186,10 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
 fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<Arc<Identity>> {
     if share.guest_only {
         let policy = server.policy();
-        let guest = policy.guest.as_ref().ok_or(Error::because(Status::ACCESS_DENIED, "guest only, but no guest"))?;
+        let guest = policy
+            .guest
+            .as_ref()
+            .ok_or(Error::because(Status::ACCESS_DENIED, "`guest only` is set, but there is no guest account"))?;
         return Ok(guest.identity.clone());
     }
     let mut identity = share.force_user.clone().unwrap_or_else(|| user.identity.clone());
@@ -221,7 +230,7 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
         _ => None,
     };
     let path = template.expand_path(value).ok_or_else(|| {
-        let why = format!("path {:?} cannot be filled for this session", share.path.display());
+        let why = format!("the variables in path {:?} cannot be expanded for this session", share.path.display());
         Error::because(Status::BAD_NETWORK_NAME, why)
     })?;
     Ok(Arc::new(Share { path, ..(*share).clone() }))

@@ -47,7 +47,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     let offset = if asked.offset == END_OF_FILE { file.node.metadata().await?.size } else { asked.offset };
     if offset > i64::MAX as u64 || offset + length as u64 > i64::MAX as u64 {
-        return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the offset exceeds the maximum file size"));
     }
     if length > 0 {
         let files = &request.connection.server.files;

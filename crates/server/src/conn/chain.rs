@@ -290,13 +290,13 @@ impl Chain {
         // from it fail too.
         let orphan = wants_related && previous.is_none();
         let result = if orphan {
-            Err(Error::because(Status::INVALID_PARAMETER, "first request of a chain is marked as related"))
+            Err(Error::because(Status::INVALID_PARAMETER, "the first request of a chain is marked as related"))
         } else if let Err(error) = signature {
             reply.sign_with = request.foreign_key();
             if !sealed && !header.flags.contains(Flags::SIGNED) && header.command != Command::SESSION_SETUP {
                 // 3.3.5.2.4 permits this: an attacker that strips signatures gets no second attempt. An unsigned logon
                 // may be repeated.
-                reply.ends = Some(Disconnect("unsigned where signing is required"));
+                reply.ends = Some(Disconnect("the request is not signed, but signing is required"));
             }
             Err(error)
         } else if let Err(full) = room {
@@ -363,7 +363,7 @@ impl Request<'_> {
     fn check_related(&self, has: impl Fn(&Related) -> bool) -> Result<()> {
         match &self.related {
             Some(related) if !has(related) => {
-                Err(Error::because(Status::INVALID_PARAMETER, "the request before it has no session or tree connect"))
+                Err(Error::because(Status::INVALID_PARAMETER, "the preceding request has no session or tree connect"))
             }
             _ => Ok(()),
         }
@@ -375,7 +375,10 @@ impl Request<'_> {
         if self.last {
             return Ok(());
         }
-        Err(Error::because(Status::INTERNAL_ERROR, "not the last of its chain, and may wait for ever"))
+        Err(Error::because(
+            Status::INTERNAL_ERROR,
+            "a request that can wait indefinitely must be the last of its chain",
+        ))
     }
 
     /// Returns the directory share of the tree connect.
@@ -416,7 +419,7 @@ impl Request<'_> {
         let multi_credit = self.connection.negotiated().is_some_and(|negotiated| negotiated.multi_credit);
         let needed = payload.saturating_sub(1) / 65536 + 1;
         if multi_credit && needed > usize::from(self.header.credit_charge.max(1)) {
-            return Err(Error::because(Status::INVALID_PARAMETER, "CreditCharge below the payload's size"));
+            return Err(Error::because(Status::INVALID_PARAMETER, "CreditCharge is too small for the payload size"));
         }
         Ok(())
     }

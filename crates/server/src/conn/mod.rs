@@ -185,7 +185,10 @@ impl Connection {
             return Err(Error::because(Status::CONNECTION_DISCONNECTED, "the connection has ended"));
         }
         if state.channels.contains_key(&channel.session.id) {
-            return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the session has this channel already"));
+            return Err(Error::because(
+                Status::REQUEST_NOT_ACCEPTED,
+                "the connection is already a channel of the session",
+            ));
         }
         if state.channels.len() >= limits.sessions_per_connection {
             state.channels.retain(|_, channel| channel.session.phase() != Phase::Closed);

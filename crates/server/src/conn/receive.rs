@@ -30,7 +30,7 @@ impl Connection {
             }
             Some(b"\xffSMB") => {
                 let dialects =
-                    smb1::Smb1NegotiateRequest::decode(&frame).map_err(|_| Disconnect("no SMB1 NEGOTIATE"))?;
+                    smb1::Smb1NegotiateRequest::decode(&frame).map_err(|_| Disconnect("not an SMB1 NEGOTIATE"))?;
                 negotiate::multi_protocol(self, &dialects)?;
                 Ok(None)
             }
@@ -41,12 +41,13 @@ impl Connection {
 
     /// Decrypts a frame ([MS-SMB2] 3.3.5.2.1.1). Returns the session and the range of the plaintext message.
     fn open_transform(&self, frame: &mut [u8]) -> Result<(u64, Range<usize>), Disconnect> {
-        let header = TransformHeader::decode(frame).map_err(|_| Disconnect("transform header does not decode"))?;
-        let channel = self.channel(header.session_id).ok_or(Disconnect("sealed for an unknown session"))?;
-        let keys = channel.session.keys().ok_or(Disconnect("sealed before authentication"))?;
-        let key = keys.client_to_server.as_ref().ok_or(Disconnect("sealed, but the session has no key"))?;
+        let header =
+            TransformHeader::decode(frame).map_err(|_| Disconnect("the transform header cannot be decoded"))?;
+        let channel = self.channel(header.session_id).ok_or(Disconnect("encrypted message for an unknown session"))?;
+        let keys = channel.session.keys().ok_or(Disconnect("encrypted message before authentication"))?;
+        let key = keys.client_to_server.as_ref().ok_or(Disconnect("encrypted message, but the session has no key"))?;
         let length = frame.len();
-        let plain = key.open(frame).map_err(|_| Disconnect("sealed message was tampered with"))?.len();
+        let plain = key.open(frame).map_err(|_| Disconnect("an encrypted message does not authenticate"))?.len();
         channel.session.note_sealed();
         Ok((header.session_id, length - plain..length))
     }
@@ -56,12 +57,12 @@ impl Connection {
         let mut elements: Vec<Element> = Vec::with_capacity(1);
         let limit = self.server.policy().limits.chain;
         loop {
-            let header = Header::decode(&message).map_err(|_| Disconnect("header does not decode"))?;
+            let header = Header::decode(&message).map_err(|_| Disconnect("the header cannot be decoded"))?;
             self.check_header(&header, elements.first().map(|first| &first.header), sealed)?;
             let next = header.next_command as usize;
             let length = if next == 0 { message.len() } else { next };
             if !next.is_multiple_of(8) || length < Header::SIZE || length > message.len() || elements.len() >= limit {
-                return Err(Disconnect("compound of impossible length"));
+                return Err(Disconnect("compound with an invalid NextCommand"));
             }
             if header.command != Command::CANCEL {
                 let charge = if self.negotiated().is_some_and(|it| it.multi_credit) { header.credit_charge } else { 1 };
@@ -84,7 +85,7 @@ impl Connection {
             return Err(Disconnect("unknown command"));
         }
         if header.flags.contains(Flags::SERVER_TO_REDIR) {
-            return Err(Disconnect("a response where a request belongs"));
+            return Err(Disconnect("the client sent a response"));
         }
         if self.negotiated().is_none() && header.command != Command::NEGOTIATE {
             return Err(Disconnect("request before NEGOTIATE"));
@@ -93,7 +94,7 @@ impl Connection {
             let related = header.flags.contains(Flags::RELATED_OPERATIONS);
             let foreign = header.session_id != session && !(first.is_some() && related);
             if foreign || (first.is_none() && related) {
-                return Err(Disconnect("sealed request of another session"));
+                return Err(Disconnect("encrypted request of another session"));
             }
         }
         Ok(())

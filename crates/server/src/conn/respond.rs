@@ -308,8 +308,8 @@ fn sign(finished: &[Finished], buffer: &mut [u8]) {
 }
 
 fn seal(session: &Session, buffer: &mut [u8]) -> Result<(), Disconnect> {
-    let keys = session.keys().ok_or(Disconnect("session ended before its response was sealed"))?;
-    let key = keys.server_to_client.as_ref().ok_or(Disconnect("session without a sealing key"))?;
+    let keys = session.keys().ok_or(Disconnect("session ended before its response was encrypted"))?;
+    let key = keys.server_to_client.as_ref().ok_or(Disconnect("session without an encryption key"))?;
     let nonce = session.next_nonce().ok_or(Disconnect("the session's nonces are used up"))?;
     key.seal(session.id, nonce, &mut buffer[TRANSPORT..]);
     Ok(())

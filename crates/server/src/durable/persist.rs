@@ -23,7 +23,8 @@ pub(crate) async fn save(server: &Server, open: &Arc<Open>) -> Result<()> {
         store.put(open.persistent_id, record.encode())
     };
     answer.await.map_err(|failed| {
-        tracing::error!(path = %*file.name.path.lock(), %failed, "a persistent open cannot be kept");
+        tracing::error!(path = %*file.name.path.lock(), %failed, "cannot store a persistent open; check the space and \
+                                                                  permissions of the state directory");
         Error::because(Status::INSUFFICIENT_RESOURCES, "the record of the persistent open cannot be written")
     })
 }
@@ -50,7 +51,7 @@ pub(crate) async fn remove(server: &Server, open: &Open) {
         tracing::error!(
             path = %*file.name.path.lock(),
             %failed,
-            "the record of a closed open stays until the next start"
+            "cannot remove the record of a closed open; the next start removes it"
         );
     }
 }

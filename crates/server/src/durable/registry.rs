@@ -235,7 +235,7 @@ impl Detached {
 /// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
     for open in server.durable.take_ended(server.environment.uptime()) {
-        tracing::debug!(persistent = open.persistent_id, "a kept open ends");
+        tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
         close_open(server, &open).await;
     }
 }

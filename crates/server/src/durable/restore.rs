@@ -48,12 +48,12 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
     for (id, bytes) in records {
         let open = match Record::decode(&bytes) {
             Ok(record) => reopen(server, id, &record).await.map(|open| (open, record)),
-            Err(malformed) => Err(format!("it is no record of this version of the server: {malformed}")),
+            Err(malformed) => Err(format!("the record was not written by this version of the server: {malformed}")),
         };
         match open {
             Ok(open) => found.push(open),
             Err(why) => {
-                tracing::warn!(id, why, "a persistent open of the previous run is lost");
+                tracing::warn!(id, why, "cannot restore a persistent open");
                 lost += 1;
                 store.remove(id).await?;
             }
@@ -71,7 +71,7 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
             false => {
                 tracing::warn!(
                     path = %record.path,
-                    "a persistent open of the previous run is lost: there are too many"
+                    "cannot restore a persistent open: the limit of opens is reached"
                 );
                 close_open(server, &open).await;
                 too_many += 1;
@@ -90,7 +90,8 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
     for (open, record) in found {
         let Some(file) = open.file() else { continue };
         if let Err(error) = locks::lock(server, &open, file, &record.locks_of(open.persistent_id), bounds).await {
-            tracing::warn!(path = %record.path, %error, "a persistent open of the previous run is lost: its locks are");
+            tracing::warn!(path = %record.path, %error, "cannot restore a persistent open: its locks cannot be \
+                                                         restored");
             close_open(server, &open).await;
             lost += 1;
             continue;
@@ -110,10 +111,10 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     let removals = server.files.removals();
     let found = links::look_up(&disk, &disk.identity, &record.path, Case::Sensitive).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else {
-        return Err(format!("{} is not there, or not for its user", record.path));
+        return Err(format!("{} does not exist or its user cannot access it", record.path));
     };
     if metadata.kind != Kind::File || metadata.id.inode != record.inode || metadata.born != record.born {
-        return Err(format!("{} is another file now", record.path));
+        return Err(format!("{} is now another file", record.path));
     }
     const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
     const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -178,7 +179,7 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let account = account.ok_or_else(|| format!("there is no account {:?}", owner.name))?;
     let user = session_setup::known_user(&account, String::new(), &policy);
     if !Owner::of(&user).is_some_and(|now| now.is(owner)) {
-        return Err(format!("{:?} is another account now", owner.name));
+        return Err(format!("{:?} is now another account", owner.name));
     }
     tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())
 }

@@ -133,7 +133,7 @@ impl Changes {
         for entry in FileFullEaInformation::list(buffer) {
             let entry = entry.map_err(|_| Error::new(Status::EA_LIST_INCONSISTENT))?;
             if entry.flags().0 & !EaFlags::NEED_EA.0 != 0 {
-                return Err(Error::because(Status::INVALID_EA_NAME, "unknown flags"));
+                return Err(Error::because(Status::INVALID_EA_NAME, "the entry has unknown flags"));
             }
             let name = format!("{NAMESPACE}{}", check_name(entry.ea_name())?);
             changes.push((name, entry.ea_value().to_vec()));
@@ -144,10 +144,13 @@ impl Changes {
     /// Refuses attributes that files of the share cannot have.
     pub(crate) fn check(&self, disk: &Disk) -> Result<()> {
         if !disk.share.ea_support && !self.0.is_empty() {
-            return Err(Error::because(Status::EAS_NOT_SUPPORTED, "ea support = no"));
+            return Err(Error::because(
+                Status::EAS_NOT_SUPPORTED,
+                "extended attributes are disabled (`ea support = no`)",
+            ));
         }
         if self.0.iter().any(|(name, _)| is_reserved(name, &disk.share)) {
-            return Err(Error::because(Status::ACCESS_DENIED, "an attribute that the server keeps for itself"));
+            return Err(Error::because(Status::ACCESS_DENIED, "the attribute name is reserved for the server"));
         }
         Ok(())
     }

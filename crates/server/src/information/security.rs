@@ -121,7 +121,7 @@ pub(crate) async fn set(
         return Ok(());
     }
     if file.kind == Kind::Symlink && (parts.dacl || !parts.sacl.is_empty()) {
-        return Err(Error::because(Status::NOT_SUPPORTED, "Linux keeps no access control list of a symbolic link"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "a Linux symbolic link has no access control list"));
     }
     let authority = Authority {
         write_dac: open.granted.contains(AccessMask::WRITE_DAC),

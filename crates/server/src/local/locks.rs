@@ -147,7 +147,7 @@ pub(crate) async fn unlock(
         tracing::warn!(
             %errno,
             path = %*file.name.path.lock(),
-            "a lock stays in local programs' way until its file is closed"
+            "cannot release a lock in the kernel: local programs remain blocked until the file is closed"
         );
     }
     let all = ended.len() == ranges.len();
@@ -167,7 +167,7 @@ pub(crate) async fn close(server: &Server, file: &FileOpen) {
         tracing::warn!(
             %errno,
             path = %*file.name.path.lock(),
-            "locks stay in local programs' way until their file is closed"
+            "cannot release locks in the kernel: local programs remain blocked until the file is closed"
         );
     }
 }

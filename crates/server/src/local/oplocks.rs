@@ -33,7 +33,8 @@ pub(crate) async fn grant_oplock(
         // The handle has no data access, or the file has other opens.
         Err(Errno::BADF | Errno::AGAIN) => return OplockLevel::NONE,
         Err(errno) => {
-            tracing::debug!(?errno, path = %*file.name.path.lock(), "no oplock: the kernel grants no lease");
+            tracing::debug!(?errno, path = %*file.name.path.lock(), "no oplock granted, because the kernel grants no \
+                                                                     lease");
             return OplockLevel::NONE;
         }
     };
@@ -79,7 +80,10 @@ pub(crate) async fn wait_for_lease(
         match node.open(&disk.identity, wanted).await {
             Err(Errno::AGAIN) if environment.uptime() < until => pause = (pause * 2).min(PAUSES.1),
             Err(Errno::AGAIN) => {
-                return Err(Error::because(Status::SHARING_VIOLATION, "a local program keeps its lease on the file"));
+                return Err(Error::because(
+                    Status::SHARING_VIOLATION,
+                    "a local program did not release its lease on the file",
+                ));
             }
             _ => return Ok(()),
         }

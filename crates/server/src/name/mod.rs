@@ -93,10 +93,10 @@ impl From<NameError> for Status {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NameError::Invalid => "no valid file name",
-            NameError::Syntax => "parent directory in a path",
-            NameError::Parameter => "no path relative to the share",
-            NameError::Device => "name of a device",
+            NameError::Invalid => "not a valid file name",
+            NameError::Syntax => "the path contains a parent directory",
+            NameError::Parameter => "the path is not relative to the share",
+            NameError::Device => "the name is that of a device",
         })
     }
 }

@@ -77,7 +77,7 @@ impl Outstanding {
         match open.sequence.0.lock().admit(sequence, replay) {
             Verdict::Counted => Ok(Some(Outstanding { open: open.clone(), sequence })),
             Verdict::Stale if matches!(header.command, Command::WRITE | Command::SET_INFO | Command::IOCTL) => {
-                Err(Error::because(Status::FILE_NOT_AVAILABLE, "the channel sequence says that it is not its turn"))
+                Err(Error::because(Status::FILE_NOT_AVAILABLE, "the channel sequence number is outdated"))
             }
             Verdict::Stale => Ok(None),
         }

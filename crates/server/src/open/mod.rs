@@ -276,7 +276,7 @@ impl FileOpen {
 
     /// Must be called before the content is changed through this handle. Breaks the caches of other clients now, and
     /// again when the result is dropped after the change.
-    #[must_use = "the change ends when this goes"]
+    #[must_use = "the change ends when this value is dropped"]
     pub(crate) fn content_changes<'a>(&'a self, server: &'a Server) -> ContentChange<'a> {
         self.modified.store(true, Ordering::Relaxed);
         self.end_caches(server);

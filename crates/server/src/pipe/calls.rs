@@ -41,7 +41,7 @@ impl Pipe {
             PduType::AUTH3 => self.security.finish(&header, &bytes, request).await,
             // The call that they refer to has already been executed (C706 12.6.4.2, 12.6.4.8).
             PduType::CO_CANCEL | PduType::ORPHANED => Ok(()),
-            _ => Err(Error::because(Status::INVALID_PARAMETER, "no PDU that a client sends")),
+            _ => Err(Error::because(Status::INVALID_PARAMETER, "not a PDU that clients send")),
         }
     }
 
@@ -118,7 +118,7 @@ impl Pipe {
             _ => return Ok(Came::OutOfOrder),
         };
         if whole.stub.len() + call.stub.len() > self.service.max_stub() {
-            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "arguments too long"));
+            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "the arguments are too long"));
         }
         whole.stub.extend_from_slice(call.stub);
         if !header.flags.contains(PduFlags::LAST_FRAG) {

@@ -15,7 +15,7 @@ pub(super) async fn slow_down(name: &str, asked: Duration, request: &Request<'_>
     let guess = Guess { name, from: connection.peer.remote.ip().into(), asked };
     let failed = Failed { connection, guess, length: request.message.len() };
     if failed.wait(&connection.server).await == Err(NoRoom) {
-        connection.end(Disconnect("too many wrong passwords through pipes"));
+        connection.end(Disconnect("too many wrong passwords over pipes"));
     }
 }
 

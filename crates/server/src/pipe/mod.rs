@@ -115,7 +115,10 @@ impl State {
             || self.output.answers() >= limits.pipe_answers
             || !self.held.may_take(more)
         {
-            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too much for one pipe, or for all"));
+            return Err(Error::because(
+                Status::INSUFFICIENT_RESOURCES,
+                "the limit of data in this pipe, or in all pipes, is reached",
+            ));
         }
         Ok(())
     }
@@ -138,7 +141,7 @@ impl Pipe {
     /// Opens the pipe called `name`; some clients send a leading backslash.
     pub(crate) fn open(request: &Request<'_>, name: &str) -> Result<Pipe> {
         let service = Service::named(name.strip_prefix('\\').unwrap_or(name))
-            .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("no pipe {name:?}")))?;
+            .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("there is no pipe {name:?}")))?;
         let state = State::new(Held::nothing(&request.session()?.payer()));
         Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: Security::default() })
     }

@@ -141,10 +141,10 @@ impl Output {
             && [PipeCompletionMode::QUEUE_OPERATION, PipeCompletionMode::COMPLETE_OPERATION]
                 .contains(&mode.completion_mode);
         if !known || (self.mode.read_mode == PipeMode::BYTE_STREAM && mode.read_mode != PipeMode::BYTE_STREAM) {
-            return Err(Error::because(Status::INVALID_PARAMETER, "a mode that the pipe cannot have"));
+            return Err(Error::because(Status::INVALID_PARAMETER, "the pipe does not support this mode"));
         }
         if mode.completion_mode == PipeCompletionMode::COMPLETE_OPERATION && !self.waiting.is_empty() {
-            return Err(Error::because(Status::PIPE_BUSY, "non-blocking mode while a READ waits"));
+            return Err(Error::because(Status::PIPE_BUSY, "non-blocking mode cannot be set while a READ waits"));
         }
         self.mode = mode;
         Ok(())

@@ -66,14 +66,14 @@ impl Security {
         }
         let mut state = self.0.lock();
         if !matches!(*state, State::None) {
-            return Err(Error::because(Status::INVALID_PARAMETER, "a second authentication of one association"));
+            return Err(Error::because(Status::INVALID_PARAMETER, "the association is already authenticated"));
         }
         let server = &request.connection.server;
         let mut acceptor = Acceptor::new(server.policy().target_names());
         let now = FileTime::from(server.environment.now()).0;
         let challenge = acceptor
             .challenge(negotiate, server.random(), now)
-            .map_err(|_| Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode"))?;
+            .map_err(|_| Error::because(Status::INVALID_PARAMETER, "the NTLM message cannot be decoded"))?;
         trailer.with_token(answer, &challenge);
         *state = State::Challenged(Box::new((acceptor, trailer)));
         Ok(Ok(()))
@@ -82,7 +82,7 @@ impl Security {
     /// Verifies the proof in the third PDU.
     pub(super) async fn finish(&self, header: &Header, pdu: &[u8], request: &Request<'_>) -> Executed<()> {
         let State::Challenged(challenged) = std::mem::replace(&mut *self.0.lock(), State::Failed) else {
-            return Err(Error::because(Status::INVALID_PARAMETER, "a proof that nobody asked for"));
+            return Err(Error::because(Status::INVALID_PARAMETER, "unexpected authentication message"));
         };
         let (acceptor, trailer) = *challenged;
         let Some((_, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };

@@ -79,7 +79,7 @@ impl fmt::Display for AclStore {
         match self {
             AclStore::Said(entries) => entries.fmt(formatter),
             AclStore::Auto(Some(entries)) => write!(formatter, "auto ({entries}, as measured)"),
-            AclStore::Auto(None) => formatter.write_str("auto (never, as nothing was measured)"),
+            AclStore::Auto(None) => formatter.write_str("auto (never, because nothing was measured)"),
         }
     }
 }

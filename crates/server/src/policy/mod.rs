@@ -472,7 +472,7 @@ pub enum AclStyle {
 
 /// A dialect, as named in `server min protocol` and `server max protocol`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[allow(missing_docs, reason = "the names are the protocol's own")]
+#[allow(missing_docs, reason = "the names are those of the protocol")]
 pub enum Protocol {
     Smb2_02,
     Smb2_10,
@@ -531,7 +531,7 @@ pub enum CscPolicy {
 
 /// `server smb3 encryption algorithms` ([MS-SMB2] 2.2.3.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names are the protocol's own")]
+#[allow(missing_docs, reason = "the names are those of the protocol")]
 pub enum EncryptionAlgorithm {
     Aes128Gcm,
     Aes128Ccm,
@@ -563,7 +563,7 @@ pub enum SpnCheck {
 
 /// `server smb3 signing algorithms` ([MS-SMB2] 2.2.3.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names are the protocol's own")]
+#[allow(missing_docs, reason = "the names are those of the protocol")]
 pub enum SigningAlgorithm {
     Aes128Gmac,
     Aes128Cmac,

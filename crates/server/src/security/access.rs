@@ -285,7 +285,10 @@ pub(crate) async fn may_make(
     };
     let needed = if directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
     if is_checked(disk) && !protection.granted(disk).contains(needed) {
-        return Err(Error::because(Status::ACCESS_DENIED, "the directory's list does not let the user add to it"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the directory's ACL does not permit the user to add entries",
+        ));
     }
     Ok(Some(protection))
 }
@@ -311,7 +314,7 @@ pub(crate) async fn may_name(
     }
     match find(disk, to).await? {
         Some((node, metadata)) if !permits(disk, to, &node, &metadata, AccessMask::DELETE).await? => {
-            Err(Error::because(Status::ACCESS_DENIED, "what would be replaced may not be deleted"))
+            Err(Error::because(Status::ACCESS_DENIED, "the user may not delete the file that would be replaced"))
         }
         _ => Ok(()),
     }

@@ -245,7 +245,7 @@ impl AclAdmin {
                 None => None,
             };
             if id.and_then(|id| id.uid()).is_none() && present != Some(owner) {
-                return Err(Error::because(Status::INVALID_OWNER, format!("{owner} is no user of this machine")));
+                return Err(Error::because(Status::INVALID_OWNER, format!("{owner} is not a user of this machine")));
             }
         }
         apply::give(&self.disk, (item.metadata.id, node), self.environment.now(), given).await
@@ -254,7 +254,10 @@ impl AclAdmin {
     /// Stores the synthesized descriptor of `item` if no valid one is stored.
     pub async fn convert(&self, item: &Item, how: Conversion) -> Result<Outcome> {
         let Some(acls) = self.disk.share.acls.as_ref().filter(|acls| !acls.ignore_system_acls) else {
-            return Err(Error::because(Status::NOT_SUPPORTED, "the share stores no descriptors made from POSIX ACLs"));
+            return Err(Error::because(
+                Status::NOT_SUPPORTED,
+                "the share does not store synthesized security descriptors",
+            ));
         };
         if !item.keeps_descriptor() {
             return Ok(Outcome::Passed);

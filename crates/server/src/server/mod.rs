@@ -300,7 +300,7 @@ impl Server {
         for other in policy.shares.values().filter(overlaps) {
             match self.volume(other).await {
                 Ok((number, other)) => self.streams.overlap((volume, vfs), (number, &other)),
-                Err(errno) => tracing::debug!(share = other.name, ?errno, "a share within another cannot be opened"),
+                Err(errno) => tracing::debug!(share = other.name, ?errno, "cannot open a share that overlaps another"),
             }
         }
     }
@@ -444,7 +444,9 @@ impl Server {
         let goes = goes.or_else(|| if full || crowded { connections.unauthenticated.take() } else { None });
         drop(connections);
         match goes.and_then(|goes| goes.upgrade()) {
-            Some(goes) => goes.end(Disconnect("others want to log on, and nobody has here")),
+            Some(goes) => {
+                goes.end(Disconnect("the limit of connections is reached, and no user has logged on over this one"))
+            }
             None if full => return Err(TooMany { limit: limits.connections, from: None }),
             None => {}
         }
@@ -477,7 +479,7 @@ impl Server {
     pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
         let policy = self.accounts.policy();
         if self.lockouts.failed(name, exists, &policy, self.environment.uptime()) {
-            tracing::warn!(user = name, attempts = policy.lockout_attempts, "locked after wrong passwords");
+            tracing::warn!(user = name, attempts = policy.lockout_attempts, "account locked after wrong passwords");
             if exists && policy.lockout_duration.is_none() {
                 self.accounts.lock(name);
             }

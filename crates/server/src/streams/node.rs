@@ -66,7 +66,7 @@ impl StreamNode {
             change(stream, Arc::clone(&file)).await?;
             let set = SetMetadata { modified: Some(now), ..SetMetadata::default() };
             if let Err(errno) = file.set_metadata(&who, set).await {
-                tracing::debug!(?errno, "a write to a stream does not show in its file's times");
+                tracing::debug!(?errno, "cannot set the file's time after a write to its stream");
             }
             Ok(())
         })

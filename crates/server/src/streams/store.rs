@@ -145,8 +145,9 @@ impl Store {
         let found = self.vfs.private(&self.root, DIRECTORY, make).await;
         if matches!(found, Err(Errno::PERM)) && !self.warned.swap(true, Ordering::Relaxed) {
             tracing::error!(
-                "{DIRECTORY} in the share's root is not a directory of the server's own user with mode 0700, so large streams \
-                 are neither read nor kept; remove it, or, if a server of another user made it, chown it and what is in it"
+                "{DIRECTORY} in the share's root is not a directory with mode 0700 that belongs to the server's user, \
+                 so large streams are neither read nor stored; remove it or, if a server of another user created it, \
+                 chown it recursively"
             );
         }
         found
@@ -167,7 +168,11 @@ impl Store {
         }
         let owned_by = SetMetadata { uid: Some(owner.uid), gid: Some(owner.gid), ..SetMetadata::default() };
         if let Err(errno) = node.set_metadata(&self.own, owned_by).await {
-            tracing::debug!(?errno, name, "a large stream counts for the server's quota, not for its user's");
+            tracing::debug!(
+                ?errno,
+                name,
+                "cannot change the owner of a large stream; it counts against the server's quota, not the user's"
+            );
         }
         Ok(Sidecar { name, node, owned: true })
     }
@@ -178,7 +183,7 @@ impl Store {
         let Some(found) = self.find(name, inode).await? else {
             tracing::error!(
                 name,
-                "a stream is lost: the store {DIRECTORY} of the share does not have it; restore it from a backup"
+                "a stream is missing from the store {DIRECTORY} of the share; restore it from a backup"
             );
             return Err(Errno::IO);
         };
@@ -187,7 +192,7 @@ impl Store {
             && found.mark.is_none()
             && let Err(errno) = Mark::of(owner).write(&found.node, &self.own).await
         {
-            tracing::debug!(?errno, name, "a file of the store stays without a mark");
+            tracing::debug!(?errno, name, "cannot mark a file of the stream store");
         }
         let node = match found.node.open(&self.own, BOTH).await {
             // A stream that cannot be changed, for example in a snapshot, can still be read.
@@ -231,7 +236,11 @@ impl Store {
             Err(errno) => Err(errno),
         };
         if let Err(errno) = removed {
-            tracing::warn!(name, ?errno, "a file of {DIRECTORY} that is needed no longer stays and takes room");
+            tracing::warn!(
+                name,
+                ?errno,
+                "cannot remove a file of {DIRECTORY} that is no longer needed; it occupies space"
+            );
         }
     }
 
@@ -255,7 +264,7 @@ impl Store {
         let Some((node, _)) = directory.find(name).await? else { return Ok(None) };
         let mark = Mark::read(&node, &self.own).await?;
         if mark.is_some_and(|mark| mark.inode != inode) {
-            tracing::error!(name, "a file of {DIRECTORY} is marked as another file's; it is not used");
+            tracing::error!(name, "a file of {DIRECTORY} is marked as belonging to another file; it is not used");
             return Ok(None);
         }
         Ok(Some(Found { directory, node, mark }))

@@ -93,8 +93,8 @@ impl Disk {
     /// Returns the error for write access if `read_only` is set.
     pub fn refusal(&self) -> Error {
         match self.snapshot {
-            Some(_) => Error::because(Status::MEDIA_WRITE_PROTECTED, "a previous version"),
-            None => Error::because(Status::ACCESS_DENIED, "read only = yes"),
+            Some(_) => Error::because(Status::MEDIA_WRITE_PROTECTED, "a previous version cannot be changed"),
+            None => Error::because(Status::ACCESS_DENIED, "the share is read-only (`read only = yes`)"),
         }
     }
 

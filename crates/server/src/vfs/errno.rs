@@ -15,7 +15,7 @@ pub struct Errno(pub i32);
 /// Declares the constants and the table together, so that they always match.
 macro_rules! errnos {
     ($($name:ident = $number:literal => $status:ident,)*) => {
-        #[allow(missing_docs, reason = "the names are Linux's own")]
+        #[allow(missing_docs, reason = "the names are those of Linux")]
         impl Errno {
             $(pub const $name: Errno = Errno($number);)*
         }

@@ -24,7 +24,7 @@ impl RelPath {
 
     /// Appends a component. Returns `false` and changes nothing if it is invalid (empty, `.`, `..`, with `/` or NUL, or
     /// over 255 bytes).
-    #[must_use = "a refused component was not appended"]
+    #[must_use = "refused components are never appended"]
     pub fn push(&mut self, name: &[u8]) -> bool {
         let forbidden = matches!(name, b"" | b"." | b"..") || name.len() > 255;
         if forbidden || name.iter().any(|&byte| byte == b'/' || byte == 0) {

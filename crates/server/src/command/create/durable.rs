@@ -57,7 +57,10 @@ impl Asked {
         let first = usize::from(self.requests) + usize::from(self.reconnects.is_some());
         let second = usize::from(self.requests_v2.is_some()) + usize::from(self.reconnects_v2.is_some());
         if second > 0 && first + second > 1 {
-            return Err(Error::because(Status::INVALID_PARAMETER, "contexts for durable handles of both versions"));
+            return Err(Error::because(
+                Status::INVALID_PARAMETER,
+                "create contexts for both versions of durable handles",
+            ));
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ pub(super) async fn open(
     let what = What::File(found.node.clone(), found.metadata.kind);
     let entered = Entered::new(request, found.metadata.id, what, &open_name, open_id)?;
     if granted.contains(AccessMask::DELETE) && stream::forbids_deletion(&request.connection.server, found.metadata.id) {
-        return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not share deletion"));
+        return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not permit deletion"));
     }
     let opened = open_data(request, disk, parameters, contexts, &found, granted).await;
     if parameters.overwrites() {
@@ -126,7 +126,10 @@ pub(super) async fn open(
 fn check_awaited(request: &Request<'_>, file: FileId) -> Result<()> {
     let server = &request.connection.server;
     if request.connection.dialect().0 >= Dialect::SMB_3_0.0 && server.durable.is_awaited(file) {
-        return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the client of a persistent open is awaited"));
+        return Err(Error::because(
+            Status::FILE_NOT_AVAILABLE,
+            "the file is reserved for a persistent open whose client is disconnected",
+        ));
     }
     Ok(())
 }
@@ -186,14 +189,17 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
     if deletes && found.path.is_root() {
-        return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
+        return Err(Error::because(Status::CANNOT_DELETE, "not permitted for the share's root"));
     }
     // [MS-FSA] 2.1.5.1.2: overwriting must not silently make a hidden or system file visible. A name hidden by the
     // configuration stays hidden.
     let stored = attributes::file_attributes(disk, None, &found.metadata).0;
     let lost = stored & (FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0) & !parameters.attributes;
     if parameters.overwrites() && lost != 0 {
-        return Err(Error::because(Status::ACCESS_DENIED, "the file is HIDDEN or SYSTEM, the new one would not be"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the file is HIDDEN or SYSTEM, but the request does not set these attributes",
+        ));
     }
     Ok(())
 }

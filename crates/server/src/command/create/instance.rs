@@ -53,7 +53,7 @@ impl Asked {
             if is_later(other.version, instance.version) {
                 return Err(Error::because(
                     Status::FILE_FORCED_CLOSED,
-                    "a later version of the application has it open",
+                    "a later version of the application has the file open",
                 ));
             }
             if may_read(disk, &open).await? {

@@ -116,7 +116,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     };
     let (open, metadata) = register(request, tree, &parameters, opened)?;
     let (Some(file), action) = (open.0.file(), open.1) else {
-        return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
+        return Err(Error::because(Status::INTERNAL_ERROR, "the open is not a file"));
     };
     report(&request.connection.server, disk, file, action);
     if action != CreateAction::OPENED {
@@ -143,7 +143,7 @@ fn respond(
     oplock_level: OplockLevel,
     create_contexts: Vec<CreateContext<'static>>,
 ) -> Result<Status> {
-    let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "a file that is no file"))?;
+    let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "the open is not a file"))?;
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     CreateResponse {
         oplock_level,
@@ -181,9 +181,10 @@ struct Opened {
 fn check_stream(disk: &Disk, name: &name::Name, parameters: &Parameters) -> Result<()> {
     match &name.stream {
         Stream::Unnamed => Ok(()),
-        Stream::Data | Stream::Alternate(_) if disk.share.streams.is_none() => {
-            Err(Error::because(Status::OBJECT_NAME_INVALID, "`vfs objects` of the share without streams_xattr"))
-        }
+        Stream::Data | Stream::Alternate(_) if disk.share.streams.is_none() => Err(Error::because(
+            Status::OBJECT_NAME_INVALID,
+            "streams are not enabled: `vfs objects` of the share lacks streams_xattr",
+        )),
         Stream::Data | Stream::Alternate(_) if parameters.options.contains(CreateOptions::DIRECTORY_FILE) => {
             Err(Error::new(Status::NOT_A_DIRECTORY))
         }
@@ -199,7 +200,7 @@ fn check_stream(disk: &Disk, name: &name::Name, parameters: &Parameters) -> Resu
 fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()> {
     if is_store(path) {
         let status = if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND };
-        return Err(Error::because(status, "the store of large streams"));
+        return Err(Error::because(status, "the name belongs to the server's stream store"));
     }
     if disk.veto.is_empty() {
         return Ok(());
@@ -207,12 +208,12 @@ fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()
     let mut components = path.components();
     let last = components.next_back();
     if components.any(|component| disk.veto.matches(component)) {
-        return Err(Error::because(Status::OBJECT_PATH_NOT_FOUND, "veto files"));
+        return Err(Error::because(Status::OBJECT_PATH_NOT_FOUND, "the name matches `veto files`"));
     }
     match last {
         Some(name) if disk.veto.matches(name) => Err(Error::because(
             if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND },
-            "veto files",
+            "the name matches `veto files`",
         )),
         _ => Ok(()),
     }
@@ -245,7 +246,7 @@ async fn open_file(
             return Ok(opened);
         }
     }
-    Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
+    Err(Error::because(Status::SHARING_VIOLATION, "the file was renamed again and again"))
 }
 
 /// Returns the error for a missing intermediate directory.
@@ -277,7 +278,7 @@ async fn look_up(
     }
     *wanted = short::expand(&request.connection.server, disk, wanted).await?;
     if is_store(wanted) {
-        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the store of large streams"));
+        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the name belongs to the server's stream store"));
     }
     Ok(links::look_up_with(disk, &disk.identity, wanted, case, links, Purpose::Any).await?)
 }
@@ -290,7 +291,7 @@ fn register(
     opened: Opened,
 ) -> Result<((Arc<Open>, CreateAction), Metadata)> {
     let server = &request.connection.server;
-    let disk = tree.disk().ok_or(Error::because(Status::INTERNAL_ERROR, "a file without a share"))?;
+    let disk = tree.disk().ok_or(Error::because(Status::INTERNAL_ERROR, "the open file has no share"))?;
     let session = request.session()?;
     let metadata = opened.metadata;
     let action = opened.action;
@@ -323,7 +324,7 @@ fn register(
             opened.entered.stay();
             Ok(((open, action), metadata))
         }
-        Err(_) => Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open")),
+        Err(_) => Err(Error::because(Status::USER_SESSION_DELETED, "the session ended while the file was opened")),
     }
 }
 
@@ -352,7 +353,7 @@ const KEPT_OPTIONS: CreateOptions = CreateOptions(
 );
 
 fn too_many_opens() -> Error {
-    Error::because(Status::INSUFFICIENT_RESOURCES, "the session has as many opens as it may")
+    Error::because(Status::INSUFFICIENT_RESOURCES, "the session has reached its limit of opens")
 }
 
 fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply) -> Result<Status> {

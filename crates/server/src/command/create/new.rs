@@ -196,7 +196,7 @@ fn check_attributes(disk: &Disk, parameters: &Parameters) -> Result<()> {
     let readonly = parameters.attributes & FileAttributes::READONLY.0 != 0;
     let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
     if readonly && deletes && !disk.share.delete_readonly {
-        return Err(Error::because(Status::CANNOT_DELETE, "a READONLY file that goes with its open"));
+        return Err(Error::because(Status::CANNOT_DELETE, "a READONLY file cannot be opened for delete-on-close"));
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ impl Parameters {
             return Err(Error::new(Status::BAD_IMPERSONATION_LEVEL));
         }
         if asked.create_disposition.0 > CreateDisposition::OVERWRITE_IF.0 || asked.share_access.0 > 7 {
-            return Err(Error::because(Status::INVALID_PARAMETER, "CreateDisposition or ShareAccess"));
+            return Err(Error::because(Status::INVALID_PARAMETER, "invalid CreateDisposition or ShareAccess"));
         }
         // Windows checks DesiredAccess first.
         if asked.desired_access == 0 || asked.desired_access & !KNOWN_RIGHTS != 0 {
@@ -102,7 +102,10 @@ impl Parameters {
         }
         let directory = options.contains(CreateOptions::DIRECTORY_FILE);
         if directory && options.contains(CreateOptions::NON_DIRECTORY_FILE) {
-            return Err(Error::because(Status::INVALID_PARAMETER, "both a directory and none"));
+            return Err(Error::because(
+                Status::INVALID_PARAMETER,
+                "DIRECTORY_FILE and NON_DIRECTORY_FILE exclude each other",
+            ));
         }
         let replaces = matches!(
             asked.create_disposition,

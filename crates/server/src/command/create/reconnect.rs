@@ -72,7 +72,7 @@ async fn give_back(
     repeats: bool,
 ) -> Result<Status> {
     let server = &request.connection.server;
-    let file = open.file().ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a pipe is never durable"))?;
+    let file = open.file().ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a pipe has no durable handle"))?;
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     let notifier = Notifier::new(request.connection, request.session()?, disk.encrypt_data, file_id);
     notifier.catch_up(missed);

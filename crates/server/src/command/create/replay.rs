@@ -47,27 +47,30 @@ pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> R
     let id = CreationId { client: negotiated.client_guid, create };
     let (open, creation) = match server.creations.begin(server, id) {
         Standing::New(_) if known.is_some() => {
-            return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the persistent open has its client"));
+            return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the persistent open still has a connected client"));
         }
         Standing::New(claim) => return Ok(Turn::Execute(Some(claim))),
         // As Samba responds; Windows executes it a second time.
         Standing::UnderWay => {
-            return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the CREATE that this one repeats is under way"));
+            return Err(Error::because(
+                Status::FILE_NOT_AVAILABLE,
+                "the CREATE that this request replays is still in progress",
+            ));
         }
         Standing::Done(open, creation) => (open, creation),
     };
     if !replays {
-        return Err(Error::because(Status::DUPLICATE_OBJECTID, "another CREATE had this CreateGuid"));
+        return Err(Error::because(Status::DUPLICATE_OBJECTID, "another CREATE used this CreateGuid"));
     }
     let user = request.session()?.user();
     let owner = user.and_then(|user| Owner::of(&user));
     let key = |file: &FileOpen| file.lease.map(|lease| lease.id.key);
     let same = owner.zip(creation.owner.as_ref()).is_some_and(|(owner, first)| owner.is(first));
     if !same || open.file().and_then(key) != contexts.lease_key() {
-        return Err(Error::because(Status::ACCESS_DENIED, "not the CREATE that it repeats"));
+        return Err(Error::because(Status::ACCESS_DENIED, "the request differs from the CREATE that it replays"));
     }
     if request.session()?.open(open.persistent_id, open.volatile_id).is_none() {
-        return Err(Error::because(Status::DUPLICATE_OBJECTID, "a CREATE of another session had this CreateGuid"));
+        return Err(Error::because(Status::DUPLICATE_OBJECTID, "a CREATE of another session used this CreateGuid"));
     }
     Ok(Turn::Repeat(open, creation))
 }
@@ -82,7 +85,7 @@ pub(super) async fn repeat(
     open: &Arc<Open>,
     creation: &Creation,
 ) -> Result<Status> {
-    let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "a file that is no file"))?;
+    let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "the open is not a file"))?;
     let metadata = file.node.metadata().await?;
     let maximal = match contexts.query_maximal_access {
         true => {

@@ -103,7 +103,7 @@ pub(super) async fn open(
             }
         }
     }
-    Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
+    Err(Error::because(Status::SHARING_VIOLATION, "the file was renamed again and again"))
 }
 
 /// Returns the parameters for creating the file of a stream.
@@ -150,7 +150,7 @@ async fn open_base(
         Kind::File | Kind::Directory => {}
         Kind::Symlink => {
             let status = if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND };
-            return Err(Error::because(status, "a symbolic link of Linux has no streams"));
+            return Err(Error::because(status, "a Linux symbolic link has no streams"));
         }
         Kind::Special => return Err(Error::because(Status::ACCESS_DENIED, "not a regular file")),
     }
@@ -260,7 +260,7 @@ async fn open_content(
     let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
     // [MS-FSA] 2.1.5.1.2.1: deleting the file deletes the stream.
     if data && !shares_deletion && server.files.is_open_for_deletion(stream.file()) {
-        return Err(Error::because(Status::SHARING_VIOLATION, "the file is open for deletion"));
+        return Err(Error::because(Status::SHARING_VIOLATION, "another open of the file has requested DELETE access"));
     }
     // Checked again, because the stream may have been created or removed meanwhile.
     let exists = stream.exists(file, who).await?;
@@ -312,7 +312,9 @@ async fn unmake(server: &Server, disk: &Disk, base: Base) {
     }
     match disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await {
         Ok(()) => server.streams.unlinked(disk, &node).await,
-        Err(errno) => tracing::debug!(%path, ?errno, "a file stays that was made for a stream"),
+        Err(errno) => {
+            tracing::debug!(%path, ?errno, "cannot remove a file created for a stream that could not be created")
+        }
     }
     server.files.deleted(metadata.id);
 }

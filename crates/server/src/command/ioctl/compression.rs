@@ -28,7 +28,7 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     let compressed = match asked.compression_state {
         CompressionFormat::NONE => false,
         CompressionFormat::DEFAULT | CompressionFormat::LZNT1 => true,
-        other => return Err(Error::because(Status::INVALID_PARAMETER, format!("compression {other:?}"))),
+        other => return Err(Error::because(Status::INVALID_PARAMETER, format!("unsupported compression {other:?}"))),
     };
     if disk.vfs.features().await.compresses {
         file.node.set_compressed(&file.identity, compressed).await?;

@@ -54,7 +54,7 @@ pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
     }
     check_access(control, &source)?;
     if from.kind != Kind::File || target.kind != Kind::File {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "only files are copied"));
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "only files can be copied"));
     }
     let mut written = CopyChunkResponse::default();
     let outcome = match check_locks(control, &source, &copy.chunks) {
@@ -116,7 +116,7 @@ async fn copy_all(
         let length = u64::from(chunk.length);
         let size = from.node.metadata().await?.size;
         if chunk.source_offset.checked_add(length).is_none_or(|end| end > size) {
-            return Err(Error::because(Status::INVALID_VIEW_SIZE, "the source is shorter than that"));
+            return Err(Error::because(Status::INVALID_VIEW_SIZE, "the source ends before the requested range"));
         }
         let offset = match chunk.target_offset {
             END_OF_FILE => target.node.metadata().await?.size,
@@ -129,7 +129,7 @@ async fn copy_all(
         written.total_bytes_written += copied as u32;
         if copied < length {
             written.chunk_bytes_written = copied as u32;
-            return Err(Error::because(Status::INVALID_VIEW_SIZE, "the source was cut meanwhile"));
+            return Err(Error::because(Status::INVALID_VIEW_SIZE, "the source was truncated during the copy"));
         }
         written.chunks_written += 1;
     }

@@ -42,7 +42,7 @@ pub(super) async fn duplicate(control: &Control<'_>) -> Result<Output> {
 pub(super) async fn duplicate_ex(control: &Control<'_>) -> Result<Output> {
     let data = DuplicateExtentsDataEx::decode(&mut Reader::new(control.asked.input))?;
     if data.structure_size != 0x30 {
-        return Err(Error::because(Status::NOT_SUPPORTED, "another structure size"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "unexpected structure size"));
     }
     let asked = Asked {
         source: data.source_file_id,
@@ -56,15 +56,15 @@ pub(super) async fn duplicate_ex(control: &Control<'_>) -> Result<Output> {
 async fn carry_out(control: &Control<'_>, asked: Asked) -> Result<Output> {
     let (target, disk) = (control.file()?, control.disk()?);
     if !disk.vfs.features().await.clones {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system shares no blocks"));
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system cannot share blocks"));
     }
     let source = control.request.session()?.open(asked.source.persistent, asked.source.volatile);
     let source = source.ok_or(Error::because(Status::INVALID_HANDLE, "the source is not open"))?;
     let Some(from) = source.file().filter(|from| from.kind == Kind::File) else {
-        return Err(Error::because(Status::INVALID_PARAMETER, "the source is no file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the source is not a file"));
     };
     if target.kind != Kind::File {
-        return Err(Error::because(Status::NOT_SUPPORTED, "the target is no file"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "the target is not a file"));
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
     if !source.granted.contains(AccessMask::FILE_READ_DATA | AccessMask::FILE_READ_ATTRIBUTES) {
@@ -72,7 +72,7 @@ async fn carry_out(control: &Control<'_>, asked: Asked) -> Result<Output> {
     }
     let ends = [asked.source_offset, asked.target_offset].map(|offset| offset.checked_add(asked.length));
     if !ends.iter().all(|end| end.is_some_and(|end| i64::try_from(end).is_ok())) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "beyond the largest file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the range exceeds the maximum file size"));
     }
     if asked.length > 0 {
         share_room(control, from, target, asked).await?;
@@ -93,7 +93,7 @@ async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, a
     let block = u64::from(disk.vfs.space(&target.identity).await?.block_size);
     // Clients round the source's end up to a whole cluster.
     if asked.source_offset + asked.length > source.size.next_multiple_of(block) {
-        return Err(Error::because(Status::NOT_SUPPORTED, "the source is shorter than that"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "the source ends before the requested range"));
     }
     let left = |size: u64, offset: u64| size.saturating_sub(offset);
     let length = asked.length.min(left(source.size, asked.source_offset)).min(left(present.size, asked.target_offset));
@@ -118,7 +118,7 @@ async fn clone(from: &FileOpen, target: &FileOpen, asked: Asked) -> Result<()> {
     match target.node.clone_range(&target.identity, &from.node, source, offset, asked.length).await {
         Err(Errno::XDEV) => Err(Error::because(Status::INVALID_PARAMETER, "the source is on another volume")),
         Err(Errno::OPNOTSUPP) => {
-            Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system shares no blocks"))
+            Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system cannot share blocks"))
         }
         done => Ok(done?),
     }

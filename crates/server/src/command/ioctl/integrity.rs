@@ -46,7 +46,7 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     let known =
         [ChecksumAlgorithm::NONE, ChecksumAlgorithm::UNCHANGED, ChecksumAlgorithm::CRC32, ChecksumAlgorithm::CRC64];
     if !known.contains(&asked.checksum_algorithm) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no known checksum"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "unknown checksum algorithm"));
     }
     let wants = matches!(asked.checksum_algorithm, ChecksumAlgorithm::CRC32 | ChecksumAlgorithm::CRC64);
     answer(wants, asked.flags)
@@ -58,7 +58,7 @@ pub(super) async fn set_ex(control: &Control<'_>) -> Result<Output> {
     let asked = SetIntegrityInformationEx::decode(&mut Reader::new(control.asked.input))?;
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
     if asked.version != 1 {
-        return Err(Error::because(Status::INVALID_PARAMETER, "another version"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "unsupported version"));
     }
     answer(asked.enable_integrity && !asked.keep_integrity_state_unchanged, asked.flags)
 }
@@ -66,7 +66,10 @@ pub(super) async fn set_ex(control: &Control<'_>) -> Result<Output> {
 /// Accepts only the setting without checksums.
 fn answer(wants: bool, flags: IntegrityFlags) -> Result<Output> {
     if flags != IntegrityFlags::NONE {
-        return Err(Error::because(Status::INVALID_PARAMETER, "nothing is enforced where there are no checksums"));
+        return Err(Error::because(
+            Status::INVALID_PARAMETER,
+            "the flags require checksums, which the file system does not keep",
+        ));
     }
     if wants {
         return Err(Error::because(Status::NOT_SUPPORTED, "the file system keeps no checksums of files"));

@@ -37,7 +37,7 @@ use crate::vfs::Kind;
 pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = IoctlRequest::decode(request.message)?;
     if asked.flags != IoctlFlags::IS_FSCTL {
-        return Err(Error::because(Status::NOT_SUPPORTED, "an IOCTL that is no FSCTL"));
+        return Err(Error::because(Status::NOT_SUPPORTED, "the IOCTL is not an FSCTL"));
     }
     let max_transact = request.connection.negotiated().map_or(65536, |negotiated| negotiated.max_transact) as usize;
     let longest = asked.max_input_response.max(asked.max_output_response) as usize;
@@ -98,7 +98,7 @@ async fn control(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     }
     if control.open.file().is_some_and(|file| file.kind == Kind::Symlink) && !OF_LINKS.contains(&control.asked.ctl_code)
     {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of content, asked of a symbolic link"));
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a symbolic link"));
     }
     match control.asked.ctl_code {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
@@ -192,7 +192,7 @@ struct Control<'a> {
 impl Control<'_> {
     /// Returns the open file.
     fn file(&self) -> Result<&FileOpen> {
-        self.open.file().ok_or(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of files, asked of a pipe"))
+        self.open.file().ok_or(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a pipe"))
     }
 
     /// Returns the share of the open.
@@ -221,7 +221,11 @@ impl Control<'_> {
 
     /// Refuses the request with `otherwise` if the response of `size` bytes exceeds the client's limit.
     fn need_room(&self, size: usize, otherwise: Status) -> Result<()> {
-        if self.room() < size { Err(Error::because(otherwise, "no room for the answer")) } else { Ok(()) }
+        if self.room() < size {
+            Err(Error::because(otherwise, "the output buffer is too small for the response"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -282,17 +286,17 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
         return end("VALIDATE_NEGOTIATE_INFO on 3.1.1");
     }
     let Ok(info) = ValidateNegotiateInfoRequest::decode(asked.input) else {
-        return end("VALIDATE_NEGOTIATE_INFO does not decode");
+        return end("VALIDATE_NEGOTIATE_INFO cannot be decoded");
     };
     if (asked.max_output_response as usize) < ValidateNegotiateInfoResponse::SIZE {
-        return end("VALIDATE_NEGOTIATE_INFO without room for its answer");
+        return end("VALIDATE_NEGOTIATE_INFO with an output buffer too small for the response");
     }
     let same = info.guid == negotiated.client_guid.0
         && info.security_mode == negotiated.client_security_mode
         && info.capabilities == negotiated.client_capabilities
         && info.dialects == negotiated.client_dialects;
     if !same {
-        return end("somebody changed the negotiation");
+        return end("the negotiation was changed in transit");
     }
     let mut output = Vec::new();
     ValidateNegotiateInfoResponse {

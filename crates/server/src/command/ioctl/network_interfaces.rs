@@ -31,7 +31,10 @@ pub(super) fn query(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut
     let mut output = Vec::new();
     NetworkInterfaceInfo::encode_list(&list, &mut Writer::new(&mut output));
     if output.len() > asked.max_output_response as usize {
-        return Err(Error::because(Status::BUFFER_TOO_SMALL, "no room for the list of interfaces"));
+        return Err(Error::because(
+            Status::BUFFER_TOO_SMALL,
+            "the output buffer is too small for the list of interfaces",
+        ));
     }
     let response = IoctlResponse { ctl_code: asked.ctl_code, file_id: FileId::ANY, input: &[], output: &output };
     response.encode(&mut reply.body());

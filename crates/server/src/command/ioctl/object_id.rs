@@ -51,7 +51,7 @@ async fn inborn(control: &Control<'_>) -> Result<FileObjectIdBuffer> {
 async fn store(control: &Control<'_>, buffer: Option<FileObjectIdBuffer>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     if disk.read_only {
-        return Err(Error::because(Status::MEDIA_WRITE_PROTECTED, "read only = yes"));
+        return Err(Error::because(Status::MEDIA_WRITE_PROTECTED, "the share is read-only (`read only = yes`)"));
     }
     let value = buffer.map(|buffer| {
         let mut value = Vec::with_capacity(FileObjectIdBuffer::SIZE);
@@ -69,14 +69,14 @@ async fn store(control: &Control<'_>, buffer: Option<FileObjectIdBuffer>) -> Res
 pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     if control.asked.input.len() != FileObjectIdBuffer::SIZE {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no FILE_OBJECTID_BUFFER"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the input is not a FILE_OBJECTID_BUFFER"));
     }
     let buffer = FileObjectIdBuffer::decode(&mut Reader::new(control.asked.input))?;
     if file.identity.uid != 0 {
-        return Err(Error::because(Status::ACCESS_DENIED, "only root sets object ids"));
+        return Err(Error::because(Status::ACCESS_DENIED, "only root may set object ids"));
     }
     if stored(control).await.is_some() {
-        return Err(Error::because(Status::OBJECT_NAME_COLLISION, "the file has an object id"));
+        return Err(Error::because(Status::OBJECT_NAME_COLLISION, "the file already has an object id"));
     }
     store(control, Some(buffer)).await
 }
@@ -85,7 +85,7 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
 pub(super) async fn set_extended(control: &Control<'_>) -> Result<Output> {
     control.file()?;
     if control.asked.input.len() != ObjectIdExtended::SIZE {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no extended information"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the input is not 48 bytes of extended information"));
     }
     let extended = ObjectIdExtended::decode(&mut Reader::new(control.asked.input))?;
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;

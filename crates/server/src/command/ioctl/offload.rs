@@ -51,7 +51,7 @@ pub(super) async fn read(control: &Control<'_>) -> Result<Output> {
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));
     }
     let left = metadata.size.checked_sub(asked.file_offset).filter(|left| *left > 0);
-    let left = left.ok_or(Error::because(Status::END_OF_FILE, "the range begins behind the end"))?;
+    let left = left.ok_or(Error::because(Status::END_OF_FILE, "the range begins beyond the end of the file"))?;
     // The last sector is included as a whole; bytes beyond the end of the file are zeros.
     let to_the_end = left.next_multiple_of(SECTOR);
     let transfer_length = asked.copy_length.min(to_the_end);
@@ -134,7 +134,7 @@ pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
         return Err(Error::new(Status::OFFLOAD_WRITE_FILE_NOT_SUPPORTED));
     }
     let left = metadata.size.checked_sub(asked.file_offset).filter(|left| *left > 0);
-    let left = left.ok_or(Error::because(Status::END_OF_FILE, "the range begins behind the end"))?;
+    let left = left.ok_or(Error::because(Status::END_OF_FILE, "the range begins beyond the end of the file"))?;
     let wanted = asked.copy_length.min(left);
     let written = if asked.token.token_type == OffloadTokenType::ZERO_DATA {
         control.check_write_lock(asked.file_offset, wanted)?;
@@ -151,7 +151,7 @@ pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
 
 /// Writes at most `wanted` bytes of a token's range; returns how many.
 async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWriteInput, wanted: u64) -> Result<u64> {
-    let gone = || Error::because(Status::INVALID_TOKEN, "the file has changed, or is closed");
+    let gone = || Error::because(Status::INVALID_TOKEN, "the token is invalid because the file was changed or closed");
     let token = find(control, &asked.token)?;
     let source = token.source.upgrade().ok_or_else(gone)?;
     let from = source.file().ok_or_else(gone)?;
@@ -160,7 +160,8 @@ async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWr
         return Err(gone());
     }
     let available = token.length.checked_sub(asked.transfer_offset).filter(|left| *left > 0);
-    let available = available.ok_or(Error::because(Status::INVALID_PARAMETER, "behind the token's data"))?;
+    let available =
+        available.ok_or(Error::because(Status::INVALID_PARAMETER, "the range begins beyond the data of the token"))?;
     let (offset, wanted) = (token.offset + asked.transfer_offset, wanted.min(available));
     if !source.may_read(&control.request.connection.server, offset, wanted) {
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));
@@ -209,7 +210,7 @@ fn check_size(said: u32, size: usize) -> Result<()> {
     if said as usize == size {
         Ok(())
     } else {
-        Err(Error::because(Status::INVALID_PARAMETER, "another structure size"))
+        Err(Error::because(Status::INVALID_PARAMETER, "unexpected structure size"))
     }
 }
 
@@ -217,7 +218,10 @@ fn check_size(said: u32, size: usize) -> Result<()> {
 fn check_range(aligned: &[u64], offset: u64, length: u64) -> Result<()> {
     let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
     if end.is_none() || !aligned.iter().all(|number| number.is_multiple_of(SECTOR)) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no whole sectors, or beyond the largest file"));
+        return Err(Error::because(
+            Status::INVALID_PARAMETER,
+            "the range is not sector-aligned or exceeds the maximum file size",
+        ));
     }
     Ok(())
 }

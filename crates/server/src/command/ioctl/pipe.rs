@@ -22,7 +22,7 @@ fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> R
 fn pipe(open: &Open) -> Result<&Pipe> {
     match &open.target {
         Target::Pipe(pipe) => Ok(&**pipe),
-        Target::File(_) => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of pipes, asked of a file")),
+        Target::File(_) => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a file")),
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn peek(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut 
     let open = open(request, asked, reply)?;
     let room = asked.max_output_response as usize;
     if room > 0 && room < PipePeekReply::SIZE {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no room for the pipe's state"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the output buffer is too small for the pipe's state"));
     }
     let (state, data) = pipe(&open)?.peek(room.saturating_sub(PipePeekReply::SIZE))?;
     let mut output = Vec::new();
@@ -55,10 +55,10 @@ pub(super) fn peek(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut 
 /// FSCTL_PIPE_WAIT (3.3.5.15.10): an existing pipe can always be opened immediately.
 pub(super) fn wait(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     if asked.file_id != FileId::ANY {
-        return Err(Error::because(Status::INVALID_PARAMETER, "PIPE_WAIT names its pipe by a FileId"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "PIPE_WAIT must name its pipe, not use a FileId"));
     }
     if request.tree()?.disk().is_some() {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "PIPE_WAIT on a share of files"));
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "PIPE_WAIT on a file share"));
     }
     let wait = PipeWaitRequest::decode(&mut Reader::new(asked.input));
     let name = wait.ok().and_then(|wait| utf16_units(wait.name)).and_then(|units| String::from_utf16(&units).ok());

@@ -61,7 +61,7 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
     let link = Some(&asked).filter(|asked| asked.reparse_tag() == ReparseTag::SYMLINK);
     let link = link.and_then(|asked| SymbolicLinkReparseData::decode(asked.data()).ok());
     if link.as_ref().is_some_and(|link| reparse::names_hidden(disk, link)) {
-        return Err(Error::because(Status::ACCESS_DENIED, "a link to a vetoed name"));
+        return Err(Error::because(Status::ACCESS_DENIED, "the link's target matches `veto files`"));
     }
     take_alone(control, reply, file).await?;
     let metadata = file.node.metadata().await?;
@@ -73,7 +73,10 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
         None => {}
     }
     if metadata.kind == Kind::Symlink || !disk.share.store_dos_attributes {
-        return Err(Error::because(Status::ACCESS_DENIED, "a link of Linux, or `store dos attributes = no`"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the file is a Linux symbolic link, or `store dos attributes = no`",
+        ));
     }
     // The attribute bit is set last; without it the extended attribute is ignored.
     file.node.set_xattr(&file.identity, ATTRIBUTE, Some(input.to_vec())).await?;
@@ -105,7 +108,7 @@ async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -
         }
         file.still_open()?;
     }
-    Err(Error::because(Status::SHARING_VIOLATION, "somebody else has the file open"))
+    Err(Error::because(Status::SHARING_VIOLATION, "another client has the file open"))
 }
 
 /// Checks whether this kind of file can be a reparse point with that tag.
@@ -117,7 +120,7 @@ async fn check_kind(asked: &ReparseDataBuffer<'_>, file: &FileOpen, metadata: &M
             Err(Error::new(Status::IO_REPARSE_DATA_INVALID))
         }
         Kind::Special => Err(Error::new(Status::ACCESS_DENIED)),
-        _ if file.file.stream != 0 => Err(Error::because(Status::INVALID_PARAMETER, "a stream")),
+        _ if file.file.stream != 0 => Err(Error::because(Status::INVALID_PARAMETER, "not permitted for a stream")),
         _ => Ok(()),
     }
 }
@@ -151,13 +154,16 @@ pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<O
     let old = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     check_same(&old, &asked)?;
     if metadata.kind == Kind::Symlink {
-        return Err(Error::because(Status::ACCESS_DENIED, "a link of Linux is nothing else without its target"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the reparse point of a Linux symbolic link cannot be removed",
+        ));
     }
     mark(control, file, disk, &metadata, false).await?;
     file.settles.store(false, Ordering::Release);
     // Without the attribute bit the data is ignored; if its removal fails, the next reparse point replaces it.
     if let Err(errno) = file.node.set_xattr(&file.identity, ATTRIBUTE, None).await {
-        tracing::debug!(?errno, "the data of a deleted reparse point stays");
+        tracing::debug!(?errno, "cannot remove the data of a deleted reparse point");
     }
     Ok(Output::new(|_| ()))
 }

@@ -21,17 +21,17 @@ const MAX_TIME: Duration = Duration::from_secs(300);
 pub(super) fn request(control: &Control<'_>) -> Result<Output> {
     let request = control.request;
     if request.connection.dialect() == Dialect::SMB_2_0_2 {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "resilient handles came with SMB 2.1"));
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "resilient handles require SMB 2.1 or later"));
     }
     let (file, disk) = (control.file()?, control.disk()?);
     let user = request.session()?.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
     let owner = Owner::of(&user).filter(|_| disk.share.durable_handles && file.kind == Kind::File);
     let owner =
-        owner.ok_or(Error::because(Status::NOT_SUPPORTED, "no resilient handles for guests or of directories"))?;
+        owner.ok_or(Error::because(Status::NOT_SUPPORTED, "guests and directories have no resilient handles"))?;
     let asked = NetworkResiliencyRequest::decode(control.asked.input)?;
     let timeout = Duration::from_millis(asked.timeout.into());
     if timeout > MAX_TIME {
-        return Err(Error::because(Status::INVALID_PARAMETER, "a timeout of more than five minutes"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the timeout exceeds five minutes"));
     }
     let timeout = if timeout.is_zero() { DEFAULT_TIME } else { timeout };
     // A persistent handle is also resilient.

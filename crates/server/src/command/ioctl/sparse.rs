@@ -40,11 +40,14 @@ fn is_sparse(control: &Control<'_>, metadata: &Metadata) -> Result<bool> {
 pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     if file.kind != Kind::File {
-        return Err(Error::because(Status::INVALID_PARAMETER, "only files are sparse"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "only files can be sparse"));
     }
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
     if !disk.share.store_dos_attributes {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "`store dos attributes = no`: nowhere to keep it"));
+        return Err(Error::because(
+            Status::INVALID_DEVICE_REQUEST,
+            "the sparse attribute cannot be stored with `store dos attributes = no`",
+        ));
     }
     let metadata = file.node.metadata().await?;
     let sparse = decode_set_sparse(control.asked.input);
@@ -69,7 +72,7 @@ async fn fill(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Re
     let space = control.disk()?.vfs.space(who).await?;
     let free = space.available.saturating_mul(space.block_size.into());
     if size.saturating_sub(metadata.allocated) > free {
-        return Err(Error::because(Status::DISK_FULL, "the holes are larger than what is free"));
+        return Err(Error::because(Status::DISK_FULL, "the holes exceed the free space"));
     }
     let filled = match node.allocate(who, size).await {
         // The handle has no data access.
@@ -90,10 +93,10 @@ pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     let asked = FileZeroData::decode(&mut Reader::new(control.asked.input))?;
     let (Ok(from), Ok(to)) = (i64::try_from(asked.file_offset), i64::try_from(asked.beyond_final_zero)) else {
-        return Err(Error::because(Status::INVALID_PARAMETER, "an offset below 0"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "negative offset"));
     };
     if from > to || file.kind != Kind::File {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no range of a file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "not a valid range of a file"));
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
     // Beyond the end of the file there are only zeros, and locks there do not matter.
@@ -136,7 +139,7 @@ pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
     let asked = FileAllocatedRange::decode(&mut Reader::new(control.asked.input))?;
     let end = asked.file_offset.checked_add(asked.length).filter(|&end| i64::try_from(end).is_ok());
     let (Some(end), Kind::File) = (end, file.kind) else {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no range of a file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "not a valid range of a file"));
     };
     control.need_any(AccessMask::FILE_READ_DATA)?;
     let metadata = file.node.metadata().await?;
@@ -178,14 +181,14 @@ pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     let asked = FileLevelTrim::decode(&mut Reader::new(control.asked.input))?;
     if asked.key != 0 || asked.ranges.is_empty() || file.kind != Kind::File {
-        return Err(Error::because(Status::INVALID_PARAMETER, "a key, no ranges, or no file"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "nonzero key, no ranges, or not a file"));
     }
     if control.room() != 0 {
         control.need_room(FileLevelTrimOutput::SIZE, Status::INVALID_PARAMETER)?;
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
     if !disk.vfs.features().await.punches {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system has no holes"));
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system does not support holes"));
     }
     let mut num_ranges_processed = 0;
     for range in &asked.ranges {

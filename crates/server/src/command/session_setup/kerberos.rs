@@ -34,7 +34,7 @@ impl Kerberos {
         policy: &Policy,
     ) -> Result<MechanismStep> {
         let server = &request.connection.server;
-        let tickets = server.tickets().ok_or(Error::because(Status::LOGON_FAILURE, "Kerberos is not served"))?;
+        let tickets = server.tickets().ok_or(Error::because(Status::LOGON_FAILURE, "Kerberos is not configured"))?;
         let ticket = match tickets.accept(message.to_vec()).await {
             Ok(ticket) => ticket,
             Err(refusal) => return self.refuse(refusal),
@@ -46,9 +46,9 @@ impl Kerberos {
                 tracing::warn!(
                     client = %client,
                     peer = %request.connection.peer.remote,
-                    "a good ticket of nobody here"
+                    "valid Kerberos ticket of a client without an account here; add the account"
                 );
-                return Err(Error::because(Status::LOGON_FAILURE, format!("{client} is nobody here")));
+                return Err(Error::because(Status::LOGON_FAILURE, format!("{client} has no account here")));
             }
             Err(refused) => return Err(refused.error(&client.to_string())),
         };

@@ -40,7 +40,8 @@ pub(super) async fn account(
         }
         Some(account) => Ok(Some(account)),
         None => Err(Refused::Unmapped(format!(
-            "`username map` says that {full} is {name}, who is nobody here; root needs an account (`frevo user add root`)"
+            "`username map` maps {full} to {name}, but there is no such account; add it (for root: `frevo user add \
+             root`)"
         ))),
     }
 }

@@ -42,7 +42,10 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     let negotiated = connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let policy = connection.server.policy().clone();
     if policy.server_smb_encrypt == Encryption::Required && negotiated.cipher.is_none() {
-        return Err(Error::because(Status::ACCESS_DENIED, "encryption is required, the client cannot"));
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "encryption is required, but the client does not support it",
+        ));
     }
     if asked.flags.contains(SessionSetupFlags::BINDING) {
         return session_binding::bind(request, reply, &asked, negotiated, &policy).await;
@@ -138,7 +141,7 @@ fn check_kept(part: &[u8]) -> Result<()> {
     if part.len() <= LONGEST_KEPT {
         return Ok(());
     }
-    Err(Error::because(Status::INVALID_PARAMETER, "a list of mechanisms, or an NTLM NEGOTIATE, of that length is none"))
+    Err(Error::because(Status::INVALID_PARAMETER, "the mechanism list or NTLM NEGOTIATE is too long"))
 }
 
 /// Returns the error if the session was logged off over another channel during this authentication.
@@ -168,7 +171,10 @@ fn establish(
         // The session keeps its keys (3.3.5.5.2). Keys of a null or guest session would not protect the user's data,
         // whatever signing and encryption the server requires.
         if !keys.secret && !user.anonymous && !user.guest {
-            return Err(Error::because(Status::ACCESS_DENIED, "an account needs a session with keys of its own"));
+            return Err(Error::because(
+                Status::ACCESS_DENIED,
+                "a user account cannot take over a null or guest session; log on again",
+            ));
         }
         return if session.reauthenticated(Arc::new(user), expires) { Ok((token, flags)) } else { Err(ended()) };
     }
@@ -191,7 +197,7 @@ fn establish(
         session.encrypt_data.store(true, Ordering::Release);
         flags |= SessionFlags::ENCRYPT_DATA;
     } else if policy.server_smb_encrypt == Encryption::Required {
-        return Err(Error::because(Status::ACCESS_DENIED, "encryption is required; guests have no key"));
+        return Err(Error::because(Status::ACCESS_DENIED, "encryption is required, but guest sessions have no key"));
     }
     let payer = request.connection.payer_for(&user);
     if !user.anonymous {

@@ -179,7 +179,7 @@ impl Ntlm {
 }
 
 fn not_ntlm(_: impl std::error::Error) -> Error {
-    Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode")
+    Error::because(Status::INVALID_PARAMETER, "the NTLM message cannot be decoded")
 }
 
 /// Returns the error for a proof that does not match the cached account while the back end is unavailable. It is

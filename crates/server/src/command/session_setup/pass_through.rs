@@ -24,7 +24,7 @@ pub(super) async fn prove(
     // A response that is not NTLMv2 is refused without asking the domain.
     let response = ntlm.pass_through(claim).map_err(|_| Refused::Wrong)?;
     let Some(domain) = server.domain() else {
-        return Err(Refused::Unavailable("the server was started as no member of a domain; restart it".into()));
+        return Err(Refused::Unavailable("the server was not a domain member when it started; restart it".into()));
     };
     let logon_domain = membership.logon_domain(&claim.domain);
     let name = format!(r"{logon_domain}\{}", claim.user);
@@ -47,7 +47,7 @@ pub(super) async fn prove(
     check_uid(proven.account.identity.uid, policy)?;
     let mut account = proven.account;
     if !may_come_from_domain(&account.sid) {
-        return Err(Refused::Unmapped(format!("{} is no SID of a domain's user", account.sid)));
+        return Err(Refused::Unmapped(format!("{} is not the SID of a domain user", account.sid)));
     }
     account.former_sids = account.former_sids.iter().filter(|sid| may_come_from_domain(sid)).copied().collect();
     let mapped = mapped::account(server, policy, &account.name, &account.groups).await?;

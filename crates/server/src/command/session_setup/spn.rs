@@ -13,11 +13,13 @@ pub(super) fn check(spn: Option<&str>, local: IpAddr, policy: &Policy) -> Result
     let refused = |why: String| Err(Error::because(Status::ACCESS_DENIED, why));
     match (policy.spn_check, spn) {
         (SpnCheck::Off, _) | (SpnCheck::IfSent, None) => Ok(()),
-        (SpnCheck::Required, None) => refused("the client sent no server name; `frevo:spn check` requires it".into()),
+        (SpnCheck::Required, None) => {
+            refused("the client sent no server name, which `frevo:spn check` requires".into())
+        }
         (_, Some(spn)) if is_own(spn, local, policy) => Ok(()),
         (_, Some(spn)) => refused(format!(
-            "the client logs on to {spn:?}, which is no name of this server: a relayed logon, or add the name to \
-             `frevo:spn names`"
+            "the client logs on to {spn:?}, which is not a name of this server: if the logon is not relayed, add the \
+             name to `frevo:spn names`"
         )),
     }
 }

@@ -94,7 +94,7 @@ pub(in crate::command) async fn step(
     guessed: &mut Option<String>,
 ) -> Result<SetupStep> {
     let running = channel.authentication.lock().take();
-    let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "no SPNEGO token"))?;
+    let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "not a SPNEGO token"))?;
     let (mut authentication, message, mic) = match (token, running) {
         (Token::Init(init), _) => {
             let begun = Authentication::choose(&init, request, policy)?;
@@ -111,7 +111,9 @@ pub(in crate::command) async fn step(
             let mic = response.mech_list_mic.filter(|mic| Some(*mic) != response.response_token);
             (running, response.response_token, mic)
         }
-        (Token::Resp(_), None) => return Err(Error::because(Status::INVALID_PARAMETER, "an answer to no question")),
+        (Token::Resp(_), None) => {
+            return Err(Error::because(Status::INVALID_PARAMETER, "a SPNEGO response without a preceding request"));
+        }
     };
     if let Some(proven) = authentication.proven.take() {
         return authentication.confirm(proven, mic);
@@ -132,7 +134,7 @@ pub(in crate::command) async fn step(
 }
 
 fn no_ntlm() -> Error {
-    Error::because(Status::NTLM_BLOCKED, "ntlm auth = disabled")
+    Error::because(Status::NTLM_BLOCKED, "NTLM is disabled (`ntlm auth = disabled`)")
 }
 
 impl Authentication {
@@ -157,7 +159,7 @@ impl Authentication {
         if !policy.ntlm && init.mech_types.contains(&MechType::NTLMSSP) {
             return Err(no_ntlm());
         }
-        Err(Error::because(Status::LOGON_FAILURE, "the client has no mechanism that the server has"))
+        Err(Error::because(Status::LOGON_FAILURE, "the client and the server have no common mechanism"))
     }
 
     fn is_preferred(&self) -> bool {
@@ -205,7 +207,7 @@ impl Authentication {
 
     /// Checks the client's signature of the list, which was requested with the mechanism's final message.
     fn confirm(mut self, mut proven: Authenticated, mic: Option<&[u8]>) -> Result<SetupStep> {
-        let missing = || Error::because(Status::LOGON_FAILURE, "mechListMIC: asked for and not sent");
+        let missing = || Error::because(Status::LOGON_FAILURE, "the client did not send the requested mechListMIC");
         let (Some(list), Some(signatures)) = (&mut self.list, &mut proven.signatures) else { return Err(missing()) };
         list.check(&mut **signatures, mic.ok_or_else(missing)?)?;
         let token = list.respond(NegState::ACCEPT_COMPLETED, &[], None);
@@ -223,7 +225,10 @@ impl List {
     fn check(&self, signatures: &mut dyn Signatures, mic: &[u8]) -> Result<()> {
         match signatures.verify(&self.der, mic) {
             true => Ok(()),
-            false => Err(Error::because(Status::LOGON_FAILURE, "mechListMIC: somebody changed the list")),
+            false => Err(Error::because(
+                Status::LOGON_FAILURE,
+                "invalid mechListMIC: the mechanism list was changed in transit",
+            )),
         }
     }
 

@@ -12,7 +12,9 @@ pub(super) fn check_uid(uid: u32, policy: &Policy) -> Result<(), Refused> {
         return Ok(());
     }
     let least = policy.min_domain_uid.max(1);
-    Err(Refused::Unmapped(format!("its user has uid {uid} here, and `min domain uid` is {least}")))
+    Err(Refused::Unmapped(format!(
+        "its user has uid {uid} here, which is below `min domain uid` ({least}) or that of root"
+    )))
 }
 
 /// Returns the user of an account.

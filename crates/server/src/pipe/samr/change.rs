@@ -26,7 +26,7 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
     let (account, opened) = match prove(asked, request).await {
         Ok(found) => found,
         Err(why) => {
-            tracing::error!(user = asked.user, why = why.0, "accounts cannot be asked");
+            tracing::error!(user = asked.user, why = why.0, "the account back end is unavailable");
             return Status::NO_LOGON_SERVERS;
         }
     };
@@ -49,7 +49,7 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
             tracing::info!(
                 user = account.name,
                 peer = %request.connection.peer.remote,
-                "password changed by its owner"
+                "password changed by the user"
             );
             Status::SUCCESS
         }

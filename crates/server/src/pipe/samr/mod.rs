@@ -62,7 +62,7 @@ struct Asked<'a> {
 /// Maps a back-end failure to a status, and logs the reason.
 impl From<Unavailable> for Status {
     fn from(Unavailable(why): Unavailable) -> Status {
-        tracing::warn!(why, "accounts cannot be asked");
+        tracing::warn!(why, "the account back end is unavailable");
         Status::NO_LOGON_SERVERS
     }
 }

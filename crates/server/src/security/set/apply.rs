@@ -283,7 +283,7 @@ async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>
 /// Stores `merged` and sets the matching POSIX ACLs. Returns `false`, with nothing changed, if the stored value is no
 /// longer `former`. The descriptor is written first, with the hash of the ACLs that the file will have. If there is no
 /// space for it, nothing has changed, and the former one stays valid.
-#[allow(clippy::too_many_arguments, reason = "two functions' worth of state, passed on once")]
+#[allow(clippy::too_many_arguments, reason = "the state of two functions, passed on once")]
 async fn store_over(
     disk: &Disk,
     acls: &StoredAcls,
@@ -342,7 +342,7 @@ async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Resul
     node.set_xattr(&SERVER, &acls.attribute, Some(value)).await.map_err(|errno| match errno {
         Errno::OPNOTSUPP | Errno::PERM => {
             let why = format!(
-                "{} cannot be stored here: it takes a file system with extended attributes, and root",
+                "{} cannot be stored here: this requires a file system with extended attributes, and root",
                 acls.attribute
             );
             Error::because(Status::NOT_SUPPORTED, why)
@@ -353,7 +353,7 @@ async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Resul
 
 /// Error for an owner or group that cannot be stored.
 fn nobody(sid: Sid) -> Error {
-    Error::because(Status::INVALID_OWNER, format!("{sid} is nobody here (force unknown acl user = no)"))
+    Error::because(Status::INVALID_OWNER, format!("{sid} is not a user or group here (force unknown acl user = no)"))
 }
 
 /// Sets owner and group if they change; returns the new metadata. As in Samba, on shares that store descriptors a SID
@@ -401,7 +401,7 @@ async fn own(
             let takes = uid.unwrap_or(metadata.uid) == who.uid;
             let member = gid.is_none_or(|gid| gid == who.gid || who.groups.contains(&gid));
             if !takes || !member {
-                return Err(Error::because(Status::INVALID_OWNER, "a file cannot be given to somebody else"));
+                return Err(Error::because(Status::INVALID_OWNER, "a file cannot be given to another user"));
             }
             node.set_metadata(&SERVER, set).await?;
         }
@@ -463,8 +463,8 @@ pub(in crate::security) async fn lists_for(
     let sids = sids.knowing(accounts, &disk.identity, &users).await;
     posix::from_descriptor(before, descriptor, &sids, duty).await.map_err(|inexpressible| {
         let why = match inexpressible {
-            Inexpressible::Denied(sid) => format!("a POSIX list cannot deny that to {sid}"),
-            Inexpressible::Unknown(sid) => format!("{sid} is nobody here (force unknown acl user = no)"),
+            Inexpressible::Denied(sid) => format!("a POSIX ACL cannot deny that to {sid}"),
+            Inexpressible::Unknown(sid) => format!("{sid} is not a user or group here (force unknown acl user = no)"),
         };
         Error::because(Status::NOT_SUPPORTED, why)
     })

@@ -126,7 +126,7 @@ pub(crate) async fn after_answer(cache: &Cache, environment: &dyn Environment) {
                 let protection = Protection::by_descriptor(descriptor, &metadata, print).beside(lists.access);
                 cache.keep(place, metadata.id, Seen { changed: None, state: None }, Arc::new(protection));
             }
-            Err(errno) => tracing::debug!(share = share.name, %errno, "a converted descriptor was not stored"),
+            Err(errno) => tracing::debug!(share = share.name, %errno, "cannot store a converted security descriptor"),
         }
     }
 }

@@ -154,7 +154,7 @@ impl Stream {
                 if let Some(inline) = inline
                     && let Err(errno) = file.set_xattr(self.store.own(), inline, None).await
                 {
-                    tracing::debug!(?errno, "an attribute stays whose stream is in the store");
+                    tracing::debug!(?errno, "cannot remove the attribute of a stream that is in the store");
                 }
                 Place::Store(attribute.clone(), sidecar)
             }

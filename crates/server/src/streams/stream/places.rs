@@ -64,7 +64,9 @@ impl Stream {
             if let Some(inline) = &inline {
                 match file.set_xattr(who, inline, None).await {
                     Ok(()) | Err(Errno::NODATA) => {}
-                    Err(errno) => tracing::debug!(?errno, "a stream that moved to the store is also where it was"),
+                    Err(errno) => {
+                        tracing::debug!(?errno, "cannot remove the attribute of a stream that moved to the store")
+                    }
                 }
             }
             Ok(())

@@ -116,7 +116,7 @@ fn rename_keeps_directories_safe(fixture: &Fixture) {
     fixture.directory("a/b");
     let (_, empty) = fixture.directory("empty");
     let (_, file) = fixture.file("file", "x");
-    assert_eq!(fixture.rename("a", a, "a/b/c", false), Err(Errno::INVAL), "a directory into itself");
+    assert_eq!(fixture.rename("a", a, "a/b/c", false), Err(Errno::INVAL), "a directory cannot be moved into itself");
     for (from, id, to) in [("file", file, "empty"), ("a", a, "empty"), ("a", a, "file"), ("empty", empty, "a")] {
         assert!(fixture.rename(from, id, to, true).is_err(), "{from} must not replace {to}");
     }
