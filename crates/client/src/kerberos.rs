@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_answer() {
+    fn responses_of_servers() {
         let check = |response: NegTokenResp<'_>, expected: &str| {
             let encoded = response.encode();
             let said = match answer(&encoded) {
@@ -157,7 +157,7 @@ mod tests {
 
     /// The library reads the environment, so the test runs itself again in a process whose environment has no ticket.
     #[test]
-    fn without_a_ticket_it_is_said_where_none_is() {
+    fn without_a_ticket_the_error_names_the_cache() {
         const CACHE: &str = "FILE:/nonexistent/tickets";
         if std::env::var("KRB5CCNAME").is_ok_and(|cache| cache == CACHE) {
             let said = Kerberos::initiate("localhost").err().expect("no ticket").to_string();
@@ -168,7 +168,7 @@ mod tests {
             );
             return;
         }
-        let name = "kerberos::tests::without_a_ticket_it_is_said_where_none_is";
+        let name = "kerberos::tests::without_a_ticket_the_error_names_the_cache";
         let out = std::process::Command::new(std::env::current_exe().expect("the path of the test program is known"))
             .args([name, "--exact"])
             .envs([("KRB5CCNAME", CACHE), ("KRB5_CLIENT_KTNAME", CACHE), ("KRB5_CONFIG", "/dev/null")])

@@ -219,7 +219,7 @@ mod tests {
     /// Needs no KDC, because the library reports the error itself. A host without the library reports its absence
     /// instead.
     #[test]
-    fn a_keytab_that_is_not_there_is_named() {
+    fn a_missing_keytab_is_named() {
         let text = match Library::get() {
             Ok(library) => Keys::of(library, "FILE:/nonexistent/keytab").err().expect("no keytab").text,
             Err(missing) => return assert!(missing.contains("libgssapi-krb5-2"), "{missing}"),

@@ -95,7 +95,7 @@ mod tests {
 
     /// Needs no KDC, because the library refuses every operation on a null context.
     #[test]
-    fn a_context_that_is_not_made_has_nothing() {
+    fn an_incomplete_context_has_no_keys() {
         let library = match Library::get() {
             Ok(library) => library,
             Err(missing) => return assert!(missing.contains("libgssapi-krb5-2"), "{missing}"),

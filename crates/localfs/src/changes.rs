@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_older_or_somebody_else_s_was_not_made_now() {
+    fn older_files_and_files_of_other_users_are_not_new() {
         let begun = Time { secs: 100, nanos: 5 };
         for (uid, born, expected) in [
             (7, Some((100, 5)), true),

@@ -110,7 +110,7 @@ mod tests {
     const NEVER: Time = Time { secs: 0, nanos: 1 };
 
     #[test]
-    fn where_every_change_is_said_to_show_every_change_shows() {
+    fn clocks_that_show_every_change_show_every_change() {
         let dir = tempfile::tempdir().expect("there is room");
         let root = Root::open(dir.path(), SymlinkPolicy::NONE).expect("it is there");
         let clock = Clock::of(&root);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_long_ago_is_over() {
+    fn only_old_changes_are_settled() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let at = |time: Duration| Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos().max(1) };
         let hour = Duration::from_secs(3600);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_second_tells_no_other_change_within_it() {
+    fn a_whole_second_shows_no_other_change_within_it() {
         let clock = Clock { tick: TICK, local: Some(2), fine: Some(2) };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let whole = Time { secs: now.as_secs() as i64, nanos: 0 };

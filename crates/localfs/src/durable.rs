@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_bounded_and_one_that_goes_too_early_makes_everything_suspect() {
+    fn notes_are_bounded_and_dropping_one_too_early_makes_all_files_suspect() {
         let unsynced = Unsynced::default();
         let file = |inode| FileId { device: 1, inode, stream: 0 };
         assert_eq!(unsynced.is_noted(file(1)), None);

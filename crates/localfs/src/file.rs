@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_is_lost_gives_its_buffer_back() {
+    fn a_read_that_panics_returns_its_buffer() {
         use std::path::Path;
 
         use server::answer::block_on;

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_is_of_the_type_that_the_table_says() {
+    fn the_mount_table_gives_the_type_of_a_mount() {
         let table = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
                      122 22 0:40 / /mnt/with\\040space rw - fuse.sshfs host: rw\n23 22 0:5 / /proc rw - proc proc rw\n";
         assert_eq!(

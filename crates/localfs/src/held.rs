@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_read_with_the_new_call_and_without() {
+    fn attributes_are_read_with_and_without_the_new_system_call() {
         let dir = tempfile::tempdir().expect("there is room");
         std::fs::write(dir.path().join("file"), "").expect("there is room");
         std::os::unix::fs::symlink("file", dir.path().join("link")).expect("there is room");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back_as_it_was() {
+    fn cached_attributes_are_returned_unchanged() {
         let at = |secs, nanos| Time { secs, nanos };
         let set = ChangeTime { time: at(7, 1), modified: at(-8, 2) };
         let table = Table::new(2);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_stays() {
+    fn entries_in_use_stay_cached() {
         let table = Table::new(1);
         for inode in 0..10_000 {
             table.put(file(inode), STAMPED, attributes(inode as u32));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn files_made_one_after_the_other_have_room_side_by_side() {
+    fn files_created_in_sequence_do_not_evict_each_other() {
         for step in [1, 2, 32] {
             for begin in [128, 3 << 32] {
                 let table = Table::new(CHUNKS);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_what_it_says() {
+    fn the_table_has_the_documented_size() {
         assert_eq!((size_of::<Chunk>(), size_of::<Chunk>() * CHUNKS), (14 << 10, 7 << 20));
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_change_sends_the_next_ones_away() {
+    fn a_slow_change_moves_the_next_ones_to_other_threads() {
         let pace = Pace::default();
         pace.note(Duration::from_micros(50));
         assert!(pace.is_quick());

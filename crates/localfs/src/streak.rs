@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_in_a_row_let_expect_another() {
+    fn two_in_a_row_predict_another() {
         let streak = Streak::default();
         streak.add();
         assert!(!streak.is_on());

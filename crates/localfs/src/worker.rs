@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_and_panics_cost_one_answer() {
+    fn work_is_done_and_a_panic_fails_only_its_own_job() {
         let (workers, who) = (Workers::default(), 1);
         for lane in [Lane::Data, Lane::Slow] {
             let answers: Vec<_> = (0..200).map(|number| workers.later(who, lane, move || Ok(number))).collect();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_gets_a_quarter_and_others_the_rest() {
+    fn one_user_gets_a_quarter_and_others_the_remainder() {
         let workers = Workers::default();
         while_blocked(|blocked| {
             for _ in 0..1000 {

@@ -24,7 +24,7 @@ fn lookup(fs: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Result<Arc<dyn N
 }
 
 #[test]
-fn descriptors_are_few_and_their_end_harms_nobody() {
+fn few_descriptors_are_used_and_running_out_harms_no_client() {
     let temp = tempfile::tempdir().expect("a directory");
     let fs = LocalFs::open(temp.path(), Options::default()).expect("it opens");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

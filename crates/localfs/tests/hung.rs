@@ -28,7 +28,7 @@ fn user(uid: u32) -> Arc<Identity> {
 }
 
 #[test]
-fn what_hangs_beneath_a_share_holds_up_nothing_else() {
+fn a_hanging_mount_below_a_share_blocks_nothing_else() {
     if let Ok(place) = std::env::var(PLACE) {
         return beside_what_hangs(Path::new(&place));
     }

@@ -32,7 +32,7 @@ impl Listener for Stuck {
 }
 
 #[test]
-fn what_the_kernel_could_not_keep_is_told_to_be_lost() {
+fn events_dropped_by_the_kernel_are_reported_as_lost() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("Linux says its limits");
     let limit: usize = limit.trim().parse().expect("a number");
     if limit > 200_000 {

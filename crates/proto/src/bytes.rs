@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_lies_inside_the_variable_part() {
+    fn a_field_is_inside_the_variable_part() {
         let message = [0u8; 16];
         assert_eq!(field(&message, 8, 8, 8).map(<[u8]>::len), Ok(8));
         assert_eq!(field(&message, 9, 8, 8), Err(Malformed::Offset));

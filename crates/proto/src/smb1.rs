@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_negotiate_is_refused() {
+    fn messages_that_are_not_a_negotiate_are_refused() {
         let good = example();
         for (at, byte, error) in [
             (0, 0xfe, Malformed::Structure),

@@ -50,7 +50,7 @@ const REFUSED: [u8; 9] = [9, 0, 0, 0, 0, 0, 0, 0, 0];
 const WINDOW: Window = Window { piece: 4, depth: 4 };
 
 #[tokio::test]
-async fn a_break_at_the_end_of_a_file_is_not_waited_for() {
+async fn the_acknowledgment_of_a_break_at_the_end_of_a_file_is_not_awaited() {
     let (mut client, mut peer) = pair().await;
     let server = async {
         let read = request(&mut peer).await;
@@ -72,7 +72,7 @@ async fn a_break_at_the_end_of_a_file_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_a_pipeline_leaves_nothing_to_the_next_request() {
+async fn an_error_in_a_pipeline_leaves_no_response_to_the_next_request() {
     let (mut client, mut peer) = pair().await;
     let server = async {
         let reads = [request(&mut peer).await, request(&mut peer).await, request(&mut peer).await];
@@ -95,7 +95,7 @@ async fn a_refusal_in_a_pipeline_leaves_nothing_to_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_server_cannot_put_an_answer_off_for_ever() {
+async fn a_server_cannot_delay_a_response_forever() {
     let (mut client, mut peer) = pair().await;
     let server = async {
         let echo = request(&mut peer).await;

@@ -29,7 +29,7 @@ impl Bed {
 }
 
 #[test]
-fn what_a_crash_left_of_a_link_goes_when_the_share_is_opened() {
+fn links_left_by_a_crash_are_removed_when_the_share_is_opened() {
     let bed = Bed::new();
     bed.local_write("file", "kept");
     process(|| fs::create_dir(bed.root.join("dir"))).unwrap();
@@ -61,7 +61,7 @@ fn nothing_else_is_removed() {
 }
 
 #[test]
-fn notes_of_another_user_count_for_nothing() {
+fn notes_of_another_user_are_ignored() {
     if cannot_switch() {
         return;
     }

@@ -53,7 +53,7 @@ fn new_files_keep_their_attributes_and_creation_time() {
 }
 
 #[test]
-fn everybody_sees_attributes_and_the_owner_sets_them() {
+fn all_users_read_attributes_and_the_owner_sets_them() {
     let bed = Bed::new();
     let (node, _) = bed.create("file");
     let mode = SetMetadata { mode: Some(0o400), ..set(0x23) };
@@ -75,7 +75,7 @@ fn everybody_sees_attributes_and_the_owner_sets_them() {
 }
 
 #[test]
-fn what_others_store_is_seen() {
+fn attributes_stored_by_other_programs_are_read() {
     let bed = Bed::new();
     bed.local_write("file", "x");
     assert_eq!(bed.attributes("file"), None);
@@ -172,7 +172,7 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
 }
 
 #[test]
-fn a_listing_leaves_it_known_that_files_were_empty() {
+fn a_listing_records_that_files_were_empty() {
     if cannot_switch() {
         return;
     }
@@ -241,7 +241,7 @@ fn concurrent_changes_lose_nothing() {
 }
 
 #[test]
-fn what_is_gone_is_not_kept() {
+fn deleted_files_are_not_cached() {
     let bed = Bed::new();
     for name in ["deleted", "replaced", "renamed", "stays"] {
         bed.local_write(name, "x");

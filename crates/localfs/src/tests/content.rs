@@ -47,7 +47,7 @@ fn reads_are_whole_whatever_is_cached() {
 }
 
 #[test]
-fn the_end_of_all_files() {
+fn offsets_at_the_maximum_file_size() {
     let bed = Bed::new();
     let (node, _) = bed.create("file");
     write(&node, &bed.who, 0, b"x");
@@ -82,7 +82,7 @@ fn data_and_holes() {
 }
 
 #[test]
-fn large_files_come_and_go() {
+fn large_files_are_created_and_deleted() {
     let bed = Bed::new();
     let (node, made) = bed.create("file");
     now(node.allocate(&bed.who, 200 << 20));
@@ -107,7 +107,7 @@ fn leased(path: &Path, kind: LeaseKind) -> fs::File {
 }
 
 #[test]
-fn nobody_waits_for_a_lease() {
+fn no_open_waits_for_a_lease() {
     let bed = Bed::new();
     bed.local_write("file", "x");
     process(|| fs::set_permissions(bed.root.join("file"), fs::Permissions::from_mode(0o666))).unwrap();
@@ -121,7 +121,7 @@ fn nobody_waits_for_a_lease() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_no_other() {
+fn a_deleted_file_gets_no_new_name() {
     let bed = Bed::new();
     let (node, made) = bed.create("file");
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)), Ok(()));
@@ -189,7 +189,7 @@ fn found_to_read(bed: &Bed, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, 
 }
 
 #[test]
-fn who_reads_a_file_that_was_seen_opens_it_once() {
+fn a_read_of_a_known_file_opens_it_once() {
     let bed = Bed::new();
     bed.local_write("file", "x");
     let held = |node: &Arc<dyn Node>| crate::node::of(node).expect("its own").access;
@@ -212,7 +212,7 @@ fn who_reads_a_file_that_was_seen_opens_it_once() {
 }
 
 #[test]
-fn what_was_listed_counts_as_seen_and_what_is_no_file_any_more_does_not() {
+fn listed_files_are_known_and_replaced_files_are_not() {
     let bed = Bed::new();
     bed.local_write("file", "x");
     now(bed.found("").1.list(&bed.who, 0, 10, true));

@@ -21,7 +21,7 @@ impl Bed {
 }
 
 #[test]
-fn a_new_file_is_flushed_with_the_whole_new_way_to_it() {
+fn a_new_file_is_flushed_with_all_new_parent_directories() {
     let bed = Bed::new();
     let root = ("root", bed.found("").2.id);
     let (a, b) = (("a", bed.make_directory("a").1), ("b", bed.make_directory("a/b").1));

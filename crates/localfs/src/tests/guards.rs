@@ -60,7 +60,7 @@ fn watched(bed: &Bed) -> DirectoryVersion {
 }
 
 #[test]
-fn who_misses_one_name_passes_the_directory_as_who_misses_many() {
+fn misses_of_one_name_and_of_many_return_the_same_directory() {
     let bed = Bed::new();
     now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o2755, None));
     bed.create("dir/file");

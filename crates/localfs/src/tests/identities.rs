@@ -50,7 +50,7 @@ fn only_root_keeps_capabilities() {
 }
 
 #[test]
-fn security_attributes_take_no_switching() {
+fn security_attributes_need_no_identity_switch() {
     if cannot_switch() {
         return;
     }
@@ -95,7 +95,7 @@ fn every_part_of_an_identity_changes() {
 }
 
 #[test]
-fn a_new_thread_inherits_and_is_not_believed() {
+fn the_inherited_identity_of_a_new_thread_is_not_trusted() {
     if cannot_switch() {
         return;
     }
@@ -147,7 +147,7 @@ fn an_operation_that_panics_leaves_no_wrong_identity() {
 }
 
 #[test]
-fn a_user_is_back_when_the_process_is_done() {
+fn the_user_identity_is_restored_after_work_as_the_process() {
     if cannot_switch() {
         return;
     }
@@ -167,7 +167,7 @@ fn a_user_is_back_when_the_process_is_done() {
 }
 
 #[test]
-fn threads_that_change_users_mix_nothing_up() {
+fn concurrent_identity_switches_do_not_interfere() {
     if cannot_switch() {
         return;
     }
@@ -199,7 +199,7 @@ fn threads_that_change_users_mix_nothing_up() {
 }
 
 #[test]
-fn files_belong_to_who_makes_them() {
+fn files_belong_to_the_user_who_creates_them() {
     let bed = Bed::new();
     let (_, file) = bed.create("file");
     let dir = bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o770, Some(0x10));
@@ -209,7 +209,7 @@ fn files_belong_to_who_makes_them() {
 }
 
 #[test]
-fn groups_count_and_do_not_stay() {
+fn groups_apply_and_do_not_persist() {
     if cannot_switch() {
         return;
     }
@@ -231,7 +231,7 @@ fn groups_count_and_do_not_stay() {
 }
 
 #[test]
-fn nothing_of_root_comes_with_the_process() {
+fn work_as_the_process_has_no_root_privileges() {
     if cannot_switch() {
         return;
     }

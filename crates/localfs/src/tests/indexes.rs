@@ -10,7 +10,7 @@ use crate::names::budget::Budget;
 use crate::root::{Root, Wait};
 
 #[test]
-fn what_others_change_is_seen() {
+fn changes_by_other_programs_are_seen() {
     let bed = Bed::new();
     let local = |name: &str| bed.root.join(name);
     assert!(bed.is_missing("file"), "the index is built");
@@ -97,7 +97,7 @@ fn many_directories_take_turns() {
 }
 
 #[test]
-fn change_times_tell_where_nothing_can_be_watched() {
+fn change_times_reveal_changes_where_nothing_can_be_watched() {
     let temp = Temp::new();
     let root = Root::open(temp.path(), FOLLOW).unwrap();
     let names = Names::new(false, Clock::ticking(Duration::from_millis(20)), Budget::of_process());

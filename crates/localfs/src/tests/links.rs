@@ -24,7 +24,7 @@ impl Bed {
 }
 
 #[test]
-fn where_a_link_leads_does_not_show() {
+fn the_target_of_a_link_is_not_revealed() {
     let bed = Bed::new();
     process(|| {
         fs::create_dir(bed.outside("there")).unwrap();
@@ -64,7 +64,7 @@ fn where_a_link_leads_does_not_show() {
 }
 
 #[test]
-fn links_beneath_the_root_are_followed_where_allowed() {
+fn links_below_the_root_are_followed_if_allowed() {
     let bed = Bed::new();
     process(|| {
         fs::create_dir_all(bed.root.join("Dir/sub")).unwrap();
@@ -97,7 +97,7 @@ fn links_beneath_the_root_are_followed_where_allowed() {
 }
 
 #[test]
-fn wide_links_lead_out_only_where_asked_for() {
+fn wide_links_lead_out_only_if_configured() {
     let wide = SymlinkPolicy { wide: true, ..SymlinkPolicy::BENEATH };
     let bed = Bed::with(Options { links: wide });
     process(|| {
@@ -189,7 +189,7 @@ fn a_swapped_link_never_changes_what_is_outside() {
 }
 
 #[test]
-fn a_swapped_link_is_no_root_of_a_view() {
+fn a_swapped_link_is_not_the_root_of_a_view() {
     let bed = Bed::new();
     while_swapping(&bed, |round| {
         let name = ["a", "b"][round % 2];
@@ -214,7 +214,7 @@ fn a_swapped_link_lets_nothing_outside_become_a_link() {
 
 /// A user who may rename in a directory puts a neighbouring directory in the place of the one being created.
 #[test]
-fn a_swapped_directory_never_gets_what_the_new_one_should() {
+fn a_swapped_directory_is_never_changed_in_place_of_the_new_one() {
     let bed = Bed::new();
     let (new, neighbour) = (bed.root.join("new"), bed.root.join("neighbour"));
     process(|| {

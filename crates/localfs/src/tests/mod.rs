@@ -187,7 +187,7 @@ fn fixture(base: &Path, keep: Box<dyn Any>) -> Fixture {
 }
 
 #[test]
-fn it_keeps_the_contract() {
+fn it_fulfils_the_contract() {
     contract::check(&|| {
         let temp = Temp::new();
         let base = temp.path().to_owned();
@@ -227,7 +227,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn it_keeps_the_contract_where_files_share_room() {
+fn it_fulfils_the_contract_where_files_share_blocks() {
     for (kind, compresses) in [("xfs", false), ("btrfs", true)] {
         let Some(mounted) = Mounted::new(kind) else {
             eprintln!("not run on {kind}: it takes root, mkfs.{kind} and a loop device");
@@ -247,7 +247,7 @@ fn it_keeps_the_contract_where_files_share_room() {
 }
 
 #[test]
-fn what_is_no_file_is_shown_and_never_opened() {
+fn special_files_are_shown_and_never_opened() {
     let bed = Bed::new();
     let fifo = bed.root.join("fifo");
     process(|| rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o666.into(), 0)).unwrap();

@@ -63,7 +63,7 @@ fn wait_for_subdirectory(bed: &Bed, notes: &Notes, directory: &str) {
 }
 
 #[test]
-fn what_local_programs_do() {
+fn changes_by_local_programs_are_reported() {
     let bed = Bed::new();
     let (notes, _watching) = watch(&bed, "", EVERYTHING);
     process(|| {
@@ -79,7 +79,7 @@ fn what_local_programs_do() {
 }
 
 #[test]
-fn what_this_process_does_is_not_told() {
+fn changes_by_this_process_are_not_reported() {
     let bed = Bed::new();
     let (notes, _watching) = watch(&bed, "", EVERYTHING);
     let made = bed.fs.create(&bed.who, &path("d"), Create::Directory, 0o755, Some(0x10));
@@ -103,7 +103,7 @@ fn what_this_process_does_is_not_told() {
 /// The kernel's watch of the directory ends slightly after the first subscription, and reports to the second any change
 /// in between.
 #[test]
-fn what_this_process_does_between_two_watches_is_not_told() {
+fn changes_by_this_process_between_two_watches_are_not_reported() {
     let bed = Bed::new();
     for number in 0..100 {
         drop(watch(&bed, "", EVERYTHING));
@@ -114,7 +114,7 @@ fn what_this_process_does_between_two_watches_is_not_told() {
 }
 
 #[test]
-fn directories_that_appear_in_a_tree_are_watched_with_what_is_in_them() {
+fn directories_added_to_a_tree_are_watched_with_their_contents() {
     let bed = Bed::new();
     let (notes, _watching) = watch(&bed, "", TREE);
     process(|| fs::create_dir_all(bed.root.join("a/b"))).expect("made");
@@ -132,7 +132,7 @@ fn directories_that_appear_in_a_tree_are_watched_with_what_is_in_them() {
 }
 
 #[test]
-fn a_tree_that_was_there_before() {
+fn an_existing_tree_is_watched() {
     let bed = Bed::new();
     process(|| fs::create_dir_all(bed.root.join("a/b"))).expect("made");
     process(|| symlink("a", bed.root.join("link"))).expect("made");
@@ -167,7 +167,7 @@ fn only_directories_are_watched() {
 
 /// A share opened by another path learns of changes through this one only from the kernel.
 #[test]
-fn what_is_done_through_another_share() {
+fn changes_through_another_share() {
     let bed = Bed::new();
     process(|| symlink("share", bed.outside("alias"))).expect("made");
     let alias = LocalFs::open(&bed.outside("alias"), Options::default()).expect("the directory opens");

@@ -75,7 +75,7 @@ fn linux() -> impl Strategy<Value = Linux> {
 
 /// On a share without stored security descriptors, the server predicts exactly the rights that the kernel will grant.
 #[test]
-fn by_posix_lists() {
+fn access_by_posix_acls() {
     let Some(bed) = Bed::new() else { return };
     let bed = RefCell::new(bed);
     let ran = runner(60).run(&(linux(), linux(), linux()), |(directory, file, inner)| {
@@ -151,7 +151,7 @@ fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linu
 /// adds up the permissions of several entries, whereas the kernel uses one entry. If the kernel therefore refuses
 /// writing to a user, the user must not be able to change anything else either.
 #[test]
-fn by_posix_lists_that_are_shown_as_windows_lists() {
+fn access_by_posix_acls_shown_as_windows_acls() {
     let Some(bed) = Bed::new() else { return };
     let bed = RefCell::new(bed);
     let ran = runner(100).run(&(linux(), linux()), |(file, directory)| {
@@ -248,7 +248,7 @@ fn token(index: usize) -> Token {
 /// On a share that stores security descriptors, no user has a right that the descriptor does not grant or that the
 /// kernel refuses, and the kernel grants every right that a POSIX ACL can express.
 #[test]
-fn by_windows_lists() {
+fn access_by_windows_acls() {
     let Some(bed) = Bed::new() else { return };
     let bed = RefCell::new(bed);
     let ran = runner(150).run(&windows(), |case| {
@@ -324,7 +324,7 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
 
 /// If one group may read and another write, one open gets either: the access requested by name, else reading.
 #[test]
-fn what_two_groups_have_together_one_open_has_not() {
+fn rights_of_two_groups_are_not_combined_in_one_open() {
     let Some(mut bed) = Bed::new() else { return };
     let entry = |tag, permissions| Entry { tag, permissions };
     let (reads, writes) = (entry(Tag::Group(GIDS[0]), 4), entry(Tag::Group(GIDS[1]), 2));
@@ -356,7 +356,7 @@ fn what_two_groups_have_together_one_open_has_not() {
 /// Subdirectories of a set-group-ID directory get that bit from every creator. If a user who is not in the group sets
 /// an ACL later, the bit is cleared, as with chmod(2). Both are as in Samba.
 #[test]
-fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
+fn users_outside_the_group_create_directories_that_pass_it_on() {
     let Some(mut bed) = Bed::new() else { return };
     let (gid, setgid) = (GIDS[3], 0o2000);
     assert!(USERS[0].gid != gid && !USERS[0].groups.contains(&gid));
@@ -405,7 +405,7 @@ fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
 /// A user excluded by a directory's default ACL is also excluded from files and directories that clients create in it.
 /// ACEs that only allow, as they would be inherited, would grant access.
 #[test]
-fn whom_a_default_list_keeps_out_is_kept_out_of_what_is_made() {
+fn a_default_acl_that_denies_a_user_denies_new_files_too() {
     let Some(mut bed) = Bed::new() else { return };
     let kept_out = Entry { tag: Tag::User(USERS[1].uid), permissions: 0 };
     let list = |mode| PosixAcl::new([PosixAcl::of_mode(mode).entries(), &[kept_out]].concat());

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_der_forbids() {
+    fn encodings_forbidden_by_der() {
         for (bytes, why) in [
             (&[4, 0x80, 0, 0][..], Malformed::Value),
             (&[4, 0x81, 1, 0], Malformed::Value),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_say_for_whom_they_are() {
+    fn tickets_name_their_service() {
         for (mech_type, etype, kvno, expected) in [
             (MechType::KERBEROS, &[18][..], Some(&[3][..]), (18, Some(3))),
             (MechType::MS_KERBEROS, &[17], None, (17, None)),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn tokens_that_are_not_requests_are_refused() {
         let whole = token(MechType::KERBEROS, &[18], Some(&[3]));
         for end in 0..whole.len() {
             assert!(Envelope::decode(&whole[..end]).is_err(), "{end}");

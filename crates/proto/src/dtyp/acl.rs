@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_at_most_64_kib() {
+    fn an_acl_has_at_most_64_kib() {
         let ace = Ace::allow(Sid::EVERYONE, AccessMask(1), AceFlags::NONE);
         let fitting = (65_535 - 8) / ace.size();
         assert!(Acl::new(Acl::REVISION, vec![ace.clone(); fitting]).is_some());

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_saturates() {
+    fn times_out_of_range_saturate() {
         assert_eq!(FileTime::from_unix(i64::MIN, 0), FileTime(0));
         assert_eq!(FileTime::from_unix(i64::MAX, u32::MAX), FileTime::MAX);
         assert_eq!(FileTime(u64::MAX).to_unix(), FileTime::MAX.to_unix());

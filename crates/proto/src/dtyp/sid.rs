@@ -224,7 +224,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_part_of_a_sid_counts_in_its_hash() {
+    fn each_part_of_a_sid_affects_its_hash() {
         let hash = |sid: Sid| {
             let mut hasher = std::hash::DefaultHasher::new();
             sid.hash(&mut hasher);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sid() {
+    fn texts_that_are_not_sids() {
         for text in ["", "S-1-", "S-2-5-1", "S-1-5-", "S-1-5--1", "S-1-+5", "S-1-5-4294967296", "S-1-0x1000000000000"] {
             assert_eq!(text.parse::<Sid>(), Err(Malformed::Value), "{text}");
         }

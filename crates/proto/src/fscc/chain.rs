@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_chained_is_found_again(
+        fn chained_entries_are_found_again(
             tails in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 0..10),
             limit in 0usize..200,
             alignment in prop_oneof![Just(1usize), Just(4), Just(8)],

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_where_the_specification_has_them() {
+    fn fields_are_at_the_specified_offsets() {
         use FileInformationClass as Class;
         let name = [0xee; 6];
         let entry = sample(&name);
@@ -377,7 +377,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_encodes_the_same(
+        fn decoded_entries_encode_to_the_same_bytes(
             mut bytes in proptest::collection::vec(any::<u8>(), 122..160),
             index in 0..11usize,
         ) {

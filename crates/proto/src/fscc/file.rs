@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_where_the_specification_has_them() {
+    fn fields_are_at_the_specified_offsets() {
         let basic = counted(FileBasicInformation::decode);
         let times = [basic.creation_time, basic.last_access_time, basic.last_write_time, basic.change_time];
         assert_eq!(times.map(|time| time.0 as u8), [0, 8, 16, 24]);

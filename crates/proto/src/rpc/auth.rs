@@ -126,7 +126,7 @@ mod tests {
     use crate::bytes::Writer;
 
     #[test]
-    fn a_protected_pdu_comes_back() {
+    fn a_protected_pdu_round_trips() {
         for level in [AuthLevel::PKT_PRIVACY, AuthLevel::PKT_INTEGRITY] {
             let session = Session::new(SessionKey([5; 16]), NegotiateFlags(0xe28a_8233));
             let sides = [Sender::Server, Sender::Client].map(|side| session.sealing(side).expect("extended security"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn trailers_that_do_not_fit_are_refused() {
         let mut pdu = Vec::new();
         let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
         let header = Header { kind: PduType::REQUEST, flags, frag_length: 0, auth_length: 16, call_id: 1 };

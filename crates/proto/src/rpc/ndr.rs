@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_come_back() {
+    fn strings_round_trip() {
         for text in ["", "a", "share", "grün", "🎷"] {
             let mut encoder = Encoder::default();
             encoder.pointer();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_sids_and_handles_come_back() {
+    fn names_sids_and_handles_round_trip() {
         let mut encoder = Encoder::default();
         encoder.u16(7);
         encoder.unicode("grün");

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_comes_in_fragments_that_the_client_takes() {
+    fn a_response_is_sent_in_fragments_that_the_client_accepts() {
         let stub: Vec<u8> = (0..10_000_u32).map(|byte| byte as u8).collect();
         for (length, max_fragment) in [(0, 4280), (1, 4280), (4256, 4280), (4257, 4280), (10_000, 4280), (10_000, 1432)]
         {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn fragment_sizes_are_the_common_ones_and_not_below_what_everybody_receives() {
+    fn fragment_sizes_are_the_common_ones_and_not_below_the_required_minimum() {
         for (client, expected) in [(5840, 4280), (4280, 4280), (2000, 2000), (100, 1432), (0, 1432)] {
             let bind = Bind { max_xmit_frag: client, max_recv_frag: client, assoc_group_id: 0, contexts: Vec::new() };
             assert_eq!(FragmentSizes::of(&bind), FragmentSizes { sent: expected, received: expected });

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_level_is_refused_and_not_answered_by_chance() {
+    fn an_unknown_level_is_refused() {
         let response = share_enum_response(503, &[]);
         assert_eq!(response[response.len() - 4..], error::INVALID_LEVEL.to_le_bytes());
     }

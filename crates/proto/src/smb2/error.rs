@@ -317,7 +317,8 @@ mod tests {
     }
 
     round_trips! {
-        responses_round_trip: ErrorResponse<'_> = |s| ErrorResponse { error_context_count: s.u8(), error_data: s.slice() };
+        responses_round_trip: ErrorResponse<'_> =
+            |s| ErrorResponse { error_context_count: s.u8(), error_data: s.slice() };
     }
 
     proptest! {

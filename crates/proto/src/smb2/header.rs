@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_smb2_header_is_refused() {
+    fn data_that_is_not_an_smb2_header_is_refused() {
         let good = encode_part(|out| header().encode(out));
         for (at, byte) in [(0, 0xff), (0, 0xfd), (3, b'C'), (4, 0x41), (5, 1)] {
             let mut bytes = good.clone();

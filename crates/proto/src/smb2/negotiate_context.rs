@@ -347,7 +347,10 @@ mod tests {
     context_bodies! {
         // 2.2.3.1.1: HashAlgorithmCount, SaltLength, HashAlgorithms, Salt.
         preauth_integrity: PreauthIntegrityCapabilities<'_>,
-            PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: (&[1, 2, 3][..]).into() }
+            PreauthIntegrityCapabilities {
+                hash_algorithms: vec![HashAlgorithm::SHA_512],
+                salt: (&[1, 2, 3][..]).into(),
+            }
                 => "0100 0300 0100 010203",
             |s| PreauthIntegrityCapabilities {
                 hash_algorithms: s.list(|s| HashAlgorithm(s.u16())),

@@ -185,7 +185,7 @@ mod tests {
 
     // 2.2.23.1, 2.2.24.1, 2.2.25.1: StructureSize, OplockLevel, Reserved, Reserved2, FileId.
     #[test]
-    fn an_oplock_looks_the_same_in_all_three() {
+    fn an_oplock_is_encoded_alike_in_all_three_messages() {
         let oplock = OplockBreak { oplock_level: OplockLevel::II, file_id: FileId { persistent: 1, volatile: 2 } };
         let body = "1800 01 00 00000000 0100000000000000 0200000000000000";
         golden!(OplockBreakNotification, OplockBreakNotification::Oplock(oplock), body);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_has_no_use_is_not_looked_at() {
+    fn an_unused_buffer_is_ignored() {
         for (class, answer) in [
             ("01 05", Ok(&[][..])),
             ("02 01", Ok(&[][..])),

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn data_must_be_where_it_may_be() {
+    fn data_must_be_at_an_allowed_offset() {
         let check = |offset: &str, length: &str, channel: &str| {
             let body = format!(
                 "3100 {offset} {length} 0000000000000000 00000000000000000000000000000000

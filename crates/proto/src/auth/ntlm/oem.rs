@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_a_letter_and_goes_back() {
+    fn every_byte_has_a_character_and_round_trips() {
         let all: Vec<u8> = (0..=255).collect();
         let text = decode(&all);
         assert_eq!(text.chars().count(), 256);

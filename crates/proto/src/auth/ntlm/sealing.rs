@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_seals_the_other_opens_in_order() {
+    fn one_side_opens_in_order_what_the_other_seals() {
         let (mut client, mut server) = (
             session().sealing(Sender::Client).expect("extended session security"),
             session().sealing(Sender::Server).expect("extended session security"),

@@ -95,7 +95,7 @@ fn the_acceptor_takes_the_example() {
 /// The same message with a domain controller that decides. It gets the inputs of the proof, and its base key leads to
 /// the same session key.
 #[test]
-fn a_domain_controller_decides() {
+fn a_domain_controller_verifies_the_response() {
     let mut acceptor = acceptor();
     let negotiate = Negotiate { negotiate_flags: NegotiateFlags(0xe28a_8233) }.encode();
     acceptor.challenge(&negotiate, SERVER_CHALLENGE, 0).expect("a negotiate message");
@@ -191,7 +191,7 @@ fn a_logon() {
 }
 
 #[test]
-fn what_the_client_adds_to_the_target_information() {
+fn the_client_extends_the_target_information() {
     let (_, message, _) = logon(&initiator("ann", "DESK", "secret"));
     let message = Authenticate::decode(&message).expect("the message of this implementation");
     assert_eq!(message.lm_challenge_response, [0; 24]);

@@ -129,7 +129,7 @@ fn in_domain(rid: u32) -> Sid {
 }
 
 #[test]
-fn who_it_is_and_in_which_groups() {
+fn the_user_and_the_groups_are_read() {
     let info = LogonInfo::decode(&sample().encode()).expect("a complete structure");
     assert_eq!((info.effective_name.as_str(), info.full_name.as_str()), ("ann", "Ann Ünlü"));
     assert_eq!(info.logon_domain_name, "EXAMPLE");
@@ -139,7 +139,7 @@ fn who_it_is_and_in_which_groups() {
 }
 
 #[test]
-fn fields_count_only_where_a_flag_says_so() {
+fn fields_are_valid_only_if_their_flag_is_set() {
     let check = |sample: Sample, expected: &[Sid]| {
         let groups = LogonInfo::decode(&sample.encode()).map(|info| info.groups);
         assert_eq!(groups.as_deref(), Ok(expected), "{:#x}", sample.flags);
@@ -161,7 +161,7 @@ fn a_user_of_another_domain_is_the_first_extra_sid() {
 }
 
 #[test]
-fn what_is_not_whole_is_refused() {
+fn incomplete_structures_are_refused() {
     let whole = sample().encode();
     for end in 0..whole.len() {
         assert!(LogonInfo::decode(&whole[..end]).is_err(), "{end}");

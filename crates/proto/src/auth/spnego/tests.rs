@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn a_response_comes_back(
+    fn a_response_round_trips(
         state in proptest::option::of(any::<u8>()),
         token in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..400)),
         mic in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20)),

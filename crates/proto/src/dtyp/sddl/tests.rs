@@ -41,7 +41,7 @@ fn the_example_of_the_specification() {
 }
 
 #[test]
-fn texts_that_come_back() {
+fn texts_that_round_trip() {
     for text in [
         "",
         "O:S-1-5-21-1-2-3-500",
@@ -60,7 +60,7 @@ fn texts_that_come_back() {
 }
 
 #[test]
-fn other_ways_to_say_the_same() {
+fn other_notations_of_the_same_descriptor() {
     for (text, same) in [
         ("o:bag:BUd:p(a;cioi;fa;;;wd)", "O:BAG:BUD:P(A;OICI;FA;;;WD)"),
         (" D: AI (A;;2032127;;;WD)\n (A;;0000011;;;BA) ", "D:AI(A;;FA;;;WD)(A;;0x9;;;BA)"),
@@ -76,7 +76,7 @@ fn other_ways_to_say_the_same() {
 }
 
 #[test]
-fn errors_name_the_place() {
+fn errors_name_the_position() {
     for (text, position, reason) in [
         ("X", 0, "O: (owner)"),
         ("O:BAO:BA", 4, "already"),
@@ -123,7 +123,7 @@ fn conditional_entries_are_named() {
 }
 
 #[test]
-fn no_alias_stands_twice() {
+fn no_alias_occurs_twice() {
     let names = || {
         let relative = OF_MACHINE.iter().chain(&OF_DOMAIN).map(|(name, _)| *name);
         WELL_KNOWN.iter().map(|(name, _)| *name).chain(relative)
@@ -172,7 +172,7 @@ fn any_list() -> impl Strategy<Value = Option<Acl>> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_as_it_was(
+    fn written_descriptors_read_back_unchanged(
         owner in proptest::option::of(any_sid()),
         group in proptest::option::of(any_sid()),
         sacl in any_list(),

@@ -59,7 +59,7 @@ fn counts_are_bounded_before_anything_is_reserved() {
 
 /// The expected bytes follow from [MS-LSAT]'s types and the rules of NDR, counted by hand.
 #[test]
-fn answers_have_the_form_that_clients_read() {
+fn responses_have_the_form_that_clients_expect() {
     let domains = [ReferencedDomain { name: "AB".into(), sid: Some(Sid::of(5, [21, 1, 2, 3])) }];
     let sid = TranslatedSid { kind: SidNameUse::USER, sid: Sid::of(5, [21, 1, 2, 3, 1000]).into(), domain: Some(0) };
     let lost = TranslatedSid { kind: SidNameUse::UNKNOWN, sid: None, domain: None };

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_to_look_up_are_as_long_as_they_say() {
+    fn lookup_lists_have_the_length_that_they_declare() {
         let rids = |stub: &[u8]| match Call::decode(opnum::SAMR_LOOKUP_IDS_IN_DOMAIN, stub) {
             Ok(Some(Call::LookupIds(handle, rids))) => Some(rids).filter(|_| handle == [9; 20]),
             _ => None,

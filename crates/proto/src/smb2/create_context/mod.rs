@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_offset_of_empty_data_is_not_looked_at() {
+    fn the_data_offset_of_empty_data_is_ignored() {
         // Windows clients set it to any value (note 54 of the specification).
         let bytes = hex("00000000 1000 0400 0000 ffff 00000000 51466964");
         let expected = vec![CreateContext::new(name::QUERY_ON_DISK_ID, &[][..])];

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_there_are_refused() {
+    fn missing_names_are_refused() {
         for (output, error) in [
             ("02000000 02000000 06000000 6100 0000 0000", Malformed::Value),
             ("01000000 01000000 06000000 6100 0000", Malformed::Truncated),

@@ -67,7 +67,7 @@ fn file(memory: &Memory, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Fil
 }
 
 #[test]
-fn it_keeps_the_contract() {
+fn it_fulfils_the_contract() {
     contract::check(&fixture);
 }
 
