@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_for_a_while_is_given_up() {
+    fn unused_buffers_are_freed_after_a_while() {
         let inputs = Inputs::default();
         for _ in 0..3 {
             inputs.park(BytesMut::with_capacity(1000), 1000);

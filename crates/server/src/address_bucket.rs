@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_one_address_of_a_64_has_them_all() {
+    fn addresses_of_one_64_prefix_are_one_neighbourhood() {
         let check = |address: &str, shown: &str| {
             let of: AddressBucket = address.parse::<IpAddr>().expect("an address").into();
             assert_eq!(of.to_string(), shown, "{address}");

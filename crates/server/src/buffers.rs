@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_not_said_again() {
+    fn old_content_of_a_buffer_is_not_revealed() {
         let buffers = Buffers::default();
         buffers.put(vec![9; 100]);
         assert_eq!(buffers.take(), b"");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn stored_data_is_bounded() {
         let buffers = Buffers::default();
         buffers.put(vec![0; KEPT_BYTES + 1]);
         assert_eq!(buffers.large.lock().buffers.len(), 0, "too large");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_come_out_shorter_leave_as_many_buffers_as_were_in_use() {
+    fn short_responses_leave_as_many_buffers_as_were_in_use() {
         const MIB: usize = 1 << 20;
         let cases = [
             ("the end of a file", (0..100).map(|_| (MIB, 0)).collect::<Vec<_>>()),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_for_a_while_is_given_up() {
+    fn unused_buffers_are_freed_after_a_while() {
         let buffers = Buffers::default();
         (0..3).for_each(|_| buffers.put(vec![0; LARGE]));
         buffers.put(vec![0; 100]);

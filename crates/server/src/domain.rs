@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_whose_account_is_meant() {
+    fn names_identify_local_and_domain_accounts() {
         let check = |domain: &str, user: &str, expected: Whose| {
             assert_eq!(membership().whose("SRV", domain, user), expected, "{domain}\\{user}");
         };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controller_is_told_what_the_client_sent() {
+    fn the_controller_receives_the_response_of_the_client() {
         let check = |domain: &str, expected: &str| assert_eq!(membership().logon_domain(domain), expected);
         check("DESK", "DESK");
         check("dom", "dom");

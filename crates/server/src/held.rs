@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_says_what_it_takes_after_removals_too() {
+    fn a_table_reports_its_memory_after_removals_too() {
         let mut table: Table<u64, [u64; 3]> = Table::default();
         (0..1_000).for_each(|key| _ = table.insert(key, [0; 3]));
         let full = table.bytes();

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nobody_are_bounded_and_push_out_no_account() {
+    fn unknown_names_are_bounded_and_evict_no_account() {
         let (lockouts, policy) = (Lockouts::default(), policy(None));
         for _ in 0..3 {
             lockouts.failed("alice", true, &policy, Duration::ZERO);

@@ -181,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let attempts = LogonAttempts::new([1; 16]);
+    fn stored_data_is_bounded() {
+        let attempts = Attempts::new([1; 16]);
         for number in 0..40_000 {
             attempts.begin(&number.to_string(), address(number), Duration::from_secs(10), true);
             attempts.succeeded(&format!("user {number}"), address(number));

@@ -169,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn how_long_the_accounts_took_does_not_show() {
-        let guesses = LogonThrottle::new([1; 16]);
+    fn the_time_of_the_account_lookup_is_not_revealed() {
+        let logon_throttle = Guesses::new([1; 16]);
         for (index, (known, expected)) in [(0, 2_000), (1, 2_000), (1_999, 2_000), (2_500, 4_000)].iter().enumerate() {
             check(&guesses, (&format!("user {index}"), 1), (0, *known), Some(*expected));
         }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_requests_are_bounded() {
         let failures = Failures::default();
         let first = failures.join(1);
         assert!(first.is_some() && failures.join(1).is_none());

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stays_in_the_share_wherever_it_is_moved_becomes_a_link_of_linux() {
+    fn only_links_that_stay_in_the_share_wherever_they_move_become_linux_links() {
         let relative = SymlinkFlags::RELATIVE;
         check("file", relative, Some("file"));
         check(r"b\file", relative, Some("b/file"));

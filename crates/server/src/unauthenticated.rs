@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_largest_address_goes_first() {
+    fn the_oldest_connection_of_the_busiest_address_is_dropped_first() {
         check(&[(1, 1), (2, 2), (2, 3), (2, 4)], &[2, 2, 1, 2]);
         check(&[(3, 1), (2, 2), (1, 3)], &[3, 2, 1]);
         check(&[], &[]);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn netgroups_are_asked_for() {
+    fn netgroups_are_looked_up() {
         check("&night-shift", true);
         check("@night-shift", true);
         check("+night-shift", false);

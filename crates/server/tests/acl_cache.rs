@@ -137,7 +137,7 @@ const LIMIT: usize = 1 << 20;
 
 /// A single test, because others would allocate memory at the same time.
 #[test]
-fn the_cache_holds_what_it_says() {
+fn the_cache_uses_the_memory_that_it_reports() {
     for (what, files, entries, equal) in [
         ("short lists", 4_000, 6, 1),
         ("the social network's", 2_000, 42, 1),

@@ -142,7 +142,7 @@ fn check(store: Entries, expected: &[u32]) {
 }
 
 #[test]
-fn what_is_stored_depends_on_the_number_of_entries() {
+fn storing_depends_on_the_number_of_entries() {
     check(Entries::NONE, &[]);
     check(Entries::ALL, &LENGTHS);
     check(Entries::at_least(6), &[6, 12]);
@@ -161,7 +161,7 @@ fn unmeasured_auto_stores_nothing() {
 }
 
 #[test]
-fn both_lists_of_a_directory_count() {
+fn both_acls_of_a_directory_count() {
     for (default, stored) in [(4, false), (5, true)] {
         let scene = Scene::new(Entries::at_least(9));
         scene.make("directory", Create::Directory);
@@ -173,7 +173,7 @@ fn both_lists_of_a_directory_count() {
 }
 
 #[test]
-fn what_is_stored_counts_while_the_lists_are_those_that_were_converted() {
+fn a_stored_descriptor_is_valid_while_the_acls_are_unchanged() {
     let scene = Scene::new(Entries::ALL);
     look_at_all(&mut scene.start().1);
     for length in LENGTHS {
@@ -186,7 +186,7 @@ fn what_is_stored_counts_while_the_lists_are_those_that_were_converted() {
 }
 
 #[test]
-fn lists_that_change_later_count_and_what_was_stored_stays() {
+fn acls_changed_later_apply_and_the_stored_descriptor_stays() {
     let scene = Scene::new(Entries::ALL);
     let (_server, mut alice) = scene.start();
     let before = look(&mut alice, "6");
@@ -200,7 +200,7 @@ fn lists_that_change_later_count_and_what_was_stored_stays() {
 }
 
 #[test]
-fn what_may_not_be_written_is_not() {
+fn nothing_is_stored_on_shares_that_are_read_only_or_store_no_acls() {
     let mut scene = Scene::new(Entries::ALL);
     scene.share.read_only = true;
     look_at_all(&mut scene.start().1);
@@ -245,7 +245,7 @@ impl Script for AtWriting {
 }
 
 #[test]
-fn what_cannot_be_written_harms_nobody() {
+fn a_failed_write_of_a_descriptor_harms_no_client() {
     let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
     for error in [Errno::NOSPC, Errno::ROFS, Errno::PERM, Errno::DQUOT, Errno::OPNOTSUPP, Errno::TOOBIG, Errno::IO] {
         let scene = Scene::through(AtWriting { error: Some(error), before: Mutex::new(Box::new(|| {})) });
@@ -284,7 +284,7 @@ fn what_somebody_else_stored_meanwhile_stays() {
 }
 
 #[test]
-fn lists_that_changed_meanwhile_count() {
+fn acls_changed_concurrently_apply() {
     let scene = between(|scene| scene.put_list("6", posix_acl::ACCESS, 8));
     let (_server, mut alice) = scene.start();
     look(&mut alice, "6");

@@ -24,7 +24,7 @@ fn run(seed: u64, forgetful: bool) {
 }
 
 #[test]
-fn what_programs_read_was_written_last() {
+fn programs_read_the_last_written_content() {
     if let Ok(seed) = std::env::var("FREVO_SEED") {
         return run(seed.parse().expect("FREVO_SEED is a number"), false);
     }
@@ -36,7 +36,7 @@ fn what_programs_read_was_written_last() {
 
 /// The simulation detects a server that does not break leases on changes.
 #[test]
-fn a_server_that_forgets_to_break_is_found_out() {
+fn a_server_that_omits_breaks_is_detected() {
     let silence = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let found = (1..=20).any(|seed| catch_unwind(AssertUnwindSafe(|| run(seed, true))).is_err());

@@ -175,7 +175,7 @@ fn dots_are_entries_of_their_own() {
 }
 
 #[test]
-fn a_restart_may_bring_another_pattern() {
+fn a_restart_may_use_another_pattern() {
     let mut bench = bench(|_| {});
     bench.make(&["one", "two"], 0o644);
     let root = bench.root();
@@ -191,7 +191,7 @@ fn a_restart_may_bring_another_pattern() {
 }
 
 #[test]
-fn what_is_hidden_is_not_found_by_its_name() {
+fn hidden_files_are_not_found_by_their_names() {
     let mut bench = bench(|share| {
         share.veto_files = vec!["secret*".into()];
         share.hide_unreadable = true;
@@ -207,7 +207,7 @@ fn what_is_hidden_is_not_found_by_its_name() {
 }
 
 #[test]
-fn case_matters_where_the_share_says_so() {
+fn case_matters_if_the_share_specifies_it() {
     let mut bench = bench(|share| share.case_sensitive = true);
     bench.make(&["name", "NAME"], 0o644);
     bench.finds("name", &["name"]);
@@ -216,7 +216,7 @@ fn case_matters_where_the_share_says_so() {
 }
 
 #[test]
-fn short_names_match_where_the_share_has_them() {
+fn short_names_match_if_the_share_has_them() {
     let long = "a long name.text";
     let short = mangle(long.as_bytes());
     let mut on = bench(|share| share.mangled_names = true);
@@ -232,7 +232,7 @@ fn short_names_match_where_the_share_has_them() {
 }
 
 #[test]
-fn a_long_search_lets_others_go_first() {
+fn a_long_search_lets_other_requests_run() {
     let mut bench = bench(|share| share.hide_unreadable = true);
     let names: Vec<String> = (0..2000).map(|number| format!("{number:04}{}", "a".repeat(200))).collect();
     bench.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);

@@ -127,7 +127,7 @@ fn the_domain_decides_on_its_accounts() {
 }
 
 #[test]
-fn a_domain_says_nothing_of_who_is_who_here() {
+fn a_domain_cannot_assign_sids_of_this_server() {
     let (server, _) = member(policy());
     let mut client = Client::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
@@ -158,7 +158,7 @@ impl UsernameMap for Map {
 
 /// smb.conf(5): a domain member maps names after the controller's authentication, and the result is another user.
 #[test]
-fn who_is_mapped_is_somebody_else() {
+fn a_mapped_user_is_another_user() {
     let (server, controller) = member(Policy { username_map: Some(Arc::new(Map)), ..policy() });
     let mut client = Client::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
@@ -176,14 +176,14 @@ fn who_is_mapped_is_somebody_else() {
 }
 
 #[test]
-fn a_server_by_itself_asks_nobody() {
+fn a_standalone_server_asks_no_controller() {
     let (server, controller) = member(rig::policy());
     assert_eq!(log_on(&server, "dora", PASSWORD), Status::LOGON_FAILURE);
     assert_eq!(controller.asked.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn who_is_unknown_may_be_a_guest() {
+fn an_unknown_user_may_be_a_guest() {
     let guest = server::policy::Guest {
         name: "nobody".into(),
         identity: Arc::new(Identity { uid: 65534, gid: 65534, groups: Box::new([]) }),
@@ -195,7 +195,7 @@ fn who_is_unknown_may_be_a_guest() {
 }
 
 #[test]
-fn a_controller_that_hangs_holds_up_nobody_else() {
+fn a_hanging_controller_delays_no_other_client() {
     let (server, controller) = member(policy());
     controller.hangs.store(true, Ordering::Relaxed);
     let mut stuck = Client::new(&server);
@@ -206,7 +206,7 @@ fn a_controller_that_hangs_holds_up_nobody_else() {
 }
 
 #[test]
-fn lists_of_users_name_those_of_the_domain() {
+fn user_lists_may_name_domain_users() {
     let check = |valid: UserPattern, expected: Status| {
         let mut policy = policy();
         let share = Share { valid_users: vec![valid.clone()], ..(**policy.share("share").expect("the rig's")).clone() };
@@ -224,7 +224,7 @@ fn lists_of_users_name_those_of_the_domain() {
 }
 
 #[test]
-fn a_domain_makes_nobody_a_system_account() {
+fn a_domain_user_is_never_a_system_account() {
     for (least, daemon) in [(1000, Status::LOGON_FAILURE), (999, Status::SUCCESS), (0, Status::SUCCESS)] {
         let (server, _) = member(Policy { min_domain_uid: least, ..policy() });
         assert_eq!(log_on(&server, "daemon", PASSWORD), daemon, "{least}");
@@ -234,7 +234,7 @@ fn a_domain_makes_nobody_a_system_account() {
 }
 
 #[test]
-fn a_controller_that_cannot_be_asked_makes_nobody_a_guesser() {
+fn logons_while_the_controller_is_unavailable_are_not_counted_as_guesses() {
     let (server, _) = member(policy());
     for _ in 0..20 {
         assert_eq!(log_on(&server, "nowhere", PASSWORD), Status::NO_LOGON_SERVERS);

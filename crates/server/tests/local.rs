@@ -95,7 +95,7 @@ fn acknowledge(client: &mut Client, file_id: FileId) {
 }
 
 #[test]
-fn what_the_kernel_can_stand_behind() {
+fn oplocks_that_the_kernel_can_guarantee() {
     for (asked, granted) in [
         (OplockLevel::BATCH, OplockLevel::BATCH),
         (OplockLevel::EXCLUSIVE, OplockLevel::EXCLUSIVE),
@@ -126,7 +126,7 @@ fn a_file_that_is_open_locally_is_not_cached() {
 }
 
 #[test]
-fn a_local_program_waits_until_the_client_has_given_way() {
+fn a_local_program_waits_until_the_client_has_acknowledged() {
     for closes in [false, true] {
         let bed = bed();
         let mut client = bed.log_on("alice", false);
@@ -164,7 +164,7 @@ fn a_client_that_does_not_answer_loses_its_oplock() {
 }
 
 #[test]
-fn another_client_opens_when_the_first_has_given_way() {
+fn another_client_opens_when_the_first_has_acknowledged() {
     let bed = bed();
     let mut first = bed.log_on("alice", false);
     let (file_id, _) = create(&mut first, OplockLevel::BATCH);
@@ -200,7 +200,7 @@ fn a_client_waits_for_the_lease_of_a_local_program() {
 }
 
 #[test]
-fn a_lost_client_keeps_nobody_local_waiting() {
+fn a_disconnected_client_does_not_block_local_programs() {
     let bed = bed();
     let mut housekeeping = housekeeping(&bed);
     let mut client = bed.log_on("alice", false);
@@ -277,7 +277,7 @@ fn read(client: &mut Client, file_id: FileId) -> Message {
 }
 
 #[test]
-fn local_programs_meet_the_locks_of_clients() {
+fn locks_of_clients_block_local_programs() {
     let mut both = Both::new(|_| {});
     both.ask(&[(0, 10, EXCLUSIVE), (20, 10, SHARED)]).check(Status::SUCCESS);
     both.local(9, 1, RangeLock::Shared, REFUSED);
@@ -303,7 +303,7 @@ fn local_programs_meet_the_locks_of_clients() {
 }
 
 #[test]
-fn clients_meet_the_locks_of_local_programs() {
+fn locks_of_local_programs_block_clients() {
     let mut both = Both::new(|_| {});
     both.local(50, 10, RangeLock::Exclusive, GRANTED);
     both.local(0, 1, RangeLock::Exclusive, GRANTED);
@@ -372,7 +372,7 @@ fn a_client_that_waits_for_a_client_gets_its_lock_at_once() {
 }
 
 #[test]
-fn what_the_administrator_may_turn_off() {
+fn features_that_the_administrator_can_disable() {
     let mut both = Both::new(|share| share.posix_locking = false);
     both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
     both.is_free(0, 10, true);
@@ -402,7 +402,7 @@ fn ranges(offset: u64, count: u64) -> Vec<(u64, u64, LockFlags)> {
 }
 
 #[test]
-fn a_request_for_too_many_ranges_is_refused_whole() {
+fn a_request_for_too_many_ranges_is_refused_entirely() {
     let mut both = Both::new(|_| {});
     both.ask(&ranges(0, 257)).check(Status::INSUFFICIENT_RESOURCES);
     both.is_free(0, 1, true);
@@ -421,7 +421,7 @@ fn a_request_for_too_many_ranges_is_refused_whole() {
 }
 
 #[test]
-fn several_handles_together_have_so_many_locks_of_a_file() {
+fn the_locks_of_several_handles_on_a_file_are_bounded_together() {
     let bed = Bed::with(|share| share.posix_locking = false);
     let mut client = bed.log_on("alice", false);
     let handles: Vec<_> = (0..3).map(|_| create(&mut client, OplockLevel::NONE).0).collect();
@@ -438,7 +438,7 @@ fn several_handles_together_have_so_many_locks_of_a_file() {
 
 /// Overlapping locks of a handle that are unlocked in turn, with so many kernel locks that a worker changes them.
 #[test]
-fn local_programs_meet_what_is_left_of_many_locks() {
+fn the_rest_of_many_locks_blocks_local_programs() {
     let mut both = Both::new(|_| {});
     let shared = |(offset, length, _)| (offset, length, SHARED);
     both.ask(&ranges(0, 200).into_iter().map(shared).collect::<Vec<_>>()).check(Status::SUCCESS);

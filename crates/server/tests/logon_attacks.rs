@@ -305,7 +305,7 @@ impl Client {
 const ALL: [&str; 7] = ["fine", "unknown", "disabled", "locked", "must change", "no password", "Fine "];
 
 #[test]
-fn a_wrong_password_is_refused_in_one_way_whoever_it_is_for() {
+fn a_wrong_password_is_refused_alike_for_every_account() {
     // A slow back end takes a while for existing users and no time for missing ones.
     for slow in [0, 700, 1_900] {
         let bed = Bed::new(slow, |_| {});
@@ -318,7 +318,7 @@ fn a_wrong_password_is_refused_in_one_way_whoever_it_is_for() {
 }
 
 #[test]
-fn what_is_wrong_with_an_account_is_told_to_who_knows_its_password() {
+fn the_state_of_an_account_is_revealed_only_with_its_password() {
     let year = Some(Duration::from_secs(365 * 86_400));
     let bed = Bed::with(0, AccountPolicy { max_password_age: year, ..AccountPolicy::default() }, |_| {});
     for (user, expected) in [
@@ -336,7 +336,7 @@ fn what_is_wrong_with_an_account_is_told_to_who_knows_its_password() {
 }
 
 #[test]
-fn a_proof_that_does_not_fit_is_judged_by_what_the_back_end_says_now() {
+fn a_failed_proof_is_checked_against_the_current_account() {
     let bed = Bed::new(0, |_| {});
     let log_on = |user: &str, password: &str| bed.log_on(&mut bed.connect("192.0.2.1:1"), user, password).0;
     assert_eq!(log_on("changed", "right"), Status::SUCCESS);
@@ -347,7 +347,7 @@ fn a_proof_that_does_not_fit_is_judged_by_what_the_back_end_says_now() {
 }
 
 #[test]
-fn guesses_count_while_the_back_end_is_away() {
+fn guesses_are_counted_while_the_back_end_is_unavailable() {
     let policy = AccountPolicy { lockout_attempts: 3, ..AccountPolicy::default() };
     let bed = Bed::with(0, policy, |_| {});
     let log_on = |password: &str| bed.log_on(&mut bed.connect("192.0.2.1:1"), "away", password);
@@ -359,7 +359,7 @@ fn guesses_count_while_the_back_end_is_away() {
 }
 
 #[test]
-fn the_back_end_is_told_of_logons_to_accounts_that_exist() {
+fn the_back_end_is_notified_of_logons_to_existing_accounts() {
     let bed = Bed::new(0, |_| {});
     for (user, password) in [("fine", "right"), ("fine", "wrong"), ("unknown", "x"), ("disabled", "right")] {
         bed.log_on(&mut bed.connect("192.0.2.1:1"), user, password);
@@ -369,7 +369,7 @@ fn the_back_end_is_told_of_logons_to_accounts_that_exist() {
 }
 
 #[test]
-fn accounts_are_locked_after_wrong_passwords_and_nobody_learns_more() {
+fn accounts_are_locked_after_wrong_passwords_and_reveal_nothing_more() {
     let policy = AccountPolicy { lockout_attempts: 3, ..AccountPolicy::default() };
     for user in ALL {
         let bed = Bed::with(0, policy, |_| {});
@@ -403,7 +403,7 @@ impl UsernameMap for OneForAll {
 }
 
 #[test]
-fn many_names_of_one_account_are_no_more_guesses() {
+fn many_names_of_one_account_allow_no_more_guesses() {
     let bed = Bed::new(0, |policy| policy.username_map = Some(Arc::new(OneForAll)));
     let clients: Vec<_> = ["ann", "bob", "carl"].map(|name| (name, bed.connect("192.0.2.1:1"))).into();
     let mut before = Vec::new();
@@ -425,14 +425,14 @@ fn many_names_of_one_account_are_no_more_guesses() {
 }
 
 #[test]
-fn whose_name_cannot_be_mapped_is_not_himself() {
+fn a_user_whose_name_cannot_be_mapped_is_refused() {
     let bed = Bed::new(0, |policy| policy.username_map = Some(Arc::new(OneForAll)));
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "alice", "right").0, Status::NO_LOGON_SERVERS);
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "ann", "right").0, Status::SUCCESS);
 }
 
 #[test]
-fn an_administrator_forgives_wrong_passwords() {
+fn an_administrator_resets_the_count_of_wrong_passwords() {
     let policy = AccountPolicy { lockout_attempts: 1, lockout_duration: None, ..AccountPolicy::default() };
     let bed = Bed::with(0, policy, |_| {});
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "wrong").0, Status::LOGON_FAILURE);
@@ -444,7 +444,7 @@ fn an_administrator_forgives_wrong_passwords() {
 }
 
 #[test]
-fn guests_for_bad_passwords_do_not_tell_who_exists() {
+fn guests_for_bad_passwords_do_not_reveal_which_users_exist() {
     let identity = Arc::new(Identity { uid: 65534, gid: 65534, groups: Box::new([]) });
     let guest = server::policy::Guest { name: "nobody".into(), identity };
     let bed = Bed::new(0, |policy| (policy.map_to_guest, policy.guest) = (MapToGuest::BadPassword, Some(guest)));
@@ -454,7 +454,7 @@ fn guests_for_bad_passwords_do_not_tell_who_exists() {
 }
 
 #[test]
-fn a_right_password_waits_for_nobody() {
+fn a_correct_password_never_waits() {
     let bed = Bed::new(0, |_| {});
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:100"), "fine", "right"), (Status::SUCCESS, 0));
     let mut attackers: Vec<Client> = (1..=50).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();
@@ -471,7 +471,7 @@ fn a_right_password_waits_for_nobody() {
 
 /// An attacker who does not wait for responses gets few guesses checked, and cannot detect a right password among them.
 #[test]
-fn guesses_that_do_not_wait_are_not_looked_at() {
+fn guesses_beyond_the_queue_are_not_checked() {
     for user in ["fine", "unknown"] {
         let bed = Bed::new(0, |_| {});
         assert_eq!(bed.log_on(&mut bed.connect("192.0.2.7:1"), "fine", "right").0, Status::SUCCESS);
@@ -505,7 +505,7 @@ fn guesses_that_do_not_wait_are_not_looked_at() {
 }
 
 #[test]
-fn failures_that_wait_are_bounded_on_a_connection() {
+fn delayed_failures_are_bounded_on_a_connection() {
     let bed = Bed::new(0, |policy| policy.limits.failed_logons_per_connection = 3);
     let mut client = bed.connect("192.0.2.1:1");
     for _ in 0..3 {
@@ -528,7 +528,7 @@ fn failures_that_wait_are_bounded_on_a_connection() {
 }
 
 #[test]
-fn failures_that_wait_are_bounded_for_an_address_and_in_all() {
+fn delayed_failures_are_bounded_for_an_address_and_in_total() {
     let bed = Bed::new(0, |_| {});
     let mut cut_off = 0;
     let mut those: Vec<Client> = (1..=100).map(|port| bed.connect(&format!("[2001:db8::{port:x}]:{port}"))).collect();
@@ -548,9 +548,8 @@ fn failures_that_wait_are_bounded_for_an_address_and_in_all() {
 }
 
 #[test]
-fn a_flood_of_strangers_keeps_out_only_its_own() {
-    let bed =
-        Bed::new(0, |policy| (policy.limits.unauthenticated, policy.limits.unauthenticated_per_address) = (10, 8));
+fn a_flood_of_unauthenticated_connections_blocks_only_its_own_address() {
+    let bed = Bed::new(0, |policy| (policy.limits.unauthenticated, policy.limits.newcomers_per_address) = (10, 8));
     let mut known = bed.connect("192.0.2.1:1");
     assert_eq!(bed.log_on(&mut known, "fine", "right").0, Status::SUCCESS);
     let strangers: Vec<Client> = (1..=30).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();
@@ -566,7 +565,7 @@ fn a_flood_of_strangers_keeps_out_only_its_own() {
 }
 
 #[test]
-fn strangers_make_room_where_the_server_is_full() {
+fn unauthenticated_connections_are_dropped_when_the_server_is_full() {
     let bed = Bed::new(0, |policy| policy.limits.connections = 4);
     let mut known = bed.connect("192.0.2.1:1");
     assert_eq!(bed.log_on(&mut known, "fine", "right").0, Status::SUCCESS);
@@ -581,7 +580,7 @@ fn strangers_make_room_where_the_server_is_full() {
 }
 
 #[test]
-fn logons_under_way_are_bounded_and_end() {
+fn pending_logons_are_bounded_and_end() {
     let bed = Bed::new(0, |policy| policy.limits.logons_before_logon = 4);
     let mut client = bed.connect("192.0.2.1:1");
     let initiator = Initiator::new(None, "TEST", "");
@@ -595,7 +594,7 @@ fn logons_under_way_are_bounded_and_end() {
 }
 
 #[test]
-fn a_server_without_ntlm_takes_none() {
+fn a_server_without_ntlm_refuses_it() {
     let bed = Bed::new(0, |policy| policy.ntlm = false);
     let initiator = Initiator::new(None, "TEST", "");
     let mut client = bed.connect("192.0.2.1:1");
@@ -607,7 +606,7 @@ fn a_server_without_ntlm_takes_none() {
 }
 
 #[test]
-fn a_proof_for_another_server_is_no_logon_where_names_are_checked() {
+fn a_proof_for_another_server_is_refused_if_names_are_checked() {
     for (check, target, expected) in [
         (SpnCheck::Off, "cifs/attacker", Status::SUCCESS),
         (SpnCheck::IfSent, "cifs/attacker", Status::ACCESS_DENIED),
@@ -623,7 +622,7 @@ fn a_proof_for_another_server_is_no_logon_where_names_are_checked() {
 }
 
 #[test]
-fn what_a_logon_makes_the_server_keep_is_small() {
+fn a_logon_uses_little_memory() {
     let bed = Bed::new(0, |_| {});
     let mut client = bed.connect("192.0.2.1:1");
     let mut long = Initiator::new(None, "TEST", "").negotiate().to_vec();

@@ -234,7 +234,7 @@ fn names() {
 }
 
 #[test]
-fn a_name_that_comes_to_stand_for_another_file() {
+fn a_name_that_becomes_another_file() {
     check(CompletionFilter::FILE_NAME | CompletionFilter::SIZE, &["+g", "-f", "!g"], |client, file| {
         let other = open(client, r"dir\g", |_| {}).expect("a file can be made");
         client.close(other);
@@ -294,7 +294,7 @@ fn deletion() {
 }
 
 #[test]
-fn a_waiting_request_is_answered_by_what_happens() {
+fn a_waiting_request_is_answered_by_the_next_change() {
     let mut bed = Bed::new();
     assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
     assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
@@ -416,7 +416,7 @@ fn streams() {
 
 /// A user who watches the whole share must not learn the names of another user's files.
 #[test]
-fn a_watcher_is_told_of_no_names_in_directories_that_he_may_not_list() {
+fn a_watcher_gets_no_names_in_directories_that_they_may_not_list() {
     for honor in [true, false] {
         let mut bed = Bed::of_two(|share| share.honor_change_notify_privilege = honor);
         bed.watch(|_| {});
@@ -449,7 +449,7 @@ fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {
 }
 
 #[test]
-fn a_watcher_is_told_in_turn_while_a_directory_is_checked() {
+fn a_watcher_gets_changes_in_order_while_a_directory_is_checked() {
     let mut bed = Bed::of_two(|_| {});
     let made = open(&mut bed.other, "d", directory).expect("a directory can be made");
     bed.other.close(made);
@@ -465,7 +465,7 @@ fn a_watcher_is_told_in_turn_while_a_directory_is_checked() {
 }
 
 #[test]
-fn permissions_that_change_count() {
+fn changed_permissions_apply() {
     let mut bed = Bed::of_two(|share| share.acls = Some(rig::stored_acls()));
     bed.watch(|_| {});
     let held = open(&mut bed.other, "d", |create| {
@@ -491,7 +491,7 @@ fn permissions_that_change_count() {
 
 /// The queue of pending checks is limited. A client whose changes exceed it is told to read the directory again.
 #[test]
-fn what_waits_to_be_checked_is_bounded() {
+fn changes_waiting_for_a_check_are_bounded() {
     let mut bed = Bed::of_two(|_| {});
     open(&mut bed.other, "d", directory).expect("a directory can be made");
     bed.watch(|_| {});

@@ -80,7 +80,7 @@ fn listed(client: &mut Client, wanted: &str) -> u64 {
 }
 
 #[test]
-fn all_that_tells_a_file_s_number_tells_the_same() {
+fn all_queries_of_a_file_number_agree() {
     let mut client = Client::logged_on(&rig::plain_server(), "alice");
     for (name, options) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)] {
         let (file, number) = open(&mut client, name, options);
@@ -98,7 +98,7 @@ fn numbered(metadata: Metadata, inode: u64, born: Option<(i64, u32)>) -> u64 {
 }
 
 #[test]
-fn a_number_is_that_of_no_other_file_nor_of_a_former_one() {
+fn a_file_number_is_unique_even_among_deleted_files() {
     let metadata = rig::metadata(Kind::File, 0o644, (0, 0));
     let births = [(1_700_000_000, 0), (1_700_000_000, 4_000_000), (1_700_000_001, 0), (-5, 1)];
     for inode in [2, 12, 0xffff_ffff, 0x1_0000_0000, 0xffff_ffff_ffff] {
@@ -129,9 +129,8 @@ impl Script for Flushes {
 }
 
 #[test]
-fn a_directory_is_flushed_as_a_file_is() {
-    let (environment, flushes): (Arc<dyn Environment>, _) =
-        (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
+fn a_directory_is_flushed_like_a_file() {
+    let (environment, flushes): (Arc<dyn Environment>, _) = (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
     let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), flushes.clone()));
     let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
     for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()

@@ -60,7 +60,7 @@ fn logged_on(limit: Option<usize>) -> Client {
 }
 
 #[test]
-fn one_write_makes_no_more_answers_than_may_wait() {
+fn one_write_produces_no_more_responses_than_may_be_queued() {
     let mut client = logged_on(None);
     let pipe = client.open("lsarpc", READ_WRITE);
     let calls = request(PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG, 0).repeat(1000);
@@ -70,7 +70,7 @@ fn one_write_makes_no_more_answers_than_may_wait() {
 }
 
 #[test]
-fn only_lists_to_look_up_have_long_arguments() {
+fn only_lookup_calls_have_long_arguments() {
     for (name, expected) in [("samr", 1), ("srvsvc", 1), ("lsarpc", 20)] {
         let mut client = logged_on(None);
         let pipe = client.open(name, READ_WRITE);
@@ -82,7 +82,7 @@ fn only_lists_to_look_up_have_long_arguments() {
 }
 
 #[test]
-fn all_pipes_of_a_user_hold_half_of_what_pipes_may_hold() {
+fn the_pipes_of_a_user_hold_at_most_half_of_the_limit() {
     let mut client = logged_on(Some(400_000));
     let part = request(PduFlags::FIRST_FRAG, 60_000);
     let pipes: Vec<_> = (0..4).map(|_| client.open("lsarpc", READ_WRITE)).collect();
@@ -179,7 +179,7 @@ fn header_of(message: &[u8]) -> Pdu {
 }
 
 #[test]
-fn each_fragment_of_an_answer_is_a_message() {
+fn each_fragment_of_a_response_is_a_message() {
     for max_fragment in [4280, 5840, 2000, 100] {
         let (mut client, pipe) = with_many_shares();
         assert_eq!(write(&mut client, pipe, &bind(max_fragment)), Status::SUCCESS);
@@ -206,7 +206,7 @@ fn each_fragment_of_an_answer_is_a_message() {
 }
 
 #[test]
-fn a_message_longer_than_the_buffer_comes_in_parts() {
+fn a_message_longer_than_the_buffer_is_read_in_parts() {
     let (mut client, pipe) = with_many_shares();
     assert_eq!(write(&mut client, pipe, &bind(4280)), Status::SUCCESS);
     let (status, mut message) = read_up_to(&mut client, pipe, 20);
@@ -246,7 +246,7 @@ fn a_message_longer_than_the_buffer_comes_in_parts() {
 }
 
 #[test]
-fn a_byte_stream_ends_with_the_buffer_alone() {
+fn a_read_of_a_byte_stream_ends_only_with_the_buffer() {
     let (mut client, pipe) = with_many_shares();
     let blocking = PipeCompletionMode::QUEUE_OPERATION;
     assert_eq!(set_mode(&mut client, pipe, PipeMode::BYTE_STREAM, blocking), Status::SUCCESS);
@@ -319,7 +319,7 @@ fn a_read_that_waits_ends_with_its_pipe_or_is_cancelled() {
 }
 
 #[test]
-fn no_more_reads_wait_than_may_and_none_without_blocking() {
+fn waiting_reads_are_bounded_and_none_waits_in_non_blocking_mode() {
     let (mut client, pipe) = with_many_shares();
     let most = client.connection.server.policy().limits.pending_per_connection;
     (0..most).for_each(|_| drop(begin_read(&mut client, pipe)));
@@ -332,7 +332,7 @@ fn no_more_reads_wait_than_may_and_none_without_blocking() {
 }
 
 #[test]
-fn a_request_may_come_in_any_parts() {
+fn a_request_may_arrive_in_any_parts() {
     let (mut client, pipe) = with_many_shares();
     for byte in bind(4280) {
         assert_eq!(write(&mut client, pipe, &[byte]), Status::SUCCESS);

@@ -161,7 +161,7 @@ fn a_version_is_named_by_a_context_or_by_a_token() {
 }
 
 #[test]
-fn nothing_of_a_version_can_be_changed() {
+fn a_version_cannot_be_changed() {
     let (mut client, _) = client(|_| {});
     let ask = |name| Ask { version: Some(FIRST), ..open(name) };
     let protected = Err(Status::MEDIA_WRITE_PROTECTED);
@@ -188,7 +188,7 @@ fn nothing_of_a_version_can_be_changed() {
 }
 
 #[test]
-fn a_version_shows_the_name_that_it_was_asked_for_by() {
+fn a_version_shows_the_requested_name() {
     let (mut client, _) = client(|_| {});
     let file_id = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") }).expect("it is there");
     let query = QueryInfoRequest {
@@ -205,7 +205,7 @@ fn a_version_shows_the_name_that_it_was_asked_for_by() {
 }
 
 #[test]
-fn versions_are_listed_in_their_order() {
+fn versions_are_listed_in_order() {
     let list = |sort, room| {
         let (mut client, _) = client(|snapshots| snapshots.sort = sort);
         versions(&mut client, "dir", room)
@@ -217,7 +217,7 @@ fn versions_are_listed_in_their_order() {
 }
 
 #[test]
-fn each_directory_may_have_versions_of_its_own() {
+fn each_directory_may_have_its_own_versions() {
     let (mut client, _) = client(|snapshots| {
         snapshots.everywhere = true;
         snapshots.directory = "old".into();
@@ -230,7 +230,7 @@ fn each_directory_may_have_versions_of_its_own() {
 }
 
 #[test]
-fn what_is_vetoed_has_no_versions() {
+fn vetoed_files_have_no_versions() {
     let everywhere = |snapshots: &mut Snapshots| {
         snapshots.everywhere = true;
         snapshots.directory = "old".into();
@@ -247,7 +247,7 @@ fn what_is_vetoed_has_no_versions() {
 }
 
 #[test]
-fn the_share_may_be_a_part_of_what_the_snapshots_are_of() {
+fn the_share_may_be_a_part_of_the_snapshots() {
     // Every directory outside the share is the same in-memory file system, so the snapshots are in its root.
     let (mut client, _) = client(|snapshots| {
         snapshots.directory = "/elsewhere".into();
@@ -259,7 +259,7 @@ fn the_share_may_be_a_part_of_what_the_snapshots_are_of() {
 }
 
 #[test]
-fn who_may_not_enter_the_directory_of_the_snapshots_sees_none() {
+fn users_without_access_to_the_snapshot_directory_see_no_versions() {
     let (mut client, volume) = client(|_| {});
     let root = rig::root();
     let found = block_on(volume.lookup(

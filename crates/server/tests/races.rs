@@ -269,7 +269,7 @@ fn a_handle_that_is_closed_while_its_request_waits() {
 
 /// Of several names, the one by which the file was deleted is removed, whichever handle is closed last.
 #[test]
-fn a_deleted_file_has_another_name_still() {
+fn a_deleted_file_has_another_hard_link() {
     for by_disposition in [true, false] {
         let server = rig::plain_server();
         let (mut client, mut other) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
@@ -298,7 +298,7 @@ fn a_deleted_file_has_another_name_still() {
 
 /// The client that closes a deleted file last needs no permission to delete it.
 #[test]
-fn a_deleted_file_is_closed_last_by_somebody_else() {
+fn a_deleted_file_is_closed_last_by_another_client() {
     let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
     let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
     let (mut alice, mut bob) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "bob"));
@@ -367,7 +367,7 @@ impl Script for Lingering {
 
 /// A file created while its directory is renamed has its name in the renamed directory.
 #[test]
-fn a_file_that_is_made_while_its_directory_is_renamed() {
+fn a_file_that_is_created_while_its_directory_is_renamed() {
     let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
     let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(Lingering)));
     let server = rig::server(rig::policy(), environment, volume);

@@ -58,7 +58,7 @@ fn negotiate() -> Vec<u8> {
 }
 
 #[test]
-fn a_plain_session_setup_changes_nothing_in_a_session_that_is_sealed() {
+fn an_unencrypted_session_setup_changes_nothing_in_an_encrypted_session() {
     let bed = Bed::with_policy(|policy, _| policy.server_smb_encrypt = Encryption::Required);
     let mut client = sealed(&bed, "bob");
     attack(&bed, &mut client);
@@ -68,7 +68,7 @@ fn a_plain_session_setup_changes_nothing_in_a_session_that_is_sealed() {
 }
 
 #[test]
-fn a_plain_session_setup_changes_nothing_where_a_share_or_the_client_seals() {
+fn an_unencrypted_session_setup_changes_nothing_if_a_share_or_the_client_encrypts() {
     let bed = Bed::with(|share| share.server_smb_encrypt = Encryption::Required);
     attack(&bed, &mut sealed(&bed, "bob"));
     let bed = Bed::new();
@@ -76,7 +76,7 @@ fn a_plain_session_setup_changes_nothing_where_a_share_or_the_client_seals() {
 }
 
 #[test]
-fn an_unsigned_session_setup_changes_nothing_where_signing_is_required() {
+fn an_unsigned_session_setup_changes_nothing_if_signing_is_required() {
     let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
     let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
     client.log_on("bob", "bob", true, 0).check(Status::SUCCESS);
@@ -92,7 +92,7 @@ fn an_unsigned_session_setup_changes_nothing_where_signing_is_required() {
 
 /// The keys of a null session are not secret, so a user account must not be used with them.
 #[test]
-fn an_account_gets_no_session_whose_keys_are_no_secret() {
+fn an_account_gets_no_session_whose_keys_are_not_secret() {
     let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
     let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
     client.log_on_anonymously().check(Status::SUCCESS);

@@ -23,7 +23,7 @@ fn close(client: &mut Client, file_id: FileId, flags: Flags) -> Vec<u8> {
 
 /// CVE-2023-3347: signing was required but not enforced.
 #[test]
-fn an_unsigned_request_where_signing_is_required_gets_nothing_done() {
+fn an_unsigned_request_has_no_effect_if_signing_is_required() {
     let bed = Bed::new();
     let mut client = bed.log_on("alice", true);
     client.open("signed", NO_OPLOCK);
@@ -126,7 +126,7 @@ fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u
 /// ksmbd CVE-2026-23428: a tree connect or session that is removed by a chain is not used by later requests of the
 /// chain.
 #[test]
-fn chains_with_a_teardown_in_every_place() {
+fn chains_with_a_teardown_at_every_position() {
     const OK: Status = Status::SUCCESS;
     let bed = Bed::new();
     let disconnect: fn(&mut Client, Flags) -> Vec<u8> =
@@ -145,7 +145,7 @@ fn chains_with_a_teardown_in_every_place() {
 
 /// 3.3.5.2.7.2 and <269>.
 #[test]
-fn what_the_request_before_has_not_a_related_one_cannot_have() {
+fn a_related_request_cannot_inherit_what_the_preceding_one_lacks() {
     let bed = Bed::new();
     let related = Flags::RELATED_OPERATIONS;
     let statuses = |make: &dyn Fn(&mut Client) -> Vec<Vec<u8>>| -> Vec<Status> {

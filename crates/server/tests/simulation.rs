@@ -62,7 +62,7 @@ struct Handle {
 }
 
 #[test]
-fn what_clients_see_is_what_they_did() {
+fn clients_see_the_effects_of_their_requests() {
     if let Ok(seed) = std::env::var("FREVO_SEED") {
         return run(seed.parse().expect("FREVO_SEED is a number"));
     }

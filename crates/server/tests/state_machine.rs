@@ -32,7 +32,7 @@ fn close(file_id: FileId) -> CloseRequest {
 }
 
 #[test]
-fn nothing_is_said_before_negotiate() {
+fn no_request_is_answered_before_negotiate() {
     let server = rig::plain_server();
     for command in [Command::SESSION_SETUP, Command::ECHO, Command::CREATE, Command::LOGOFF] {
         let mut client = Client::new(&server);
@@ -54,7 +54,7 @@ fn a_second_negotiate_ends_the_connection() {
 
 /// [MS-SMB2] 3.3.5.4: some clients fail if they are offered a capability that they did not request.
 #[test]
-fn directory_leases_and_channels_are_offered_to_who_asks() {
+fn directory_leases_and_channels_are_offered_on_request() {
     let server = rig::plain_server();
     let special = Capabilities::DIRECTORY_LEASING | Capabilities::MULTI_CHANNEL;
     for asked in [Capabilities(0), special] {
@@ -83,7 +83,7 @@ fn a_message_id_is_used_once() {
 }
 
 #[test]
-fn who_may_log_on() {
+fn users_that_may_log_on() {
     let server = rig::plain_server();
     let check = |user, password, expected| {
         let mut client = Client::new(&server);
@@ -110,7 +110,7 @@ fn a_failed_logon_leaves_no_session() {
 }
 
 #[test]
-fn where_signing_is_required_nothing_unsigned_is_done() {
+fn unsigned_requests_are_refused_if_signing_is_required() {
     let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
     let policy = Policy { server_signing: Signing::Required, ..rig::policy() };
     let server = rig::server(policy, environment.clone(), rig::memory(environment));
@@ -135,7 +135,7 @@ fn a_previous_session_ends_only_for_the_same_user() {
 }
 
 #[test]
-fn a_guest_does_not_end_the_session_of_the_account_he_goes_by() {
+fn a_guest_does_not_end_the_session_of_the_account_that_they_named() {
     let identity = std::sync::Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
     let guest = Some(Guest { name: "alice".into(), identity });
     let policy = Policy { map_to_guest: MapToGuest::BadPassword, guest, ..rig::policy() };
@@ -170,7 +170,7 @@ fn a_related_chain_works_on_what_it_opened() {
 
 /// ksmbd's CVE-2026-23428: the tree connect or session is removed in the middle of a chain that continues to use it.
 #[test]
-fn a_teardown_in_any_place_of_a_chain() {
+fn a_teardown_at_any_position_of_a_chain() {
     let name = utf16_bytes("file");
     for place in 0..4 {
         for teardown in [Command::TREE_DISCONNECT, Command::LOGOFF] {
@@ -226,7 +226,7 @@ fn a_waiting_request_is_cancelled() {
 }
 
 #[test]
-fn limits_refuse_and_harm_nobody() {
+fn limits_refuse_requests_and_harm_no_client() {
     let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
     let limits = Limits { trees_per_session: 2, opens_per_session: 3, ..Limits::default() };
     let server = rig::server(Policy { limits, ..rig::policy() }, environment.clone(), rig::memory(environment));

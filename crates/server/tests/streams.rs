@@ -250,7 +250,7 @@ fn an_overwritten_file_loses_its_streams() {
 }
 
 #[test]
-fn who_opens_a_file_and_who_its_stream() {
+fn opens_of_a_file_and_of_its_stream() {
     // Access and sharing mode of the file and of the stream, and whether they are compatible, in either order of
     // opening.
     let check = |file: (u32, u32), stream: (u32, u32), together: bool| {
@@ -288,7 +288,7 @@ fn streams_share_among_themselves() {
 }
 
 #[test]
-fn a_file_that_is_deleted_goes_with_the_last_open_of_its_streams() {
+fn a_deleted_file_is_removed_with_the_last_open_of_its_streams() {
     let mut bed = bed();
     let stream = bed.open("f:s");
     assert_eq!(bed.write(stream, 0, &vec![7; 70_000]), Status::SUCCESS);
@@ -393,7 +393,7 @@ fn a_file_with_an_open_stream_keeps_its_name() {
 }
 
 #[test]
-fn nobody_sees_the_store() {
+fn the_store_is_hidden_from_clients() {
     let mut bed = bed();
     let file = bed.open("f:s");
     assert_eq!(bed.write(file, 0, &vec![1; 100_000]), Status::SUCCESS);
@@ -410,7 +410,7 @@ fn nobody_sees_the_store() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_takes_nothing() {
+fn a_full_disk_is_reported_and_nothing_is_lost() {
     let mut bed = small_bed(64 << 10);
     let file = bed.open("f:s");
     assert_eq!(bed.write(file, 0, b"kept"), Status::SUCCESS);
@@ -419,7 +419,7 @@ fn a_full_disk_is_told_and_takes_nothing() {
 }
 
 #[test]
-fn a_file_that_was_made_for_a_stream_goes_if_the_stream_cannot_be() {
+fn a_file_created_for_a_stream_is_removed_if_the_stream_cannot_be_created() {
     let mut bed = bed();
     // An extended attribute cannot have such a long name.
     let name = format!("f:{}", "s".repeat(250));
@@ -455,7 +455,7 @@ fn attributes(list: &[(&str, &[u8])]) -> impl FnOnce(&mut Writer<'_>) {
 }
 
 #[test]
-fn extended_attributes_come_one_by_one_or_whole() {
+fn extended_attributes_are_read_one_by_one_or_all_at_once() {
     let mut bed = bed();
     let file = bed.open("f");
     let stream = bed.open("f:s");
@@ -514,7 +514,7 @@ fn a_file_has_attributes_from_the_start_or_when_it_is_overwritten() {
 }
 
 #[test]
-fn attributes_that_are_none_of_a_clients_business() {
+fn attributes_that_clients_cannot_access() {
     let mut bed = bed();
     let file = bed.open("f");
     for (name, expected) in [

@@ -146,7 +146,7 @@ fn kerberos_is_offered_while_there_are_keys() {
 }
 
 #[test]
-fn a_ticket_that_comes_with_the_list_is_enough() {
+fn a_ticket_sent_with_the_mechanism_list_is_enough() {
     let (bed, _) = bed();
     for list in [&[MS_KERBEROS, KERBEROS, NTLMSSP][..], &[KERBEROS], &[KERBEROS, NEGOEX]] {
         let mut client = bed.connect();
@@ -160,7 +160,7 @@ fn a_ticket_that_comes_with_the_list_is_enough() {
 }
 
 #[test]
-fn a_list_that_begins_with_another_mechanism_is_signed_by_both() {
+fn a_list_that_prefers_another_mechanism_is_signed_by_both() {
     let (bed, _) = bed();
     let list = [NEGOEX, MS_KERBEROS, NTLMSSP];
     let der = encode_mech_types(&list);
@@ -198,7 +198,7 @@ fn a_list_that_begins_with_another_mechanism_is_signed_by_both() {
 }
 
 #[test]
-fn tickets_that_are_not_taken() {
+fn tickets_that_are_refused() {
     let (bed, _) = bed();
     for (ticket, status) in [
         ("ended", Status::LOGON_FAILURE),
@@ -219,7 +219,7 @@ fn tickets_that_are_not_taken() {
 
 /// The UNIX user with a realm user's name may be a system account of this host.
 #[test]
-fn a_realm_makes_nobody_a_system_account() {
+fn a_realm_user_is_never_a_system_account() {
     for (least, expected) in [(1500, Status::SUCCESS), (1501, Status::LOGON_FAILURE)] {
         let bed = Bed::with_policy(|policy, _| policy.min_domain_uid = least);
         bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
@@ -229,7 +229,7 @@ fn a_realm_makes_nobody_a_system_account() {
 
 /// `ntlm auth = disabled`.
 #[test]
-fn without_ntlm_tickets_are_all_that_is_offered() {
+fn without_ntlm_only_kerberos_is_offered() {
     let bed = Bed::with_policy(|policy, _| policy.ntlm = false);
     bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
     let mut client = bed.connect();
@@ -241,7 +241,7 @@ fn without_ntlm_tickets_are_all_that_is_offered() {
 }
 
 #[test]
-fn a_client_is_told_the_time_once() {
+fn a_client_gets_the_server_time_once() {
     let (bed, _) = bed();
     for (second, status) in [("alice", Status::SUCCESS), ("clock", Status::TIME_DIFFERENCE_AT_DC)] {
         let mut client = bed.connect();
@@ -260,7 +260,7 @@ fn a_client_is_told_the_time_once() {
 
 /// 3.3.5.2.9: what a client may still do, and that reauthentication restores the session with all opens intact.
 #[test]
-fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
+fn a_session_expires_with_its_ticket_and_continues_with_the_next() {
     let (bed, _) = bed();
     let mut client = bed.connect();
     log_on(&mut client, "alice for 60");
@@ -301,7 +301,7 @@ fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
 }
 
 #[test]
-fn who_does_not_come_back_may_log_off() {
+fn a_client_with_an_expired_session_may_log_off() {
     let (bed, _) = bed();
     let mut client = bed.connect();
     log_on(&mut client, "alice for 1");

@@ -51,7 +51,7 @@ fn statuses(client: &mut Client, code: u32) -> Vec<Status> {
 }
 
 #[test]
-fn an_ordinary_build_knows_none_of_them() {
+fn an_ordinary_build_has_no_torture_controls() {
     let server = rig::plain_server();
     let mut client = Client::logged_on(&server, "alice");
     let unknown = statuses(&mut client, UNKNOWN);

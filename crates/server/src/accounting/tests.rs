@@ -66,7 +66,7 @@ fn clients_without_a_user_have_a_sixteenth_together() {
 }
 
 #[test]
-fn things_are_bounded_by_number_and_take_memory() {
+fn resources_are_bounded_by_number_and_use_memory() {
     let bounds = Bounds::of_memory(MIB).with(Resource::Opens, 100);
     let accounting = Accounting::new(&bounds);
     let alice = accounting.user(&user("Alice"), address(1));
@@ -80,7 +80,7 @@ fn things_are_bounded_by_number_and_take_memory() {
 }
 
 #[test]
-fn what_has_arrived_is_recorded_and_overdraws() {
+fn received_data_is_charged_even_over_the_limit() {
     let accounting = Accounting::new(&Bounds::of_memory(100 * MIB));
     let (alice, bob) = (accounting.user(&user("alice"), address(1)), accounting.user(&user("bob"), address(2)));
     let mut charge = Charge::recorded(&alice, Resource::Input, 30 * MIB);
@@ -95,7 +95,7 @@ fn what_has_arrived_is_recorded_and_overdraws() {
 }
 
 #[test]
-fn accounts_go_with_their_last_payer() {
+fn accounts_are_removed_with_their_last_payer() {
     let accounting = Accounting::new(&Bounds::of_memory(MIB));
     for number in 0..10_000 {
         accounting.user(&user(&format!("u{number}")), IpAddr::from([10, 0, (number >> 8) as u8, number as u8]).into());

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_age() {
+    fn password_age_limits() {
         let at = |secs| Time { secs, nanos: 0 };
         let day = Duration::from_secs(86_400);
         let policy = AccountPolicy { max_password_age: Some(day * 2), min_password_age: day, ..Default::default() };

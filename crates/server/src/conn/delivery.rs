@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_acknowledged_is_sent_again_once() {
+    fn unacknowledged_frames_are_sent_again_once() {
         let (deliveries, outbox) = (Deliveries::default(), Outbox::default());
         let again = Arc::new(Mutex::new(Vec::new()));
         let send = |name: &'static str| {

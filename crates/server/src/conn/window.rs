@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_always_keeps_a_credit_and_never_more_than_the_maximum() {
+    fn a_client_always_has_a_credit_and_never_more_than_the_maximum() {
         let mut window = Window::new(8);
         assert!(window.charge(0, 1));
         assert_eq!(window.grant(0), 1);

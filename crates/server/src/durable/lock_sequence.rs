@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_known_until_another_one_comes() {
+    fn a_sequence_number_is_stored_until_the_next_one() {
         let sequences = LockSequences::default();
         assert!(!sequences.is_repeated(1, 5));
         sequences.executed(1, 5);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_indices_from_1_to_64_count() {
+    fn only_indices_from_1_to_64_are_valid() {
         let sequences = LockSequences::default();
         for (index, counts) in [(0, false), (1, true), (64, true), (65, false), (u32::MAX, false)] {
             sequences.executed(index, 3);

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back() {
+    fn records_round_trip() {
         let version = AppInstanceVersion { app_instance_version_high: 1, app_instance_version_low: 2 };
         let with_version = Instance { version: Some(version), ..record().instance.expect("one") };
         for record in [
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn malformed_records_are_refused() {
         let bytes = record().encode();
         for length in 0..bytes.len() {
             assert!(Record::decode(&bytes[..length]).is_err(), "{length}");

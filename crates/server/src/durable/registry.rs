@@ -264,7 +264,7 @@ mod tests {
     use crate::files::lease::LeaseId;
 
     #[test]
-    fn however_often_a_cache_ends_while_its_client_is_away_little_is_kept_of_it() {
+    fn breaks_during_a_disconnection_are_stored_in_bounded_memory() {
         let lease = |key: u8, from, to, epoch| {
             let id = LeaseId { client: Guid([1; 16]), key: [key; 16] };
             Break::Lease(LeaseBreak { id, from: LeaseState(from), to: LeaseState(to), epoch, acknowledge: epoch == 1 })

@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_are_what_a_count_of_each_byte_says(
+        fn parts_agree_with_a_count_per_byte(
             ranges in prop::collection::vec((0..30u64, 1..9u64, any::<bool>()), 0..30),
             start in 0..30u64,
         ) {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_thousands_of_ranges_cover_is_found_in_a_few_steps() {
+    fn the_coverage_of_thousands_of_ranges_is_found_in_a_few_steps() {
         let mut coverage = Coverage::default();
         for number in 0..8_000 {
             coverage.add(&(number * 2..number * 2 + 5));

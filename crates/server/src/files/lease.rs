@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_two_namesakes_share_is_of_no_use_until_the_first_is_closed() {
+    fn a_lease_key_used_for_two_files_of_one_name_grants_nothing_until_the_first_is_closed() {
         let table = Table::default();
         let name = Arc::new(OpenName { volume: 1, path: parking_lot::Mutex::new(path("file")) });
         let ask = |volume, name| table.lease_of_namesakes(LEASE, volume, &path(name));

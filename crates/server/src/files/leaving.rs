@@ -84,7 +84,7 @@ mod tests {
     const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
 
     #[test]
-    fn a_file_is_open_or_leaves() {
+    fn a_file_is_open_or_being_removed() {
         let (table, now) = (Table::default(), Duration::from_secs(1));
         let name = Arc::new(OpenName { volume: 1, path: Mutex::new(RelPath::root()) });
         let mode = ShareMode { access: AccessMask::FILE_READ_DATA, share: ShareAccess(7) };

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_that_meet() {
+    fn share_modes_of_two_opens() {
         let (read, write, execute, delete, attributes) = (1, 2, 0x20, 0x1_0000, 0x80);
         let (share_read, share_write, share_delete) = (1, 2, 4);
         check((read, share_read), (read, share_read), true);

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_comes_back_for_a_while_in_its_directory() {
+    fn a_name_is_restored_for_a_while_in_its_directory() {
         let path = |text: &str| text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).unwrap());
         let (tunnel, second) = (Tunnel::default(), Duration::from_secs);
         tunnel.enter(1, path("folder/a long name.text"), second(100));

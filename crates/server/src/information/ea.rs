@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_servers_own_is_not_shown() {
+    fn reserved_attributes_are_not_shown() {
         let share = |streams| Share { streams, ..Share::new("x", "/") };
         let plain = share(Some(Layout { prefix: "user.own.".into(), typed: false }));
         let (samba, none) = (share(Some(Layout::default())), share(None));

@@ -304,7 +304,7 @@ mod tests {
         }
 
         #[test]
-        fn any_path_like_text_parses_into_names_that_stay_inside(
+        fn any_path_like_text_parses_into_names_inside_the_share(
             units in proptest::collection::vec(
                 prop_oneof![
                     Just(0x5cu16),
@@ -326,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn what_clients_are_shown_is_a_name_that_finds_the_file(
+        fn shown_names_find_their_file(
             bytes in proptest::collection::vec(prop_oneof![1u8..=255, Just(b'.'), Just(b' '), Just(0xed)], 1..80),
         ) {
             let mut path = RelPath::root();

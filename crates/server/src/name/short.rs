@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_mangled_is_short(name in proptest::collection::vec(1u8..=255, 1..80)) {
+        fn mangled_names_are_short(name in proptest::collection::vec(1u8..=255, 1..80)) {
             prop_assert!(may_be_mangled(mangle(&name).as_bytes()));
         }
     }

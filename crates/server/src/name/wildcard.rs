@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn case_matters_only_where_asked() {
+    fn case_matters_only_if_requested() {
         let sensitive = Pattern::new(&units("A*ä"), false).unwrap();
         let sensitive = sensitive.matcher();
         assert!(sensitive.matches(&units("Abä")) && !sensitive.matches(&units("abä")));

@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_client_names_comes_back(units in proptest::collection::vec(any::<u16>(), 0..40)) {
+        fn names_from_clients_round_trip(units in proptest::collection::vec(any::<u16>(), 0..40)) {
             let ends_plainly = !matches!(units.last(), Some(0x20 | 0x2e));
             let refused = |unit: &u16| *unit < 0x20 || SHOWN.iter().any(|(byte, _)| u16::from(*byte) == *unit);
             prop_assume!(ends_plainly && !units.iter().any(refused));

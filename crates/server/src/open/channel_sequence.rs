@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_waits_for_what_was_sent_before() {
+    fn a_replay_waits_for_the_original_request() {
         check(0, &[(0, false, true, true), (0, true, true, false), (1, true, false, false), (1, false, true, false)]);
         check(0, &[(0, false, true, false), (1, true, true, false), (1, true, true, false)]);
     }
 
     #[test]
-    fn what_ends_counts_no_more() {
+    fn finished_requests_are_not_counted() {
         let mut state = State { current: 0, outstanding: 0, before: 0 };
         assert_eq!(state.admit(0, false), Verdict::Counted);
         assert_eq!(state.admit(1, true), Verdict::Stale);

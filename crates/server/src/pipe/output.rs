@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_end_there_is_what_was_sent_before() {
+    fn data_sent_before_the_end_is_read_after_it() {
         let (mut output, security) = output(&[b"last"]);
         output.end(Status::PIPE_BROKEN);
         assert_eq!(output.state(), PipeState::CLOSING);

@@ -35,7 +35,7 @@ mod tests {
     use crate::accounting::{Accounting, Bounds};
 
     #[test]
-    fn pipes_share_what_there_is_and_each_has_a_little() {
+    fn pipes_share_the_memory_and_each_has_a_minimum() {
         let accounting = Accounting::new(&Bounds::of_memory(1 << 30).with(Resource::PipeData, 16 * 200_000));
         // Half of a sixteenth: 100,000.
         let payer = accounting.unauthenticated(IpAddr::from([192, 0, 2, 1]).into());

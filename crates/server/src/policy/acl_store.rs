@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_files_are_meant() {
+    fn ranges_of_the_number_of_entries() {
         for (entries, text, inside, outside) in [
             (Entries::NONE, "never", &[][..], &[0, 1, 3, 300][..]),
             (Entries::ALL, "always", &[3, 4, 300, 16_000], &[]),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_stored() {
+    fn without_a_measurement_nothing_is_stored() {
         assert!(AclStore::Auto(None).entries().is_none());
         assert!(AclStore::Auto(Some(Entries::at_least(6))).entries().contains(6));
         assert!(AclStore::Said(Entries::ALL).entries().contains(3));

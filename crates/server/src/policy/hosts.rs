@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn except_takes_out_again() {
+    fn except_excludes_addresses() {
         let except = Some(Box::new(list(&[("10.0.0.5", 32)])));
         let access = HostAccess { allow: HostList { any: vec![HostRule::All], except }, deny: HostList::default() };
         assert!(access.permits("10.0.0.4".parse().expect("an address")));

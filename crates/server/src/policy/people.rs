@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_groups_and_own_domains_are_told_apart() {
+    fn users_groups_and_own_domains_are_distinguished() {
         let user = |name: &str| UserPattern::User(name.into());
         let group = |name: &str| UserPattern::Group(name.into());
         let cases = [
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_and_nothing_are_no_homes() {
+    fn the_root_and_an_empty_path_are_not_homes() {
         for (path, expected) in [("/home/ann", true), ("/", false), ("", false), ("home", false)] {
             assert_eq!(is_home(Path::new(path)), expected, "{path}");
         }

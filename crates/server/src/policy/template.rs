@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_and_unknown_variables_are_told_apart() {
+    fn constants_and_unknown_variables_are_distinguished() {
         assert_eq!(Template::parse("/srv/100%%").expect("known").constant().as_deref(), Some("/srv/100%"));
         assert_eq!(Template::parse("/srv/%u").expect("known").constant(), None);
         assert_eq!(Template::parse("/srv/%z"), Err(UnknownVariable(Some('z'))));

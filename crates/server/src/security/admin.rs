@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversion_shows_what_was_shown_and_is_done_once() {
+    fn a_conversion_stores_the_shown_descriptor_once() {
         let (desk, _) = desk(stored());
         for (name, dry) in [("d", true), ("d/f", true), ("d", false), ("d/f", false)] {
             let item = block_on(desk.item(&path(name))).unwrap();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_stored_stays_until_the_mode_changes() {
+    fn a_descriptor_stored_by_a_client_is_valid_until_the_mode_changes() {
         let (desk, _) = desk(stored());
         let item = block_on(desk.item(&path("d/f"))).unwrap();
         let given = SecurityDescriptor {
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_stores_meanwhile_stays() {
+    fn a_descriptor_stored_concurrently_by_another_program_stays() {
         let mut met = 0;
         let stranger = Some(Sid::of(5, [21, 9, 9, 9, 513]));
         for readings in 1..16 {
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_while_a_file_is_converted_stays() {
+    fn a_descriptor_stored_during_a_conversion_stays() {
         let mut met = 0;
         for readings in 1..24 {
             let (desk, vfs) = desk(stored());
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_put_back_where_there_is_no_room_for_what_is_inherited() {
+    fn the_mode_is_restored_if_the_inherited_descriptor_does_not_fit() {
         let (environment, script) = (Arc::new(Still::default()), Arc::new(Full::default()));
         let options = memory::Options { lists: true, ..memory::Options::default() };
         let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(environment.clone(), options)), script.clone()));
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_judged_stays() {
+    fn descriptors_of_unknown_versions_stay() {
         let (desk, _) = desk(stored());
         let item = block_on(desk.item(&path("d/f"))).unwrap();
         let descriptor = block_on(desk.look(&item)).unwrap().descriptor;
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_have_nothing_to_convert() {
+    fn shares_with_nothing_to_convert() {
         let ignoring = stored().map(|acls| StoredAcls { ignore_system_acls: true, ..acls });
         for (acls, source) in [(None, Source::Posix), (ignoring, Source::Default)] {
             let (desk, _) = desk(acls);
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_whom_nobody_knows_is_refused() {
+    fn an_unknown_owner_is_refused() {
         let (desk, _) = desk(stored());
         let item = block_on(desk.item(&path("d/f"))).unwrap();
         let owner = |sid| SecurityDescriptor { owner: Some(sid), ..SecurityDescriptor::default() };
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn own_entries_stay_and_inherited_ones_are_replaced() {
+    fn explicit_entries_stay_and_inherited_ones_are_replaced() {
         let (both, inherited) = (AceFlags(3), AceFlags::INHERITED);
         let (alice, bob) = (Sid::unix_user(1), Sid::unix_user(2));
         let read = AccessMask::FILE_GENERIC_READ;

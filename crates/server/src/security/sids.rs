@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_sid_of_its_own_is_shown_by_it() {
+    fn ids_with_an_account_sid_are_shown_by_it() {
         let ids = [Sid::unix_user(1000), Sid::unix_user(7), Sid::unix_group(50), Sid::unix_group(7), Sid::EVERYONE];
         let seen = [ANN, Sid::unix_user(7), STAFF, Sid::unix_group(7), Sid::EVERYONE];
         let made = descriptor(ids[0], ids[2], &ids);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_means_a_user_or_a_group_and_never_both() {
+    fn an_entry_is_a_user_or_a_group_and_never_both() {
         let sids = block_on(FileSids::of(&Known, &descriptor(ANN, STAFF, &[CREW, DORA]), 4));
         assert_eq!((sids.uid(&CREW), sids.gid(&CREW)), (None, Some(62_106)));
         assert_eq!((sids.uid(&DORA), sids.gid(&DORA)), (Some(62_103), None));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_leads_back_to_the_ids() {
+    fn shown_sids_map_back_to_the_ids() {
         let given = descriptor(STRANGER, STRANGERS, &[ANN, STAFF]);
         let sids = block_on(FileSids::of(&Known, &given, 4));
         assert_eq!((sids.uid(&ANN), sids.gid(&STAFF), sids.uid(&STAFF)), (Some(1000), Some(50), None));
@@ -279,7 +279,7 @@ mod tests {
     const STRANGERS: Sid = Sid::of(5, [21, 9, 9, 9, 6]);
 
     #[test]
-    fn an_owner_whom_nobody_knows_is_the_files_and_a_group_is_nobodys() {
+    fn an_unknown_owner_is_the_files_owner_and_an_unknown_group_matches_no_one() {
         let given = |owner| descriptor(owner, STRANGERS, &[STRANGER, STRANGERS, ANN]);
         let strange = block_on(FileSids::of(&Known, &given(STRANGER), 4));
         assert_eq!((strange.uid(&STRANGER), strange.gid(&STRANGERS)), (Some(4), None));

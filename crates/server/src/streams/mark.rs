@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_come_back_and_other_values_are_none() {
+    fn marks_round_trip_and_other_values_are_not_marks() {
         for born in [None, Some(Time { secs: 1_700_000_000, nanos: 5 }), Some(Time { secs: -3, nanos: 999_999_999 })] {
             let mark = Mark { inode: 0x1f, born };
             assert_eq!(Mark::decode(&mark.encode()), Some(mark));

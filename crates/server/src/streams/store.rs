@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_store_lead_there() {
+    fn only_names_of_the_store_are_found_in_it() {
         let random = "0123456789abcdef0123456789abcdef";
         assert_eq!(parse(format!("1f-{random}").as_bytes()), Some((format!("1f-{random}").as_str(), 0x1f)));
         for wrong in ["", "-", "..", "../../etc/passwd", "1f", &format!("-{random}"), &format!("1F-{random}")] {

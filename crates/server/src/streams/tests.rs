@@ -138,7 +138,7 @@ fn a_large_stream_moves_to_the_store_and_comes_back_when_it_is_emptied() {
 }
 
 #[test]
-fn a_full_disk_takes_nothing_away() {
+fn a_full_disk_loses_no_content() {
     let bed = Bed::new(64 << 10);
     let stream = bed.opened();
     bed.write(&stream, 0, b"kept").unwrap();
@@ -150,7 +150,7 @@ fn a_full_disk_takes_nothing_away() {
 }
 
 #[test]
-fn a_copied_file_has_a_stream_of_its_own_once_it_is_written() {
+fn a_copied_file_gets_its_own_stream_when_it_is_written() {
     let bed = Bed::new(16 << 20);
     let stream = bed.opened();
     bed.write(&stream, 0, &large()).unwrap();
@@ -178,7 +178,7 @@ fn a_copy_that_was_never_written_leaves_the_original_its_stream() {
 }
 
 #[test]
-fn after_a_crash_the_store_counts() {
+fn after_a_crash_the_store_has_the_valid_content() {
     let bed = Bed::new(16 << 20);
     let stream = bed.opened();
     bed.write(&stream, 0, &large()).unwrap();
@@ -212,7 +212,7 @@ fn renamed_streams_keep_their_content() {
 }
 
 #[test]
-fn a_directory_of_another_is_no_store() {
+fn a_directory_of_another_user_is_not_a_store() {
     let bed = Bed::new(16 << 20);
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
     let mallory = user(2000);
@@ -300,7 +300,7 @@ fn files_of_the_store_are_marked_and_one_with_another_mark_is_not_used() {
 }
 
 #[test]
-fn a_store_from_before_there_were_marks_goes_on_and_is_marked() {
+fn a_store_without_marks_remains_valid_and_is_marked() {
     let bed = Bed::new(16 << 20);
     bed.write(&bed.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&bed), bed.store.own().clone());
@@ -329,7 +329,7 @@ fn a_later_file_with_the_inode_number_of_the_owner_is_not_the_owner() {
 }
 
 #[test]
-fn a_stream_whose_content_is_lost_says_so_and_can_be_thrown_away() {
+fn a_stream_without_content_fails_and_can_be_deleted() {
     let bed = Bed::new(16 << 20);
     for value in [&b"../../../etc/passwd"[..], b"1-00000000000000000000000000000000"] {
         bed.set(OVERFLOW, value);
@@ -387,7 +387,7 @@ fn failing(
 }
 
 #[test]
-fn whatever_fails_the_content_is_the_old_or_the_new() {
+fn after_any_failure_the_content_is_the_old_or_the_new() {
     let large = large();
     let grown = [b"kept".to_vec(), large.clone()].concat();
     for errno in [Errno::NOSPC, Errno::IO, Errno::DQUOT] {

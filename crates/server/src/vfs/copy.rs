@@ -63,7 +63,7 @@ mod tests {
     use crate::vfs::{Access, Create, RelPath};
 
     #[test]
-    fn what_is_larger_than_a_step_arrives_whole_in_either_direction() {
+    fn ranges_larger_than_a_step_are_copied_completely_in_either_direction() {
         let fixture = fixture();
         let who = &fixture.owner;
         let size = 2 * STEP as usize + 10;

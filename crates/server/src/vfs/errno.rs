@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_act_upon() {
+    fn statuses_that_clients_act_on() {
         for (errno, status) in [
             (Errno::NOENT, Status::OBJECT_NAME_NOT_FOUND),
             (Errno::ACCES, Status::ACCESS_DENIED),

@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn late_answers_are_right_answers() {
+    fn late_answers_are_correct() {
         contract::check(&|| faulty(late(7)).0);
     }
 

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn parent_and_beneath() {
+    fn parents_and_descendants() {
         let dir = RelPath::root().join(b"dir").unwrap();
         let file = dir.join(b"file").unwrap();
         assert_eq!(file.parent(), Some(dir.clone()));

@@ -153,7 +153,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_samba_wrote_is_read_and_written_back_byte_for_byte() {
+    fn values_written_by_samba_round_trip_byte_for_byte() {
         let decoded = DosAttributes::decode(&SAMBA_4_17).unwrap();
         assert_eq!(decoded.attributes, Some(0x26));
         assert_eq!(decoded.created.unwrap().secs, 1_795_245_925);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_time_is_kept_beside_its_write_time() {
+    fn a_change_time_is_stored_next_to_its_write_time() {
         let at = |secs| Time { secs, nanos: 100 };
         let changed = ChangeTime { time: at(-1), modified: at(1_795_245_925) };
         let kept = DosAttributes { attributes: Some(0x20), created: Some(at(5)), changed: Some(changed) };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_stored() {
+    fn unknown_values_are_not_stored() {
         let (none, created) = (DosAttributes::default(), Some(Time { secs: -1, nanos: 999_999_900 }));
         for attributes in [DosAttributes { attributes: Some(0x2026), ..none }, DosAttributes { created, ..none }] {
             assert_eq!(DosAttributes::decode(&attributes.encode()), Some(attributes));

@@ -19,7 +19,7 @@ use crate::bed::{
 };
 
 #[test]
-fn what_is_not_granted_is_refused() {
+fn rights_that_are_not_granted_are_refused() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::SUCCESS, "create mask = 0666");
@@ -44,7 +44,7 @@ fn what_is_not_granted_is_refused() {
 }
 
 #[test]
-fn accounts_count_as_the_users_that_they_are() {
+fn account_sids_match_their_users() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     set_dacl(&mut scene.alice, file, vec![allow(BOBS_ACCOUNT, A::READ_CONTROL | A::FILE_READ_EA)]);
@@ -54,7 +54,7 @@ fn accounts_count_as_the_users_that_they_are() {
 
 /// Both users are in the group that the file then has in Linux, and neither is in the group of the SID.
 #[test]
-fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
+fn no_user_is_a_member_of_an_unknown_group() {
     let strangers = Sid::of(5, [21, 9, 9, 9, 512]);
     for is_set_first in [true, false] {
         let mut scene = Scene::with(|share| share.force_group = Some(500));
@@ -85,7 +85,7 @@ fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
 
 /// An owner SID without a user account stands for the file's owner. An owner SID with an account is that account.
 #[test]
-fn the_owner_in_linux_is_an_owner_whom_nobody_knows_and_nobody_else() {
+fn an_unknown_owner_is_the_linux_owner_and_a_known_one_is_not() {
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
     for (owner, alices) in [(stranger, Status::SUCCESS), (BOBS_ACCOUNT, Status::ACCESS_DENIED)] {
         let mut scene = Scene::with(|share| {
@@ -140,7 +140,7 @@ fn a_protected_file_is_not_replaced() {
 /// it. Otherwise the stored descriptor would become invalid, and a user who may only append could write and change the
 /// ACL.
 #[test]
-fn the_right_to_attributes_is_none_to_permission_bits() {
+fn the_right_to_attributes_does_not_include_permission_bits() {
     for stores_attributes in [false, true] {
         let mut scene = Scene::with(|share| share.store_dos_attributes = stores_attributes);
         let file = make(&mut scene.alice, "file", false);
@@ -170,7 +170,7 @@ fn the_right_to_attributes_is_none_to_permission_bits() {
 
 /// The kernel evaluates only the owner's entry, or that of a user named in the POSIX ACL.
 #[test]
-fn what_a_group_is_granted_its_members_have_whoever_owns_the_file() {
+fn members_have_the_rights_of_their_group_for_any_owner() {
     let mut scene = Scene::new();
     let directory = make(&mut scene.alice, "directory", true);
     let staff = Sid::unix_group(1000);

@@ -45,7 +45,7 @@ fn new_files_inherit() {
 }
 
 #[test]
-fn a_descriptor_given_at_creation_counts_instead() {
+fn a_descriptor_given_at_creation_applies_instead() {
     let mut scene = Scene::new();
     let given = |descriptor: &SecurityDescriptor| vec![CreateContext::new(name::SD_BUFFER, descriptor.to_bytes())];
     let own = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
@@ -63,7 +63,7 @@ fn a_descriptor_given_at_creation_counts_instead() {
 }
 
 #[test]
-fn what_is_made_takes_after_its_directory() {
+fn new_files_inherit_owner_and_permissions_of_their_directory() {
     for (inherit_owner, owner) in [(InheritOwner::UnixOnly, BOB), (InheritOwner::WindowsAndUnix, ALICE)] {
         let mut scene = Scene::with(|share| (share.inherit_owner, share.inherit_permissions) = (inherit_owner, true));
         make(&mut scene.alice, "directory", true);

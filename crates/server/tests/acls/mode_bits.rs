@@ -59,7 +59,7 @@ fn how_permissions_are_shown_and_set() {
 
 /// `acl group control` and `dos filemode` let certain users besides the owner change the ACL, and no others.
 #[test]
-fn who_besides_the_owner_changes_permissions() {
+fn users_who_may_change_permissions_of_others_files() {
     let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
     let cases: [(bool, bool, u32, u32, Status); 5] = [
         (false, false, 1001, 0o666, Status::ACCESS_DENIED),

@@ -20,7 +20,7 @@ fn administered() -> Scene {
 }
 
 #[test]
-fn parts_of_the_sacl_take_their_rights() {
+fn parts_of_the_sacl_require_their_rights() {
     type Part = SecurityInformation;
     let mut scene = administered();
     let ace = |ace_type, mask| Ace { ace_type, ..allow(Sid::EVERYONE, mask) };

@@ -20,7 +20,7 @@ use crate::bed::{
 };
 
 #[test]
-fn what_is_set_is_what_is_shown() {
+fn a_descriptor_is_shown_as_it_was_set() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
@@ -46,7 +46,7 @@ fn what_is_set_is_what_is_shown() {
 
 /// As in Samba, where the file keeps the SID that was set.
 #[test]
-fn a_group_that_linux_does_not_know_is_the_callers_own_there() {
+fn an_unknown_group_becomes_the_callers_group_in_linux() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let gid = |scene: &Scene| block_on(scene.node("file").metadata()).expect("it has some").gid;
@@ -79,7 +79,7 @@ fn files_are_taken_and_not_given_away() {
 
 /// A failed change has no effect: neither on the reported descriptor and the access rights, nor in Linux.
 #[test]
-fn what_fails_half_way_has_changed_nothing() {
+fn a_request_that_fails_midway_changes_nothing() {
     let mut failures = 0;
     for number in 0..6 {
         let mut scene = Scene::new();
@@ -114,7 +114,7 @@ fn what_fails_half_way_has_changed_nothing() {
 
 /// ACLs of maximum length, and ACLs with false lengths.
 #[test]
-fn long_lists_and_lying_ones() {
+fn long_and_malformed_acls() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let many = |count| {

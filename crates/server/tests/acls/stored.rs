@@ -14,7 +14,7 @@ use server::vfs::{Errno, Time};
 use crate::bed::{ALICE, BOB, OWNER_GROUP_DACL, OneFails, Scene, allow, make, open, rules, set_dacl};
 
 #[test]
-fn who_changes_permissions_past_the_server_is_heeded() {
+fn permission_changes_by_other_programs_are_honoured() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(BOB, A::READ_CONTROL)]);
@@ -32,7 +32,7 @@ fn who_changes_permissions_past_the_server_is_heeded() {
 }
 
 #[test]
-fn what_protects_a_file_is_read_once_until_it_changes() {
+fn the_protection_of_a_file_is_read_once_until_it_changes() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     set_dacl(&mut scene.alice, file, vec![allow(Sid::EVERYONE, A::FILE_GENERIC_READ)]);
@@ -52,7 +52,7 @@ fn what_protects_a_file_is_read_once_until_it_changes() {
 }
 
 #[test]
-fn a_damaged_descriptor_keeps_everybody_out_until_it_is_replaced() {
+fn a_damaged_descriptor_denies_all_access_until_it_is_replaced() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let attribute = Some(b"\x04\0\x04\0damaged".to_vec());
@@ -64,7 +64,7 @@ fn a_damaged_descriptor_keeps_everybody_out_until_it_is_replaced() {
 
 /// This applies to the stored descriptor and to the POSIX ACLs below it, which determine whether it is valid.
 #[test]
-fn what_cannot_be_read_is_not_taken_for_missing() {
+fn an_unreadable_descriptor_is_not_treated_as_missing() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
 }
 
 #[test]
-fn descriptors_alone_count_where_system_lists_are_ignored() {
+fn only_descriptors_apply_if_system_acls_are_ignored() {
     let mut scene = Scene::with(|share| {
         share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
     });

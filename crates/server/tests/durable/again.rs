@@ -14,7 +14,7 @@ use crate::bed::{Bed, Message, opened};
 use crate::requests::{BATCH, EXCLUSIVE, REPLAY, has, lock, reconnect, request, request_v2, run, send, send_with};
 
 #[test]
-fn a_create_that_is_sent_again_leads_to_the_same_open() {
+fn a_replayed_create_returns_the_same_open() {
     let bed = Bed::new();
     let mut client = bed.log_on_as("alice", [7; 16]);
     let first = send(&mut client, "file", BATCH, vec![request_v2(0)]);
@@ -33,7 +33,7 @@ fn a_create_that_is_sent_again_leads_to_the_same_open() {
 }
 
 #[test]
-fn who_cannot_send_a_create_again() {
+fn clients_that_may_not_replay_a_create() {
     for (user, client_guid, flags, expected) in [
         ("alice", [7; 16], Flags(0), Status::DUPLICATE_OBJECTID),
         ("bob", [7; 16], REPLAY, Status::ACCESS_DENIED),
@@ -52,7 +52,7 @@ fn who_cannot_send_a_create_again() {
 }
 
 #[test]
-fn an_open_that_was_used_is_not_told_from_a_new_one() {
+fn a_replay_after_the_open_was_used_is_a_new_create() {
     let bed = Bed::new();
     let mut client = bed.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_v2(0)]));
@@ -63,7 +63,7 @@ fn an_open_that_was_used_is_not_told_from_a_new_one() {
 }
 
 #[test]
-fn a_create_that_still_waits_is_not_executed_twice() {
+fn a_waiting_create_is_not_executed_twice() {
     let bed = Bed::new();
     let mut holder = bed.log_on_as("alice", [1; 16]);
     let (held, _) = opened(&send(&mut holder, "file", BATCH, vec![]));
@@ -80,7 +80,7 @@ fn a_create_that_still_waits_is_not_executed_twice() {
 }
 
 #[test]
-fn a_lock_that_is_sent_again_is_locked_once_even_over_another_connection() {
+fn a_replayed_lock_is_locked_once_even_over_another_connection() {
     let bed = Bed::new();
     let mut client = bed.log_on("alice", false);
     let (file_id, _) = opened(&send(&mut client, "file", BATCH, vec![request()]));
@@ -97,7 +97,7 @@ fn a_lock_that_is_sent_again_is_locked_once_even_over_another_connection() {
 }
 
 #[test]
-fn locks_have_no_sequence_where_nothing_outlives_the_connection() {
+fn lock_sequences_are_ignored_without_resilient_or_durable_handles() {
     let bed = Bed::new();
     let mut client = bed.log_on("alice", false);
     let (file_id, _) = client.open("file", OplockLevel::NONE);

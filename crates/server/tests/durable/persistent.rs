@@ -56,7 +56,7 @@ fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState
 }
 
 #[test]
-fn what_makes_an_open_persistent() {
+fn conditions_for_a_persistent_open() {
     for (available, context, full, expected) in [
         (true, request_persistent(), false, Some(PERSISTENT)),
         // Without an oplock there is no other kind of durability to fall back to.
@@ -111,7 +111,7 @@ fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
 }
 
 #[test]
-fn a_lock_that_cannot_be_kept_is_none() {
+fn a_lock_that_cannot_be_recorded_is_refused() {
     let bed = available_bed(true);
     let mut client = bed.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
@@ -126,7 +126,7 @@ fn a_lock_that_cannot_be_kept_is_none() {
 }
 
 #[test]
-fn who_gets_a_persistent_open_back_and_how() {
+fn reconnecting_to_a_persistent_open() {
     let unknown = |file_id: FileId| FileId { persistent: file_id.persistent ^ 1, ..file_id };
     type Context = fn(FileId) -> CreateContext<'static>;
     let cases: [(&str, Context, Status); 4] = [
@@ -181,7 +181,7 @@ fn a_create_whose_response_was_lost_with_the_server_is_answered_by_the_next() {
 }
 
 #[test]
-fn nobody_gets_another_file_of_the_same_name() {
+fn another_file_of_the_same_name_is_not_restored() {
     let mut bed = available_bed(true);
     let mut client = bed.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
@@ -195,7 +195,7 @@ fn nobody_gets_another_file_of_the_same_name() {
 }
 
 #[test]
-fn persistent_opens_end_with_their_time_too() {
+fn persistent_opens_expire_too() {
     let mut bed = available_bed(true);
     let mut client = bed.log_on_as("alice", [7; 16]);
     opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
@@ -208,7 +208,7 @@ fn persistent_opens_end_with_their_time_too() {
 }
 
 #[test]
-fn what_a_persistent_open_was_told_of_its_file_is_kept() {
+fn the_state_of_a_persistent_open_is_restored() {
     let mut bed = available_bed(true);
     let mut client = bed.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "old", OplockLevel::NONE, vec![request_persistent()]));

@@ -15,7 +15,7 @@ use crate::bed::{Bed, opened};
 use crate::requests::{FIRST, has, lost, reconnect, reconnect_v2, request, request_v2, run, send};
 
 #[test]
-fn what_makes_an_open_durable() {
+fn conditions_for_a_durable_open() {
     for (oplock, contexts, durable) in [
         (OplockLevel::BATCH, vec![request()], true),
         (OplockLevel::BATCH, vec![request_v2(0)], true),
@@ -36,7 +36,7 @@ fn what_makes_an_open_durable() {
 }
 
 #[test]
-fn a_client_that_comes_back_has_its_open_its_locks_and_its_oplock() {
+fn a_reconnecting_client_has_its_open_its_locks_and_its_oplock() {
     let bed = Bed::new();
     let mut client = bed.log_on("alice", false);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::BATCH, vec![request()]));
@@ -65,7 +65,7 @@ fn a_client_that_comes_back_has_its_open_its_locks_and_its_oplock() {
 }
 
 #[test]
-fn who_does_not_get_an_open_back() {
+fn clients_that_may_not_reconnect_to_an_open() {
     type Context = fn(FileId) -> CreateContext<'static>;
     let cases: [(&str, Context, Status); 5] = [
         ("alice", |id| reconnect(id), Status::SUCCESS),
@@ -116,7 +116,7 @@ fn the_second_version_compares_the_create_guid_and_bounds_the_time() {
 }
 
 #[test]
-fn contexts_that_do_not_go_together() {
+fn contexts_that_exclude_each_other() {
     let bed = Bed::new();
     let id = FileId { persistent: 1, volatile: 2 };
     for contexts in [
@@ -135,7 +135,7 @@ fn contexts_that_do_not_go_together() {
 }
 
 #[test]
-fn somebody_who_opens_the_file_ends_a_durable_open_without_a_wait() {
+fn a_conflicting_open_ends_a_durable_open_without_a_wait() {
     let bed = Bed::new();
     let file_id = lost(&bed);
     let mut other = bed.log_on("alice", false);
@@ -147,7 +147,7 @@ fn somebody_who_opens_the_file_ends_a_durable_open_without_a_wait() {
 }
 
 #[test]
-fn the_scavenger_closes_what_nobody_comes_back_for() {
+fn the_scavenger_closes_opens_that_no_client_reconnects_to() {
     let bed = Bed::new();
     lost(&bed);
     bed.pass(119);
@@ -177,7 +177,7 @@ fn a_logoff_keeps_what_a_tree_disconnect_closes() {
 }
 
 #[test]
-fn an_application_that_comes_up_elsewhere_ends_its_opens() {
+fn an_application_that_restarts_elsewhere_ends_its_opens() {
     const ONE: [u8; 16] = [1; 16];
     for (instance, client_guid, name, ended) in [
         (ONE, [2; 16], "FILE", true),

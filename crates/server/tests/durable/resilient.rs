@@ -24,7 +24,7 @@ fn make_resilient(client: &mut Client, file_id: FileId, timeout: u32) -> Status 
 }
 
 #[test]
-fn a_resilient_open_is_kept_without_an_oplock_for_as_long_as_was_asked_for() {
+fn a_resilient_open_is_kept_without_an_oplock_for_the_requested_time() {
     for (asked, granted, kept) in [
         (0, Status::SUCCESS, 119),
         (5_000, Status::SUCCESS, 4),
@@ -54,7 +54,7 @@ fn a_resilient_open_is_kept_without_an_oplock_for_as_long_as_was_asked_for() {
 }
 
 #[test]
-fn a_break_that_a_resilient_open_missed_is_told_when_its_client_is_back() {
+fn a_break_missed_by_a_resilient_open_is_sent_when_its_client_reconnects() {
     let bed = Bed::new();
     let mut client = bed.log_on("alice", false);
     let (file_id, _) = client.open("file", BATCH);

@@ -57,7 +57,7 @@ fn bobs_file(bench: &Bench) -> (Client, proto::smb2::FileId) {
 }
 
 #[test]
-fn a_file_that_somebody_has_open_becomes_no_reparse_point() {
+fn an_open_file_becomes_no_reparse_point() {
     let mut bench = bench(|_| {});
     let (mut bob, his) = bobs_file(&bench);
     let attributes = (AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES).0;
@@ -76,7 +76,7 @@ fn a_file_that_somebody_has_open_becomes_no_reparse_point() {
 }
 
 #[test]
-fn a_link_takes_the_place_of_nothing_but_what_its_maker_closed_last() {
+fn a_link_replaces_only_the_file_that_its_creator_closed_last() {
     let mut bench = bench(|_| {});
     let relative = |target| link(target, SymlinkFlags::RELATIVE);
     // A handle without the right to delete.
@@ -145,7 +145,7 @@ fn hiding() -> Bench {
 }
 
 #[test]
-fn a_link_to_a_vetoed_name_is_one_that_leads_nowhere() {
+fn a_link_to_a_vetoed_name_is_a_dangling_link() {
     let mut bench = hiding();
     let every = [CreateDisposition::OPEN, CreateDisposition::OPEN_IF, CreateDisposition::OVERWRITE_IF];
     for (link, dangling) in [
@@ -180,7 +180,7 @@ fn a_link_to_a_vetoed_name_is_one_that_leads_nowhere() {
 }
 
 #[test]
-fn clients_make_no_link_to_a_vetoed_name() {
+fn clients_cannot_create_a_link_to_a_vetoed_name() {
     let mut bench = hiding();
     let made = bench.make("link");
     for target in ["secret", r".hidden\file", r"..\secret", r"public\.hidden", ".frevo-streams"] {

@@ -103,7 +103,7 @@ fn a_link_is_deleted_and_its_target_stays() {
 }
 
 #[test]
-fn a_link_to_a_directory_shows_as_one_and_is_no_file() {
+fn a_link_to_a_directory_is_shown_as_a_directory() {
     for (target, directory) in [("dir", true), ("dir/file", false), ("missing", false)] {
         let mut bench = linked(target);
         let opened = bench.open_itself("link", 0x80, 0).expect("the link itself");
@@ -120,7 +120,7 @@ fn a_link_to_a_directory_shows_as_one_and_is_no_file() {
 }
 
 #[test]
-fn what_is_set_through_a_link_is_set_on_the_link() {
+fn attributes_set_on_an_opened_link_apply_to_the_link() {
     for target in TARGETS {
         let mut bench = linked(target);
         let before = state(&bench);
@@ -215,7 +215,7 @@ fn a_followed_link_never_replaces_what_it_leads_to() {
 }
 
 #[test]
-fn a_link_whose_target_is_missing_is_one_for_clients_to_follow() {
+fn a_dangling_link_is_followed_by_clients() {
     let mut bench = bench(|_| {});
     bench.make_link("link", "missing");
     assert_eq!(bench.on_disk("link").0, Kind::Symlink);

@@ -13,7 +13,7 @@ use server::vfs::{Case, Kind, Lookup, SetMetadata, SymlinkPolicy};
 use crate::bench::{bench, buffer, link, open, path};
 
 #[test]
-fn a_link_that_stays_in_the_share_becomes_one_of_linux() {
+fn a_link_that_stays_in_the_share_becomes_a_linux_link() {
     let mut bench = bench(|_| {});
     let target = bench.make("target");
     bench.write(target, "content");
@@ -36,7 +36,7 @@ fn a_link_that_stays_in_the_share_becomes_one_of_linux() {
 }
 
 #[test]
-fn what_leads_out_is_kept_for_clients_alone() {
+fn links_that_lead_out_are_kept_only_for_clients() {
     for (target, flags) in [(r"..\secret", SymlinkFlags::RELATIVE), (r"\??\C:\secret", SymlinkFlags(0))] {
         let mut bench = bench(|_| {});
         let made = bench.make("link");
@@ -59,7 +59,7 @@ fn what_leads_out_is_kept_for_clients_alone() {
 }
 
 #[test]
-fn other_tags_are_kept_until_their_owner_deletes_them() {
+fn other_tags_are_kept_until_deleted() {
     let mut bench = bench(|_| {});
     let made = bench.make("point");
     let (nfs, other) = (buffer(ReparseTag::NFS, b"data"), buffer(ReparseTag::WOF, b"x"));
@@ -83,7 +83,7 @@ fn other_tags_are_kept_until_their_owner_deletes_them() {
 }
 
 #[test]
-fn a_file_with_content_becomes_no_link() {
+fn a_file_with_content_cannot_become_a_link() {
     let mut bench = bench(|_| {});
     let made = bench.make("file");
     bench.write(made, "content");
@@ -92,7 +92,7 @@ fn a_file_with_content_becomes_no_link() {
 }
 
 #[test]
-fn where_links_are_not_followed_clients_are_told_where_they_lead() {
+fn clients_learn_the_target_of_links_that_are_not_followed() {
     let mut bench = bench(|share| share.follow_symlinks = false);
     for (name, target) in [("link", "target"), ("out", r"..\secret")] {
         let made = bench.make(name);
@@ -114,7 +114,7 @@ fn where_links_are_not_followed_clients_are_told_where_they_lead() {
 }
 
 #[test]
-fn a_link_out_of_the_share_is_there_for_nobody() {
+fn a_link_out_of_the_share_is_not_visible() {
     let mut bench = bench(|share| share.follow_symlinks = false);
     for (name, target) in [("out", "../secret"), ("absolute", "/etc/passwd")] {
         bench.link_locally(name, target);
@@ -123,7 +123,7 @@ fn a_link_out_of_the_share_is_there_for_nobody() {
 }
 
 #[test]
-fn a_mark_without_data_and_data_without_a_mark_are_no_reparse_points() {
+fn an_attribute_without_data_or_data_without_the_attribute_is_not_a_reparse_point() {
     let mut bench = bench(|_| {});
     for name in ["mark", "data"] {
         let made = bench.make(name);

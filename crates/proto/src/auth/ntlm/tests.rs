@@ -310,7 +310,7 @@ fn an_old_response_is_refused() {
 }
 
 #[test]
-fn nobody() {
+fn an_anonymous_logon() {
     let initiator = Initiator::new(None, "DESK", "");
     let (acceptor, message, ours) = logon(&initiator);
     let claim = acceptor.authenticate(&message).expect("the message of this implementation");

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_nobody() {
+    fn unknown_names_have_no_sid() {
         for name in ["", "nobody at all", "BUILTIN\\alice", "OTHER\\alice", "SRV\\Everyone", "SRV\\SRV", "a\\b\\c"] {
             assert_eq!(block_on(by_name(&People, "SRV", name)).expect("answers"), None, "{name}");
         }

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_accounts_had_elsewhere_is_the_servers() {
+    fn former_sids_of_accounts_belong_to_the_server() {
         let own = Sid::of(5, [21, 7, 7, 7, 4000]);
         let others = [Sid::of(5, [21, 9, 9, 9, 1002]), Sid::of(18, [1])];
         let all = [own, FORMER, others[0], others[1]];

@@ -71,7 +71,7 @@ fn check_refused(expected: Status, attack: impl FnOnce(&Arc<Server>, &mut Peer) 
 }
 
 #[test]
-fn nobody_binds_without_the_key_and_the_password() {
+fn binding_requires_the_key_and_the_password() {
     let bind = |dialect: Dialect, user: &'static str, password: &'static str, with_key: bool| {
         move |server: &Arc<Server>, victim: &mut Peer| {
             let mut peer = Peer::new(server, dialect);
@@ -109,7 +109,7 @@ fn a_binding_that_failed_can_be_tried_again() {
 }
 
 #[test]
-fn a_session_has_so_many_channels_and_no_more() {
+fn the_channels_of_a_session_are_bounded() {
     let server = rig::plain_server();
     let limit = server.policy().limits.channels_per_session;
     let first = Peer::logged_on(&server, NEWEST, "alice");
@@ -204,7 +204,7 @@ fn check_refusal_signed(signing: SigningAlgorithm, here: Option<&str>, expected:
 /// Two messages with one MessageId reveal the key of AES-GMAC, so a client that may have seen the first gets no second
 /// one.
 #[test]
-fn a_stranger_gets_nothing_signed_that_tells_a_key() {
+fn another_user_gets_no_signature_made_with_the_session_key() {
     check_refusal_signed(SigningAlgorithm::AES_CMAC, None, true);
     check_refusal_signed(SigningAlgorithm::AES_GMAC, None, false);
     check_refusal_signed(SigningAlgorithm::AES_GMAC, Some("bob"), false);
@@ -213,7 +213,7 @@ fn a_stranger_gets_nothing_signed_that_tells_a_key() {
 
 /// 3.3.5.2.10, on the wire: stale requests have no effect.
 #[test]
-fn a_write_of_a_lost_channel_comes_too_late() {
+fn a_write_of_a_lost_channel_is_rejected() {
     let server = rig::plain_server();
     let mut first = Peer::logged_on(&server, NEWEST, "alice");
     let mut second = Peer::channel_of(&server, &first);
@@ -240,7 +240,7 @@ impl Interfaces for Two {
 }
 
 #[test]
-fn clients_are_told_of_interfaces() {
+fn clients_can_query_the_interfaces() {
     let server = rig::plain_server();
     server.set_interfaces(Arc::new(Two));
     let ask = |dialect, file_id, room| {

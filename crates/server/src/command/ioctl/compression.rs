@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_are_as_their_directory_unless_their_maker_says_no() {
+    fn new_files_inherit_compression_unless_the_create_declines_it() {
         let mut bench = Bench::with(EVERYTHING, |_| ());
         let directory = bench.directory("directory");
         assert_eq!(set(&mut bench, directory, 2), Status::SUCCESS);

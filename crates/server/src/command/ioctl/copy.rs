@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_answered_with_the_limits() {
+    fn requests_over_the_limits_are_answered_with_the_limits() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &[7; 4096]), bench.file("to", b""));
         let key = key(&mut bench, from);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_ends_early_says_how_far_the_copy_came() {
+    fn a_source_that_ends_early_returns_the_copied_length() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", b"0123456789"), bench.file("to", b""));
         let key = key(&mut bench, from);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_good_for_its_open_in_its_session() {
+    fn a_resume_key_is_valid_for_its_open_and_session() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", b"secret"), bench.file("to", b""));
         let good = key(&mut bench, from);

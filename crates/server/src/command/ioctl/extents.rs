@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_cluster_counts_as_a_whole() {
+    fn the_last_cluster_is_a_whole_one() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", b"hello"), bench.file("to", &content(b"xy")));
         assert_eq!(duplicate(&mut bench, from, to, 0, 0, PAGE), Status::SUCCESS);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn requests_that_are_refused() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &content(b"abcd")), bench.file("to", &content(b"wxyz")));
         let closed = bench.file("closed", b"");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_share_room_says_so() {
+    fn only_file_systems_that_share_blocks_announce_it() {
         for clones in [false, true] {
             let mut bench = Bench::with(Features { clones, ..Features::default() }, |_| ());
             let (from, to) = (bench.file("from", &content(b"a")), bench.file("to", &content(b"x")));

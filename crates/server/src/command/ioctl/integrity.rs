@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_shared_there_is_nothing_to_ask() {
+    fn file_systems_without_shared_blocks_have_no_integrity_information() {
         let mut bench = Bench::with(Features::default(), |_| ());
         let file = bench.file("file", b"");
         for code in [FsctlCode::GET_INTEGRITY_INFORMATION, FsctlCode::SET_INTEGRITY_INFORMATION] {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_has_one_of_its_own() {
+    fn each_file_has_its_own_object_id() {
         let mut bench = Bench::new();
         let (one, other, directory) = (bench.file("one", b""), bench.file("other", b""), bench.directory("directory"));
         let ids = [one, other, directory].map(|file| get(&mut bench, file));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn root_sets_one() {
+    fn root_sets_an_object_id() {
         let mut bench = Bench::with(EVERYTHING, |share| share.admin_users = vec![UserPattern::User("alice".into())]);
         let file = bench.file("file", b"");
         let inborn = get(&mut bench, file);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn others_set_what_is_not_the_id_itself() {
+    fn other_users_set_the_extended_part_only() {
         let mut bench = Bench::new();
         let file = bench.file("file", b"");
         assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &[1; 64]), Status::ACCESS_DENIED);

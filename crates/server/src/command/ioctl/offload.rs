@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_copied_with_and_without_shared_room() {
+    fn a_token_is_copied_with_and_without_shared_blocks() {
         for features in [EVERYTHING, Features::default()] {
             let mut bench = Bench::with(features, |_| ());
             let from = bench.file("from", &content(10_000));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_end_of_the_source_are_zeros() {
+    fn data_beyond_the_end_of_the_source_is_zeros() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &content(700)), bench.file("to", &[9; 2048]));
         let (_, length, zeros, token) = read(&mut bench, from, 512, 512);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_need_no_token_of_ours() {
+    fn the_token_for_zeros_need_not_be_issued_by_the_server() {
         let mut bench = Bench::new();
         let to = bench.file("to", &[9; 2000]);
         let zeros = StorageOffloadToken { token_type: OffloadTokenType::ZERO_DATA, token_id: [3; 504] };
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends_with_what_it_stands_for() {
+    fn a_token_ends_when_its_data_changes() {
         let spoil: [(&str, Spoil); 4] = [
             ("a write", |bench, from| bench.write(from, 5000, b"x")),
             ("a cut", |bench, from| bench.set_size(from, 100)),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_its_session_and_cannot_be_guessed() {
+    fn a_token_is_valid_for_its_session_and_cannot_be_guessed() {
         let mut bench = Bench::new();
         let from = bench.file("from", &content(4096));
         let good = token(&mut bench, from, 0, 4096);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_has_a_bounded_number_of_them() {
+    fn the_tokens_of_an_open_are_bounded() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &content(4096)), bench.file("to", &[9; 4096]));
         let limit = bench.server.policy().limits.offload_tokens_per_open;
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn requests_that_are_refused() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &content(8192)), bench.file("to", &[9; 8192]));
         for (offset, length, expected) in [
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_kept_on_both_sides() {
+    fn locks_on_both_sides_are_honoured() {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", &content(4096)), bench.file("to", &[9; 4096]));
         let before = token(&mut bench, from, 0, 4096);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_is_set_and_taken_away_and_stays() {
+    fn the_sparse_attribute_is_set_and_removed_and_persists() {
         let mut bench = Bench::new();
         let file = bench.file("file", b"x");
         for (input, sparse) in [(&[][..], true), (&[0][..], false), (&[0xff; 100][..], true), (&[0; 100][..], false)] {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may() {
+    fn rights_that_are_required() {
         // The right, and whether it permits setting the attribute, zeroing, and querying ranges.
         for (right, marks, zeroes, asks) in [
             (AccessMask::FILE_READ_DATA, false, false, true),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_stop_zeroing_and_trimming_but_no_questions() {
+    fn locks_block_zeroing_and_trimming_but_not_queries() {
         let mut bench = Bench::new();
         let (file, other) = (bench.file("file", &[1; 8192]), bench.open("file", ALL));
         bench.lock(other, 0, 4096, LockFlags::EXCLUSIVE_LOCK);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_stays_sparse() {
+    fn files_that_cannot_be_filled_stay_sparse() {
         let mut bench = Bench::new();
         let file = bench.file("file", b"x");
         assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);

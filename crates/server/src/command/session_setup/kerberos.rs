@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_says_nothing_of_who_is_who_here() {
+    fn a_domain_cannot_assign_sids_of_this_server() {
         let of_domain = |rid| Sid::of(5, [21, 1, 2, 3, rid]);
         let logon = |user, primary_group, groups: &[Sid]| LogonInfo {
             effective_name: "ann".into(),

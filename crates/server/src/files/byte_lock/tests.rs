@@ -77,7 +77,7 @@ fn conflicts() {
 }
 
 #[test]
-fn keys_tell_owners_apart() {
+fn keys_distinguish_owners() {
     let mut locks = ByteLocks::default();
     let (one, two) = (Owner { open: 1, key: 1 }, Owner { open: 1, key: 2 });
     assert_eq!(locks.lock(&[Lock { owner: one, ..exclusive(1, 0, 10) }], LIMIT), Ok(()));
@@ -108,7 +108,7 @@ fn reads_and_writes() {
 }
 
 #[test]
-fn an_array_is_locked_whole_or_not_at_all() {
+fn an_array_is_locked_entirely_or_not_at_all() {
     let mut locks = ByteLocks::default();
     assert_eq!(locks.lock(&[exclusive(2, 50, 1)], LIMIT), Ok(()));
     let array = [exclusive(1, 0, 10), shared(1, 20, 10), exclusive(1, 45, 10)];
@@ -156,7 +156,7 @@ fn waiting_requests_are_granted_in_turn() {
 }
 
 #[test]
-fn an_open_has_only_so_many() {
+fn the_locks_of_an_open_are_bounded() {
     let mut locks = ByteLocks::default();
     let (one, two) = (open_limit(1), open_limit(2));
     assert_eq!(locks.lock(&[shared(1, 0, 1), shared(1, 1, 1)], one), Err(Refused::TooMany));
@@ -167,7 +167,7 @@ fn an_open_has_only_so_many() {
 }
 
 #[test]
-fn a_file_has_only_so_many() {
+fn the_locks_of_a_file_are_bounded() {
     let mut locks = ByteLocks::default();
     let bounds = LockBounds { per_open: 9, per_file: 3, waiting: 1 };
     assert_eq!(locks.lock(&[exclusive(1, 0, 1), exclusive(1, 1, 1)], bounds), Ok(()));
@@ -182,7 +182,7 @@ fn a_file_has_only_so_many() {
 
 /// Many handles lock thousands of ranges, in the worst order for a list and in another one.
 #[test]
-fn what_a_request_costs_hardly_grows_with_the_locks_of_the_file() {
+fn the_cost_of_a_request_hardly_grows_with_the_locks_of_the_file() {
     const LOCKS: u64 = 16_384;
     const ENOUGH: usize = 200;
     let all = LockBounds { per_open: 256, per_file: 16_384, waiting: 1_024 };
@@ -218,7 +218,7 @@ fn what_a_request_costs_hardly_grows_with_the_locks_of_the_file() {
 
 /// All locks of one owner lie in the range that it reads, so a linear search would visit each.
 #[test]
-fn own_locks_are_not_looked_at_one_by_one() {
+fn own_locks_are_not_examined_one_by_one() {
     let mut locks = ByteLocks::default();
     let all = LockBounds { per_open: 16_384, per_file: 16_384, waiting: 1_024 };
     let own: Vec<_> = (0..8_192).map(|number| exclusive(1, number * 2, 1)).collect();
@@ -232,7 +232,7 @@ fn own_locks_are_not_looked_at_one_by_one() {
 
 /// A release visits only the requests that wait for the released lock.
 #[test]
-fn waiting_requests_do_not_look_at_all_locks_at_each_release() {
+fn waiting_requests_do_not_examine_all_locks_at_each_release() {
     let mut locks = ByteLocks::default();
     let all = LockBounds { per_open: 8_192, per_file: 16_384, waiting: 1_024 };
     for number in 0..8_000 {
@@ -250,7 +250,7 @@ fn waiting_requests_do_not_look_at_all_locks_at_each_release() {
 }
 
 #[test]
-fn bytes_grow_with_the_locks_and_go_with_them() {
+fn memory_grows_and_shrinks_with_the_locks() {
     let mut locks = ByteLocks::default();
     assert_eq!(locks.bytes(), 0);
     let some: Vec<_> = (0..50).map(|number| exclusive(1, number, 1)).collect();
@@ -326,7 +326,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_trees_agree_with_a_list(steps in proptest::collection::vec(step(), 0..80)) {
+    fn the_trees_agree_with_a_linear_model(steps in proptest::collection::vec(step(), 0..80)) {
         let (mut table, mut model) = (ByteLocks::default(), Model::default());
         for (number, step) in steps.into_iter().enumerate() {
             let number = number as u64;

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_leaves_nothing_that_leads_only_there() {
+    fn removing_an_entry_removes_unused_parents() {
         let mut root = Place::default();
         for path in ["/a/b/c", "/a/d", "/e/f/g"] {
             root.make(path.as_bytes());

@@ -61,7 +61,7 @@ fn told(watch: &Watch) -> Vec<String> {
 }
 
 #[test]
-fn who_is_told_what() {
+fn which_watches_are_notified() {
     let bed = bed();
     let cases = [
         ("", false, &["1 top"][..]),
@@ -112,7 +112,7 @@ fn the_filter_decides() {
 }
 
 #[test]
-fn what_repeats_the_last_change_is_told_once() {
+fn repeated_changes_are_reported_once() {
     let bed = bed();
     let watch = bed.watch("", terms(ALL, false));
     for name in ["x", "x", "y", "x"] {
@@ -122,7 +122,7 @@ fn what_repeats_the_last_change_is_told_once() {
 }
 
 #[test]
-fn more_than_the_first_request_had_room_for() {
+fn more_changes_than_fit_the_first_buffer() {
     let bed = bed();
     // An entry with a name of one character takes 16 bytes.
     for (room, expected) in [(16, &["1 x"][..]), (15, &["TooMuch"]), (0, &["TooMuch"])] {
@@ -138,7 +138,7 @@ fn more_than_the_first_request_had_room_for() {
 }
 
 #[test]
-fn the_changes_that_watches_keep_are_paid_by_their_users() {
+fn queued_changes_are_charged_to_the_users_of_the_watches() {
     let watches = Watches::default();
     let accounting = Accounting::new(&accounting::Bounds::of_memory(1 << 30).with(Resource::Changes, 6 * 1024));
     let add = |user| watches.add(Path::new("/share"), &RelPath::root(), terms_of(&accounting, user, ALL, false));
@@ -175,7 +175,7 @@ fn requests_of_one_handle_are_answered_in_order() {
 }
 
 #[test]
-fn both_names_of_a_rename_are_told_together() {
+fn both_names_of_a_rename_are_reported_together() {
     let bed = bed();
     let watch = bed.watch("", terms(ALL, true));
     let mut wait = watch.ask(1000).expect_err("nothing happened yet");
@@ -208,7 +208,7 @@ fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
 }
 
 #[test]
-fn a_directory_that_is_to_be_deleted_tells_nothing_more() {
+fn a_directory_marked_for_deletion_reports_nothing_more() {
     let bed = bed();
     let watch = bed.watch("d", terms(ALL, true));
     let mut wait = watch.ask(1000).expect_err("nothing happened yet");
@@ -221,7 +221,7 @@ fn a_directory_that_is_to_be_deleted_tells_nothing_more() {
 }
 
 #[test]
-fn names_are_shown_as_clients_know_them() {
+fn names_are_reported_as_clients_see_them() {
     let bed = bed();
     let watch = bed.watch("", Terms { veto: Globs::parse("/*.tmp/", true), ..terms(ALL, true) });
     for name in ["a/b:c", "d.", "x.tmp", "y.tmp/z"] {
@@ -235,7 +235,7 @@ fn names_are_shown_as_clients_know_them() {
 
 /// Ten thousand watches elsewhere do not add to the cost of a change.
 #[test]
-fn a_change_looks_at_no_watches_of_other_directories() {
+fn a_change_does_not_examine_watches_of_other_directories() {
     use crate::files::tree::steps;
     let bed = bed();
     let watches: Vec<_> = (0..10_000).map(|number| bed.watch(&format!("other/d{number}"), terms(ALL, true))).collect();
@@ -269,7 +269,7 @@ fn changes_have_the_bits_of_the_specification() {
 }
 
 #[test]
-fn what_local_programs_do_is_told_by_the_filter() {
+fn changes_by_local_programs_are_filtered() {
     let cases = [
         (CompletionFilter::FILE_NAME, &["1 f", "4 f", "5 g", "2 f"][..], (false, false)),
         (CompletionFilter::DIR_NAME, &["1 d"], (false, false)),
@@ -303,7 +303,7 @@ fn what_local_programs_do_is_told_by_the_filter() {
 
 /// A watch that the file system also references ends nevertheless.
 #[test]
-fn a_closed_handle_lets_go_of_the_file_system() {
+fn a_closed_handle_ends_its_watch_in_the_file_system() {
     struct Held(Arc<AtomicUsize>);
     impl Drop for Held {
         fn drop(&mut self) {
@@ -324,7 +324,7 @@ fn a_closed_handle_lets_go_of_the_file_system() {
 }
 
 #[test]
-fn a_rename_from_or_to_what_is_vetoed() {
+fn a_rename_from_or_to_a_vetoed_name() {
     use FileAction as A;
     let veto = |list| Terms { veto: Globs::parse(list, true), ..terms(ALL, true) };
     let rename = [A::RENAMED_OLD_NAME, A::RENAMED_NEW_NAME];

@@ -45,7 +45,7 @@ fn held(level: OplockLevel) -> (Oplocks, Arc<Told>) {
 }
 
 #[test]
-fn what_is_granted() {
+fn granted_oplock_levels() {
     let grant = |first: OplockLevel, asked, alone, level_two| {
         let mut oplocks = Oplocks::default();
         if first != NONE {
@@ -235,7 +235,7 @@ fn a_client_upgrades_its_own_lease_and_never_loses_by_it() {
 }
 
 #[test]
-fn what_an_open_breaks() {
+fn breaks_caused_by_an_open() {
     let check = |held: &str, overwrites, violation, waits, told: &[&str]| {
         let mut leases = Leases::default();
         leases.grant(1, 1, held, true, held);
@@ -255,7 +255,7 @@ fn what_an_open_breaks() {
 }
 
 #[test]
-fn more_that_comes_up_during_a_break_is_taken_step_by_step() {
+fn further_breaks_during_a_break_are_sent_step_by_step() {
     let mut leases = Leases::default();
     leases.grant(1, 1, "RWH", true, "RWH");
     assert!(leases.open(None, false, false) && leases.open(None, true, false));
@@ -271,7 +271,7 @@ fn more_that_comes_up_during_a_break_is_taken_step_by_step() {
 }
 
 #[test]
-fn changes_end_what_others_have_read() {
+fn changes_break_read_caching_of_others() {
     let mut leases = Leases::default();
     leases.grant(1, 1, "RH", false, "RH");
     leases.grant(2, 2, "R", false, "R");
@@ -314,7 +314,7 @@ impl Holder for Gone {
 }
 
 #[test]
-fn nobody_waits_for_a_holder_that_is_gone() {
+fn no_open_waits_for_a_disconnected_holder() {
     let mut oplocks = Oplocks::default();
     assert_eq!(oplocks.grant(1, BATCH, circumstances(true, true), Arc::new(Gone)), BATCH);
     let wait = oplocks.open(opening(false), false).expect("waits");
@@ -322,7 +322,7 @@ fn nobody_waits_for_a_holder_that_is_gone() {
 }
 
 #[test]
-fn an_open_that_deletes_asks_for_handles() {
+fn an_open_that_deletes_breaks_handle_caching() {
     for (held, waits, told) in [("RH", true, vec!["RH>R!"]), ("RWH", true, vec!["RWH>R!"]), ("R", false, vec![])] {
         let mut leases = Leases::default();
         leases.grant(1, 1, held, true, held);
@@ -333,7 +333,7 @@ fn an_open_that_deletes_asks_for_handles() {
 }
 
 #[test]
-fn a_directory_is_cached_until_somebody_else_changes_it() {
+fn a_directory_is_cached_until_another_client_changes_it() {
     let mut leases = Leases::default();
     let asked = LeaseAsked { id: id(1), state: states("RWH"), epoch: Some(1) };
     let circumstances = Circumstances { alone: true, shared: true, directory: true };

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn few_places_lie_evenly_in_a_long_list() {
+    fn few_positions_are_spread_evenly_over_a_long_list() {
         let mut places = Places::default();
         (1..=1500).for_each(|page| places.put(place(page * 200)));
         assert!(places.marks.len() <= MOST && places.marks.is_sorted_by_key(|place| place.number));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn another_list_has_places_of_its_own() {
+    fn another_list_has_its_own_positions() {
         let mut places = Places::default();
         places.put(place(5));
         places.put(Place { after: "other".into(), ..place(5) });

@@ -89,14 +89,14 @@ fn anonymous_callers_learn_nothing_about_accounts() {
 }
 
 #[test]
-fn anonymous_callers_may_look_nothing_up_unless_it_is_configured() {
+fn anonymous_callers_may_look_up_names_only_if_configured() {
     assert_eq!(crate::policy::Policy::default().restrict_anonymous, 1);
     assert_eq!(open(&mut Bound::new(anonymous(1), "lsarpc")), Err(Status::ACCESS_DENIED));
 }
 
 /// A thousand cached names are looked up with yields to other requests.
 #[test]
-fn long_lists_let_other_requests_in_between() {
+fn long_lists_let_other_requests_run() {
     let mut pipe = Bound::new(Client::logged_on(&server(1), "alice"), "lsarpc");
     let handle = open(&mut pipe).expect("lets in");
     for (stub, opnum) in [

@@ -75,7 +75,7 @@ const OWN: &str = "S-1-5-21-1-2-3";
 const BUILTIN: &str = "S-1-5-32";
 
 #[test]
-fn lists_of_users_come_in_parts_and_go_on_where_they_ended() {
+fn lists_of_users_are_sent_in_parts_that_continue() {
     let mut samr = Samr::as_alice();
     let domain = samr.domain(OWN);
     let mut part = |context, filter, length| {
@@ -108,7 +108,7 @@ fn every_domain_has_its_groups() {
 }
 
 #[test]
-fn a_handle_is_good_for_what_it_was_opened_for() {
+fn a_handle_is_valid_for_its_object_and_rights() {
     let mut samr = Samr::as_alice();
     let (own, builtin) = (samr.domain(OWN), samr.domain(BUILTIN));
     let mut open = |opnum, domain, rid| samr.open(opnum, &numbers(domain, &[0x0200_0000, rid]));
@@ -142,7 +142,7 @@ fn a_handle_is_good_for_what_it_was_opened_for() {
 }
 
 #[test]
-fn no_class_tells_a_hash() {
+fn no_information_class_contains_a_hash() {
     let mut samr = Samr::as_alice();
     let own = samr.domain(OWN);
     let alice = samr.open(opnum::SAMR_OPEN_USER, &numbers(&own, &[0, 1000])).expect("alice");
@@ -154,7 +154,7 @@ fn no_class_tells_a_hash() {
 }
 
 #[test]
-fn nobody_is_told_who_is_here() {
+fn anonymous_callers_cannot_list_users() {
     let mut policy = rig::policy();
     policy.restrict_anonymous = 0;
     let environment: std::sync::Arc<dyn crate::environment::Environment> = std::sync::Arc::new(rig::Still::default());

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_moments() {
+    fn names_and_times() {
         let east: UtcOffset = |moment| if moment < MOMENT - 100_000_000 { 3600 } else { 7200 };
         check("@GMT-%Y.%m.%d-%H.%M.%S", false, None, "@GMT-2015.10.31-19.40.30", MOMENT);
         check("auto-%Y%m%d.%H%M", false, None, "auto-20151031.1940", MOMENT - 30);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_none() {
+    fn other_names_are_not_snapshots() {
         let token = Format::token();
         for name in [
             "",

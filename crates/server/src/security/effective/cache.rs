@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_good_for_one_change_time() {
+    fn an_entry_is_valid_for_one_change_time() {
         let cache = cache(1 << 20);
         cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 7, 3));
         assert!(cache.find(PLACE, &file(1, 5)).is_some());
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_time_that_a_client_set_tells_nothing() {
+    fn a_change_time_set_by_a_client_proves_nothing() {
         let cache = cache(1 << 20);
         cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 7, 3));
         let set = Time { secs: 5, nanos: 0 };
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_just_now_may_change_again_unseen() {
+    fn a_recent_change_may_be_followed_by_an_undetectable_one() {
         let cache = cache(1 << 20);
         let now = cache.environment.now().secs;
         assert!(cache.is_settled(&file(1, now - 1), TICK));
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_to_its_bytes_and_lets_go_what_is_not_used() {
+    fn the_cache_respects_its_size_and_drops_unused_entries() {
         let limit = 2_000_000;
         let cache = cache(limit);
         for inode in 0..10_000 {
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_kept_without_room_for_more() {
+    fn a_cached_acl_has_no_spare_capacity() {
         let cache = cache(1 << 20);
         let mut aces = Vec::with_capacity(100);
         aces.push(Ace::allow(Sid::unix_user(1), AccessMask(1), AceFlags::NONE));
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_nothing_is_kept() {
+    fn without_capacity_nothing_is_cached() {
         let cache = cache(0);
         cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 1, 3));
         assert!(cache.find(PLACE, &file(1, 5)).is_none());
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_are_known_by_descriptor_and_token() {
+    fn grants_are_cached_by_descriptor_and_token() {
         let cache = cache(1 << 20);
         let all = AccessMask::FILE_ALL_ACCESS;
         assert_eq!(cache.granted((By::Descriptor(1), 1, false), || all), all);

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_granted_last_is_that_token_s() {
+    fn the_last_grant_belongs_to_its_token() {
         let last = LastGrant::default();
         let of = |token, rights| last.of(token, || AccessMask(rights)).0;
         assert_eq!((of(0, 7), of(0, 1)), (7, 7));

@@ -159,7 +159,7 @@ mod tests {
     proptest! {
         /// The rights that the mode alone gives to the owner never exceed those granted by the synthesized descriptor.
         #[test]
-        fn what_the_mode_tells_is_granted(
+        fn rights_in_the_mode_are_granted(
             access in list(),
             default in prop::option::of(list()),
             directory in any::<bool>(),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_mode_cannot_tell() {
+    fn rights_that_the_mode_cannot_express() {
         let share = Share::new("s", "/s");
         let is_all = |mode| {
             owner_rights_from_mode(&share, &metadata(Kind::File, mode, (OWNER, GROUP))).map(|(_, is_all)| is_all)

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn generic_rights_are_kept_where_they_wait_and_expanded_where_they_count() {
+    fn generic_rights_are_kept_if_inherit_only_and_expanded_if_effective() {
         let ace = Ace::allow(Sid::CREATOR_OWNER, AccessMask::GENERIC_ALL, AceFlags(OI | CI | IO));
         let parent = SecurityDescriptor { dacl: Acl::new(2, vec![ace]), ..SecurityDescriptor::default() };
         let child = child(&parent, OWNER, GROUP, true).expect("something comes down");

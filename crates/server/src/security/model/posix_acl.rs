@@ -239,7 +239,7 @@ mod tests {
     ];
 
     #[test]
-    fn lists_that_keep_writers_out() {
+    fn acls_that_deny_writers() {
         let entry = |tag, permissions| Entry { tag, permissions };
         let (user, group, mask) =
             (|it| entry(Tag::User(1), it), |it| entry(Tag::Group(2), it), |it| entry(Tag::Mask, it));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_keep_somebody_out() {
+    fn acls_that_deny_a_user() {
         let list = |mode, named: &[Entry]| PosixAcl::new([PosixAcl::of_mode(mode).entries(), named].concat());
         let bob = |permissions| Entry { tag: Tag::User(1), permissions };
         for (list, expected) in [
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_without_a_mask_get_one() {
+    fn acls_without_a_mask_get_one() {
         let entry = |tag, permissions| Entry { tag, permissions };
         let list = PosixAcl::new(vec![entry(Tag::User(5), 1), entry(Tag::OwningGroup, 4), entry(Tag::Other, 2)]);
         assert_eq!(list.mode(), 0o052);

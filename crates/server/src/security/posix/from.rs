@@ -386,7 +386,7 @@ mod tests {
 
     /// As getfacl shows it after Samba 4.17 was given the same DACL, except for the owner if no rule names them.
     #[test]
-    fn lists_that_are_all_there_is() {
+    fn acls_without_a_stored_descriptor() {
         let (five, seven) = (Sid::unix_user(5), Sid::unix_group(7));
         let cases: [(&[Rule], &str); 13] = [
             (&[], "u:0 u10:0 g:0 g20:0 o:0"),
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_refused() {
+    fn inexpressible_descriptors_are_refused() {
         let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
         let denies = |sid| [rule(sid, 0x2, false), rule(EVERYONE, 0x3, true)];
         let allows = |sid| [rule(sid, 0x2, true), rule(EVERYONE, 0x3, true)];
@@ -445,7 +445,7 @@ mod tests {
 
     /// With a stored descriptor, the kernel must permit what the descriptor grants.
     #[test]
-    fn lists_beneath_a_descriptor() {
+    fn acls_next_to_a_stored_descriptor() {
         let cases: [(&[Rule], bool, u32); 9] = [
             (&[rule(OWNER, 0x4, true)], false, 0o200),
             (&[rule(OWNER, 0x18, true)], false, 0o600),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn inheritable_rules_make_a_default_list() {
+    fn inheritable_rules_make_a_default_acl() {
         let inherited = |rule| Rule { inheritance: TO_ALL, ..rule };
         let own = rule(OWNER, 0x3, true);
         let (group, creators) = (rule(Sid::unix_group(7), 0x1, true), rule(Sid::CREATOR_GROUP, 0x21, true));
@@ -546,7 +546,7 @@ mod tests {
     proptest! {
         /// For any membership and any knowledge of it.
         #[test]
-        fn nobody_gets_more_than_the_rules_say(
+        fn no_user_gets_more_than_the_rules_grant(
             rules in rules(),
             directory in any::<bool>(),
             people in proptest::collection::btree_map(
@@ -576,7 +576,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_shown_means_the_same_when_it_comes_back(
+        fn a_shown_descriptor_means_the_same_when_set(
             access in list(),
             default in proptest::option::of(list()),
             directory in any::<bool>(),
@@ -600,7 +600,7 @@ mod tests {
 
     /// The longest ACL that fits in a descriptor: two thousand users, each evaluated against two thousand rules.
     #[test]
-    fn a_long_list_yields() {
+    fn a_long_acl_yields() {
         let rules: Vec<_> = (0..2_000).map(|uid| rule(Sid::unix_user(1_000 + uid), ALL, true)).collect();
         let before = file(0, false);
         let mut future = pin!(super::from_rules(&before, &rules, &UnixSids, ALONE));

@@ -86,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_and_whoever_gives_up_is_passed_over() {
-        let turns = FileLocks::default();
+    fn turns_are_taken_in_order_and_dropped_waiters_are_skipped() {
+        let turns = Turns::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut first = pin!(turns.take(file(1)));
         let Poll::Ready(turn) = first.as_mut().poll(&mut context) else { panic!("nobody is before it") };
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_next_is_told() {
+    fn the_next_waiter_is_woken() {
         struct Told(AtomicU64);
 
         impl std::task::Wake for Told {

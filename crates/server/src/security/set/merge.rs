@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_with_their_list() {
+    fn flags_belong_to_their_acl() {
         let present = SecurityDescriptor { control: Control::SACL_PROTECTED, ..descriptor(&ALL, 1) };
         let new = SecurityDescriptor { control: Control::DACL_PROTECTED, ..SecurityDescriptor::default() };
         let dacl = Parts { owner: false, group: false, dacl: true, sacl: SecurityInformation::NONE };

@@ -185,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_worked_out_counts_for_the_same_and_for_a_while() {
-        let heirs = InitialAcls::default();
+    fn cached_guards_are_valid_for_the_same_input_and_a_limited_time() {
+        let heirs = Heirs::default();
         assert_eq!(heirs.find(&heir(1), at(9)), None);
         heirs.keep(heir(1), at(9), Some(guard(1)));
         heirs.keep(heir(2), at(9), None);
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn few_are_kept_and_no_long_ones() {
-        let heirs = InitialAcls::default();
-        heirs.keep(heir(0), at(0), Some(guard(InitialAcls::LONGEST + 1)));
+    fn few_guards_are_cached_and_no_long_ones() {
+        let heirs = Heirs::default();
+        heirs.keep(heir(0), at(0), Some(guard(Heirs::LONGEST + 1)));
         assert_eq!(heirs.find(&heir(0), at(0)), None);
         (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(InitialAcls::LONGEST))));
         let known = (0..100).filter(|&print| heirs.find(&heir(print), at(0)).is_some()).count();

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_samba_stores_is_read() {
+    fn descriptors_stored_by_samba_are_read() {
         let account = |rid| Sid::of(5, [21, 0x54a2_0269, 0x8566_62dd, 0x5539_80c3, rid]);
         let (alice, bob) = (account(1000), account(1001));
         let full = Ace::allow(alice, AccessMask::FILE_ALL_ACCESS, AceFlags::NONE);
@@ -313,7 +313,7 @@ mod tests {
 
     /// The value is as Samba writes it except for the hash that needs Samba's account database.
     #[test]
-    fn what_is_written_is_what_samba_writes() {
+    fn written_values_match_those_of_samba() {
         for hex in [FILE, DIRECTORY] {
             let (mut theirs, read) = (bytes(hex), stored(hex));
             let Condition::SystemHash(hash) = read.condition else { panic!("version 4 has one") };

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_wait_than_may_and_all_that_wait_are_stored() {
+    fn waiting_conversions_are_bounded_and_all_are_stored() {
         let environment: Arc<dyn Environment> = Arc::new(Still::default());
         let cache = Cache::new(environment.clone(), 1 << 20);
         let volume = memory(environment.clone());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_counts_for_files_that_are_made_of_it() {
+    fn stored_descriptors_apply_to_files_that_inherit_them() {
         let environment: Arc<dyn Environment> = Arc::new(Still::default());
         let cache = Cache::new(environment.clone(), 1 << 20);
         let conversion = conversion(&memory(environment.clone()), &cache, "file");

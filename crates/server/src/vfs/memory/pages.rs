@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_read_as_plain_bytes_and_count_their_room(steps in proptest::collection::vec(step(), 0..12)) {
+        fn pages_read_as_plain_bytes_and_count_their_memory(steps in proptest::collection::vec(step(), 0..12)) {
             let (mut pages, mut bytes) = (Pages::default(), Vec::new());
             let mut room = Room { used: 0, limit: 1_000 };
             for step in &steps {

@@ -72,7 +72,7 @@ fn it_fulfils_the_contract() {
 }
 
 #[test]
-fn it_fills_up_and_gives_room_back() {
+fn it_fills_up_and_frees_space() {
     let (memory, root) = (small(3 * 4096, 100), user(0));
     let free = || block_on(memory.space(&root)).unwrap().free;
     let (node, id) = file(&memory, &root, "a");
@@ -92,7 +92,7 @@ fn it_fills_up_and_gives_room_back() {
 }
 
 #[test]
-fn it_holds_only_so_many_files() {
+fn the_number_of_files_is_bounded() {
     let (memory, root) = (small(1 << 20, 3), user(0));
     let (_, id) = file(&memory, &root, "a");
     file(&memory, &root, "b");
