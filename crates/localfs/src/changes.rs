@@ -351,7 +351,7 @@ mod tests {
             (7, None, true),
             (8, None, false),
         ] {
-            let mut found = stat(rustix::fs::CWD).expect("it is somewhere");
+            let mut found = stat(rustix::fs::CWD).expect("the current directory exists");
             found.stx_uid = uid;
             found.stx_mask &= !StatxFlags::BTIME.bits();
             if let Some((secs, nanos)) = born {

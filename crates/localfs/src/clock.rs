@@ -111,17 +111,17 @@ mod tests {
 
     #[test]
     fn clocks_that_show_every_change_show_every_change() {
-        let dir = tempfile::tempdir().expect("there is room");
-        let root = Root::open(dir.path(), SymlinkPolicy::NONE).expect("it is there");
+        let dir = tempfile::tempdir().expect("there is free space");
+        let root = Root::open(dir.path(), SymlinkPolicy::NONE).expect("it exists");
         let clock = Clock::of(&root);
         let soon = Time { secs: i64::MAX, nanos: 1 };
-        assert!(!clock.shows_attributes(root.id.device + 1, soon), "nobody tried that one");
+        assert!(!clock.shows_attributes(root.id.device + 1, soon), "another device was not probed");
         if clock.shows_attributes(root.id.device, soon) {
-            let file = std::fs::File::create(dir.path().join("file")).expect("there is room");
-            let mut last = changed(&file).expect("it is there");
+            let file = std::fs::File::create(dir.path().join("file")).expect("there is free space");
+            let mut last = changed(&file).expect("it exists");
             for number in 0..1_000 {
-                rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600 + number % 2)).expect("it is ours");
-                let now = changed(&file).expect("it is there");
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600 + number % 2)).expect("the test owns the file");
+                let now = changed(&file).expect("it exists");
                 assert_ne!(now, last);
                 last = now;
             }

@@ -257,7 +257,7 @@ mod tests {
         unsynced.note(file(1));
         assert_eq!(unsynced.is_noted(file(1)), Some(Some(2)));
         unsynced.forget(file(1), Some(1));
-        assert_eq!(unsynced.is_noted(file(1)), Some(Some(2)), "it was renamed while it was flushed");
+        assert_eq!(unsynced.is_noted(file(1)), Some(Some(2)), "the file was renamed while it was flushed");
         unsynced.forget(file(1), Some(2));
         assert_eq!(unsynced.is_noted(file(1)), None);
         for inode in 2..NOTED as u64 {

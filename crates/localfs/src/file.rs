@@ -347,7 +347,7 @@ mod tests {
     static PANICS: Mutex<Option<FileId>> = Mutex::new(None);
 
     pub(super) fn panic_if_asked(file: FileId) {
-        assert_ne!(*PANICS.lock(), Some(file), "on purpose");
+        assert_ne!(*PANICS.lock(), Some(file), "intended panic");
     }
 
     #[test]
@@ -360,16 +360,16 @@ mod tests {
         use crate::{LocalFs, Options};
 
         // Files of /proc are not read from a cache, so a worker reads them.
-        let share = LocalFs::open(Path::new("/proc/self"), Options::default()).expect("it is there");
+        let share = LocalFs::open(Path::new("/proc/self"), Options::default()).expect("it exists");
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let who = Arc::new(Identity { uid, gid, groups: Box::default() });
-        let path = RelPath::root().join(b"status").expect("a name");
+        let path = RelPath::root().join(b"status").expect("a valid name");
         let links = SymlinkPolicy::NONE;
         let Ok(Lookup::Found { node, metadata, .. }) = block_on(share.lookup(&who, &path, Case::Sensitive, links))
         else {
-            panic!("it is there");
+            panic!("it exists");
         };
-        let node = block_on(node.open(&who, Access { read: true, write: false })).expect("everybody may read it");
+        let node = block_on(node.open(&who, Access { read: true, write: false })).expect("every user may read it");
         let given: Vec<u8> = (0..100).collect();
         *PANICS.lock() = Some(metadata.id);
         let (buffer, read) = block_on(node.read(0, given.clone(), 64));

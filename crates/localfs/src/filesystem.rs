@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn one_mount_is_one_file_system() {
-        let stat = |path: &str| crate::root::stat(std::fs::File::open(path).expect("it is there")).expect("it is open");
+        let stat =
+            |path: &str| crate::root::stat(std::fs::File::open(path).expect("it exists")).expect("the file is open");
         let proc = FileSystem::of(&stat("/proc"));
         assert!(Arc::ptr_eq(&proc, &FileSystem::of(&stat("/proc/self"))) && !proc.is_local());
         assert!(!Arc::ptr_eq(&proc, &FileSystem::of(&stat("/"))));

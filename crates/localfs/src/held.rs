@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn attributes_are_read_with_and_without_the_new_system_call() {
-        let dir = tempfile::tempdir().expect("there is room");
-        std::fs::write(dir.path().join("file"), "").expect("there is room");
-        std::os::unix::fs::symlink("file", dir.path().join("link")).expect("there is room");
-        let open = |path| rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).expect("it is there");
+        let dir = tempfile::tempdir().expect("there is free space");
+        std::fs::write(dir.path().join("file"), "").expect("there is free space");
+        std::os::unix::fs::symlink("file", dir.path().join("link")).expect("there is free space");
+        let open = |path| rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).expect("it exists");
         let (directory, file, link) =
             (open(dir.path().into()), open(dir.path().join("file")), open(dir.path().join("link")));
-        rustix::fs::setxattr(path(&file), "user.a", b"value", XattrFlags::empty()).expect("it is ours");
+        rustix::fs::setxattr(path(&file), "user.a", b"value", XattrFlags::empty()).expect("the test owns the file");
         let check = || {
             let mut value = [0; 16];
             assert_eq!(getxattr(&file, "user.a", &mut value), Ok(5));
@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(getxattr(&file, "user.a", &mut value[..2]), Err(Errno::RANGE));
             assert_eq!(getxattr_of(&directory, b"none", "user.a", &mut value), Err(Errno::NOENT));
             let mut names = [0; 256];
-            let length = listxattr(&file, &mut names).expect("it is ours");
+            let length = listxattr(&file, &mut names).expect("the test owns the file");
             assert!(names[..length].split(|&byte| byte == 0).any(|name| name == b"user.a"));
             assert_eq!(listxattr(&file, &mut names[..1]), Err(Errno::RANGE));
             // Links have no such attributes, and the target is not read.

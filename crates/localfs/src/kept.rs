@@ -229,14 +229,14 @@ mod tests {
             assert_eq!(table.get(file, STAMPED), None);
             table.put(file, STAMPED, kept);
             assert_eq!(table.get(file, STAMPED), Some((kept, false)));
-            assert_eq!(table.get(file, at(1, 2)), None, "it changed since");
+            assert_eq!(table.get(file, at(1, 2)), None, "the entry is outdated");
             assert_eq!(table.get(FileId { device: 2, ..file }, STAMPED), None);
         }
         table.forget(file(0));
         assert!(!table.has(file(0)) && table.has(file(1)));
         let far = DosAttributes { created: Some(at(i64::MAX, 0)), ..DosAttributes::default() };
         table.put(file(0), STAMPED, far);
-        assert_eq!(table.get(file(0), STAMPED), None, "no room for such a time");
+        assert_eq!(table.get(file(0), STAMPED), None, "the time does not fit the entry");
         table.put(file(1), at(2, 2), attributes(5));
         assert_eq!((table.get(file(1), STAMPED), table.get(file(1), at(2, 2))), (None, Some((attributes(5), false))));
     }
@@ -246,11 +246,11 @@ mod tests {
         let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
         let bare = |stamped| table.get(file(1), stamped).map(|(_, bare)| bare);
         table.note_bare(file(1), STAMPED);
-        assert_eq!(bare(STAMPED), None, "nothing was kept of it");
+        assert_eq!(bare(STAMPED), None, "nothing is cached");
         table.put(file(1), STAMPED, attributes(7));
         table.note_bare(file(1), later);
         table.note_bare(file(2), STAMPED);
-        assert_eq!(bare(STAMPED), Some(false), "another time, another file");
+        assert_eq!(bare(STAMPED), Some(false), "another change time is another state");
         table.note_bare(file(1), STAMPED);
         assert_eq!(table.get(file(1), STAMPED), Some((attributes(7), true)));
         table.put(file(1), later, attributes(7));
@@ -261,13 +261,13 @@ mod tests {
     fn a_file_was_empty_until_it_has_attributes() {
         let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
         table.put(file(1), STAMPED, DosAttributes::default());
-        assert_eq!(table.was_empty(file(1)), Some(false), "nobody looked for a descriptor");
+        assert_eq!(table.was_empty(file(1)), Some(false), "the descriptor was not looked up");
         assert!(table.note_bare(file(1), STAMPED) && !table.note_bare(file(2), STAMPED));
         assert_eq!((table.was_empty(file(1)), table.was_empty(file(2))), (Some(true), None));
         table.put(file(1), later, DosAttributes::default());
-        assert_eq!(table.was_empty(file(1)), Some(true), "it changed, and still has none");
+        assert_eq!(table.was_empty(file(1)), Some(true), "the file changed and still has no descriptor");
         table.note_filled(file(1));
-        assert_eq!(table.was_empty(file(1)), Some(false), "it has a descriptor");
+        assert_eq!(table.was_empty(file(1)), Some(false), "the file has a descriptor");
         table.put(file(1), STAMPED, attributes(7));
         assert!(!table.note_bare(file(1), STAMPED));
         assert_eq!(table.was_empty(file(1)), Some(false));
@@ -278,7 +278,7 @@ mod tests {
         let table = Table::new(1);
         for inode in 0..10_000 {
             table.put(file(inode), STAMPED, attributes(inode as u32));
-            assert_eq!(table.get(file(0), STAMPED), Some((attributes(0), false)), "when {inode} came");
+            assert_eq!(table.get(file(0), STAMPED), Some((attributes(0), false)), "after {inode} was added");
         }
         let left = (0..10_000).filter(|&inode| table.has(file(inode))).count();
         assert_eq!(left, WAYS * SETS);

@@ -283,7 +283,7 @@ mod tests {
             let done: Vec<_> = answers.into_iter().map(|answer| block_on(answer)).collect();
             assert_eq!(done, (0..200).map(Ok).collect::<Vec<_>>());
             for _ in 0..2 * THREADS {
-                assert_eq!(block_on(workers.later::<()>(who, lane, || panic!("on purpose"))), Err(Errno::IO));
+                assert_eq!(block_on(workers.later::<()>(who, lane, || panic!("intended panic"))), Err(Errno::IO));
             }
             assert_eq!(block_on(workers.later(who, lane, || Ok(7))), Ok(7));
         }
@@ -353,7 +353,7 @@ mod tests {
         }
         let order: Vec<u32> = done.try_iter().collect();
         assert_eq!(order[..6], [1, 2, 3, 1, 2, 1]);
-        assert_eq!(order.iter().filter(|&&uid| uid == 1).count(), OF_ONE_USER, "the others wait until one is done");
+        assert_eq!(order.iter().filter(|&&uid| uid == 1).count(), OF_ONE_USER, "the other jobs wait until one is done");
         queue.done(1);
         assert!(queue.take().is_some_and(|(uid, _)| uid == 1));
         assert!(queue.take().is_none());
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn idle_threads_end() {
         let workers = Workers::default();
-        block_on(workers.later(1, Lane::Data, || Ok(()))).expect("it is done");
+        block_on(workers.later(1, Lane::Data, || Ok(()))).expect("the job is done");
         let pool = Arc::downgrade(&workers.data);
         drop(workers);
         // The thread holds the last reference to the pool.

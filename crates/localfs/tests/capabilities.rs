@@ -31,21 +31,21 @@ fn make(fs: &LocalFs, who: &Arc<Identity>, name: &str, guarded: bool) -> Made {
         lists: Vec::new(),
         descriptor: ("security.frevo-test".to_owned(), b"descriptor".to_vec()),
     });
-    let path = RelPath::root().join(name.as_bytes()).expect("a name");
+    let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
     let file = Create::File(Access { read: true, write: true });
-    block_on(fs.create_guarded(who, &path, file, 0o600, None, guard)).expect("everybody may write there")
+    block_on(fs.create_guarded(who, &path, file, 0o600, None, guard)).expect("every user may write there")
 }
 
 #[test]
 fn a_user_s_thread_has_a_capability_for_files_only_where_descriptors_are_written() {
     if !identity::may_switch() {
-        eprintln!("does not apply: without root, every operation is the process's user's");
+        eprintln!("does not apply: without root, every operation acts as the user of the process");
         return;
     }
     let temp = tempfile::tempdir().expect("a directory");
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(temp.path(), open_to_all).expect("its owner may");
-    let fs = LocalFs::open(temp.path(), Options::default()).expect("it opens");
+    std::fs::set_permissions(temp.path(), open_to_all).expect("the owner has permission");
+    let fs = LocalFs::open(temp.path(), Options::default()).expect("the open succeeds");
     let who = Arc::new(Identity { uid: WHO, gid: WHO, groups: Box::default() });
     let plain = make(&fs, &who, "plain", false).node;
     let seen = of_the_user();
@@ -59,8 +59,8 @@ fn a_user_s_thread_has_a_capability_for_files_only_where_descriptors_are_written
     assert!(of_the_user().contains(&both), "{:?}", of_the_user());
     for name in ["security.x", "trusted.x"] {
         let set = block_on(guarded.node.set_xattr(&who, name, Some(b"x".to_vec())));
-        assert_eq!(set, Err(Errno::PERM), "{name}: who asks for it by name must be root");
+        assert_eq!(set, Err(Errno::PERM), "{name}: only root may request it by name");
     }
     make(&fs, &who, "later", false);
-    assert!(of_the_user().iter().all(|it| both.contains(*it)), "and nothing else");
+    assert!(of_the_user().iter().all(|it| both.contains(*it)), "no other capability");
 }

@@ -26,42 +26,42 @@ fn lookup(fs: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Result<Arc<dyn N
 #[test]
 fn few_descriptors_are_used_and_running_out_harms_no_client() {
     let temp = tempfile::tempdir().expect("a directory");
-    let fs = LocalFs::open(temp.path(), Options::default()).expect("it opens");
+    let fs = LocalFs::open(temp.path(), Options::default()).expect("the open succeeds");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let who = Arc::new(Identity { uid, gid, groups: Box::default() });
-    let name = |text: &str| RelPath::root().join(text.as_bytes()).expect("a name");
+    let name = |text: &str| RelPath::root().join(text.as_bytes()).expect("a valid name");
     let file = name("file");
-    let (made, _) = block_on(fs.create(&who, &file, Create::File(BOTH), 0o644, None)).expect("a free name");
+    let (made, _) = block_on(fs.create(&who, &file, Create::File(BOTH), 0o644, None)).expect("the name is not in use");
     drop(made);
 
     let before = used();
-    let open = block_on(lookup(&fs, &who, &file).expect("it is there").open(&who, BOTH)).expect("the user's own");
+    let open = block_on(lookup(&fs, &who, &file).expect("it exists").open(&who, BOTH)).expect("the user owns the file");
     assert_eq!(used(), before + 1, "an open file takes one descriptor");
     drop(open);
-    let root = lookup(&fs, &who, &RelPath::root()).expect("it is there");
+    let root = lookup(&fs, &who, &RelPath::root()).expect("it exists");
     assert_eq!(used(), before, "the root is open already");
     let mut cursor = 0;
     loop {
-        let (entries, next) = block_on(root.list(&who, cursor, 10, true)).expect("it lists");
+        let (entries, next) = block_on(root.list(&who, cursor, 10, true)).expect("the directory can be listed");
         if entries.is_empty() {
             break;
         }
         cursor = next;
     }
-    assert_eq!(used(), before, "a listing that has ended takes none");
+    assert_eq!(used(), before, "a finished listing takes none");
 
-    let held = lookup(&fs, &who, &file).expect("it is there");
-    let writer = block_on(held.open(&who, BOTH)).expect("the user's own");
+    let held = lookup(&fs, &who, &file).expect("it exists");
+    let writer = block_on(held.open(&who, BOTH)).expect("the user owns the file");
     let limit = getrlimit(Resource::Nofile);
     let few = Rlimit { current: Some(used() as u64 + 10), ..limit };
-    setrlimit(Resource::Nofile, few).expect("less is always allowed");
+    setrlimit(Resource::Nofile, few).expect("the limit may always be lowered");
     let mut taken = Vec::new();
     let refused = loop {
         match lookup(&fs, &who, &file) {
             Ok(node) => taken.push(node),
             Err(error) => break error,
         }
-        assert!(taken.len() < 20, "the limit is kept");
+        assert!(taken.len() < 20, "the limit is honoured");
     };
     assert_eq!((refused, refused.status()), (Errno::MFILE, Status::TOO_MANY_OPENED_FILES));
     let refused = block_on(held.open(&who, BOTH)).err();
@@ -74,7 +74,7 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
     let (buffer, count) = block_on(writer.read(0, vec![0; 7], 0));
     assert_eq!((buffer.as_slice(), count), (&b"goes on"[..], Ok(7)));
     drop(taken);
-    assert!(lookup(&fs, &who, &file).is_ok(), "and so do all when one is closed");
-    setrlimit(Resource::Nofile, limit).expect("it was so before");
-    assert!(lookup(&fs, &who, &name("new")).is_err(), "what could not be made is not there");
+    assert!(lookup(&fs, &who, &file).is_ok(), "all operations succeed after one file is closed");
+    setrlimit(Resource::Nofile, limit).expect("the limit was set before");
+    assert!(lookup(&fs, &who, &name("new")).is_err(), "the file that could not be created does not exist");
 }

@@ -20,7 +20,7 @@ const SCRIPT: &str = "exec 7<>/dev/fuse && mount -i -t fuse -o \
     fd=7,rootmode=40000,user_id=0,group_id=0,allow_other hung \"$FREVO_TEST_HUNG/one/mount\" && exec \"$@\"";
 
 fn path(text: &str) -> RelPath {
-    text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"))
+    text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a valid name"))
 }
 
 fn user(uid: u32) -> Arc<Identity> {
@@ -33,13 +33,13 @@ fn a_hanging_mount_below_a_share_blocks_nothing_else() {
         return beside_what_hangs(Path::new(&place));
     }
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        return eprintln!("does not apply: it takes root and /dev/fuse");
+        return eprintln!("does not apply: requires root and /dev/fuse");
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     for name in ["", "one", "one/mount", "one/dir", "two"] {
         let path = directory.path().join(name);
         let _ = std::fs::create_dir(&path);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).expect("the test owns the file");
     }
     let mut again = Command::new("unshare");
     again.args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh"]);
@@ -52,10 +52,10 @@ fn beside_what_hangs(place: &Path) {
     // A call that waited in this thread would never end.
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(120));
-        eprintln!("a call waits for what hangs");
+        eprintln!("a call waits for the hanging mount");
         std::process::abort();
     });
-    let open = |name: &str| LocalFs::open(&place.join(name), Options::default()).expect("it is there");
+    let open = |name: &str| LocalFs::open(&place.join(name), Options::default()).expect("it exists");
     let (one, two) = (open("one"), open("two"));
     let users = [user(1000), user(1001), user(1002), user(1003), user(1004), user(1005)];
     let mut hung: Vec<Answer<_>> = Vec::new();
@@ -95,14 +95,14 @@ fn use_it(share: &LocalFs, who: &Arc<Identity>) {
     let (name, other) = (path(&format!("file {}", who.uid)), path(&format!("other {}", who.uid)));
     let both = Access { read: true, write: true };
     let (node, made) = block_on(share.create(who, &name, Create::File(both), 0o644, None)).expect("a new file");
-    block_on(node.write(who, 0, vec![1; 1 << 20].into(), true)).expect("it is ours");
+    block_on(node.write(who, 0, vec![1; 1 << 20].into(), true)).expect("the test owns the file");
     assert_eq!(block_on(node.read(0, vec![0; 4096], 0)).1, Ok(4096));
-    block_on(node.flush()).expect("it is ours");
-    block_on(share.rename(who, &name, made.id, &other, false)).expect("a free name");
+    block_on(node.flush()).expect("the test owns the file");
+    block_on(share.rename(who, &name, made.id, &other, false)).expect("the name is not in use");
     let root = found(share, who, &RelPath::root());
     let upper = format!("OTHER {}", who.uid);
     let entry = block_on(root.entry(who, upper.as_bytes(), Case::Insensitive)).expect("the root may be searched");
     assert_eq!(entry.and_then(|entry| entry.metadata).map(|it| it.id), Some(made.id));
     assert!(!block_on(root.list(who, 0, 100, true)).expect("the root lists").0.is_empty());
-    block_on(share.unlink(who, &other, made.id, Kind::File)).expect("it is ours");
+    block_on(share.unlink(who, &other, made.id, Kind::File)).expect("the test owns the file");
 }

@@ -156,11 +156,11 @@ mod tests {
         buffers.put(vec![7; 2 * LARGE]);
         buffers.put(vec![8; LARGE]);
         let stretched = buffers.stretch(vec![1, 2, 3], LARGE);
-        assert_eq!((stretched.len(), &stretched[..4]), (LARGE, &[1, 2, 3, 8][..]), "the one that fits best");
+        assert_eq!((stretched.len(), &stretched[..4]), (LARGE, &[1, 2, 3, 8][..]), "the buffer that fits best");
         let stretched = buffers.stretch(vec![1, 2, 3], LARGE + 1);
         assert_eq!((stretched.len(), &stretched[..4]), (LARGE + 1, &[1, 2, 3, 7][..]));
         let stretched = buffers.stretch(vec![1, 2, 3], LARGE);
-        assert_eq!((stretched.len(), &stretched[..4]), (LARGE, &[1, 2, 3, 0][..]), "none is left");
+        assert_eq!((stretched.len(), &stretched[..4]), (LARGE, &[1, 2, 3, 0][..]), "no buffer is left");
     }
 
     #[test]
@@ -212,11 +212,11 @@ mod tests {
         const MIB: usize = 1 << 20;
         let cases = [
             ("the end of a file", (0..100).map(|_| (MIB, 0)).collect::<Vec<_>>()),
-            ("small files, read with much room", (0..100).map(|file| (MIB, file * 400)).collect()),
-            ("files of any size, read with much room", (0..100).map(|file| (MIB, file * 10_000)).collect()),
-            ("reads of little", (1..100).map(|length| (length * 300, length * 300)).collect()),
-            ("reads of less and less", (1..100).rev().map(|length| (length * 10_000, length * 10_000)).collect()),
-            ("reads of more and more", (1..100).map(|length| (length * 10_000, length * 10_000)).collect()),
+            ("small files, read with a large buffer", (0..100).map(|file| (MIB, file * 400)).collect()),
+            ("files of any size, read with a large buffer", (0..100).map(|file| (MIB, file * 10_000)).collect()),
+            ("short reads", (1..100).map(|length| (length * 300, length * 300)).collect()),
+            ("shorter and shorter reads", (1..100).rev().map(|length| (length * 10_000, length * 10_000)).collect()),
+            ("longer and longer reads", (1..100).map(|length| (length * 10_000, length * 10_000)).collect()),
         ];
         for (what, reads) in cases {
             let buffers = Buffers::default();
@@ -251,7 +251,7 @@ mod tests {
         let buffers = Buffers::default();
         (0..3).for_each(|_| buffers.put(vec![0; LARGE]));
         buffers.put(vec![0; 100]);
-        assert_eq!(buffers.release_unused(), 0, "they have only come");
+        assert_eq!(buffers.release_unused(), 0, "the buffers were just returned");
         buffers.put(buffers.stretch(Vec::new(), LARGE));
         assert_eq!(buffers.release_unused(), 2 * LARGE + 100, "one of three was needed");
         assert_eq!(kept(&buffers), (1, LARGE));

@@ -155,9 +155,9 @@ mod tests {
         let mut table: Table<u64, [u64; 3]> = Table::default();
         (0..1_000).for_each(|key| _ = table.insert(key, [0; 3]));
         let full = table.bytes();
-        assert_eq!(full, allocation(2_048 * 33 + 16), "places for 1,000 are 2,048, of 32 bytes and one");
+        assert_eq!(full, allocation(2_048 * 33 + 16), "1,000 entries need 2,048 slots of 33 bytes");
         (0..500).for_each(|key| _ = table.remove(&key));
-        assert_eq!(table.bytes(), full, "it is not worth the trouble yet");
+        assert_eq!(table.bytes(), full, "too few entries to shrink");
         (500..990).for_each(|key| _ = table.remove(&key));
         assert!(table.bytes() < full / 8, "{}", table.bytes());
         assert_eq!(table.map().len(), 10);

@@ -406,7 +406,7 @@ impl Client {
         };
         let response = self.request(Command::CREATE, |out| create.encode(out));
         assert_eq!(status(&response), Status::SUCCESS);
-        CreateResponse::decode(&response).expect("it decodes").file_id
+        CreateResponse::decode(&response).expect("a well-formed message").file_id
     }
 
     /// Closes an open.
@@ -433,8 +433,8 @@ impl Client {
         };
         let response = self.request(Command::QUERY_INFO, |out| query.encode(out));
         assert_eq!(status(&response), Status::SUCCESS, "the parts {parts:?}");
-        let answer = QueryInfoResponse::decode(&response).expect("it decodes");
-        SecurityDescriptor::decode(answer.buffer).expect("it decodes")
+        let answer = QueryInfoResponse::decode(&response).expect("a well-formed message");
+        SecurityDescriptor::decode(answer.buffer).expect("a well-formed message")
     }
 
     /// Sets parts of the security descriptor of an open file.

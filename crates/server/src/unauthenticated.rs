@@ -95,7 +95,7 @@ mod tests {
         let mut taken = Vec::new();
         while let Some(&(_, Reverse(oldest), from)) = unauthenticated.ranking.last() {
             assert!(unauthenticated.take().is_some());
-            let (host, _) = come.iter().find(|(_, id)| *id == oldest).expect("it came");
+            let (host, _) = come.iter().find(|(_, id)| *id == oldest).expect("it was added");
             assert_eq!(address(*host), from);
             taken.push(*host);
         }

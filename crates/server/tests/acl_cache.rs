@@ -108,14 +108,14 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     let options = Options { mode: 0o777, lists: true, ..Options::default() };
     let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
     for file in 0..files {
-        let path = RelPath::root().join(file.to_string().as_bytes()).expect("a name");
+        let path = RelPath::root().join(file.to_string().as_bytes()).expect("a valid name");
         let made = block_on(volume.create(&rig::root(), &path, Create::File(Access::default()), 0o644, None));
-        let (node, _) = made.expect("root may");
+        let (node, _) = made.expect("root has permission");
         let (name, value) = match lists.stored {
             true => (ntacl::ATTRIBUTE, descriptor(lists, file)),
             false => (posix_acl::ACCESS, list(lists, file).encode()),
         };
-        block_on(node.set_xattr(&rig::root(), name, Some(value))).expect("root may");
+        block_on(node.set_xattr(&rig::root(), name, Some(value))).expect("root has permission");
     }
     let mut policy = rig::policy();
     if lists.stored {
@@ -139,12 +139,12 @@ const LIMIT: usize = 1 << 20;
 #[test]
 fn the_cache_uses_the_memory_that_it_reports() {
     for (what, files, entries, equal) in [
-        ("short lists", 4_000, 6, 1),
-        ("the social network's", 2_000, 42, 1),
-        ("long lists", 400, 300, 1),
-        ("lists that many have", 6_000, 12, 100),
-        ("lists of two", 5_000, 8, 2),
-        ("a tenth of the room", 100, 42, 1),
+        ("short ACLs", 4_000, 6, 1),
+        ("the ACLs of the social network", 2_000, 42, 1),
+        ("long ACLs", 400, 300, 1),
+        ("ACLs shared by many files", 6_000, 12, 100),
+        ("ACLs shared by two files", 5_000, 8, 2),
+        ("a tenth of the capacity", 100, 42, 1),
     ] {
         for stored in [false, true] {
             let what = if stored { format!("{what}, stored") } else { what.to_owned() };
@@ -156,9 +156,9 @@ fn the_cache_uses_the_memory_that_it_reports() {
 fn check(what: &str, files: u32, lists: Lists) {
     let (without, _) = accessed(0, files, lists);
     let (with, said) = accessed(LIMIT, files, lists);
-    let held = usize::try_from(with - without).expect("it holds something");
-    assert!(said > LIMIT / 20, "{what}: {said} is too little to tell anything");
-    println!("{what}: {held} bytes held, {said} said, {without} without a cache");
-    assert!(held.abs_diff(said) <= said / 20 + 16_384, "{what}: {held} bytes are held, {said} said");
+    let held = usize::try_from(with - without).expect("the cache uses memory");
+    assert!(said > LIMIT / 20, "{what}: {said} bytes are too few to measure");
+    println!("{what}: {held} bytes held, {said} reported, {without} without a cache");
+    assert!(held.abs_diff(said) <= said / 20 + 16_384, "{what}: {held} bytes are held, {said} reported");
     assert!(said <= LIMIT + LIMIT / 20, "{what}: {said}");
 }

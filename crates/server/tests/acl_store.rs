@@ -76,27 +76,27 @@ impl Scene {
     }
 
     fn make(&self, name: &str, what: Create) {
-        let path = RelPath::root().join(name.as_bytes()).expect("a name");
-        block_on(self.plain.create(&rig::root(), &path, what, 0o644, None)).expect("root may");
+        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
+        block_on(self.plain.create(&rig::root(), &path, what, 0o644, None)).expect("root has permission");
     }
 
     fn node(&self, name: &str) -> Arc<dyn Node> {
-        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
         match block_on(self.plain.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
             Ok(Lookup::Found { node, .. }) => node,
-            _ => panic!("{name} is not there"),
+            _ => panic!("{name} does not exist"),
         }
     }
 
     fn put_list(&self, name: &str, attribute: &str, length: u32) {
         if length > 3 {
             block_on(self.node(name).set_xattr(&rig::root(), attribute, Some(list(length).encode())))
-                .expect("root may");
+                .expect("root has permission");
         }
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.node(name).get_xattr(&rig::root(), ATTRIBUTE)).expect("root may")
+        block_on(self.node(name).get_xattr(&rig::root(), ATTRIBUTE)).expect("root has permission")
     }
 
     fn stored(&self) -> Vec<u32> {
@@ -136,9 +136,9 @@ fn check(store: Entries, expected: &[u32]) {
     assert_eq!(scene.stored(), expected, "{store}");
     let known = misses(&server);
     assert_eq!(look_at_all(&mut alice), before, "{store}: again");
-    assert_eq!(misses(&server), known, "{store}: what was stored is known under its new time");
+    assert_eq!(misses(&server), known, "{store}: the stored descriptor is cached under its new change time");
     assert_eq!(look_at_all(&mut scene.start().1), before, "{store}: read by another server");
-    assert_eq!(scene.stored(), expected, "{store}: nothing more");
+    assert_eq!(scene.stored(), expected, "{store}: nothing else is stored");
 }
 
 #[test]
@@ -193,10 +193,10 @@ fn acls_changed_later_apply_and_the_stored_descriptor_stays() {
     let value = scene.attribute("6");
     scene.put_list("6", posix_acl::ACCESS, 8);
     let changed = look(&mut alice, "6");
-    assert_eq!(changed.dacl.as_ref().map_or(0, |dacl| dacl.aces().len()), 7, "the mask is no rule");
+    assert_eq!(changed.dacl.as_ref().map_or(0, |dacl| dacl.aces().len()), 7, "the mask is not a rule");
     assert_eq!(scene.attribute("6"), value);
     scene.put_list("6", posix_acl::ACCESS, 6);
-    assert_eq!(look(&mut alice, "6"), before, "changed back, it counts again");
+    assert_eq!(look(&mut alice, "6"), before, "after changing back, the stored descriptor is valid again");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_client_that_sets_one_always_stores() {
     let scene = Scene::new(Entries::NONE);
     let (_server, mut alice) = scene.start();
     block_on(scene.node("3").set_metadata(&rig::root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }))
-        .expect("root may");
+        .expect("root has permission");
     let file_id = alice.open("3", A::WRITE_DAC);
     let rule = Ace::allow(Sid::unix_user(1000), A::FILE_ALL_ACCESS, AceFlags::NONE);
     let descriptor = SecurityDescriptor {
@@ -254,7 +254,7 @@ fn a_failed_write_of_a_descriptor_harms_no_client() {
         assert_eq!(scene.stored(), [], "{error:?}");
         let known = misses(&server);
         assert_eq!(look_at_all(&mut alice), expected, "{error:?}");
-        assert_eq!(misses(&server), known, "{error:?}: it is in the cache all the same");
+        assert_eq!(misses(&server), known, "{error:?}: the descriptor is cached nevertheless");
     }
 }
 
@@ -277,7 +277,7 @@ fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
 fn what_somebody_else_stored_meanwhile_stays() {
     let theirs = || ntacl::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
     let scene = between(move |scene| {
-        block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()))).expect("root may");
+        block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()))).expect("root has permission");
     });
     look(&mut scene.start().1, "6");
     assert_eq!(scene.attribute("6"), Some(theirs()));
@@ -288,9 +288,9 @@ fn acls_changed_concurrently_apply() {
     let scene = between(|scene| scene.put_list("6", posix_acl::ACCESS, 8));
     let (_server, mut alice) = scene.start();
     look(&mut alice, "6");
-    assert!(scene.attribute("6").is_some(), "it was too late to notice");
+    assert!(scene.attribute("6").is_some(), "the change came too late to be detected");
     let shown = look(&mut alice, "6");
-    assert_eq!(shown.dacl.map_or(0, |dacl| dacl.aces().len()), 7, "those of the new list");
+    assert_eq!(shown.dacl.map_or(0, |dacl| dacl.aces().len()), 7, "the ACEs of the new ACL");
 }
 
 /// Holds calls of one kind until they are released.
@@ -335,10 +335,10 @@ fn a_connection_that_ends_leaves_nothing_behind() {
         let mut bob = Client::logged_on(&server, "bob");
         assert_eq!(look_at_all(&mut bob), expected, "{kind:?}");
         assert_eq!(scene.stored(), stored, "{kind:?}");
-        assert_eq!(look_at_all(&mut scene.start().1), expected, "{kind:?}: by what is stored");
+        assert_eq!(look_at_all(&mut scene.start().1), expected, "{kind:?}: according to the stored descriptor");
         bob.disconnect();
         let gone = Arc::downgrade(&server);
         drop(server);
-        assert!(gone.upgrade().is_none(), "{kind:?}: something holds the server");
+        assert!(gone.upgrade().is_none(), "{kind:?}: a reference keeps the server alive");
     }
 }

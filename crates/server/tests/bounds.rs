@@ -106,7 +106,7 @@ fn a_chain_of_reads_is_answered_in_frames_of_bounded_length_and_yields() {
             answered += responses(&frame);
         }
     }
-    assert!(turns >= 10, "others had {turns} turns meanwhile");
+    assert!(turns >= 10, "other requests had {turns} turns meanwhile");
     client.disconnect();
     assert_eq!(server.accounting.memory(), 0);
 }
@@ -131,7 +131,7 @@ fn a_client_that_reads_no_responses_makes_the_server_hold_few() {
     }
     let held = client.connection.backlog();
     assert!(held < limits.backlog + 2 * MIB, "{held} bytes");
-    assert!(running.len() > 80, "the others wait");
+    assert!(running.len() > 80, "the other requests wait");
     let mut answered = 0;
     while !running.is_empty() {
         answered += std::iter::from_fn(|| client.connection.next_frame()).count();
@@ -178,7 +178,7 @@ fn an_anonymous_user_gets_no_more_than_a_client_before_its_logon() {
         let message = charged(&mut client, Command::TREE_CONNECT, 1, |out| out.zeros(8));
         header = Header::decode(client.send(&message).last().expect("an answer")).expect("a header");
     }
-    assert_eq!(header.credits, 1, "it has as many credits as it may");
+    assert_eq!(header.credits, 1, "the client has the maximum of credits");
     let name = utf16_bytes("srvsvc");
     let mut pipes = 0;
     while status(&client.request(Command::CREATE, |out| create(&name).encode(out))) == Status::SUCCESS {
@@ -204,7 +204,7 @@ fn anonymous_users_leave_opens_for_others() {
         }
         clients.push(client);
     }
-    assert_eq!(pipes, 5, "half of a sixteenth: they come from one address");
+    assert_eq!(pipes, 5, "half of a sixteenth, because all come from one address");
     let mut alice = Client::logged_on(&server, "alice");
     alice.tree_connect("IPC$");
     assert_eq!(status(&alice.request(Command::CREATE, |out| create(&name).encode(out))), Status::SUCCESS);

@@ -41,5 +41,5 @@ fn a_server_that_omits_breaks_is_detected() {
     std::panic::set_hook(Box::new(|_| {}));
     let found = (1..=20).any(|seed| catch_unwind(AssertUnwindSafe(|| run(seed, true))).is_err());
     std::panic::set_hook(silence);
-    assert!(found, "twenty runs saw nothing wrong with a server that breaks no lease on a write");
+    assert!(found, "twenty runs did not detect a server that breaks no lease on a write");
 }

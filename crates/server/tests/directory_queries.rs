@@ -60,7 +60,7 @@ impl Bench {
     /// Creates files owned by root.
     fn make(&self, names: &[&str], mode: u32) {
         for name in names {
-            let path = RelPath::root().join(name.as_bytes()).expect("a name");
+            let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
             let what = Create::File(Access { read: true, write: true });
             block_on(self.volume.create(&rig::root(), &path, what, mode, None)).expect("a new file");
         }
@@ -247,7 +247,7 @@ fn a_long_search_lets_other_requests_run() {
     };
     let search = bench.client.compose(Command::QUERY_DIRECTORY, |out| query.encode(out));
     let mut frames = bench.client.send(&search);
-    assert!(frames.iter().all(|frame| status(frame) == Status::PENDING), "it is not done in one go");
+    assert!(frames.iter().all(|frame| status(frame) == Status::PENDING), "the search is done in several steps");
     let echo = bench.client.compose(Command::ECHO, |out| EchoRequest.encode(out));
     frames.extend(bench.client.send(&echo));
     let answered = |frames: &[Vec<u8>], command| {

@@ -201,7 +201,7 @@ fn a_hanging_controller_delays_no_other_client() {
     let mut stuck = Client::new(&server);
     stuck.negotiate(SecurityMode::SIGNING_ENABLED);
     let patient = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stuck.log_on("dora", PASSWORD, 0)));
-    assert!(patient.is_err(), "it was answered");
+    assert!(patient.is_err(), "the request was answered");
     assert_eq!(log_on(&server, "alice", PASSWORD), Status::SUCCESS);
 }
 
@@ -209,7 +209,10 @@ fn a_hanging_controller_delays_no_other_client() {
 fn user_lists_may_name_domain_users() {
     let check = |valid: UserPattern, expected: Status| {
         let mut policy = policy();
-        let share = Share { valid_users: vec![valid.clone()], ..(**policy.share("share").expect("the rig's")).clone() };
+        let share = Share {
+            valid_users: vec![valid.clone()],
+            ..(**policy.share("share").expect("the share of the test rig")).clone()
+        };
         policy.shares.insert("share".into(), Arc::new(share));
         let (server, _) = member(policy);
         let mut client = Client::new(&server);

@@ -1,6 +1,6 @@
 //! Clients and local programs using the same files: `kernel oplocks`, leases of local programs, `posix locking`.
 
-#[allow(dead_code, reason = "not every test file needs all of it")]
+#[allow(dead_code, reason = "not every test file uses all of it")]
 mod bed;
 
 use std::future::Future;
@@ -33,7 +33,7 @@ fn bed() -> Bed {
 
 /// Looks up the file `file` as a local program.
 fn found(bed: &Bed) -> Arc<dyn Node> {
-    let path = RelPath::root().join(b"file").expect("a name");
+    let path = RelPath::root().join(b"file").expect("a valid name");
     match block_on(bed.volume.lookup(&root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("the file is there"),
@@ -141,7 +141,7 @@ fn a_local_program_waits_until_the_client_has_acknowledged() {
         } else {
             acknowledge(&mut client, file_id);
         }
-        open_locally(&bed, BOTH).expect("nobody caches it");
+        open_locally(&bed, BOTH).expect("no client caches it");
     }
 }
 
@@ -172,8 +172,8 @@ fn another_client_opens_when_the_first_has_acknowledged() {
     send(&mut second, CreateDisposition::OPEN, OplockLevel::BATCH).check(Status::PENDING);
     told(&mut first);
     acknowledge(&mut first, file_id);
-    assert_eq!(opened(&second.next()).1, OplockLevel::NONE, "both have it open");
-    open_locally(&bed, BOTH).expect("nobody caches it");
+    assert_eq!(opened(&second.next()).1, OplockLevel::NONE, "both clients have the file open");
+    open_locally(&bed, BOTH).expect("no client caches it");
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Bed {
     /// Connects and negotiates a client.
     fn connect(&self, from: &str) -> Client {
         let remote: SocketAddr = from.parse().expect("an address");
-        self.server.admit(remote.ip()).expect("let in");
+        self.server.admit(remote.ip()).expect("the connection is admitted");
         let peer = Peer { remote, local: ([127, 0, 0, 1], 445).into() };
         let connection = Connection::new(&self.server, peer);
         let mut client = Client { connection, message_id: 0, running: Vec::new(), received: VecDeque::new() };
@@ -262,7 +262,7 @@ impl Client {
     /// Returns the next available response.
     fn turn(&mut self) -> Option<Header> {
         self.poll();
-        self.received.pop_front().map(|message| Header::decode(&message).expect("the server's header decodes"))
+        self.received.pop_front().map(|message| Header::decode(&message).expect("a well-formed response header"))
     }
 
     fn token(&mut self, session_id: u64, token: &[u8]) {
@@ -280,7 +280,7 @@ impl Client {
     fn begin(&mut self, initiator: &Initiator) -> (u64, Vec<u8>) {
         self.token(0, initiator.negotiate());
         let response = self.received.pop_front().expect("a challenge");
-        let header = Header::decode(&response).expect("the server's header decodes");
+        let header = Header::decode(&response).expect("a well-formed response header");
         assert_eq!(header.status, Status::MORE_PROCESSING_REQUIRED);
         let challenge = SessionSetupResponse::decode(&response).expect("a challenge").buffer.to_vec();
         (header.session_id, challenge)
@@ -297,7 +297,7 @@ impl Client {
         let initiator = Initiator::new(Some(credentials), "TEST", target);
         let (session, challenge) = self.begin(&initiator);
         let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
-        let (proof, _) = initiator.authenticate(&challenge, &random, 0).expect("NTLM answers NTLM");
+        let (proof, _) = initiator.authenticate(&challenge, &random, 0).expect("an NTLM response to an NTLM message");
         self.token(session, &proof);
     }
 }
@@ -537,7 +537,7 @@ fn delayed_failures_are_bounded_for_an_address_and_in_total() {
         client.poll();
         cut_off += usize::from(client.connection.ended().is_some());
     }
-    assert_eq!(cut_off, 36, "64 of a /64 wait");
+    assert_eq!(cut_off, 36, "64 connections of a /64 wait");
     assert_eq!(bed.log_on(&mut bed.connect("[2001:db8:0:1::1]:1"), "unknown", "wrong").1, 2_000);
 
     let bed = Bed::new(0, |policy| policy.limits.failed_logon_bytes = 16 * 28_000);
@@ -560,7 +560,7 @@ fn a_flood_of_unauthenticated_connections_blocks_only_its_own_address() {
         assert!(other.connection.ended().is_none());
         assert_eq!(bed.log_on(&mut other, "fine", "right").0, Status::SUCCESS);
     }
-    let newest = strangers.last().expect("there are some");
+    let newest = strangers.last().expect("at least one connection");
     assert!(known.connection.ended().is_none() && newest.connection.ended().is_none());
 }
 
@@ -576,7 +576,7 @@ fn unauthenticated_connections_are_dropped_when_the_server_is_full() {
     assert!(bed.server.admit([192, 0, 2, 4].into()).is_ok());
     assert!(strangers[1].connection.ended().is_some());
     assert!(bed.server.admit([192, 0, 2, 4].into()).is_ok());
-    assert!(bed.server.admit([192, 0, 2, 4].into()).is_err(), "all that are left are logged on");
+    assert!(bed.server.admit([192, 0, 2, 4].into()).is_err(), "all remaining connections are logged on");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Bed {
         let volume = rig::memory(environment.clone());
         let server = rig::server(policy, environment, volume.clone());
         let mut watcher = Client::logged_on(&server, "alice");
-        let directory = open(&mut watcher, "dir", directory).expect("the directory can be made");
+        let directory = open(&mut watcher, "dir", directory).expect("the directory can be created");
         let other = Client::logged_on(&server, "alice");
         let scavenged = server.clone();
         let housekeeping = Box::pin(async move { scavenged.scavenge().await });
@@ -115,15 +115,16 @@ impl Bed {
 
     /// Changes permissions as a local program would.
     fn set_mode(&self, path: &str, mode: u32) {
-        let path = path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a path");
+        let path =
+            path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a valid path");
         let found = block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default()));
-        let Ok(Lookup::Found { node, .. }) = found else { panic!("{path} is there") };
+        let Ok(Lookup::Found { node, .. }) = found else { panic!("{path} exists") };
         let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
-        block_on(node.set_metadata(&rig::root(), set)).expect("root may");
+        block_on(node.set_metadata(&rig::root(), set)).expect("root has permission");
     }
 
     fn make(&mut self, path: &str) {
-        let made = open(&mut self.other, path, |_| {}).expect("a file can be made");
+        let made = open(&mut self.other, path, |_| {}).expect("a file can be created");
         self.other.close(made);
     }
 
@@ -177,7 +178,7 @@ impl Bed {
 }
 
 fn changes(response: &[u8]) -> Vec<String> {
-    let response = ChangeNotifyResponse::decode(response).expect("a response with changes decodes");
+    let response = ChangeNotifyResponse::decode(response).expect("a well-formed response with changes");
     let shown = |change: FileNotifyInformation<'_>| {
         let units: Vec<_> = change.file_name.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
         let sign = match change.action {
@@ -191,14 +192,14 @@ fn changes(response: &[u8]) -> Vec<String> {
         format!("{sign}{}", String::from_utf16_lossy(&units))
     };
     let list = FileNotifyInformation::list(response.buffer);
-    list.map(|change| shown(change.expect("each change decodes"))).collect()
+    list.map(|change| shown(change.expect("a well-formed change"))).collect()
 }
 
 /// Runs `act` with a new file `dir\f` and checks the reports of a watch with `filter`.
 #[track_caller]
 fn check(filter: CompletionFilter, expected: &[&str], act: impl FnOnce(&mut Client, FileId)) {
     let mut bed = Bed::new();
-    let file = open(&mut bed.other, r"dir\f", |_| {}).expect("the file can be made");
+    let file = open(&mut bed.other, r"dir\f", |_| {}).expect("the file can be created");
     bed.watch(|notify| notify.completion_filter = filter);
     act(&mut bed.other, file);
     assert_eq!(bed.seen(), expected);
@@ -219,8 +220,8 @@ fn write(client: &mut Client, file_id: FileId) {
 #[test]
 fn names() {
     check(ALL, &["+sub", r"+sub\f"], |client, _| {
-        open(client, r"dir\sub", directory).expect("a directory can be made");
-        open(client, r"dir\sub\f", |_| {}).expect("a file can be made");
+        open(client, r"dir\sub", directory).expect("a directory can be created");
+        open(client, r"dir\sub\f", |_| {}).expect("a file can be created");
     });
     check(CompletionFilter::FILE_NAME, &["<f", ">g"], |client, file| rename(client, file, r"dir\g", false));
     check(CompletionFilter::FILE_NAME, &["-f"], |client, file| rename(client, file, "g", false));
@@ -236,7 +237,7 @@ fn names() {
 #[test]
 fn a_name_that_becomes_another_file() {
     check(CompletionFilter::FILE_NAME | CompletionFilter::SIZE, &["+g", "-f", "!g"], |client, file| {
-        let other = open(client, r"dir\g", |_| {}).expect("a file can be made");
+        let other = open(client, r"dir\g", |_| {}).expect("a file can be created");
         client.close(other);
         rename(client, file, r"dir\g", true);
     });
@@ -299,7 +300,7 @@ fn a_waiting_request_is_answered_by_the_next_change() {
     assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
     assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
     for name in ["a", "b"] {
-        open(&mut bed.other, &format!(r"dir\{name}"), |_| {}).expect("a file can be made");
+        open(&mut bed.other, &format!(r"dir\{name}"), |_| {}).expect("a file can be created");
         let frames = bed.watcher.proceed();
         let told: Vec<_> = frames.iter().map(|frame| (status(frame), changes(frame))).collect();
         assert_eq!(told, [(Status::SUCCESS, vec![format!("+{name}")])]);
@@ -350,7 +351,7 @@ fn how_a_waiting_request_ends() {
 #[test]
 fn requests_that_are_refused() {
     let mut bed = Bed::new();
-    let file = open(&mut bed.watcher, r"dir\f", |_| {}).expect("the file can be made");
+    let file = open(&mut bed.watcher, r"dir\f", |_| {}).expect("the file can be created");
     let blind = open(&mut bed.watcher, "dir", |create| {
         directory(create);
         create.desired_access = 0x80;
@@ -385,14 +386,14 @@ fn the_first_request_of_a_handle_decides() {
         notify.output_buffer_length = 20;
     });
     for name in [r"dir\sub", r"dir\sub\sub"] {
-        open(&mut bed.other, name, directory).expect("a directory can be made");
+        open(&mut bed.other, name, directory).expect("a directory can be created");
     }
-    open(&mut bed.other, r"dir\sub\f", |_| {}).expect("a file can be made");
+    open(&mut bed.other, r"dir\sub\f", |_| {}).expect("a file can be created");
     assert_eq!(bed.seen(), [""; 0]);
-    open(&mut bed.other, r"dir\f", |_| {}).expect("a file can be made");
+    open(&mut bed.other, r"dir\f", |_| {}).expect("a file can be created");
     assert_eq!(bed.seen(), ["+f"]);
     for name in [r"dir\g", r"dir\h"] {
-        open(&mut bed.other, name, |_| {}).expect("a file can be made");
+        open(&mut bed.other, name, |_| {}).expect("a file can be created");
     }
     assert_eq!(bed.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
     assert_eq!(bed.seen(), [""; 0]);
@@ -404,7 +405,7 @@ fn streams() {
     let streams = CompletionFilter::STREAM_NAME | CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE;
     let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
     let live = |client: &mut Client| {
-        let stream = open(client, r"dir\f:s", |_| {}).expect("a stream can be made");
+        let stream = open(client, r"dir\f:s", |_| {}).expect("a stream can be created");
         write(client, stream);
         assert_eq!(set(client, stream, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
         client.close(stream);
@@ -420,10 +421,10 @@ fn a_watcher_gets_no_names_in_directories_that_they_may_not_list() {
     for honor in [true, false] {
         let mut bed = Bed::of_two(|share| share.honor_change_notify_privilege = honor);
         bed.watch(|_| {});
-        open(&mut bed.other, "bobs", directory).expect("a directory can be made");
+        open(&mut bed.other, "bobs", directory).expect("a directory can be created");
         bed.set_mode("bobs", 0o700);
         bed.make(r"bobs\dismissal of alice.doc");
-        open(&mut bed.other, r"bobs\deep", directory).expect("a directory can be made");
+        open(&mut bed.other, r"bobs\deep", directory).expect("a directory can be created");
         bed.make(r"bobs\deep\another");
         bed.make("public");
         let secrets = [r"+bobs\dismissal of alice.doc", r"+bobs\deep", r"+bobs\deep\another"];
@@ -438,8 +439,8 @@ fn a_watcher_gets_no_names_in_directories_that_they_may_not_list() {
 fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {
     for (mode, expected) in [(0o755, 2), (0o711, 0), (0o744, 0), (0o700, 0)] {
         let mut bed = Bed::of_two(|_| {});
-        open(&mut bed.other, "a", directory).expect("a directory can be made");
-        open(&mut bed.other, r"a\b", directory).expect("a directory can be made");
+        open(&mut bed.other, "a", directory).expect("a directory can be created");
+        open(&mut bed.other, r"a\b", directory).expect("a directory can be created");
         bed.set_mode("a", mode);
         bed.watch(|_| {});
         bed.make(r"a\b\f");
@@ -451,14 +452,14 @@ fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {
 #[test]
 fn a_watcher_gets_changes_in_order_while_a_directory_is_checked() {
     let mut bed = Bed::of_two(|_| {});
-    let made = open(&mut bed.other, "d", directory).expect("a directory can be made");
+    let made = open(&mut bed.other, "d", directory).expect("a directory can be created");
     bed.other.close(made);
     assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
     bed.make(r"d\f");
     bed.make("g");
     let file = open(&mut bed.other, r"d\f", |create| create.desired_access |= 0x1_0000).expect("the file is there");
     rename(&mut bed.other, file, r"d\h", false);
-    assert!(bed.watcher.proceed().is_empty(), "nothing is told unchecked");
+    assert!(bed.watcher.proceed().is_empty(), "no change is reported unchecked");
     bed.settle();
     assert_eq!(bed.watcher.proceed().iter().flat_map(|frame| changes(frame)).collect::<Vec<_>>(), [r"+d\f"]);
     assert_eq!(bed.seen(), ["+g", r"<d\f", r">d\h"]);
@@ -472,7 +473,7 @@ fn changed_permissions_apply() {
         directory(create);
         create.desired_access = 0x000e_019f;
     });
-    let held = held.expect("a directory can be made");
+    let held = held.expect("a directory can be created");
     bed.make(r"d\first");
     assert_eq!(bed.seen(), ["+d", r"+d\first"]);
     // A change by a client takes effect at once.
@@ -493,7 +494,7 @@ fn changed_permissions_apply() {
 #[test]
 fn changes_waiting_for_a_check_are_bounded() {
     let mut bed = Bed::of_two(|_| {});
-    open(&mut bed.other, "d", directory).expect("a directory can be made");
+    open(&mut bed.other, "d", directory).expect("a directory can be created");
     bed.watch(|_| {});
     for number in 0..400 {
         bed.make(&format!(r"d\{number}{}", "long".repeat(50)));

@@ -38,9 +38,10 @@ fn open(client: &mut Client, name: &str, options: CreateOptions) -> (FileId, u64
     };
     let response = client.request(Command::CREATE, |out| create.encode(out));
     assert_eq!(status(&response), Status::SUCCESS);
-    let response = CreateResponse::decode(&response).expect("it decodes");
+    let response = CreateResponse::decode(&response).expect("a well-formed message");
     let context = response.create_contexts.iter().find(|context| &*context.name == name::QUERY_ON_DISK_ID);
-    let number = QueryOnDiskIdResponse::decode(&context.expect("it was asked for").data).expect("it decodes");
+    let number =
+        QueryOnDiskIdResponse::decode(&context.expect("it was requested").data).expect("a well-formed message");
     (response.file_id, number.disk_file_id)
 }
 
@@ -55,7 +56,7 @@ fn query(client: &mut Client, file_id: FileId, class: Class, at: usize) -> u64 {
         ..QueryInfoRequest::default()
     };
     let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
-    let buffer = QueryInfoResponse::decode(&response).expect("it decodes").buffer;
+    let buffer = QueryInfoResponse::decode(&response).expect("a well-formed message").buffer;
     u64::from_le_bytes(buffer[at..at + 8].try_into().expect("eight bytes"))
 }
 
@@ -74,9 +75,10 @@ fn listed(client: &mut Client, wanted: &str) -> u64 {
     };
     let response = client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
     client.close(root);
-    let buffer = QueryDirectoryResponse::decode(&response).expect("it decodes").buffer.to_vec();
-    let mut entries = DirectoryEntry::list(DirectoryClass::new(class).expect("of listings"), buffer.as_slice());
-    entries.next().expect("it is there").expect("it decodes").file_id
+    let buffer = QueryDirectoryResponse::decode(&response).expect("a well-formed message").buffer.to_vec();
+    let mut entries =
+        DirectoryEntry::list(DirectoryClass::new(class).expect("a class of directory listings"), buffer.as_slice());
+    entries.next().expect("it exists").expect("a well-formed message").file_id
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn all_queries_of_a_file_number_agree() {
         assert_eq!(query(&mut client, file, ID, 8), number, "{name}");
         assert_eq!(listed(&mut client, name), number, "{name}");
         client.close(file);
-        assert_eq!(open(&mut client, name, options).1, number, "{name}: the same when it is opened again");
+        assert_eq!(open(&mut client, name, options).1, number, "{name}: the same number when reopened");
     }
 }
 
@@ -136,7 +138,7 @@ fn a_directory_is_flushed_like_a_file() {
     for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()
     {
         let (file_id, _) = open(&mut client, name, *options);
-        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64, "{name}: nobody has asked for it");
+        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64, "{name}: no flush was requested");
         let flush = FlushRequest { file_id, ..FlushRequest::default() };
         assert_eq!(status(&client.request(Command::FLUSH, |out| flush.encode(out))), Status::SUCCESS);
         assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64 + 1, "{name}");

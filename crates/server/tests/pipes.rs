@@ -89,9 +89,9 @@ fn the_pipes_of_a_user_hold_at_most_half_of_the_limit() {
     let taken: Vec<_> = pipes.iter().map(|pipe| write(&mut client, *pipe, &part)).collect();
     assert_eq!(taken, [Status::SUCCESS, Status::SUCCESS, Status::SUCCESS, Status::INSUFFICIENT_RESOURCES]);
     let short = request(PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG, 100);
-    assert_eq!(write(&mut client, pipes[3], &short), Status::SUCCESS, "a short call always");
+    assert_eq!(write(&mut client, pipes[3], &short), Status::SUCCESS, "a short call is always accepted");
     client.close(pipes[0]);
-    assert_eq!(write(&mut client, pipes[3], &part), Status::SUCCESS, "what a pipe held goes with it");
+    assert_eq!(write(&mut client, pipes[3], &part), Status::SUCCESS, "the data of a closed pipe is freed");
 }
 
 /// Number of shares, whose list takes several fragments.
@@ -221,7 +221,7 @@ fn a_message_longer_than_the_buffer_is_read_in_parts() {
     let (status, first) = output(&ioctl(&mut client, FsctlCode::PIPE_TRANSCEIVE, pipe, &call, 1024));
     assert_eq!((status, first.len()), (Status::BUFFER_OVERFLOW, 1024));
     let (status, _) = output(&ioctl(&mut client, FsctlCode::PIPE_TRANSCEIVE, pipe, &call, 1024));
-    assert_eq!(status, Status::PIPE_BUSY, "before the answer was read");
+    assert_eq!(status, Status::PIPE_BUSY, "the previous response was not read");
     let (status, state, _) = peek(&mut client, pipe, 16);
     assert_eq!((status, state.message_length), (Status::BUFFER_OVERFLOW, 4280 - 1024));
     let query = QueryInfoRequest {

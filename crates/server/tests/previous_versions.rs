@@ -42,8 +42,9 @@ fn make(volume: &Arc<dyn Vfs>, file: &str) {
         let _ = block_on(volume.create(&who, &path(&file[..at]), Create::Directory, 0o777, None));
     }
     let both = Access { read: true, write: true };
-    let (node, _) = block_on(volume.create(&who, &path(file), Create::File(both), 0o666, None)).expect("it is new");
-    block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()), false)).expect("there is room");
+    let (node, _) =
+        block_on(volume.create(&who, &path(file), Create::File(both), 0o666, None)).expect("the name is not in use");
+    block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()), false)).expect("there is free space");
 }
 
 /// Returns a client of a share with a file `dir/file` and two snapshots; `configure` sets the snapshots' location.
@@ -122,7 +123,7 @@ fn create(client: &mut Client, ask: &Ask<'_>) -> Result<FileId, Status> {
 fn read(client: &mut Client, file_id: FileId) -> String {
     let read = ReadRequest { length: 100, file_id, ..ReadRequest::default() };
     let response = client.request(Command::READ, |out| read.encode(out));
-    String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("a path")
+    String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("a valid path")
 }
 
 #[track_caller]
@@ -132,7 +133,7 @@ fn opens(client: &mut Client, ask: &Ask<'_>, content: &str) {
 }
 
 fn versions(client: &mut Client, name: &str, room: u32) -> SnapshotArray {
-    let file_id = create(client, &open(name)).expect("it is there");
+    let file_id = create(client, &open(name)).expect("it exists");
     let ioctl = IoctlRequest {
         ctl_code: FsctlCode::SRV_ENUMERATE_SNAPSHOTS,
         file_id,
@@ -190,7 +191,7 @@ fn a_version_cannot_be_changed() {
 #[test]
 fn a_version_shows_the_requested_name() {
     let (mut client, _) = client(|_| {});
-    let file_id = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") }).expect("it is there");
+    let file_id = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") }).expect("it exists");
     let query = QueryInfoRequest {
         info_type: InfoType::FILE,
         file_info_class: FileInformationClass::ALL.0,
@@ -200,7 +201,7 @@ fn a_version_shows_the_requested_name() {
     };
     let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
     // [MS-FSCC] 2.4.2: the name comes last.
-    let name = &QueryInfoResponse::decode(&response).expect("a name").buffer[100..];
+    let name = &QueryInfoResponse::decode(&response).expect("a valid name").buffer[100..];
     assert_eq!(String::from_utf16(&utf16_units(name).expect("UTF-16")).expect("text"), r"\dir\file");
 }
 
@@ -268,8 +269,9 @@ fn users_without_access_to_the_snapshot_directory_see_no_versions() {
         server::vfs::Case::Sensitive,
         server::vfs::SymlinkPolicy::default(),
     ));
-    let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was made") };
-    block_on(node.set_metadata(&root, SetMetadata { mode: Some(0o700), ..SetMetadata::default() })).expect("root may");
+    let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was created") };
+    block_on(node.set_metadata(&root, SetMetadata { mode: Some(0o700), ..SetMetadata::default() }))
+        .expect("root has permission");
     let refused = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") });
     assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
     assert_eq!(versions(&mut client, "dir", 4096).number_of_snapshots, 0);
@@ -286,7 +288,7 @@ fn no_link_in_a_version_leads_out_of_it() {
         ("up", ".."),
     ] {
         let link = path(&format!("{first}/{name}"));
-        block_on(volume.make_link(&rig::root(), &link, target.as_bytes())).expect("made locally");
+        block_on(volume.make_link(&rig::root(), &link, target.as_bytes())).expect("created by a local program");
     }
     let ask = |name| Ask { version: Some(FIRST), ..open(name) };
     opens(&mut client, &ask(r"dir\beside"), &format!("{first}/dir/file"));
@@ -301,7 +303,7 @@ fn no_link_in_a_version_leads_out_of_it() {
 fn a_share_without_snapshots_has_no_versions() {
     let mut client = Client::logged_on(&rig::plain_server(), "alice");
     let made = Ask { access: WRITING, disposition: CreateDisposition::CREATE, ..open("file") };
-    create(&mut client, &made).expect("it is new");
+    create(&mut client, &made).expect("the name is not in use");
     let refused = create(&mut client, &Ask { version: Some(FIRST), ..open("file") });
     assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
     let token = create(&mut client, &open(&format!(r"{FIRST}\file")));

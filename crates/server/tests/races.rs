@@ -102,7 +102,7 @@ fn a_file_that_is_renamed_while_it_is_opened() {
     for steps in 0..40 {
         let server = slow_server();
         let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
-        let file = open(&mut first, "before", |_| {}).expect("it can be made");
+        let file = open(&mut first, "before", |_| {}).expect("it can be created");
         let delete = create(&mut second, "before", |create| {
             create.create_disposition = CreateDisposition::OPEN;
             create.create_options = CreateOptions::DELETE_ON_CLOSE;
@@ -156,9 +156,9 @@ fn a_file_that_is_replaced_while_it_is_opened() {
         for lead in -30i32..30 {
             let server = slow_server_in(Arc::new(Frozen(rig::Still::default())));
             let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
-            let old = open(&mut first, target, |_| {}).expect("it can be made");
+            let old = open(&mut first, target, |_| {}).expect("it can be created");
             first.close(old);
-            let new = open(&mut first, from, |_| {}).expect("it can be made");
+            let new = open(&mut first, from, |_| {}).expect("it can be created");
             let write = WriteRequest { file_id: new, offset: 0, length: 3, buffer: b"new", ..WriteRequest::default() };
             assert_eq!(status(&first.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
             let rename = set(&mut first, new, FileInformationClass::RENAME, &rename_to(to, true));
@@ -181,7 +181,7 @@ fn a_file_that_is_replaced_while_it_is_opened() {
             let renamed = status(&finish(&mut first, frames));
             let answer = finish(&mut second, answers);
             let size = CreateResponse::decode(&answer).map(|response| response.end_of_file);
-            let opened = opened(&answer).expect("one of the two is there all the time");
+            let opened = opened(&answer).expect("one of the two names always exists");
             match renamed {
                 Status::SUCCESS => first_won += 1,
                 _ => second_won += 1,
@@ -215,8 +215,8 @@ fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
         let server = slow_server_with(policy, Arc::new(rig::Still::default()));
         let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
         let all = |create: &mut CreateRequest<'_>| create.desired_access = A::FILE_ALL_ACCESS.0;
-        let hers = open(&mut first, "file", all).expect("it can be made");
-        let too = open(&mut second, "file", all).expect("it can be opened");
+        let hers = open(&mut first, "file", all).expect("it can be created");
+        let too = open(&mut second, "file", all).expect("the open succeeds");
         let message = setting(&mut first, hers, SecurityInformation::DACL, &of_list);
         first.post(&message);
         let frames: Vec<_> = (0..steps).flat_map(|_| first.proceed()).collect();
@@ -247,9 +247,9 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         let (mut holder, mut client) = (Client::new(&server), Client::logged_on(&server, "alice"));
         holder.guid = [8; 16];
         let mut holder = holder.ready("alice");
-        let other = open(&mut client, "other", |_| {}).expect("it can be made");
+        let other = open(&mut client, "other", |_| {}).expect("it can be created");
         client.close(other);
-        let file = open(&mut client, "file", |_| {}).expect("it can be made");
+        let file = open(&mut client, "file", |_| {}).expect("it can be created");
         let held = open(&mut holder, leased, |create| {
             create.requested_oplock_level = OplockLevel::LEASE;
             let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING;
@@ -260,7 +260,7 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         let frames = client.send(&waiting);
         assert_eq!(frames.iter().map(|frame| status(frame)).collect::<Vec<_>>(), [Status::PENDING], "{class:?}");
         client.close(file);
-        holder.close(held.expect("it can be opened"));
+        holder.close(held.expect("the open succeeds"));
         assert_eq!(status(&finish(&mut client, Vec::new())), Status::FILE_CLOSED, "{class:?}");
         assert!(exists(&mut client, "file") && !exists(&mut client, "new"), "{class:?}");
         assert_eq!(server.open_count(), 0, "{class:?}");
@@ -273,14 +273,14 @@ fn a_deleted_file_has_another_hard_link() {
     for by_disposition in [true, false] {
         let server = rig::plain_server();
         let (mut client, mut other) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
-        let file = open(&mut client, "one", |_| {}).expect("it can be made");
+        let file = open(&mut client, "one", |_| {}).expect("it can be created");
         let link = set(&mut client, file, FileInformationClass::LINK, &rename_to("two", false));
         let frames = client.send(&link);
         assert_eq!(status(&finish(&mut client, frames)), Status::SUCCESS);
         client.close(file);
-        let stays = open(&mut other, "two", |_| {}).expect("it is there");
+        let stays = open(&mut other, "two", |_| {}).expect("it exists");
         let options = if by_disposition { CreateOptions(0) } else { CreateOptions::DELETE_ON_CLOSE };
-        let goes = open(&mut client, "one", |create| create.create_options = options).expect("it is there");
+        let goes = open(&mut client, "one", |create| create.create_options = options).expect("it exists");
         if by_disposition {
             let delete = set(&mut client, goes, FileInformationClass::DISPOSITION, &[1]);
             let frames = client.send(&delete);
@@ -303,9 +303,9 @@ fn a_deleted_file_is_closed_last_by_another_client() {
     let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
     let (mut alice, mut bob) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "bob"));
     let directory = open(&mut alice, "hers", |create| create.create_options = CreateOptions::DIRECTORY_FILE);
-    alice.close(directory.expect("it can be made"));
-    let file = open(&mut alice, r"hers\file", |_| {}).expect("it can be made");
-    let reading = open(&mut bob, r"hers\file", |create| create.desired_access = 0x0012_0089).expect("he may read");
+    alice.close(directory.expect("it can be created"));
+    let file = open(&mut alice, r"hers\file", |_| {}).expect("it can be created");
+    let reading = open(&mut bob, r"hers\file", |create| create.desired_access = 0x0012_0089).expect("bob may read");
     let delete = set(&mut alice, file, FileInformationClass::DISPOSITION, &[1]);
     let frames = alice.send(&delete);
     assert_eq!(status(&finish(&mut alice, frames)), Status::SUCCESS);
@@ -335,7 +335,7 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
         let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), refusing.clone()));
         let server = rig::server(rig::policy(), environment, volume);
         let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
-        let file = open(&mut first, "file", |_| {}).expect("it can be made");
+        let file = open(&mut first, "file", |_| {}).expect("it can be created");
         let opens = create(&mut second, "file", |create| create.create_disposition = CreateDisposition::OPEN);
         refusing.0.store(true, Ordering::Relaxed);
         second.post(&opens);
@@ -346,13 +346,13 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
         assert_eq!(status(&finish(&mut first, deleted)), Status::SUCCESS, "{steps}");
         first.close(file);
         frames.extend(second.proceed());
-        let refused = opened(&finish(&mut second, frames)).expect_err("it cannot be opened");
+        let refused = opened(&finish(&mut second, frames)).expect_err("the open fails");
         refusing.0.store(false, Ordering::Relaxed);
         overtaken += usize::from(!answered && refused == Status::ACCESS_DENIED);
         assert!(!exists(&mut first, "file"), "{steps}: {refused:?}");
         assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{steps}");
     }
-    assert!(overtaken > 0, "it was never the last to have it open");
+    assert!(overtaken > 0, "it never had the last open");
 }
 
 /// Delays the response of a creation, so that the file exists on disk for a while before.
@@ -373,18 +373,18 @@ fn a_file_that_is_created_while_its_directory_is_renamed() {
     let server = rig::server(rig::policy(), environment, volume);
     let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
     let directory = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DIRECTORY_FILE;
-    let before = open(&mut first, "before", directory).expect("it can be made");
+    let before = open(&mut first, "before", directory).expect("it can be created");
     let makes = create(&mut second, r"before\file", |_| {});
     let frames = second.send(&makes);
     let rename = set(&mut first, before, FileInformationClass::RENAME, &rename_to("after", false));
     let renamed = first.send(&rename);
     assert_eq!(status(&finish(&mut first, renamed)), Status::SUCCESS);
-    let file = opened(&finish(&mut second, frames)).expect("it can be made");
+    let file = opened(&finish(&mut second, frames)).expect("it can be created");
     let delete = set(&mut second, file, FileInformationClass::DISPOSITION, &[1]);
     let deleted = second.send(&delete);
     assert_eq!(status(&finish(&mut second, deleted)), Status::SUCCESS);
     second.close(file);
     first.close(before);
-    assert!(!exists(&mut first, r"after\file"), "it is deleted by the name that it has");
+    assert!(!exists(&mut first, r"after\file"), "the file is deleted by its current name");
     assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0));
 }

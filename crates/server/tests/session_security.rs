@@ -1,7 +1,7 @@
 //! Attacks on signed or encrypted sessions by an attacker on the network path, and restrictions of sessions without
 //! secret keys ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.5.2).
 
-#[allow(dead_code, reason = "not every test file needs all of it")]
+#[allow(dead_code, reason = "not every test file uses all of it")]
 mod bed;
 
 use std::sync::Arc;
@@ -45,12 +45,12 @@ fn attack(bed: &Bed, client: &mut Client) {
     for proof in proofs {
         proof(client);
         assert_eq!(owner().as_deref(), Some("bob"));
-        assert_eq!(bed.server.open_count(), 1, "the session goes on");
+        assert_eq!(bed.server.open_count(), 1, "the session continues");
     }
     client.seals = true;
     client.open("after", OplockLevel::NONE);
     client.log_on("bob", "bob", false, 0).check(Status::SUCCESS);
-    assert_eq!(bed.server.open_count(), 2, "sealed, the user may show the password again");
+    assert_eq!(bed.server.open_count(), 2, "over an encrypted connection, the user may authenticate again");
 }
 
 fn negotiate() -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Sessions, signatures, chains and oplocks as clients see them: which requests the specification permits or refuses
 //! ([MS-SMB2] 3.3.5.2, 3.3.5.5, 3.3.5.6, 3.3.4.6).
 
-#[allow(dead_code, reason = "not every test file needs all of it")]
+#[allow(dead_code, reason = "not every test file uses all of it")]
 mod bed;
 
 use bed::{Bed, Client, Message, opened};
@@ -84,7 +84,7 @@ fn a_failed_reauthentication_ends_the_session() {
     let mut client = bed.log_on("alice", false);
     let (file, _) = client.open("file", NO_OPLOCK);
     client.log_on("alice", "alice", false, 0).check(Status::SUCCESS);
-    assert_eq!(bed.server.open_count(), 1, "the session goes on");
+    assert_eq!(bed.server.open_count(), 1, "the session continues");
     client.log_on("alice", "wrong", false, 0).check(Status::LOGON_FAILURE);
     assert_eq!(bed.server.open_count(), 0);
     let message = close(&mut client, file, Flags(0));

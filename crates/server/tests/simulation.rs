@@ -94,7 +94,7 @@ fn run(seed: u64) {
     for client in clients {
         client.disconnect();
     }
-    assert_eq!(server.open_count(), 0, "all opens end with their connections");
+    assert_eq!(server.open_count(), 0, "all opens are closed with their connections");
 }
 
 fn open(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mut Vec<Handle>) {
@@ -134,7 +134,7 @@ fn open(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mu
         Err(refusal) => return assert_eq!(status(&response), refusal, "{name} {disposition:?}"),
     };
     assert_eq!(status(&response), Status::SUCCESS, "{name} {disposition:?}");
-    let created = CreateResponse::decode(&response).expect("a successful CREATE decodes");
+    let created = CreateResponse::decode(&response).expect("a well-formed CREATE response");
     assert_eq!(created.create_action, action, "{name}");
     let file = existing.unwrap_or_else(|| {
         model.files.push(File::default());
@@ -155,7 +155,7 @@ fn write(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &[
     let data: Vec<u8> = (0..length).map(|_| dice.next(256) as u8).collect();
     let request = WriteRequest::new(handle.file_id, offset as u64, &data);
     let response = clients[handle.client].request(Command::WRITE, |out| request.encode(out));
-    let written = WriteResponse::decode(&response).expect("a successful WRITE decodes");
+    let written = WriteResponse::decode(&response).expect("a well-formed WRITE response");
     assert_eq!((status(&response), written.count as usize), (Status::SUCCESS, length));
     if length > 0 {
         let content = &mut model.files[handle.file].content;
@@ -175,7 +175,7 @@ fn read(dice: &mut Dice, clients: &mut [Client], model: &Model, handles: &[Handl
     if expected.is_empty() {
         return assert_eq!(status(&response), Status::END_OF_FILE);
     }
-    let data = ReadResponse::decode(&response).expect("a successful READ decodes");
+    let data = ReadResponse::decode(&response).expect("a well-formed READ response");
     assert_eq!(data.buffer, expected, "offset {offset}");
 }
 

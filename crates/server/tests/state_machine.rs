@@ -149,9 +149,9 @@ fn a_guest_does_not_end_the_session_of_the_account_that_they_named() {
         client
     };
     let guest = log_on("wrong", first.session_id);
-    assert!(server.session(first.session_id).is_some(), "he knew no password");
+    assert!(server.session(first.session_id).is_some(), "the guest knew no password");
     let _again = log_on("wrong", guest.session_id);
-    assert!(server.session(guest.session_id).is_none(), "guests are not told apart");
+    assert!(server.session(guest.session_id).is_none(), "guests are not distinguished");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_waiting_request_is_cancelled() {
     let message = client.compose(Command::CHANGE_NOTIFY, |out| notify.encode(out));
     let id = client.next_message - 1;
     assert_eq!(statuses(&client.send(&message)), [Status::PENDING]);
-    assert!(client.proceed().is_empty(), "nothing happened yet");
+    assert!(client.proceed().is_empty(), "nothing has changed yet");
     let mut cancel = client.header(Command::CANCEL);
     client.next_message -= 1;
     cancel.message_id = id;

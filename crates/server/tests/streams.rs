@@ -72,7 +72,7 @@ impl Bed {
         let response = self.client.request(Command::CREATE, |out| create.encode(out));
         match status(&response) {
             Status::SUCCESS => {
-                let response = CreateResponse::decode(&response).expect("it decodes");
+                let response = CreateResponse::decode(&response).expect("a well-formed message");
                 Ok((response.file_id, response.create_action))
             }
             refused => Err(refused),
@@ -133,7 +133,7 @@ impl Bed {
             Status::END_OF_FILE => Vec::new(),
             done => {
                 assert_eq!(done, Status::SUCCESS);
-                ReadResponse::decode(&response).expect("it decodes").buffer.to_vec()
+                ReadResponse::decode(&response).expect("a well-formed message").buffer.to_vec()
             }
         }
     }
@@ -180,7 +180,7 @@ impl Bed {
         let (_, buffer) = self.query(file, Class::STREAM, 65_536, QueryInfoFlags(0));
         let text = |name: &[u8]| String::from_utf16(&proto::bytes::utf16_units(name).expect("even")).expect("text");
         FileStreamInformation::list(&buffer)
-            .map(|stream| stream.expect("it decodes"))
+            .map(|stream| stream.expect("a well-formed message"))
             .map(|stream| (text(stream.stream_name), stream.stream_size))
             .collect()
     }
@@ -199,7 +199,7 @@ impl Bed {
         };
         let response = self.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
         self.client.close(root);
-        QueryDirectoryResponse::decode(&response).expect("it decodes").buffer.to_vec()
+        QueryDirectoryResponse::decode(&response).expect("a well-formed message").buffer.to_vec()
     }
 }
 
@@ -244,7 +244,7 @@ fn an_overwritten_file_loses_its_streams() {
             assert_eq!(bed.write(file, 0, &vec![1; size]), Status::SUCCESS);
             bed.client.close(file);
         }
-        let file = bed.create("f", ALL, SHARE_ALL, disposition, CreateOptions(0)).expect("it opens").0;
+        let file = bed.create("f", ALL, SHARE_ALL, disposition, CreateOptions(0)).expect("the open succeeds").0;
         assert_eq!(bed.streams(file).len(), left, "{disposition:?}");
     }
 }
@@ -314,7 +314,7 @@ fn a_stream_that_is_deleted_leaves_its_file() {
     bed.client.close(second);
     assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
     let options = CreateOptions::DELETE_ON_CLOSE;
-    let (file, _) = bed.create("f:s", ALL, SHARE_ALL, Disposition::CREATE, options).expect("it is made");
+    let (file, _) = bed.create("f:s", ALL, SHARE_ALL, Disposition::CREATE, options).expect("it is created");
     bed.client.close(file);
     assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
 }
@@ -337,7 +337,7 @@ fn what_one_handle_writes_the_other_reads() {
 fn directories_have_streams_but_no_content() {
     let mut bed = bed();
     let (directory, _) =
-        bed.create("d", ALL, SHARE_ALL, Disposition::CREATE, CreateOptions::DIRECTORY_FILE).expect("it is made");
+        bed.create("d", ALL, SHARE_ALL, Disposition::CREATE, CreateOptions::DIRECTORY_FILE).expect("it is created");
     assert_eq!(bed.streams(directory), []);
     let stream = bed.open("d:s");
     assert_eq!(bed.write(stream, 0, b"of a directory"), Status::SUCCESS);
@@ -347,7 +347,7 @@ fn directories_have_streams_but_no_content() {
     assert_eq!(as_directory, Err(Status::NOT_A_DIRECTORY));
     // The root of the share is a directory too.
     let root = bed.create(":s", READ | WRITE | DELETE, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
-    let (root, _) = root.expect("it is made");
+    let (root, _) = root.expect("it is created");
     assert_eq!(bed.write(root, 0, b"of the root"), Status::SUCCESS);
     assert_eq!((bed.doom(root), bed.doom(stream)), (Status::SUCCESS, Status::SUCCESS));
     bed.client.close(root);
@@ -448,7 +448,7 @@ fn attributes(list: &[(&str, &[u8])]) -> impl FnOnce(&mut Writer<'_>) {
     move |out| {
         let mut chain = EntryChain::new(out, EA_ALIGNMENT, usize::MAX);
         for (name, value) in list {
-            let entry = FileFullEaInformation::new(EaFlags::NONE, name.as_bytes(), value).expect("it is short");
+            let entry = FileFullEaInformation::new(EaFlags::NONE, name.as_bytes(), value).expect("the value is short");
             assert!(entry.push(&mut chain, out));
         }
     }
@@ -504,10 +504,10 @@ fn a_file_has_attributes_from_the_start_or_when_it_is_overwritten() {
             ..CreateRequest::default()
         };
         let response = bed.client.request(Command::CREATE, |out| create.encode(out));
-        let file = CreateResponse::decode(&response).expect("it opens").file_id;
+        let file = CreateResponse::decode(&response).expect("the open succeeds").file_id;
         let (_, buffer) = bed.query(file, Class::FULL_EA, 100, QueryInfoFlags::RESTART_SCAN);
         let expected = if disposition == Disposition::OPEN_IF { "1" } else { value };
-        let found = FileFullEaInformation::list(&buffer).next().expect("one").expect("it decodes");
+        let found = FileFullEaInformation::list(&buffer).next().expect("one").expect("a well-formed message");
         assert_eq!(found.ea_value(), expected.as_bytes(), "{disposition:?}");
         bed.client.close(file);
     }

@@ -2,7 +2,7 @@
 //! ticket expires ([MS-SMB2] 3.3.5.5.3, 3.3.5.2.9, 3.3.5.5.2; RFC 4178 5). The tickets are of a realm without
 //! cryptography.
 
-#[allow(dead_code, reason = "not every test file needs all of it")]
+#[allow(dead_code, reason = "not every test file uses all of it")]
 mod bed;
 
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Said {
     #[track_caller]
     fn check(&self, status: Status, expected: NegTokenResp<'_>) {
         self.0.check(status);
-        let response = SessionSetupResponse::decode(self.0.bytes()).expect("it decodes");
+        let response = SessionSetupResponse::decode(self.0.bytes()).expect("a well-formed message");
         assert_eq!(Token::decode(response.buffer), Ok(Token::Resp(expected)));
     }
 }
@@ -297,7 +297,7 @@ fn a_session_expires_with_its_ticket_and_continues_with_the_next() {
     assert_eq!(create(&mut client), Status::SUCCESS);
     client.log_on("alice", "alice", false, 0).check(Status::SUCCESS);
     bed.pass(6000);
-    assert_eq!(create(&mut client), Status::SUCCESS, "a password has no end");
+    assert_eq!(create(&mut client), Status::SUCCESS, "a password logon does not expire");
 }
 
 #[test]

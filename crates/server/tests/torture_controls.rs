@@ -29,7 +29,7 @@ fn file(client: &mut Client) -> FileId {
         ..CreateRequest::default()
     };
     let response = client.request(Command::CREATE, |out| create.encode(out));
-    CreateResponse::decode(&response).expect("the file is made").file_id
+    CreateResponse::decode(&response).expect("the file is created").file_id
 }
 
 /// Returns the statuses of the control for every form of request that smbtorture sends.

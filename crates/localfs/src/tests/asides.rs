@@ -39,7 +39,7 @@ fn links_left_by_a_crash_are_removed_when_the_share_is_opened() {
     assert!(left.iter().all(|path| process(|| path.exists())));
     bed.clean();
     assert!(!left.iter().any(|path| process(|| path.exists())));
-    assert!(!process(|| bed.root.join(LINKS).exists()), "nothing is noted any more");
+    assert!(!process(|| bed.root.join(LINKS).exists()), "no records are left");
     assert_eq!(process(|| fs::read_to_string(bed.root.join("file"))).unwrap(), "kept");
 }
 
@@ -57,7 +57,7 @@ fn nothing_else_is_removed() {
     bed.clean();
     assert_eq!(process(|| fs::read_to_string(&replaced)).unwrap(), "other");
     assert_eq!(process(|| fs::read_to_string(&last)).unwrap(), "file");
-    assert!(!process(|| bed.root.join(LINKS).exists()), "each note counts once");
+    assert!(!process(|| bed.root.join(LINKS).exists()), "each record is used once");
 }
 
 #[test]

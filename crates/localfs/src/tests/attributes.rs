@@ -18,7 +18,7 @@ impl Bed {
     fn stored(&self, name: &str) -> DosAttributes {
         let mut value = [0; 256];
         let length = process(|| rustix::fs::getxattr(self.root.join(name), DOSATTRIB, &mut value[..])).unwrap();
-        DosAttributes::decode(&value[..length]).expect("written by us")
+        DosAttributes::decode(&value[..length]).expect("written by the test")
     }
 
     /// Stores attributes as Samba would in the same directory.
@@ -40,7 +40,7 @@ fn new_files_keep_their_attributes_and_creation_time() {
         let mode = if cannot_switch() { 0o700 } else { 0 };
         let made = bed.fs.create(&bed.who, &path(name), what, mode, Some(0x22));
         let (node, metadata) = now(made);
-        assert_eq!(metadata.dos_attributes, Some(stored), "a directory says that it is one, as Samba stores it");
+        assert_eq!(metadata.dos_attributes, Some(stored), "the DIRECTORY attribute is stored, as by Samba");
         assert_eq!(now(node.metadata()), metadata);
         assert_eq!(bed.found(name).2, metadata);
         let kept = bed.stored(name);
@@ -65,7 +65,7 @@ fn all_users_read_attributes_and_the_owner_sets_them() {
     now(node.set_metadata(&bed.who, set(0x27)));
     assert_eq!(bed.attributes("file"), Some(0x27));
     let other = user(61_002);
-    let Ok(Lookup::Found { metadata, node, .. }) = bed.lookup_as(&other, "file", FOLLOW) else { panic!("it is there") };
+    let Ok(Lookup::Found { metadata, node, .. }) = bed.lookup_as(&other, "file", FOLLOW) else { panic!("it exists") };
     assert_eq!(metadata.dos_attributes, Some(0x27));
     assert_eq!(block_on(node.set_metadata(&other, set(0))), Err(Errno::ACCES));
     let root = bed.found("").1;
@@ -121,7 +121,7 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
         let (_, node, metadata) = bed.found("file");
         node.note_bare(metadata.stamped);
     };
-    assert!(!bare(), "nobody has looked");
+    assert!(!bare(), "the descriptor was not looked up");
     look();
     assert!(bare());
     // The list of names shows that an empty file is still empty after a change, even if the change may not be complete.
@@ -134,11 +134,11 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
     set(ntacl::ATTRIBUTE, None);
     set(DOSATTRIB, Some(&DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode()));
     settle();
-    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "nobody has looked since");
+    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "the descriptor was not looked up since");
     look();
     assert!(bare());
     set("user.a", None);
-    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "what has attributes must be looked at");
+    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "a file with attributes must be examined");
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
     };
     assert_eq!((look("a"), look("b")), (false, false));
     assert!(bed.found("c").2.bare);
-    assert!(!bed.found("d").2.bare, "it has a descriptor");
-    assert!(!look("e"), "the last one was not empty");
+    assert!(!bed.found("d").2.bare, "the file has a descriptor");
+    assert!(!look("e"), "the previous file was not empty");
     look("a");
     assert_eq!((bed.found("f").2.bare, bed.attributes("f")), (false, Some(0x22)));
-    assert!(!bed.found("g").2.bare, "the last one had attributes");
+    assert!(!bed.found("g").2.bare, "the previous file had attributes");
 }
 
 #[test]
@@ -184,7 +184,10 @@ fn a_listing_records_that_files_were_empty() {
     now(node.set_xattr(&user(0), "user.a", Some(b"1".to_vec())));
     let (_, root, _) = bed.found("");
     let (entries, _) = now(root.list(&bed.who, 0, 10, true));
-    assert!(entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !metadata.bare)), "a name is no proof");
+    assert!(
+        entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !metadata.bare)),
+        "a name alone proves nothing"
+    );
     now(node.set_xattr(&user(0), "user.a", None));
     assert!(bed.found("file").2.bare);
 }
@@ -230,12 +233,12 @@ fn concurrent_changes_lose_nothing() {
         scope.spawn(|| {
             for bits in 0..2_000 {
                 now(node.set_metadata(&bed.who, set(bits)));
-                assert_eq!(bed.stored("file").attributes, Some(bits), "the other thread leaves them alone");
+                assert_eq!(bed.stored("file").attributes, Some(bits), "the other thread does not change them");
             }
         });
         for secs in 0..2_000 {
             now(node.set_metadata(&bed.who, SetMetadata { created: Some(time(secs)), ..SetMetadata::default() }));
-            assert_eq!(bed.stored("file").created, Some(time(secs)), "the other thread leaves it alone");
+            assert_eq!(bed.stored("file").created, Some(time(secs)), "the other thread does not change it");
         }
     });
 }
@@ -247,14 +250,18 @@ fn deleted_files_are_not_cached() {
         bed.local_write(name, "x");
     }
     std::thread::sleep(Duration::from_millis(60));
-    let path = |name: &str| RelPath::root().join(name.as_bytes()).expect("a name");
+    let path = |name: &str| RelPath::root().join(name.as_bytes()).expect("a valid name");
     let ids = ["deleted", "replaced", "renamed", "stays"].map(|name| bed.found(name).2.id);
     assert_eq!(ids.map(|id| bed.fs.0.cache.has(id)), [true; 4]);
     now(bed.fs.unlink(&bed.who, &path("deleted"), ids[0], Kind::File));
     now(bed.fs.rename(&bed.who, &path("renamed"), ids[2], &path("replaced"), true));
     assert_eq!(ids.map(|id| bed.fs.0.cache.has(id)), [false, false, true, true]);
     let reads = bed.fs.0.cache.reads();
-    assert_eq!((bed.attributes("stays"), bed.fs.0.cache.reads()), (None, reads), "this one is");
+    assert_eq!(
+        (bed.attributes("stays"), bed.fs.0.cache.reads()),
+        (None, reads),
+        "the attributes of this file are cached"
+    );
 }
 
 #[test]
@@ -271,5 +278,5 @@ fn a_file_with_the_inode_number_of_a_deleted_one_has_another_id() {
         }
         now(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File));
     }
-    eprintln!("does not apply: no inode number came again here");
+    eprintln!("does not apply: no inode number was reused");
 }

@@ -22,12 +22,12 @@ fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
 
 /// Evicts a file, or every second piece of it, from the page cache.
 fn forget(file: &Path, pieces: bool) {
-    let file = process(|| fs::File::open(file)).expect("the process may read");
-    file.sync_all().expect("there is room");
+    let file = process(|| fs::File::open(file)).expect("the process has permission");
+    file.sync_all().expect("there is free space");
     let step = 1 << 20;
     for offset in (0..8 * step).step_by(2 * step as usize) {
         let length = if pieces { step } else { 2 * step };
-        rustix::fs::fadvise(file.as_fd(), offset, length.try_into().ok(), Advice::DontNeed).expect("advice is free");
+        rustix::fs::fadvise(file.as_fd(), offset, length.try_into().ok(), Advice::DontNeed).expect("fadvise succeeds");
     }
 }
 
@@ -114,7 +114,7 @@ fn no_open_waits_for_a_lease() {
     let node = bed.found("file").1;
     let leased = leased(&bed.root.join("file"), LeaseKind::Reading);
     assert_eq!(block_on(node.open(&bed.who, BOTH)).err(), Some(Errno::AGAIN));
-    assert_eq!(content(&node, &bed.who), "x", "readers need not wait");
+    assert_eq!(content(&node, &bed.who), "x", "readers do not wait");
     process(|| sys::set_lease(leased.as_fd(), LeaseKind::Free)).unwrap();
     write(&now(node.open(&bed.who, BOTH)), &bed.who, 0, b"y");
     assert_eq!(content(&node, &bed.who), "y");
@@ -144,7 +144,11 @@ fn links_replace_in_one_step_and_leave_nothing_behind() {
     assert_eq!(entries.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [b"b"]);
     assert_eq!(now(node.metadata()).links, 1);
     let other = Bed::new();
-    assert_eq!(block_on(other.fs.link(&bed.who, &node, &path("c"), false)), Err(Errno::XDEV), "another share's node");
+    assert_eq!(
+        block_on(other.fs.link(&bed.who, &node, &path("c"), false)),
+        Err(Errno::XDEV),
+        "the node belongs to another share"
+    );
 }
 
 #[test]
@@ -192,8 +196,8 @@ fn found_to_read(bed: &Bed, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, 
 fn a_read_of_a_known_file_opens_it_once() {
     let bed = Bed::new();
     bed.local_write("file", "x");
-    let held = |node: &Arc<dyn Node>| crate::node::of(node).expect("its own").access;
-    assert_eq!(held(&found_to_read(&bed, &bed.who, "file").0), None, "nothing is known of it yet");
+    let held = |node: &Arc<dyn Node>| crate::node::of(node).expect("a node of this file system").access;
+    assert_eq!(held(&found_to_read(&bed, &bed.who, "file").0), None, "nothing is cached yet");
     let (node, metadata) = found_to_read(&bed, &bed.who, "file");
     assert_eq!((held(&node), metadata), (Some(READ), bed.found("file").2));
     let opened = now(node.open(&bed.who, READ));
@@ -217,10 +221,13 @@ fn listed_files_are_known_and_replaced_files_are_not() {
     bed.local_write("file", "x");
     now(bed.found("").1.list(&bed.who, 0, 10, true));
     let (node, _) = found_to_read(&bed, &bed.who, "file");
-    assert!(crate::node::of(&node).expect("its own").access.is_some());
+    assert!(crate::node::of(&node).expect("a node of this file system").access.is_some());
     let at = bed.root.join("file");
     process(|| fs::remove_file(&at)).unwrap();
     process(|| Command::new("mkfifo").arg("-m").arg("666").arg(&at).status()).unwrap();
     let (fifo, metadata) = found_to_read(&bed, &bed.who, "file");
-    assert_eq!((metadata.kind, crate::node::of(&fifo).expect("its own").access), (Kind::Special, None));
+    assert_eq!(
+        (metadata.kind, crate::node::of(&fifo).expect("a node of this file system").access),
+        (Kind::Special, None)
+    );
 }

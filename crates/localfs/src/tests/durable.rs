@@ -28,7 +28,7 @@ fn a_new_file_is_flushed_with_all_new_parent_directories() {
     let (file, made) = bed.create("a/b/file");
     let names = [root, a, b, ("file", made.id)];
     write(&file, &bed.who, 0, b"x");
-    assert_eq!(bed.synced(&names), [""; 0], "nobody has flushed anything");
+    assert_eq!(bed.synced(&names), [""; 0], "nothing was flushed");
     now(file.flush());
     assert_eq!(bed.synced(&names), ["file", "b", "a", "root"]);
     now(file.flush());
@@ -76,7 +76,7 @@ fn a_directory_is_flushed_with_what_was_deleted_in_it() {
     assert_eq!(bed.synced(&names), [""; 0]);
     now(directory.flush());
     now(file.flush());
-    assert_eq!(bed.synced(&names), ["dir", "file"], "a file without a name has no directory");
+    assert_eq!(bed.synced(&names), ["dir", "file"], "a deleted file has no directory");
     now(bed.found("").1.flush());
     assert_eq!(bed.synced(&names), ["root"]);
 }

@@ -34,7 +34,7 @@ fn a_file_has_its_guard_from_the_start() {
     let (node, metadata, guarded) = make(&bed, "file", guard(own, 0o644));
     assert!(guarded);
     assert_eq!((metadata.mode, metadata.dos_attributes), (0o644, Some(0x20)));
-    assert_eq!(now(node.metadata()), metadata, "nothing changed after the look that is answered");
+    assert_eq!(now(node.metadata()), metadata, "nothing changed after the metadata were read");
     assert_eq!(now(node.get_xattr(&bed.who, "security.frevo-test")).as_deref(), Some(&b"descriptor"[..]));
     assert_eq!(now(node.get_xattr(&bed.who, "system.posix_acl_access")).as_deref(), Some(LIST));
     for (name, guard) in [
@@ -56,7 +56,7 @@ fn watched(bed: &Bed) -> DirectoryVersion {
             return parent;
         }
     }
-    panic!("nothing watches the directory")
+    panic!("the directory is not watched")
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn misses_of_one_name_and_of_many_return_the_same_directory() {
     bed.create("dir/file");
     let mut seen = Vec::new();
     for _ in 0..6 {
-        let Ok(Lookup::Missing { parent, .. }) = bed.lookup("dir/New") else { panic!("it is not there") };
+        let Ok(Lookup::Missing { parent, .. }) = bed.lookup("dir/New") else { panic!("the lookup must miss") };
         seen.push(parent);
     }
     let (_, _, metadata) = bed.found("dir");
     assert!(seen.iter().all(|parent| *parent == seen[0]), "{seen:?}");
-    let parent = seen[0].expect("it is watched");
+    let parent = seen[0].expect("the directory is watched");
     assert_eq!((parent.id, parent.mode, parent.gid), (metadata.id, metadata.mode, metadata.gid));
     for _ in 0..4 {
         bed.found("dir/file");
@@ -91,7 +91,7 @@ fn a_directory_s_own_permissions_are_watched() {
     bed.create("dir/file");
     bed.local_write("dir/other", "x");
     process(|| fs::set_permissions(bed.root.join("dir/file"), fs::Permissions::from_mode(0o600))).unwrap();
-    assert_eq!(watched(&bed), first, "what is in it is not itself");
+    assert_eq!(watched(&bed), first, "changes of entries do not change the directory's guard");
     let directory = bed.root.join("dir");
     process(|| fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))).unwrap();
     let second = watched(&bed);
@@ -100,5 +100,5 @@ fn a_directory_s_own_permissions_are_watched() {
     process(|| rustix::fs::setxattr(&directory, "user.x", b"x", rustix::fs::XattrFlags::empty())).unwrap();
     assert_ne!(watched(&bed).state, second.state);
     bed.local_write("dir/NEW", "x");
-    assert!(matches!(bed.lookup("dir/New"), Ok(Lookup::Found { .. })), "in another case it is there");
+    assert!(matches!(bed.lookup("dir/New"), Ok(Lookup::Found { .. })), "the name exists in another case");
 }

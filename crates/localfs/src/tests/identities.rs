@@ -9,7 +9,7 @@ use crate::identity::{DESCRIBING, SWITCHING};
 
 /// Returns the effective capabilities of this thread.
 fn capabilities() -> CapabilitySet {
-    rustix::thread::capabilities(None).expect("a thread may ask").effective
+    rustix::thread::capabilities(None).expect("capabilities can be read").effective
 }
 
 /// Like [`capabilities`], without the one that a user's thread has if other tests have written security descriptors.
@@ -20,7 +20,7 @@ fn bare_capabilities() -> CapabilitySet {
 /// Returns the fsuid of this thread, determined from a file that it creates.
 fn acting_as(directory: &Path) -> u32 {
     let probe = directory.join("probe");
-    fs::write(&probe, "").expect("everybody may write there");
+    fs::write(&probe, "").expect("every user may write there");
     let uid = fs::metadata(&probe).expect("made just now").uid();
     fs::remove_file(&probe).expect("made just now");
     uid
@@ -60,7 +60,7 @@ fn security_attributes_need_no_identity_switch() {
     now(node.set_xattr(&user(0), "security.x", Some(b"x".to_vec())));
     let own = bed.root.join("own");
     fs::write(&own, "").unwrap();
-    assert_eq!(fs::metadata(&own).unwrap().uid(), bed.who.uid, "the thread is still the user's");
+    assert_eq!(fs::metadata(&own).unwrap().uid(), bed.who.uid, "the thread still acts as the user");
     assert_eq!(block_on(node.set_xattr(&bed.who, "security.x", None)), Err(Errno::PERM));
     assert_eq!(now(node.get_xattr(&bed.who, "security.x")).as_deref(), Some(&b"x"[..]));
 }
@@ -108,7 +108,7 @@ fn the_inherited_identity_of_a_new_thread_is_not_trusted() {
         });
         assert_eq!(child.join().unwrap(), (61_001, 0));
     });
-    assert_eq!(acting_as(commons.path()), 61_001, "the other threads' switches are their own");
+    assert_eq!(acting_as(commons.path()), 61_001, "other threads have their own identity");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn an_operation_that_panics_leaves_no_wrong_identity() {
     let (bed, commons) = (Bed::new(), commons());
     let panicked = std::panic::catch_unwind(|| {
         identity::assume(&user(61_002)).unwrap();
-        panic!("on purpose");
+        panic!("intended panic");
     });
     assert!(panicked.is_err());
     bed.create("mine");
@@ -160,7 +160,7 @@ fn the_user_identity_is_restored_after_work_as_the_process() {
         (acting_as(commons.path()), process(|| acting_as(commons.path())))
     });
     assert_eq!((nested, acting_as(commons.path())), ((61_002, 0), 61_001));
-    let panicked = std::panic::catch_unwind(|| process(|| panic!("on purpose")));
+    let panicked = std::panic::catch_unwind(|| process(|| panic!("intended panic")));
     assert!(panicked.is_err());
     assert_eq!(acting_as(commons.path()), 61_001);
     assert_eq!(bare_capabilities(), SWITCHING);

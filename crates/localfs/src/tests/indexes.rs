@@ -42,7 +42,7 @@ fn a_miss_in_a_large_directory_does_not_read_it_again() {
     let bed = Bed::new();
     process(|| {
         for number in 0..20_000 {
-            fs::write(bed.root.join(format!("Entry {number}")), "").expect("a free name");
+            fs::write(bed.root.join(format!("Entry {number}")), "").expect("the name is not in use");
         }
     });
     assert!(bed.is_missing("none"));
@@ -70,7 +70,7 @@ fn more_changes_than_are_queued() {
         // Each round queues two events that differ, so that they are not merged into one.
         for number in 0..limit.min(40_000) {
             let name = bed.root.join(format!("Entry{}", number % 2));
-            fs::write(&name, "").and_then(|()| fs::remove_file(&name)).expect("a free name");
+            fs::write(&name, "").and_then(|()| fs::remove_file(&name)).expect("the name is not in use");
         }
     });
     bed.local_write("Late", "");
@@ -115,7 +115,11 @@ fn change_times_reveal_changes_where_nothing_can_be_watched() {
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(found("last"), Some("Last".to_owned()));
     let read = names.reads();
-    assert_eq!(find("LAST", Wait::Never), Ok(Some(Box::from(&b"Last"[..]))), "an old directory is not read again");
+    assert_eq!(
+        find("LAST", Wait::Never),
+        Ok(Some(Box::from(&b"Last"[..]))),
+        "the unchanged directory is not read again"
+    );
     assert_eq!(find("none", Wait::Never), Ok(None));
     assert_eq!(names.reads(), read);
 }
@@ -151,7 +155,7 @@ fn the_indexes_of_all_shares_share_a_budget() {
         assert_eq!(find(share, directory).as_deref(), Some(&b"File7"[..]));
         assert!(budget.held() > NAMES * 100 && budget.held() <= 100_000, "{}", budget.held());
     }
-    assert_eq!((shares[0].1.directories(), shares[1].1.directories()), (1, 2), "the oldest went");
+    assert_eq!((shares[0].1.directories(), shares[1].1.directories()), (1, 2), "the oldest index was dropped");
     // Queued changes of a directory that is not searched are charged to the budget, and discard its index if they
     // exceed it.
     make(1, "b", 3_000);

@@ -10,7 +10,7 @@ const NONE: SymlinkPolicy = SymlinkPolicy::NONE;
 
 impl Bed {
     fn link(&self, name: &str, target: impl AsRef<Path>) {
-        process(|| symlink(target, self.root.join(name))).expect("a free name");
+        process(|| symlink(target, self.root.join(name))).expect("the name is not in use");
     }
 
     /// Returns the result of a look-up as a comparable value.
@@ -81,7 +81,7 @@ fn links_below_the_root_are_followed_if_allowed() {
         assert_eq!(bed.outcome(text, NONE), Err(Errno::LOOP), "{text}");
     }
     // Changes follow the same links as the look-up did.
-    let Ok(Lookup::Missing { path: new, .. }) = bed.lookup("absolute/New") else { panic!("a free name") };
+    let Ok(Lookup::Missing { path: new, .. }) = bed.lookup("absolute/New") else { panic!("the name is not in use") };
     let (_, made) = now(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None));
     assert_eq!(bed.found("dir/sub/new").2.id, made.id);
     assert_eq!(block_on(bed.fs.rename(&bed.who, &new, made.id, &path("relative/moved"), false)), Ok(()));
@@ -119,7 +119,7 @@ fn a_followed_link_is_renamed_and_removed_itself() {
     let (_, file) = bed.create("file");
     bed.link("link", "file");
     let id = bed.found("link").2.id;
-    assert_eq!(id, file.id, "the look-up follows");
+    assert_eq!(id, file.id, "the lookup follows the link");
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("link"), id, &path("moved"), false)), Ok(()));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("moved"), id, Kind::File)), Ok(()));
     assert_eq!(bed.found("file").2.id, id, "the target stays");
@@ -143,18 +143,18 @@ fn while_swapping(bed: &Bed, work: impl Fn(usize)) {
             let (a, b) = (bed.root.join("a"), bed.root.join("b"));
             process(|| ());
             while !stop.load(Ordering::Relaxed) {
-                rustix::fs::renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).expect("both are there");
+                rustix::fs::renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).expect("both names exist");
             }
         });
         // Stops the other thread however this one ends.
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (0..4_000).for_each(&work)));
         stop.store(true, Ordering::Relaxed);
-        done.expect("nothing outside is reached");
+        done.expect("nothing outside is accessed");
     });
     process(|| {
         let names: Vec<_> =
             fs::read_dir(bed.outside("secret")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["passwd"], "nothing was made or removed outside");
+        assert_eq!(names, ["passwd"], "nothing was created or removed outside");
         assert_eq!(fs::read_to_string(bed.outside("secret/passwd")).unwrap(), "outside");
     });
 }
@@ -239,7 +239,7 @@ fn a_swapped_directory_is_never_changed_in_place_of_the_new_one() {
         let rounds = std::panic::AssertUnwindSafe(|| {
             for _ in 0..4_000 {
                 match block_on(bed.fs.create(&bed.who, &path("new"), Create::Directory, 0o755, Some(0x12))) {
-                    Ok((_, made)) => assert_ne!(made.id, before.id, "it is the neighbour"),
+                    Ok((_, made)) => assert_ne!(made.id, before.id, "the lookup must not return the neighbour"),
                     Err(error) => swapped += usize::from(error == Errno::STALE),
                 }
                 // Either of the two may be the new one.
@@ -250,7 +250,7 @@ fn a_swapped_directory_is_never_changed_in_place_of_the_new_one() {
         });
         let done = std::panic::catch_unwind(rounds);
         stop.store(true, Ordering::Relaxed);
-        done.expect("none is taken for another");
+        done.expect("no link is mistaken for another");
     });
     eprintln!("swapped {swapped} times");
     let name = if bed.is_missing("new") { "neighbour" } else { "new" };

@@ -31,7 +31,7 @@ const FOLLOW: SymlinkPolicy = SymlinkPolicy::BENEATH;
 
 /// Does `work` as the process, whatever identity the test has left on the thread.
 fn process<T>(work: impl FnOnce() -> T) -> T {
-    identity::as_process(work).expect("the process may be itself")
+    identity::as_process(work).expect("the thread can act as the process")
 }
 
 /// A directory that is removed when dropped.
@@ -43,7 +43,7 @@ impl Temp {
     }
 
     fn path(&self) -> &Path {
-        self.0.as_ref().expect("there until it is dropped").path()
+        self.0.as_ref().expect("it exists until it is dropped").path()
     }
 }
 
@@ -70,7 +70,7 @@ fn owner() -> Arc<Identity> {
 fn cannot_switch() -> bool {
     let cannot = !identity::may_switch();
     if cannot {
-        eprintln!("does not apply: without root, every operation is the process's user's");
+        eprintln!("does not apply: without root, every operation acts as the user of the process");
     }
     cannot
 }
@@ -130,7 +130,7 @@ impl Bed {
 
     /// Writes a file behind the share's back, as a local process would.
     fn local_write(&self, text: &str, content: &str) {
-        process(|| fs::write(self.root.join(text), content)).expect("the process may write");
+        process(|| fs::write(self.root.join(text), content)).expect("the process has permission");
     }
 }
 
@@ -139,10 +139,10 @@ fn prepare(root: &Path, who: &Identity) {
     rustix::process::umask(rustix::fs::Mode::empty());
     process(|| {
         let parent = root.parent().expect("a temporary directory has one");
-        fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).expect("the process's own");
-        fs::create_dir(root).expect("a fresh name");
-        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("the process's own");
-        chown(root, Some(who.uid), Some(who.gid)).expect("root may give away, others keep");
+        fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).expect("the process owns the directory");
+        fs::create_dir(root).expect("the name is not in use");
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("the process owns the directory");
+        chown(root, Some(who.uid), Some(who.gid)).expect("root may change the owner; other users keep it");
     });
 }
 
@@ -180,7 +180,7 @@ fn fixture(base: &Path, keep: Box<dyn Any>) -> Fixture {
     let vfs = LocalFs::open(&root, Options::default()).expect("the directory opens");
     let link = move |path: &RelPath, target: &[u8]| {
         let target = std::ffi::OsStr::from_bytes(target);
-        process(|| symlink(target, root.join(path.as_path()))).expect("a free name");
+        process(|| symlink(target, root.join(path.as_path()))).expect("the name is not in use");
     };
     let other = identity::may_switch().then(|| user(61_002));
     Fixture { vfs: Arc::new(vfs), owner, other, symlink: Some(Box::new(link)), keep }
@@ -222,7 +222,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let at = self.path();
-        process(|| Command::new("umount").arg("-l").arg(at).status()).expect("what mounted can unmount");
+        process(|| Command::new("umount").arg("-l").arg(at).status()).expect("whoever mounted may unmount");
     }
 }
 
@@ -230,14 +230,14 @@ impl Drop for Mounted {
 fn it_fulfils_the_contract_where_files_share_blocks() {
     for (kind, compresses) in [("xfs", false), ("btrfs", true)] {
         let Some(mounted) = Mounted::new(kind) else {
-            eprintln!("not run on {kind}: it takes root, mkfs.{kind} and a loop device");
+            eprintln!("not run on {kind}: requires root, mkfs.{kind} and a loop device");
             continue;
         };
         let number = std::cell::Cell::new(0);
         contract::check(&|| {
             number.set(number.get() + 1);
             let base = mounted.path().join(number.get().to_string());
-            process(|| fs::create_dir(&base)).expect("a fresh name");
+            process(|| fs::create_dir(&base)).expect("the name is not in use");
             let fixture = fixture(&base, Box::new(()));
             let expected = Features { clones: true, compresses, punches: true };
             assert_eq!(block_on(fixture.vfs.features()), expected, "{kind}");

@@ -53,7 +53,7 @@ fn wait_for_subdirectory(bed: &Bed, notes: &Notes, directory: &str) {
     for _ in 0..10_000 {
         bed.local_write(&format!("{directory}/probe"), "");
         let seen = told(notes).iter().any(|note| note.contains("probe"));
-        process(|| fs::remove_file(bed.root.join(directory).join("probe"))).expect("it was just written");
+        process(|| fs::remove_file(bed.root.join(directory).join("probe"))).expect("the file was just written");
         if seen {
             told(notes);
             return;
@@ -69,7 +69,7 @@ fn changes_by_local_programs_are_reported() {
     process(|| {
         fs::write(bed.root.join("f"), "").expect("written");
         fs::write(bed.root.join("f"), "content").expect("written");
-        fs::set_permissions(bed.root.join("f"), fs::Permissions::from_mode(0o600)).expect("its owner may");
+        fs::set_permissions(bed.root.join("f"), fs::Permissions::from_mode(0o600)).expect("the owner has permission");
         fs::rename(bed.root.join("f"), bed.root.join("g")).expect("renamed");
         fs::remove_file(bed.root.join("g")).expect("removed");
     });
@@ -83,7 +83,7 @@ fn changes_by_this_process_are_not_reported() {
     let bed = Bed::new();
     let (notes, _watching) = watch(&bed, "", EVERYTHING);
     let made = bed.fs.create(&bed.who, &path("d"), Create::Directory, 0o755, Some(0x10));
-    block_on(made).expect("a directory can be made");
+    block_on(made).expect("a directory can be created");
     let (node, metadata) = bed.create("d/f");
     block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
     block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), true)).expect("written");

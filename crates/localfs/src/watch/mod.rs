@@ -285,6 +285,6 @@ fn open_below(subscription: &Subscription, path: &RelPath) -> Result<OwnedFd> {
 #[cfg(test)]
 pub(crate) fn settle() {
     if let Some(watcher) = watcher() {
-        identity::as_process(|| watcher.drain()).expect("the process may be itself");
+        identity::as_process(|| watcher.drain()).expect("the thread can act as the process");
     }
 }

@@ -56,7 +56,7 @@ struct Clock(Instant, AtomicU64);
 
 impl Environment for Clock {
     fn now(&self) -> Time {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
         Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }
     }
 
@@ -87,10 +87,10 @@ impl Witness {
             if let Some(User { uid, gid, groups }) = user {
                 let gid = rustix::fs::Gid::from_raw(gid);
                 let groups: Vec<_> = groups.iter().map(|&gid| rustix::fs::Gid::from_raw(gid)).collect();
-                set_thread_groups(&groups).expect("root may");
-                set_thread_res_gid(gid, gid, gid).expect("root may");
+                set_thread_groups(&groups).expect("root has permission");
+                set_thread_res_gid(gid, gid, gid).expect("root has permission");
                 let uid = rustix::fs::Uid::from_raw(uid);
-                set_thread_res_uid(uid, uid, uid).expect("root may");
+                set_thread_res_uid(uid, uid, uid).expect("root has permission");
             }
             asked.into_iter().for_each(|work| work());
         });
@@ -99,9 +99,9 @@ impl Witness {
 
     fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
-        let work = move || tell.send(work()).expect("somebody waits");
-        self.0.send(Box::new(work)).expect("the thread lives as long as the bed");
-        told.recv().expect("it does not panic")
+        let work = move || tell.send(work()).expect("another thread waits");
+        self.0.send(Box::new(work)).expect("the thread runs as long as the test bed");
+        told.recv().expect("the job does not panic")
     }
 }
 
@@ -133,7 +133,9 @@ pub(crate) struct Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         let directory = self.directory.clone();
-        self.root.ask(move || fs::remove_dir_all(directory.parent().expect("it has one")).expect("root may"));
+        self.root.ask(move || {
+            fs::remove_dir_all(directory.parent().expect("the directory has a parent")).expect("root has permission")
+        });
     }
 }
 
@@ -141,7 +143,7 @@ impl Bed {
     /// Creates the bed; `None` without root, which is printed.
     pub(crate) fn new() -> Option<Bed> {
         if !identity::may_switch() {
-            eprintln!("does not apply: without root, every operation is the process's user's");
+            eprintln!("does not apply: without root, every operation acts as the user of the process");
             return None;
         }
         rustix::process::umask(rustix::fs::Mode::empty());
@@ -150,9 +152,9 @@ impl Bed {
         let witnesses = USERS.iter().map(|user| Witness::new(Some(*user))).collect();
         let directory = root.ask(|| {
             let directory = tempfile::tempdir().expect("a temporary directory").keep();
-            fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("root may");
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("root has permission");
             let shared = directory.join("share");
-            fs::create_dir(&shared).expect("a fresh name");
+            fs::create_dir(&shared).expect("the name is not in use");
             shared
         });
         let volume = LocalFs::open(&directory, Options::default()).expect("the directory opens");
@@ -178,7 +180,7 @@ impl Bed {
     pub(crate) fn clear(&self) {
         let directory = self.directory.clone();
         self.root.ask(move || {
-            for entry in fs::read_dir(directory).expect("root may").flatten() {
+            for entry in fs::read_dir(directory).expect("root has permission").flatten() {
                 discard(&entry.path());
             }
         });
@@ -195,16 +197,17 @@ impl Bed {
         let (path, linux) = (self.at(name), linux.clone());
         self.root.ask(move || {
             if directory {
-                fs::create_dir(&path).expect("a fresh name");
+                fs::create_dir(&path).expect("the name is not in use");
             } else {
-                fs::write(&path, "content").expect("root may");
+                fs::write(&path, "content").expect("root has permission");
             }
-            chown(&path, Some(linux.uid), Some(linux.gid)).expect("root may");
+            chown(&path, Some(linux.uid), Some(linux.gid)).expect("root has permission");
             let mode = linux.access.mode() | if linux.sticky && directory { 0o1000 } else { 0 };
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root may");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root has permission");
             if !linux.access.is_minimal() {
                 let list = linux.access.encode();
-                setxattr(&path, posix_acl::ACCESS, &list, XattrFlags::empty()).expect("the file system keeps lists");
+                setxattr(&path, posix_acl::ACCESS, &list, XattrFlags::empty())
+                    .expect("the file system stores POSIX ACLs");
             }
         });
     }
@@ -213,7 +216,7 @@ impl Bed {
     pub(crate) fn hands_on(&self, name: &str, list: &PosixAcl) {
         let (path, list) = (self.at(name), list.encode());
         self.root.ask(move || {
-            setxattr(&path, posix_acl::DEFAULT, &list, XattrFlags::empty()).expect("the file system keeps lists");
+            setxattr(&path, posix_acl::DEFAULT, &list, XattrFlags::empty()).expect("the file system stores POSIX ACLs");
         });
     }
 
@@ -250,13 +253,13 @@ impl Bed {
         let made = twin.clone();
         self.root.ask(move || {
             use std::os::unix::fs::MetadataExt;
-            let model = fs::metadata(&path).expect("it is there");
+            let model = fs::metadata(&path).expect("it exists");
             if directory {
-                fs::create_dir(&made).expect("a fresh name");
+                fs::create_dir(&made).expect("the name is not in use");
             } else {
-                fs::write(&made, "").expect("root may");
+                fs::write(&made, "").expect("root has permission");
             }
-            chown(&made, Some(model.uid()), Some(model.gid())).expect("root may");
+            chown(&made, Some(model.uid()), Some(model.gid())).expect("root has permission");
         });
         let gone = twin.clone();
         let removed = self.witnesses[index]
@@ -319,7 +322,7 @@ impl Bed {
             ..QueryInfoRequest::default()
         };
         let answer = request(&mut self.clients[client], Command::QUERY_INFO, |out| query.encode(out));
-        let answer = QueryInfoResponse::decode(&answer).expect("it decodes");
+        let answer = QueryInfoResponse::decode(&answer).expect("a well-formed message");
         let rights = answer.buffer.try_into().map(u32::from_le_bytes).expect("four bytes");
         self.close(client, &response);
         Some(A(rights))
@@ -365,7 +368,7 @@ impl Bed {
         let path = self.at(name);
         self.root.ask(move || {
             use std::os::unix::fs::MetadataExt;
-            let metadata = fs::metadata(path).expect("it is there");
+            let metadata = fs::metadata(path).expect("it exists");
             (metadata.gid(), metadata.mode() & 0o7777)
         })
     }
@@ -374,8 +377,8 @@ impl Bed {
     pub(crate) fn regroup(&self, name: &str, gid: u32, mode: u32) {
         let path = self.at(name);
         self.root.ask(move || {
-            chown(&path, None, Some(gid)).expect("root may");
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root may");
+            chown(&path, None, Some(gid)).expect("root has permission");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root has permission");
         });
     }
 
@@ -407,9 +410,9 @@ impl Bed {
         if status(&response) != Status::SUCCESS {
             return None;
         }
-        let contexts = CreateResponse::decode(&response).expect("it decodes").create_contexts;
-        let answer = CreateContext::find(&contexts, context::QUERY_MAXIMAL_ACCESS).expect("it was asked for");
-        let answer = QueryMaximalAccessResponse::decode(&answer.data).expect("it decodes");
+        let contexts = CreateResponse::decode(&response).expect("a well-formed message").create_contexts;
+        let answer = CreateContext::find(&contexts, context::QUERY_MAXIMAL_ACCESS).expect("it was requested");
+        let answer = QueryMaximalAccessResponse::decode(&answer.data).expect("a well-formed message");
         self.close(client, &response);
         Some(A(answer.maximal_access))
     }
@@ -450,7 +453,7 @@ fn discard(path: &Path) {
 
 fn opened(response: &[u8]) -> FileId {
     assert_eq!(status(response), Status::SUCCESS);
-    CreateResponse::decode(response).expect("it decodes").file_id
+    CreateResponse::decode(response).expect("a well-formed message").file_id
 }
 
 /// Sends one request and waits for its response, which may arrive from another thread.

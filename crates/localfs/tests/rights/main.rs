@@ -105,7 +105,7 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
         }
         return Ok(());
     };
-    let maximum = bed.maximum(posix, name).expect("who reaches a file sees its attributes");
+    let maximum = bed.maximum(posix, name).expect("a user who reaches a file may read its attributes");
     let deletes = bed.unlinks(index, name, directory);
     for right in RIGHTS {
         let expected = match right {
@@ -124,7 +124,7 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
         prop_assert_eq!(maximum.contains(right), expected, "{:?} of {} for user {}: {:?}", right, name, index, kernel);
         prop_assert_eq!(bed.opens(posix, name, right), expected, "{:?} of {} for user {}", right, name, index);
     }
-    prop_assert!(bed.opens(posix, name, A::MAXIMUM_ALLOWED), "all of {} that user {} may have", name, index);
+    prop_assert!(bed.opens(posix, name, A::MAXIMUM_ALLOWED), "all rights on {} of user {}", name, index);
     let both = bed.opens(posix, name, A::FILE_READ_DATA | A::FILE_WRITE_DATA);
     prop_assert_eq!(both, kernel.both, "reading and writing {} for user {}: {:?}", name, index, kernel);
     if !directory {
@@ -138,7 +138,7 @@ fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linu
     let posix = bed.posix[index];
     let new = format!("{directory}/new");
     let kernel = bed.creates(index, &new);
-    prop_assert_eq!(bed.makes(posix, &new), kernel, "user {} makes {}", index, new);
+    prop_assert_eq!(bed.makes(posix, &new), kernel, "user {} creates {}", index, new);
     bed.remove(&new);
     bed.make(&new, false, file);
     let kernel = bed.unlinks(index, &new, false);
@@ -160,9 +160,9 @@ fn access_by_posix_acls_shown_as_windows_acls() {
         bed.make("f", false, &file);
         bed.make("d", true, &directory);
         for (index, name) in (0..USERS.len()).flat_map(|index| [(index, "f"), (index, "d")]) {
-            let kernel = bed.kernel(index, name, name == "d").expect("everybody reaches it");
+            let kernel = bed.kernel(index, name, name == "d").expect("every user reaches it");
             let stored = bed.stored[index];
-            let maximum = bed.maximum(stored, name).expect("everybody sees its attributes");
+            let maximum = bed.maximum(stored, name).expect("every user may read its attributes");
             for right in [A::FILE_WRITE_EA, A::FILE_WRITE_ATTRIBUTES, A::WRITE_DAC, A::WRITE_OWNER] {
                 let opens = bed.opens(stored, name, right);
                 prop_assert_eq!(opens, maximum.contains(right), "{:?} of {} for user {}", right, name, index);
@@ -282,7 +282,7 @@ fn place(bed: &mut Bed, case: &Windows) -> SecurityDescriptor {
 
 fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) -> Result<(), TestCaseError> {
     let (stored, name) = (bed.stored[index], "d/x");
-    let kernel = bed.kernel(index, name, case.directory).expect("everybody passes through d");
+    let kernel = bed.kernel(index, name, case.directory).expect("every user may pass through d");
     // A POSIX ACL has no ordered denials. For users that it names, it covers only the group memberships known to the
     // setter.
     let (user, own) = (USERS[index], USERS[index].uid == case.uid);
@@ -291,7 +291,7 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
     let expressible = !denies && (own || !named);
     let by_parent = if case.in_commons { A::DELETE } else { A::NONE };
     let most = granted | A::FILE_READ_ATTRIBUTES | by_parent;
-    let maximum = bed.maximum(stored, name).expect("everybody sees its attributes");
+    let maximum = bed.maximum(stored, name).expect("every user may read its attributes");
     prop_assert!(most.contains(maximum), "{:?} beyond {:?}", maximum, most);
     for right in RIGHTS {
         let opens = bed.opens(stored, name, right);
@@ -306,7 +306,7 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
         prop_assert!(!opens || by_kernel, "{:?} for user {}: {:?}", right, index, kernel);
         prop_assert!(opens || !most.contains(right) || !by_kernel, "{:?} for user {} of {:?}", right, index, most);
     }
-    prop_assert!(bed.opens(stored, name, A::MAXIMUM_ALLOWED), "all that user {} may have of {:?}", index, maximum);
+    prop_assert!(bed.opens(stored, name, A::MAXIMUM_ALLOWED), "all rights of user {} with {:?}", index, maximum);
     let both = A::FILE_READ_DATA | A::FILE_WRITE_DATA;
     prop_assert_eq!(bed.opens(stored, name, both), maximum.contains(both) && kernel.both, "both for user {}", index);
     if !case.directory {
@@ -316,7 +316,7 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
     if case.directory {
         let new = format!("{name}/new");
         let made = bed.makes(stored, &new);
-        prop_assert!(!made || granted.contains(A::FILE_ADD_FILE), "user {} makes {}", index, new);
+        prop_assert!(!made || granted.contains(A::FILE_ADD_FILE), "user {} creates {}", index, new);
         bed.remove(&new);
     }
     Ok(())
@@ -333,11 +333,14 @@ fn rights_of_two_groups_are_not_combined_in_one_open() {
     assert!([GIDS[0], GIDS[1]].iter().all(|gid| USERS[member].groups.contains(gid)));
     bed.clear();
     bed.make("f", false, &Linux { uid: USERS[0].uid, gid: GIDS[3], access, sticky: false });
-    let kernel = bed.kernel(member, "f", false).expect("everybody reaches it");
+    let kernel = bed.kernel(member, "f", false).expect("every user reaches it");
     assert!(kernel.read && kernel.write && !kernel.both, "{kernel:?}");
     let (read, write) = (A::FILE_READ_DATA, A::FILE_WRITE_DATA);
     for share in [bed.posix[member], bed.stored[member]] {
-        assert!(bed.maximum(share, "f").expect("it is reached").contains(read | write), "each by itself");
+        assert!(
+            bed.maximum(share, "f").expect("the user reaches it").contains(read | write),
+            "each right is granted by itself"
+        );
         for (asked, granted) in [
             (read, Some(read)),
             (write, Some(write)),
@@ -420,10 +423,10 @@ fn a_default_acl_that_denies_a_user_denies_new_files_too() {
         assert!(bed.makes(client, "d/f"));
         bed.makes_directory(client, "d/d", None);
         for (name, directory) in [("d/f", false), ("d/d", true)] {
-            let kernel = bed.kernel(stranger, name, directory).expect("everybody reaches it");
+            let kernel = bed.kernel(stranger, name, directory).expect("every user reaches it");
             assert!(!kernel.read && !kernel.write, "{name}, {mode:o}: {kernel:?}");
             for client in [bed.posix[stranger], bed.stored[stranger]] {
-                let maximum = bed.maximum(client, name).expect("everybody sees its attributes");
+                let maximum = bed.maximum(client, name).expect("every user may read its attributes");
                 let more = maximum & (A::FILE_READ_DATA | A::FILE_WRITE_DATA | A::WRITE_DAC | A::WRITE_OWNER);
                 assert_eq!(more, A::NONE, "{name}, {mode:o}, user {stranger}");
             }

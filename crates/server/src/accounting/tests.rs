@@ -59,7 +59,7 @@ fn clients_without_a_user_have_a_sixteenth_together() {
     assert_eq!(one.len(), 32, "half of 64");
     let nobody = User { anonymous: true, ..user("") };
     let anonymous = fill(&accounting.user(&nobody, address(1)));
-    assert_eq!(anonymous.len(), 0, "an anonymous user is no other");
+    assert_eq!(anonymous.len(), 0, "all anonymous users are one user");
     let others: Vec<_> = (2..250).flat_map(|host| fill(&accounting.unauthenticated(address(host)))).collect();
     assert!(one.len() + others.len() <= 64);
     assert_eq!(fill(&accounting.user(&user("alice"), address(1))).len(), 240, "a quarter of the rest");
@@ -71,7 +71,7 @@ fn resources_are_bounded_by_number_and_use_memory() {
     let accounting = Accounting::new(&bounds);
     let alice = accounting.user(&user("Alice"), address(1));
     let opens: Vec<_> = std::iter::from_fn(|| alice.charge(Resource::Opens, 1).ok()).collect();
-    assert_eq!(opens.len(), 50, "half of them");
+    assert_eq!(opens.len(), 50, "half of the limit");
     assert_eq!(accounting.memory(), 50 * Resource::Opens.bytes(1));
     let refused = alice.charge(Resource::Opens, 1).unwrap_err();
     assert_eq!((refused.memory, refused.to_string().as_str()), (false, "no opens left for DOM\\Alice"));

@@ -332,7 +332,7 @@ mod tests {
                 }),
             },
             share: "data".into(),
-            path: path(b"dir/file").expect("a path"),
+            path: path(b"dir/file").expect("a valid path"),
             inode: 7,
             born: Some(Time { secs: -1, nanos: 5 }),
             granted: AccessMask(0x0012_019f),

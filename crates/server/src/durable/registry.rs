@@ -280,6 +280,6 @@ mod tests {
         assert_eq!((told.from, told.to, told.epoch, told.acknowledge), (LeaseState(7), LeaseState(0), 1000, true));
         assert_eq!(missed[1..], [Break::Oplock(OplockLevel::NONE)]);
         note_missed(&mut missed, lease(2, 1, 0, 1));
-        assert_eq!(missed.len(), 3, "another lease is another one");
+        assert_eq!(missed.len(), 3, "another lease is counted separately");
     }
 }

@@ -121,7 +121,7 @@ mod tests {
     const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
 
     fn path(name: &str) -> RelPath {
-        RelPath::root().join(name.as_bytes()).expect("a name")
+        RelPath::root().join(name.as_bytes()).expect("a valid name")
     }
 
     #[test]

@@ -90,11 +90,11 @@ mod tests {
         let mode = ShareMode { access: AccessMask::FILE_READ_DATA, share: ShareAccess(7) };
         let opening = Opening::new(mode.access, false, None, now);
         let before = table.removals();
-        let Ok(leaving) = table.leave(FILE, now) else { panic!("nobody has it open") };
+        let Ok(leaving) = table.leave(FILE, now) else { panic!("no client has it open") };
         let Err(Refusal::OplockBreak(mut opener)) = table.open(FILE, 1, mode, &name, table.removals(), opening) else {
-            panic!("it can be opened");
+            panic!("the file can be opened");
         };
-        let Err(Kept::Leaving(mut other)) = table.leave(FILE, now) else { panic!("it leaves twice") };
+        let Err(Kept::Leaving(mut other)) = table.leave(FILE, now) else { panic!("the file is removed twice") };
         assert!(
             opener.changed.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty)
         );
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(wait.changed.try_recv(), Err(TryRecvError::Closed));
         }
         assert!(matches!(table.open(FILE, 1, mode, &name, before, opening), Err(Refusal::Raced)));
-        table.open(FILE, 1, mode, &name, table.removals(), opening).expect("it is over");
+        table.open(FILE, 1, mode, &name, table.removals(), opening).expect("the removal is complete");
         assert!(matches!(table.leave(FILE, now), Err(Kept::Open)));
         table.close(FILE, 1, false);
         assert!(table.leave(FILE, now).is_ok());

@@ -206,7 +206,7 @@ mod tests {
             let table = table();
             table.lock(FILE, &[lock(1)], BOUNDS).expect("the first");
             assert!(!table.permits_read(FILE, 2, 9, 1) && table.permits_read(FILE, 2, 9, 0));
-            let mut wait = table.lock_or_wait(FILE, lock(2), BOUNDS).expect("a wait").expect("a conflict");
+            let mut wait = table.lock_or_wait(FILE, lock(2), BOUNDS).expect("the lock must wait").expect("a conflict");
             assert!(wait.granted.try_recv().is_err());
             if close {
                 table.close(FILE, 1, false);
@@ -223,7 +223,7 @@ mod tests {
     fn a_cancelled_wait_is_never_granted() {
         let table = table();
         table.lock(FILE, &[lock(1)], BOUNDS).expect("the first");
-        let wait = table.lock_or_wait(FILE, lock(2), BOUNDS).expect("a wait").expect("a conflict");
+        let wait = table.lock_or_wait(FILE, lock(2), BOUNDS).expect("the lock must wait").expect("a conflict");
         assert!(table.cancel_lock(FILE, &wait));
         table.unlock(FILE, lock(1).owner, lock(1).range).expect("locked");
         assert_eq!(table.locks(FILE), []);

@@ -334,7 +334,7 @@ mod tests {
             let name = parse_units(&to_wire(&bytes));
             // If the bytes are not valid UTF-8, the wire form in UTF-8 may exceed the length of a Linux name.
             if from_wire(&to_wire(&bytes)).len() <= 255 {
-                let name = name.expect("a shown name parses");
+                let name = name.expect("a shown name is valid");
                 prop_assert_eq!(name.stream, Stream::Unnamed);
                 prop_assert_eq!(fold_key(name.path.name().unwrap()), fold_key(&bytes));
             }

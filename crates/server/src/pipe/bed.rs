@@ -54,7 +54,7 @@ impl Bound {
     pub(super) fn waits_for(&mut self, opnum: u16, stub: &[u8]) -> bool {
         let mut answered = true;
         for bytes in fragments(opnum, stub) {
-            assert!(answered, "only the last part of a call takes time");
+            assert!(answered, "only the last part of a call waits");
             let write = WriteRequest {
                 length: bytes.len() as u32,
                 file_id: self.file_id,

@@ -47,7 +47,9 @@ mod tests {
         let header = Header::decode(&answer).expect("an answer");
         let (_, at) = Trailer::decode(&header, &answer).expect("decodes").expect("a challenge");
         let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
-        let (proof, _) = initiator.authenticate(Trailer::value(&answer, at), &random, 0).expect("NTLM answers NTLM");
+        let (proof, _) = initiator
+            .authenticate(Trailer::value(&answer, at), &random, 0)
+            .expect("an NTLM response to an NTLM message");
         let mut auth3 = bed::pdu_of(PduType::AUTH3, |out| out.zeros(4));
         trailer.with_token(&mut auth3, &proof);
         pipe.write(&auth3);
@@ -57,7 +59,8 @@ mod tests {
     fn change_with(pipe: &mut Bound, password: &str) {
         pipe.write(&bed::bind("samr"));
         pipe.read();
-        let (sealed, proof) = seal_password(&nt_hash(password), "another", &[7; SEALED_PASSWORD]).expect("it fits");
+        let (sealed, proof) =
+            seal_password(&nt_hash(password), "another", &[7; SEALED_PASSWORD]).expect("the buffer is long enough");
         let mut out = Encoder::default();
         out.null();
         out.unicode("alice");

@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn taken(got: Option<Result<(Bytes, Status)>>) -> (Vec<u8>, Status) {
-        match got.expect("no wait") {
+        match got.expect("the read does not wait") {
             Ok((bytes, status)) => (bytes.to_vec(), status),
             Err(error) => (Vec::new(), error.status),
         }
@@ -284,7 +284,7 @@ mod tests {
         let (mut output, security) = output(&[]);
         let (first, second) = (output.wait(), output.wait());
         output.push(Answer::Pdu(b"one".to_vec()), &security);
-        assert!(output.take(9, None, &security).is_none(), "a READ that has just come");
+        assert!(output.take(9, None, &security).is_none(), "a READ that has just arrived");
         assert!(output.take(9, Some(&second), &security).is_none());
         assert_eq!(taken(output.take(9, Some(&first), &security)), (b"one".to_vec(), Status::SUCCESS));
         output.leave(&first);

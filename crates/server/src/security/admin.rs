@@ -572,7 +572,7 @@ mod tests {
             ..SecurityDescriptor::default()
         };
         assert!(block_on(desk.set(&item, &given)).is_err());
-        assert_eq!(script.asked_for(Operation::SetMetadata), 2, "the mode was changed, and changed back");
+        assert_eq!(script.asked_for(Operation::SetMetadata), 2, "the mode was changed twice");
         assert_eq!(block_on(desk.look(&item)).unwrap(), before);
         assert_eq!(block_on(item.node.metadata()).unwrap().mode, 0o700);
     }

@@ -49,7 +49,7 @@ impl Bed {
     /// Returns the file's stream `s`, created if it does not exist.
     fn opened(&self) -> Stream {
         let stream = self.stream(self.metadata.id, "s");
-        block_on(stream.create(&self.file, &self.who)).expect("it can be made");
+        block_on(stream.create(&self.file, &self.who)).expect("it can be created");
         stream
     }
 
@@ -62,7 +62,7 @@ impl Bed {
     #[track_caller]
     fn content(&self, file: &Arc<dyn Node>, stream: &Stream) -> Vec<u8> {
         let (mut buffer, count) = block_on(stream.read(file, &self.who, 0, vec![0; 1 << 20], 0));
-        buffer.truncate(count.expect("it can be read"));
+        buffer.truncate(count.expect("the stream can be read"));
         assert_eq!(block_on(stream.metadata(file)).unwrap().size, buffer.len() as u64);
         buffer
     }
@@ -89,7 +89,7 @@ impl Bed {
 fn make(vfs: &Arc<dyn Vfs>, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Metadata) {
     let path = RelPath::root().join(name.as_bytes()).unwrap();
     let what = Create::File(Access { read: true, write: true });
-    block_on(vfs.create(who, &path, what, 0o644, None)).expect("it can be made")
+    block_on(vfs.create(who, &path, what, 0o644, None)).expect("it can be created")
 }
 
 fn large() -> Vec<u8> {
@@ -277,7 +277,7 @@ fn sidecar(bed: &Bed) -> Arc<dyn Node> {
     let links = SymlinkPolicy::NONE;
     match block_on(bed.vfs.lookup(bed.store.own(), &path, Case::Sensitive, links)) {
         Ok(Lookup::Found { node, .. }) => node,
-        _ => panic!("it is not there"),
+        _ => panic!("the file does not exist"),
     }
 }
 
@@ -288,7 +288,7 @@ fn files_of_the_store_are_marked_and_one_with_another_mark_is_not_used() {
     let bed = Bed::new(16 << 20);
     bed.write(&bed.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&bed), bed.store.own().clone());
-    let mark = block_on(node.get_xattr(&own, MARK)).unwrap().expect("it is marked");
+    let mark = block_on(node.get_xattr(&own, MARK)).unwrap().expect("the file is marked");
     for wrong in [&b"1 ffff -"[..], b"nonsense"] {
         block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()))).unwrap();
         let again = bed.stream(bed.metadata.id, "s");
@@ -322,7 +322,7 @@ fn a_later_file_with_the_inode_number_of_the_owner_is_not_the_owner() {
     block_on(node.set_xattr(&own, MARK, Some(mark.into_bytes()))).unwrap();
     let stream = bed.opened();
     bed.write(&stream, 0, b"other").unwrap();
-    assert_eq!(bed.stored(), 2, "it was copied before it was written");
+    assert_eq!(bed.stored(), 2, "the file was copied before it was written");
     let value = bed.attribute(OVERFLOW).unwrap();
     block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.who)).unwrap();
     assert_eq!(bed.stored(), 1, "{}", String::from_utf8_lossy(&value));

@@ -69,13 +69,13 @@ mod tests {
         let size = 2 * STEP as usize + 10;
         let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
         let make = |name: &[u8]| {
-            let path = RelPath::root().join(name).expect("a name");
+            let path = RelPath::root().join(name).expect("a valid name");
             let both = Create::File(Access { read: true, write: true });
             block_on(fixture.vfs.create(who, &path, both, 0o600, None)).expect("a new file").0
         };
         let check = |name: &[u8], source: u64, offset: u64, length: u64| {
             let node = make(name);
-            block_on(node.write(who, 0, Bytes::from(content.clone()), false)).expect("there is room");
+            block_on(node.write(who, 0, Bytes::from(content.clone()), false)).expect("there is free space");
             let there = (size as u64 - source).min(length) as usize;
             assert_eq!(block_on(by_hand(who, &node, source, &node, offset, length)), Ok(there as u64));
             let mut expected = content.clone();

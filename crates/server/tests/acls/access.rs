@@ -69,11 +69,11 @@ fn no_user_is_a_member_of_an_unknown_group() {
             assert_eq!(scene.alice.set_security(file, SecurityInformation::GROUP, &group), Status::SUCCESS);
         }
         assert_eq!(scene.alice.security(file, SecurityInformation::GROUP).group, Some(strangers));
-        assert_eq!(block_on(scene.node("file").metadata()).expect("it has some").gid, 500);
-        assert_eq!(scene.mode("file"), 0o700, "the kernel lets nobody in either");
+        assert_eq!(block_on(scene.node("file").metadata()).expect("the file has metadata").gid, 500);
+        assert_eq!(scene.mode("file"), 0o700, "the kernel denies all users too");
         for access in [A::FILE_READ_DATA, A::FILE_WRITE_DATA, A::READ_CONTROL, A::DELETE] {
             let expected = if access == A::DELETE { Status::SUCCESS } else { Status::ACCESS_DENIED };
-            assert_eq!(open(&mut scene.bob, "file", access), expected, "{access:?}: the directory lets him delete");
+            assert_eq!(open(&mut scene.bob, "file", access), expected, "{access:?}: the directory permits deletion");
         }
         // An ACE that denies them access does not deny it to the group's members.
         let denied =
@@ -89,13 +89,13 @@ fn an_unknown_owner_is_the_linux_owner_and_a_known_one_is_not() {
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
     for (owner, alices) in [(stranger, Status::SUCCESS), (BOBS_ACCOUNT, Status::ACCESS_DENIED)] {
         let mut scene = Scene::with(|share| {
-            share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
+            share.acls.as_mut().expect("the share stores ACLs").ignore_system_acls = true;
         });
         make(&mut scene.alice, "file", false);
         let list = with_dacl(Control::NONE, vec![allow(owner, A::FILE_ALL_ACCESS)]);
         let restored = ntacl::encode_unconditional(&SecurityDescriptor { owner: Some(owner), ..list });
         let node = scene.node("file");
-        block_on(node.set_xattr(&rig::root(), "security.NTACL", Some(restored))).expect("root may");
+        block_on(node.set_xattr(&rig::root(), "security.NTACL", Some(restored))).expect("root has permission");
         assert_eq!(open(&mut scene.alice, "file", A::WRITE_DAC | A::FILE_READ_DATA), alices, "{owner}");
     }
 }
@@ -163,8 +163,8 @@ fn the_right_to_attributes_does_not_include_permission_bits() {
         let before = maximum(&mut scene.bob, "file");
         let expected = if stores_attributes { Status::SUCCESS } else { Status::ACCESS_DENIED };
         assert_eq!(attributes(&mut scene.bob), expected);
-        assert_eq!(maximum(&mut scene.bob, "file"), before, "and no right more");
-        assert_eq!(attributes(&mut scene.alice), Status::SUCCESS, "her own");
+        assert_eq!(maximum(&mut scene.bob, "file"), before, "and no other right");
+        assert_eq!(attributes(&mut scene.alice), Status::SUCCESS, "alice owns the file");
     }
 }
 

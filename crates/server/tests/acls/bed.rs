@@ -54,17 +54,17 @@ impl Scene {
 
     /// Returns the file in the underlying file system.
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Node> {
-        let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a name");
+        let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a valid name");
         let path = name.split('/').fold(RelPath::root(), join);
         match block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
             Ok(Lookup::Found { node, .. }) => node,
-            _ => panic!("{name} is not there"),
+            _ => panic!("{name} does not exist"),
         }
     }
 
     /// Changes the file behind the server's back.
     pub(crate) fn set_metadata(&self, name: &str, new: SetMetadata) {
-        block_on(self.node(name).set_metadata(&rig::root(), new)).expect("root may");
+        block_on(self.node(name).set_metadata(&rig::root(), new)).expect("root has permission");
     }
 
     /// Changes the file's permissions behind the server's back.
@@ -79,7 +79,7 @@ impl Scene {
     }
 
     pub(crate) fn mode(&self, name: &str) -> u32 {
-        block_on(self.node(name).metadata()).expect("it has some").mode
+        block_on(self.node(name).metadata()).expect("the file has metadata").mode
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn create_with(
 
 pub(crate) fn opened(response: &[u8]) -> FileId {
     assert_eq!(status(response), Status::SUCCESS);
-    CreateResponse::decode(response).expect("it decodes").file_id
+    CreateResponse::decode(response).expect("a well-formed message").file_id
 }
 
 pub(crate) fn make(client: &mut Client, path: &str, directory: bool) -> FileId {
@@ -136,9 +136,9 @@ pub(crate) fn open(client: &mut Client, path: &str, access: A) -> Status {
 pub(crate) fn maximum(client: &mut Client, path: &str) -> A {
     let asked = vec![CreateContext::new(name::QUERY_MAXIMAL_ACCESS, Vec::new())];
     let response = create_with(client, path, A::READ_CONTROL, CreateDisposition::OPEN, false, asked);
-    let contexts = CreateResponse::decode(&response).expect("it decodes").create_contexts;
-    let context = CreateContext::find(&contexts, name::QUERY_MAXIMAL_ACCESS).expect("it was asked for");
-    let answer = QueryMaximalAccessResponse::decode(&context.data).expect("it decodes");
+    let contexts = CreateResponse::decode(&response).expect("a well-formed message").create_contexts;
+    let context = CreateContext::find(&contexts, name::QUERY_MAXIMAL_ACCESS).expect("it was requested");
+    let answer = QueryMaximalAccessResponse::decode(&context.data).expect("a well-formed message");
     client.close(opened(&response));
     A(answer.maximal_access)
 }

@@ -40,7 +40,7 @@ fn new_files_inherit() {
     assert_eq!(
         open(&mut scene.alice, r"directory\file", A::DELETE),
         Status::SUCCESS,
-        "her directory, her DELETE_CHILD"
+        "the directory grants alice DELETE_CHILD"
     );
 }
 
@@ -55,11 +55,15 @@ fn a_descriptor_given_at_creation_applies_instead() {
     assert_eq!(scene.mode("own"), 0o700);
     let nothing = SecurityDescriptor { control: Control::SELF_RELATIVE, ..SecurityDescriptor::default() };
     let file = opened(&create_with(&mut scene.alice, "inherited", all, new, false, given(&nothing)));
-    assert!(!rules(&scene.alice.security(file, SecurityInformation::DACL)).is_empty(), "what comes down, comes");
+    assert!(!rules(&scene.alice.security(file, SecurityInformation::DACL)).is_empty(), "ACEs are inherited");
     let audited = SecurityDescriptor { sacl: Some(Acl::empty()), ..own };
     let refused = create_with(&mut scene.alice, "audited", all, new, false, given(&audited));
     assert_eq!(status(&refused), Status::PRIVILEGE_NOT_HELD);
-    assert_eq!(open(&mut scene.alice, "audited", A::READ_CONTROL), Status::OBJECT_NAME_NOT_FOUND, "nothing is left");
+    assert_eq!(
+        open(&mut scene.alice, "audited", A::READ_CONTROL),
+        Status::OBJECT_NAME_NOT_FOUND,
+        "the file was not created"
+    );
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn new_files_inherit_owner_and_permissions_of_their_directory() {
         let everybody = SetMetadata { mode: Some(0o1777), uid: Some(1000), ..SetMetadata::default() };
         scene.set_metadata("directory", everybody);
         let file = make(&mut scene.bob, r"directory\file", false);
-        let metadata = block_on(scene.node("directory/file").metadata()).expect("it has some");
+        let metadata = block_on(scene.node("directory/file").metadata()).expect("the file has metadata");
         assert_eq!(metadata.uid, 1000, "{inherit_owner:?}");
         assert_eq!(scene.bob.security(file, SecurityInformation::OWNER).owner, Some(owner));
     }

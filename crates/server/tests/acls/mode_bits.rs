@@ -30,14 +30,14 @@ fn how_permissions_are_shown_and_set() {
     let shown = scene.alice.security(file, OWNER_GROUP_DACL);
     assert_eq!((shown.owner, shown.group, shown.dacl), (Some(Sid::EVERYONE), Some(Sid::EVERYONE), None));
     assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
-    assert_eq!(scene.mode("file"), 0o666, "what is set is left");
+    assert_eq!(scene.mode("file"), 0o666, "the mode is unchanged");
     for (maps, expected) in [(true, A::FILE_ALL_ACCESS.without(A::DELETE)), (false, A(0x12_01bf))] {
         let (mut scene, file) = plain(|share| share.acl_map_full_control = maps);
         scene.chmod("file", 0o755);
         let shown = scene.alice.security(file, SecurityInformation::DACL);
         assert_eq!(rules(&shown).first().map(|rule| (rule.0, rule.1)), Some((ALICE, expected)), "{maps}");
         assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &shown), Status::SUCCESS);
-        assert_eq!(scene.mode("file"), 0o755, "what is shown comes back");
+        assert_eq!(scene.mode("file"), 0o755, "setting the shown descriptor restores the mode");
     }
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
     let owned = SecurityDescriptor { owner: Some(stranger), group: Some(stranger), ..SecurityDescriptor::default() };
@@ -45,7 +45,7 @@ fn how_permissions_are_shown_and_set() {
         for part in [SecurityInformation::OWNER, SecurityInformation::GROUP] {
             let (mut scene, file) = plain(|share| share.force_unknown_acl_user = forces);
             assert_eq!(scene.alice.set_security(file, part, &owned), expected, "{part:?}");
-            let metadata = block_on(scene.node("file").metadata()).expect("it has some");
+            let metadata = block_on(scene.node("file").metadata()).expect("the file has metadata");
             assert_eq!((metadata.uid, metadata.gid), (1000, 1000));
         }
         let list =

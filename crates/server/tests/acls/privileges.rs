@@ -110,7 +110,7 @@ fn a_tree_is_backed_up_and_restored() {
         for access in [A::FILE_READ_DATA, A::FILE_WRITE_DATA | A::WRITE_OWNER] {
             let plainly = status(&create(&mut scene.bob, name, access, CreateDisposition::OPEN, *directory));
             let refused = status(&intending(&mut scene.bob, name, access, CreateDisposition::OPEN, *directory));
-            assert_eq!(refused, plainly, "{name}: who has no privilege has what the list grants");
+            assert_eq!(refused, plainly, "{name}: a user without the privilege has the rights that the ACL grants");
         }
         let read = opened(&intending(&mut scene.alice, name, backup, CreateDisposition::OPEN, *directory));
         let saved = scene.alice.security(read, everything);

@@ -41,7 +41,7 @@ fn a_descriptor_is_shown_as_it_was_set() {
     assert_eq!(shown.control, kept);
     let dacl = scene.alice.security(file, SecurityInformation::DACL);
     assert_eq!((dacl.owner, dacl.dacl), (None, shown.dacl));
-    assert_eq!(scene.mode("file"), 0o744, "Linux is told as well as it can be");
+    assert_eq!(scene.mode("file"), 0o744, "the mode approximates the descriptor");
 }
 
 /// As in Samba, where the file keeps the SID that was set.
@@ -49,7 +49,7 @@ fn a_descriptor_is_shown_as_it_was_set() {
 fn an_unknown_group_becomes_the_callers_group_in_linux() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
-    let gid = |scene: &Scene| block_on(scene.node("file").metadata()).expect("it has some").gid;
+    let gid = |scene: &Scene| block_on(scene.node("file").metadata()).expect("the file has metadata").gid;
     let own = gid(&scene);
     let other = SetMetadata { gid: Some(own + 7), ..SetMetadata::default() };
     scene.set_metadata("file", other);
@@ -71,10 +71,10 @@ fn files_are_taken_and_not_given_away() {
         opened(&create(&mut scene.bob, "file", A::WRITE_OWNER | A::READ_CONTROL, CreateDisposition::OPEN, false));
     assert_eq!(scene.bob.set_security(bobs, SecurityInformation::OWNER, &owner(BOB)), Status::SUCCESS);
     assert_eq!(scene.bob.security(bobs, SecurityInformation::OWNER).owner, Some(BOB));
-    assert_eq!(block_on(scene.node("file").metadata()).expect("it has some").uid, 1001);
+    assert_eq!(block_on(scene.node("file").metadata()).expect("the file has metadata").uid, 1001);
     let refused = scene.bob.set_security(bobs, SecurityInformation::DACL, &with_dacl(Control::NONE, Vec::new()));
     assert_eq!(refused, Status::ACCESS_DENIED, "the handle has no WRITE_DAC");
-    assert_eq!(open(&mut scene.bob, "file", A::WRITE_DAC), Status::SUCCESS, "who owns it may change its list");
+    assert_eq!(open(&mut scene.bob, "file", A::WRITE_DAC), Status::SUCCESS, "the owner may change the ACL");
 }
 
 /// A failed change has no effect: neither on the reported descriptor and the access rights, nor in Linux.

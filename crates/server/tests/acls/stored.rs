@@ -42,7 +42,7 @@ fn the_protection_of_a_file_is_read_once_until_it_changes() {
         assert_eq!(open(&mut scene.bob, "file", wanted), expected);
         server::status::snapshot(&scene.server, Time::default()).acl_cache.misses - before.misses
     };
-    assert_eq!(misses(&mut scene, A::FILE_READ_ATTRIBUTES, Status::SUCCESS), 0, "nothing protects those");
+    assert_eq!(misses(&mut scene, A::FILE_READ_ATTRIBUTES, Status::SUCCESS), 0, "attributes are not protected");
     assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
     assert_eq!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
     assert_eq!(misses(&mut scene, A::WRITE_DAC, Status::ACCESS_DENIED), 0);
@@ -56,7 +56,7 @@ fn a_damaged_descriptor_denies_all_access_until_it_is_replaced() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let attribute = Some(b"\x04\0\x04\0damaged".to_vec());
-    block_on(scene.node("file").set_xattr(&rig::root(), "security.NTACL", attribute)).expect("root may");
+    block_on(scene.node("file").set_xattr(&rig::root(), "security.NTACL", attribute)).expect("root has permission");
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::ACCESS_DENIED);
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::SUCCESS);
@@ -80,7 +80,7 @@ fn an_unreadable_descriptor_is_not_treated_as_missing() {
 #[test]
 fn only_descriptors_apply_if_system_acls_are_ignored() {
     let mut scene = Scene::with(|share| {
-        share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
+        share.acls.as_mut().expect("the share stores ACLs").ignore_system_acls = true;
     });
     let file = make(&mut scene.alice, "file", false);
     // As smbd 4.17 then shows a file of mode 0666.

@@ -55,8 +55,8 @@ pub(crate) struct Granted {
 impl Granted {
     pub(crate) fn of(response: &CreateResponse<'_>) -> Granted {
         let lease = CreateContext::find(&response.create_contexts, name::REQUEST_LEASE);
-        let lease = lease.map(|context| Lease::decode(&context.data).expect("a lease decodes"));
-        let Some(Lease::V2(lease)) = lease else { panic!("a lease was asked for, and none answered") };
+        let lease = lease.map(|context| Lease::decode(&context.data).expect("a well-formed lease"));
+        let Some(Lease::V2(lease)) = lease else { panic!("a lease was requested, but the response has none") };
         Granted { file_id: response.file_id, state: lease.lease_state, epoch: lease.epoch }
     }
 }
@@ -192,7 +192,7 @@ impl Actor {
 
     pub(crate) fn opened(&mut self, file: usize, key: u64, granted: Granted) {
         let Some((_, name)) = self.last_opened.take().filter(|(opened, _)| *opened == key) else {
-            panic!("an open that was not asked for");
+            panic!("an open that was not requested");
         };
         self.views.push(View {
             name,
@@ -336,12 +336,12 @@ impl Actor {
     pub(crate) fn hear(&mut self) -> Vec<(Done, Status, Vec<u8>)> {
         let mut answers = Vec::new();
         for message in self.client.proceed() {
-            let header = Header::decode(&message).expect("the server's header decodes");
+            let header = Header::decode(&message).expect("a well-formed response header");
             if header.message_id == Header::UNSOLICITED {
                 self.broken(&message);
             } else if status(&message) != Status::PENDING {
                 let asked = self.under_way.iter().position(|it| it.message_id == header.message_id);
-                let it = self.under_way.remove(asked.expect("an answer to a request that was made"));
+                let it = self.under_way.remove(asked.expect("a response to a sent request"));
                 if let Done::Open { name, key } = &it.done {
                     self.last_opened = Some((*key, name.clone()));
                 }
@@ -352,8 +352,8 @@ impl Actor {
     }
 
     fn broken(&mut self, message: &[u8]) {
-        let notification = OplockBreakNotification::decode(message).expect("a break decodes");
-        let OplockBreakNotification::Lease(told) = notification else { panic!("nobody has an oplock") };
+        let notification = OplockBreakNotification::decode(message).expect("a well-formed break");
+        let OplockBreakNotification::Lease(told) = notification else { panic!("the client has no oplock") };
         let LeaseBreakNotification { lease_key: key, new_epoch, new_lease_state: to, .. } = told;
         let Some(view) = self.views.iter_mut().find(|view| lease_key(view.key) == key) else { return };
         assert_eq!(told.current_lease_state, view.state, "the server and the client differ about a lease");
@@ -389,7 +389,7 @@ impl Actor {
         if self.flush(view, model) {
             return;
         }
-        let lease_state = self.views[view].owed.take().expect("found by it");
+        let lease_state = self.views[view].owed.take().expect("the view was selected by this value");
         let lease_key = lease_key(self.views[view].key);
         let request = OplockBreakAcknowledgment::Lease(LeaseBreak { lease_key, lease_state });
         self.send(Command::OPLOCK_BREAK, Done::Acknowledge, |out| request.encode(out));

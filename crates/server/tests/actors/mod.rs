@@ -198,11 +198,11 @@ impl Stage {
             }
             self.listen();
         }
-        assert!(!self.actors.iter().any(Actor::is_busy), "a request is never answered");
+        assert!(!self.actors.iter().any(Actor::is_busy), "a request remains unanswered");
         for actor in self.actors {
             actor.vanish(&mut self.model);
         }
-        assert_eq!((self.server.open_count(), rig::lease_count(&self.server)), (0, 0), "opens and leases that stay");
+        assert_eq!((self.server.open_count(), rig::lease_count(&self.server)), (0, 0), "no open or lease may remain");
     }
 }
 

@@ -32,7 +32,7 @@ impl Model {
     #[track_caller]
     pub(crate) fn check(&self, file: usize, value: u64) {
         let values = &self.files[file].values;
-        assert!(values.contains(&value), "file {file}: a program reads {value}, written last: {values:?}");
+        assert!(values.contains(&value), "file {file}: a program reads {value}, last written: {values:?}");
     }
 
     pub(crate) fn is_being_written(&self, file: usize) -> bool {
@@ -85,7 +85,7 @@ impl Model {
                 Some(file) if self.files[file].delete_pending => expect(&done, status, Status::DELETE_PENDING),
                 existing => {
                     expect(&done, status, Status::SUCCESS);
-                    let created = CreateResponse::decode(response).expect("a successful CREATE decodes");
+                    let created = CreateResponse::decode(response).expect("a well-formed CREATE response");
                     let action = if existing.is_some() { CreateAction::OPENED } else { CreateAction::CREATED };
                     assert_eq!(created.create_action, action, "{done:?}");
                     let file = existing.unwrap_or_else(|| self.make(name));
@@ -100,7 +100,7 @@ impl Model {
                     Status::END_OF_FILE => 0,
                     _ => {
                         expect(&done, status, Status::SUCCESS);
-                        let read = ReadResponse::decode(response).expect("a successful READ decodes");
+                        let read = ReadResponse::decode(response).expect("a well-formed READ response");
                         u64::from_le_bytes(read.buffer.try_into().expect("eight bytes"))
                     }
                 };

@@ -193,7 +193,7 @@ impl Bed {
         let environment: Arc<dyn Environment> = Arc::new(clock.clone());
         let volumes = Arc::new(OneVolume(volume.clone()));
         let server = Server::new(policy.clone(), Guid([9; 16]), environment, Arc::new(People), volumes);
-        now(server.restore(store.clone())).expect("memory is never broken");
+        now(server.restore(store.clone())).expect("the record store in memory does not fail");
         server
     }
 
@@ -205,12 +205,12 @@ impl Bed {
     /// Replaces `name` with another file, as a local program would.
     pub(crate) fn replace(&self, name: &str) {
         let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
-        let path = vfs::RelPath::root().join(name.as_bytes()).expect("a name");
+        let path = vfs::RelPath::root().join(name.as_bytes()).expect("a valid name");
         let found = now(self.volume.lookup(&root, &path, vfs::Case::Sensitive, vfs::SymlinkPolicy::default()));
-        let Ok(vfs::Lookup::Found { metadata, .. }) = found else { panic!("{name} is not there") };
-        now(self.volume.unlink(&root, &path, metadata.id, metadata.kind)).expect("root may");
+        let Ok(vfs::Lookup::Found { metadata, .. }) = found else { panic!("{name} does not exist") };
+        now(self.volume.unlink(&root, &path, metadata.id, metadata.kind)).expect("root has permission");
         let what = vfs::Create::File(vfs::Access { read: false, write: false });
-        now(self.volume.create(&root, &path, what, 0o666, None)).expect("root may");
+        now(self.volume.create(&root, &path, what, 0o666, None)).expect("root has permission");
     }
 
     /// Advances the clock.
@@ -251,7 +251,7 @@ impl Bed {
         };
         let response = client.request(Command::NEGOTIATE, |out| negotiate.encode(out));
         response.check(Status::SUCCESS);
-        client.hint = NegotiateResponse::decode(response.bytes()).expect("it decodes").buffer.to_vec();
+        client.hint = NegotiateResponse::decode(response.bytes()).expect("a well-formed message").buffer.to_vec();
         client
     }
 
@@ -276,7 +276,7 @@ impl Bed {
 fn now<T>(answer: impl Future<Output = T>) -> T {
     match std::pin::pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("memory makes nobody wait"),
+        Poll::Pending => panic!("the memory file system never waits"),
     }
 }
 
@@ -285,7 +285,7 @@ pub(crate) struct Message(Vec<u8>);
 
 impl Message {
     pub(crate) fn header(&self) -> Header {
-        Header::decode(&self.0).expect("the server's header decodes")
+        Header::decode(&self.0).expect("a well-formed response header")
     }
 
     #[track_caller]
@@ -396,12 +396,12 @@ impl Client {
             let mut frame = frame.as_bytes()[4..].to_vec();
             let mut rest = match &self.sealing {
                 Some(sealing) if frame.starts_with(b"\xfdSMB") => {
-                    &*sealing.to_client.open(&mut frame).expect("it opens")
+                    &*sealing.to_client.open(&mut frame).expect("the open succeeds")
                 }
                 _ => &frame[..],
             };
             loop {
-                let next = Header::decode(rest).expect("the server's header decodes").next_command as usize;
+                let next = Header::decode(rest).expect("a well-formed response header").next_command as usize;
                 let (one, others) = rest.split_at(if next == 0 { rest.len() } else { next });
                 self.received.push_back(Message(one.to_vec()));
                 if next == 0 {
@@ -459,7 +459,8 @@ impl Client {
         self.session_id = first.header().session_id;
         let challenge = SessionSetupResponse::decode(first.bytes()).expect("a challenge").buffer.to_vec();
         let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
-        let (proof, session) = initiator.authenticate(&challenge, &random, 0).expect("NTLM answers NTLM");
+        let (proof, session) =
+            initiator.authenticate(&challenge, &random, 0).expect("an NTLM response to an NTLM message");
         let last = self.session_setup(&proof, signs, previous);
         if last.header().status == Status::SUCCESS && self.key.is_none() {
             self.set_keys(&session.key().0);
@@ -545,6 +546,6 @@ impl Client {
 #[track_caller]
 pub(crate) fn opened(message: &Message) -> (FileId, OplockLevel) {
     message.check(Status::SUCCESS);
-    let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+    let response = CreateResponse::decode(message.bytes()).expect("a well-formed message");
     (response.file_id, response.oplock_level)
 }

@@ -21,7 +21,7 @@ fn a_replayed_create_returns_the_same_open() {
     let again = send_with(&mut client, REPLAY, "file", BATCH, vec![request_v2(0)]);
     again.check(Status::SUCCESS);
     let decode = |message: &Message| {
-        let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+        let response = CreateResponse::decode(message.bytes()).expect("a well-formed message");
         (response.file_id, response.create_action, response.oplock_level)
     };
     assert_eq!(decode(&first), decode(&again));
@@ -90,7 +90,7 @@ fn a_replayed_lock_is_locked_once_even_over_another_connection() {
     let mut client = bed.log_on("alice", false);
     let (file_id, _) = opened(&send(&mut client, "", OplockLevel::NONE, vec![reconnect(file_id)]));
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
-    assert_eq!(lock(&mut client, file_id, 0x12, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "another request");
+    assert_eq!(lock(&mut client, file_id, 0x12, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "the lock is not a replay");
     assert_eq!(lock(&mut client, file_id, 0x11, LockFlags::UNLOCK), Status::SUCCESS);
     assert_eq!(lock(&mut client, file_id, 0x11, LockFlags::UNLOCK), Status::SUCCESS, "sent again");
     assert_eq!(lock(&mut client, file_id, 0, LockFlags::UNLOCK), Status::RANGE_NOT_LOCKED);

@@ -1,7 +1,7 @@
 //! Durable handles as clients see them: which opens survive a disconnect, which clients can reclaim them, and what ends
 //! them ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1).
 
-#[allow(dead_code, reason = "not every test file needs all of it")]
+#[allow(dead_code, reason = "not every test file uses all of it")]
 #[path = "../bed/mod.rs"]
 mod bed;
 

@@ -47,11 +47,12 @@ fn lease(key: u8, state: u32, epoch: u16) -> CreateContext<'static> {
 /// Returns the flags of the DH2Q response, and the lease.
 fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState, u16)>) {
     message.check(Status::SUCCESS);
-    let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+    let response = CreateResponse::decode(message.bytes()).expect("a well-formed message");
     let find = |name: &[u8]| CreateContext::find(&response.create_contexts, name);
     let durable = find(name::DURABLE_HANDLE_REQUEST_V2);
-    let durable = durable.map(|context| DurableHandleResponseV2::decode(&context.data).expect("it decodes").flags);
-    let lease = find(name::REQUEST_LEASE).map(|context| LeaseV2::decode(&context.data).expect("it decodes"));
+    let durable =
+        durable.map(|context| DurableHandleResponseV2::decode(&context.data).expect("a well-formed message").flags);
+    let lease = find(name::REQUEST_LEASE).map(|context| LeaseV2::decode(&context.data).expect("a well-formed message"));
     (durable, lease.map(|lease| (lease.lease_state, lease.epoch)))
 }
 
@@ -107,7 +108,7 @@ fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
     let mut client = bed.log_on_as("alice", [7; 16]);
     let contexts = vec![reconnect_persistent(again), lease(1, 7, 5)];
     let (again, _) = opened(&send(&mut client, "file", OplockLevel::LEASE, contexts));
-    assert_eq!(lock(&mut client, again, 0, EXCLUSIVE), Status::SUCCESS, "was unlocked");
+    assert_eq!(lock(&mut client, again, 0, EXCLUSIVE), Status::SUCCESS, "the range was unlocked");
 }
 
 #[test]
@@ -122,7 +123,11 @@ fn a_lock_that_cannot_be_recorded_is_refused() {
     let mut other = bed.log_on_as("alice", [8; 16]);
     let (others, _) = opened(&send(&mut other, "file", OplockLevel::NONE, vec![]));
     assert_eq!(lock(&mut other, others, 0, EXCLUSIVE), Status::SUCCESS);
-    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "not taken for done");
+    assert_eq!(
+        lock(&mut client, file_id, 0x11, EXCLUSIVE),
+        Status::LOCK_NOT_GRANTED,
+        "the failed lock is not treated as completed"
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_reconnecting_client_has_its_open_its_locks_and_its_oplock() {
     let create = other.create("file", CreateDisposition::OPEN, OplockLevel::NONE, Flags(0));
     assert!(other.send(&create));
     other.next().check(Status::PENDING);
-    assert_eq!(client.next().header().command, Command::OPLOCK_BREAK, "breaks find the new connection");
+    assert_eq!(client.next().header().command, Command::OPLOCK_BREAK, "breaks are sent over the new connection");
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn the_second_version_compares_the_create_guid_and_bounds_the_time() {
         let bed = Bed::new();
         let mut client = bed.log_on("alice", false);
         let message = send(&mut client, "file", OplockLevel::BATCH, vec![request_v2(asked)]);
-        let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+        let response = CreateResponse::decode(message.bytes()).expect("a well-formed message");
         let context = CreateContext::find(&response.create_contexts, name::DURABLE_HANDLE_REQUEST_V2).expect("granted");
-        let response_v2 = DurableHandleResponseV2::decode(&context.data).expect("it decodes");
+        let response_v2 = DurableHandleResponseV2::decode(&context.data).expect("a well-formed message");
         assert_eq!(response_v2.timeout, granted);
         run(client.connection.close());
         bed.pass(later);

@@ -81,7 +81,7 @@ pub(crate) fn reconnect_v2(file_id: FileId, create_guid: [u8; 16]) -> CreateCont
 }
 
 pub(crate) fn has(message: &Message, context: &[u8]) -> bool {
-    let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+    let response = CreateResponse::decode(message.bytes()).expect("a well-formed message");
     CreateContext::find(&response.create_contexts, context).is_some()
 }
 

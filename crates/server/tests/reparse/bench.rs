@@ -53,7 +53,7 @@ impl Bench {
 
     #[track_caller]
     pub(crate) fn make(&mut self, name: &str) -> FileId {
-        self.create(name, CreateDisposition::CREATE, 0).expect("it is new").file_id
+        self.create(name, CreateDisposition::CREATE, 0).expect("the name is not in use").file_id
     }
 
     /// Opens the link itself, with rights that do not include reading its data.
@@ -75,7 +75,9 @@ impl Bench {
 
     #[track_caller]
     pub(crate) fn directory(&mut self, name: &str) -> FileId {
-        self.create(name, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE.0).expect("it is new").file_id
+        self.create(name, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE.0)
+            .expect("the name is not in use")
+            .file_id
     }
 
     /// Creates a link as a client would, and closes it.
@@ -89,7 +91,7 @@ impl Bench {
     /// Creates a link as a local program would.
     pub(crate) fn link_locally(&self, name: &str, target: &str) {
         let made = self.volume.make_link(&rig::root(), &path(name), target.as_bytes());
-        block_on(made).expect("made locally");
+        block_on(made).expect("created by a local program");
     }
 
     #[track_caller]
@@ -123,7 +125,7 @@ impl Bench {
     }
 
     pub(crate) fn content(&mut self, name: &str) -> String {
-        let file_id = self.create(name, CreateDisposition::OPEN, 0).expect("it opens").file_id;
+        let file_id = self.create(name, CreateDisposition::OPEN, 0).expect("the open succeeds").file_id;
         let read = ReadRequest { length: 100, file_id, ..ReadRequest::default() };
         let response = self.client.request(Command::READ, |out| read.encode(out));
         String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("text")
@@ -176,7 +178,7 @@ pub(crate) fn link(target: &str, flags: SymlinkFlags) -> Vec<u8> {
 
 /// Returns a path for the file system.
 pub(crate) fn path(text: &str) -> RelPath {
-    text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"))
+    text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a valid name"))
 }
 
 /// Opens a file; returns the whole response if it is refused.

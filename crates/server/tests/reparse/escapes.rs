@@ -52,7 +52,7 @@ fn a_share_with_wide_links_has_no_links_of_clients() {
 fn bobs_file(bench: &Bench) -> (Client, proto::smb2::FileId) {
     let mut bob = Client::logged_on(&bench.server, "bob");
     let all = CreateDisposition::CREATE;
-    let made = open(&mut bob, "report.doc", 0x0012_019f, ShareAccess(0), all, 0).expect("it is new");
+    let made = open(&mut bob, "report.doc", 0x0012_019f, ShareAccess(0), all, 0).expect("the name is not in use");
     (bob, made.file_id)
 }
 
@@ -61,7 +61,7 @@ fn an_open_file_becomes_no_reparse_point() {
     let mut bench = bench(|_| {});
     let (mut bob, his) = bobs_file(&bench);
     let attributes = (AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES).0;
-    let alices = bench.open_itself("report.doc", attributes, 0).expect("no share mode refuses that").file_id;
+    let alices = bench.open_itself("report.doc", attributes, 0).expect("no share mode conflicts").file_id;
     for asked in [link("elsewhere", SymlinkFlags::RELATIVE), buffer(ReparseTag::NFS, b"data")] {
         bench.set(alices, &asked, Status::SHARING_VIOLATION);
     }
@@ -83,7 +83,7 @@ fn a_link_replaces_only_the_file_that_its_creator_closed_last() {
     let made = bench.make("kept");
     bench.client.close(made);
     let attributes = (AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES).0;
-    let handle = bench.open_itself("kept", attributes, 0).expect("it is there").file_id;
+    let handle = bench.open_itself("kept", attributes, 0).expect("it exists").file_id;
     bench.set(handle, &relative("target"), Status::SUCCESS);
     bench.client.close(handle);
     assert_eq!(bench.on_disk("kept"), (Kind::File, None));
@@ -168,7 +168,7 @@ fn a_link_to_a_vetoed_name_is_a_dangling_link() {
     let itself = bench.open_itself("to_secret", 0x0011_0180, 0).expect("the link itself");
     bench.client.close(itself.file_id);
     // A new name below one is refused like one below the other.
-    let file = bench.open_itself("public", 0x0011_0180, 0).expect("it is there").file_id;
+    let file = bench.open_itself("public", 0x0011_0180, 0).expect("it exists").file_id;
     for (class, what) in [(10, "renamed"), (11, "linked")] {
         let mut try_in = |folder: &str| {
             let target = utf16_bytes(&format!(r"{folder}\{what}"));
@@ -187,5 +187,5 @@ fn clients_cannot_create_a_link_to_a_vetoed_name() {
         bench.set(made, &link(target, SymlinkFlags::RELATIVE), Status::ACCESS_DENIED);
     }
     let directory = CreateOptions::DIRECTORY_FILE.0;
-    assert!(bench.create("link", CreateDisposition::OPEN, directory).is_err(), "it stays a file");
+    assert!(bench.create("link", CreateDisposition::OPEN, directory).is_err(), "the file remains a file");
 }

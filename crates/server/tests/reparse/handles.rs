@@ -47,7 +47,8 @@ fn linked(target: &str) -> Bench {
     bench.client.close(file);
     let (who, name) = (found(&bench, "dir/file").1, path("link"));
     let who = server::vfs::Identity { uid: who.uid, gid: who.gid, groups: Box::default() };
-    block_on(bench.volume.make_link(&std::sync::Arc::new(who), &name, target.as_bytes())).expect("made locally");
+    block_on(bench.volume.make_link(&std::sync::Arc::new(who), &name, target.as_bytes()))
+        .expect("created by a local program");
     bench
 }
 
@@ -206,7 +207,7 @@ fn a_name_that_is_a_link_is_replaced_itself() {
 #[test]
 fn a_followed_link_never_replaces_what_it_leads_to() {
     let mut bench = linked("dir/file");
-    let opened = bench.create("link", CreateDisposition::OPEN, 0).expect("it is followed").file_id;
+    let opened = bench.create("link", CreateDisposition::OPEN, 0).expect("the link is followed").file_id;
     let name = utf16_bytes(r"dir\file");
     let named = FileRenameInformation { replace_if_exists: true, file_name: &name, ..Default::default() };
     let refused = set_info(&mut bench.client, opened, 10, |out| named.encode(out));

@@ -26,7 +26,7 @@ fn a_link_that_stays_in_the_share_becomes_a_linux_link() {
     assert_eq!(bench.entry("link").1, 0);
     let options = CreateOptions::DIRECTORY_FILE.0;
     let made = open(&mut bench.client, "dir", 0x0011_0181, ShareAccess(7), CreateDisposition::CREATE, options);
-    let directory = made.expect("it is new").file_id;
+    let directory = made.expect("the name is not in use").file_id;
     bench.set(directory, &link(".", SymlinkFlags::RELATIVE), Status::SUCCESS);
     // It remains a file of the client for as long as it is open.
     assert_eq!(bench.on_disk("dir"), (Kind::Directory, None));
@@ -50,7 +50,7 @@ fn links_that_lead_out_are_kept_only_for_clients() {
         let told = SymbolicLinkError::decode(error.error_data).expect("a link");
         assert_eq!((told.substitute_name, told.flags), (&*utf16_bytes(target), flags));
         assert_eq!(bench.refused(r"link\file", CreateDisposition::OPEN_IF), Status::STOPPED_ON_SYMLINK);
-        let opened = bench.open_link("link").expect("the point itself");
+        let opened = bench.open_link("link").expect("the reparse point itself");
         assert_ne!(opened.file_attributes & FileAttributes::REPARSE_POINT.0, 0);
         assert_eq!(bench.control(FsctlCode::GET_REPARSE_POINT, opened.file_id, &[]), (Status::SUCCESS, asked));
         let (attributes, tag) = bench.entry("link");
@@ -132,14 +132,13 @@ fn an_attribute_without_data_or_data_without_the_attribute_is_not_a_reparse_poin
     }
     // The state after a crash between the two steps of setting or deleting.
     let (root, attribute) = (rig::root(), "user.SmbReparse");
-    let found =
-        |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
-            Ok(Lookup::Found { node, .. }) => node,
-            _ => panic!("{name} is missing"),
-        };
-    block_on(found("mark").set_xattr(&root, attribute, None)).expect("it was there");
+    let found = |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
+        Ok(Lookup::Found { node, .. }) => node,
+        _ => panic!("{name} is missing"),
+    };
+    block_on(found("mark").set_xattr(&root, attribute, None)).expect("the attribute existed");
     let unmarked = SetMetadata { dos_attributes: Some(0x20), ..SetMetadata::default() };
-    block_on(found("data").set_metadata(&root, unmarked)).expect("root may");
+    block_on(found("data").set_metadata(&root, unmarked)).expect("root has permission");
     for name in ["mark", "data"] {
         let opened = bench.create(name, CreateDisposition::OPEN, 0).map_err(|refused| status(&refused));
         let file_id = opened.unwrap_or_else(|refused| panic!("{name}: {refused}")).file_id;

@@ -48,7 +48,7 @@ mod tests {
         fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
             let ann = Principal { sid: *sid, kind: SidNameUse::USER, realm: Realm::Server, name: "ann".into() };
             Answer::now(match *sid {
-                AWAY => Err(Unavailable("the directory is away".into())),
+                AWAY => Err(Unavailable("the directory is unavailable".into())),
                 FORMER => Ok(Some(ann)),
                 _ => Ok(None),
             })

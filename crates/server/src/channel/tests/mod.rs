@@ -30,7 +30,7 @@ fn close(peer: &mut Peer, file_id: FileId) -> Status {
 }
 
 fn open(peer: &mut Peer, name: &str) -> FileId {
-    peer.create(name, OplockLevel::NONE).expect("everybody may")
+    peer.create(name, OplockLevel::NONE).expect("every user has permission")
 }
 
 fn log_off(peer: &mut Peer) -> Status {
@@ -59,7 +59,7 @@ fn check_refused(expected: Status, attack: impl FnOnce(&Arc<Server>, &mut Peer) 
     let file = open(&mut victim, "file");
     let (mut attacker, status) = attack(&server, &mut victim);
     assert_eq!(status, expected);
-    let session = server.session(victim.session().session_id).expect("it lives");
+    let session = server.session(victim.session().session_id).expect("the session still exists");
     assert_eq!(session.channel_count(), 1);
     attacker.pretend(&victim.session());
     for key in [None, victim.key.clone()] {
@@ -165,7 +165,7 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
         let answer =
             first.request(Command::CLOSE, |out| CloseRequest { flags: CloseFlags(0), file_id: file }.encode(out));
         assert_eq!(status(&answer), Status::USER_SESSION_DELETED);
-        assert!(first.key.as_ref().is_some_and(|key| key.verify(&mut answer.clone())), "a refusal that it can believe");
+        assert!(first.key.as_ref().is_some_and(|key| key.verify(&mut answer.clone())), "a signed refusal");
         let mut third = Peer::new(&server, NEWEST);
         assert_eq!(third.bind(&first.session(), "alice", PASSWORD), Status::USER_SESSION_DELETED);
     }
@@ -175,7 +175,7 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
 fn a_session_that_has_ended_stays_so() {
     let server = rig::plain_server();
     let first = Peer::logged_on(&server, NEWEST, "alice");
-    let session = server.session(first.session().session_id).expect("it lives");
+    let session = server.session(first.session().session_id).expect("the session still exists");
     let user = session.user().expect("alice");
     assert!(session.reauthenticated(user.clone(), None));
     block_on(server.end_session(&session));
@@ -297,7 +297,7 @@ fn check_break(arrived: bool, expected: usize) {
     let environment: Arc<dyn Environment> = Arc::new(Patience::default());
     let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
     let mut first = Peer::logged_on(&server, NEWEST, "alice");
-    first.create("file", OplockLevel::BATCH).expect("it is new");
+    first.create("file", OplockLevel::BATCH).expect("the name is not in use");
     let mut others: Vec<Peer> = (0..3).map(|_| Peer::channel_of(&server, &first)).collect();
     let mut other = Peer::logged_on(&server, NEWEST, "alice");
     other.begin_to_create("file", OplockLevel::NONE);
@@ -331,7 +331,7 @@ fn teardown_storms() {
         for name in ["a", "b", "c"] {
             open(&mut first, name);
         }
-        let session = server.session(first.session().session_id).expect("it lives");
+        let session = server.session(first.session().session_id).expect("the session still exists");
         let others: Vec<Peer> = (0..6).map(|_| Peer::channel_of(&server, &first)).collect();
         let connections: Vec<_> = others.iter().chain([&first]).map(|peer| peer.connection().clone()).collect();
         let (known, mut late) = (first.session(), Peer::new(&server, NEWEST));

@@ -152,7 +152,8 @@ impl Peer {
         self.rig.session_id = Header::decode(&first.1).expect("a header").session_id;
         // Each channel has its own session key, so that a mix-up would be detected.
         let random = Random { client_challenge: [4; 8], session_key: [self.rig.connection.id as u8; 16] };
-        let (proof, session) = initiator.authenticate(challenge.buffer, &random, 0).expect("NTLM answers NTLM");
+        let (proof, session) =
+            initiator.authenticate(challenge.buffer, &random, 0).expect("an NTLM response to an NTLM message");
         let last = self.set_up(&proof, flags, sign_with);
         hash.update(&last.0);
         if status(&last.1) == Status::SUCCESS {

@@ -148,7 +148,7 @@ mod tests {
     fn key(bench: &mut Bench, file: FileId) -> [u8; 24] {
         let (status, output) = bench.control(file, FsctlCode::SRV_REQUEST_RESUME_KEY, &[], 32);
         assert_eq!((status, output.len()), (Status::SUCCESS, 32));
-        RequestResumeKeyResponse::decode(&output).expect("long enough").resume_key
+        RequestResumeKeyResponse::decode(&output).expect("the buffer is long enough").resume_key
     }
 
     fn chunk(source_offset: u64, target_offset: u64, length: u32) -> CopyChunk {
@@ -220,7 +220,7 @@ mod tests {
         let mut bench = Bench::new();
         let (from, to) = (bench.file("from", b"secret"), bench.file("to", b""));
         let good = key(&mut bench, from);
-        assert_eq!(key(&mut bench, from), good, "asked for again");
+        assert_eq!(key(&mut bench, from), good, "requested again");
         let check = |key: [u8; 24], bench: &mut Bench, to: FileId| {
             assert_eq!(copy(bench, key, to, &[chunk(0, 0, 6)]), (Status::OBJECT_NAME_NOT_FOUND, [0; 3]));
         };

@@ -135,7 +135,7 @@ mod tests {
         let (one, other, directory) = (bench.file("one", b""), bench.file("other", b""), bench.directory("directory"));
         let ids = [one, other, directory].map(|file| get(&mut bench, file));
         assert!(ids[0][0] != ids[1][0] && ids[1][0] != ids[2][0] && ids[0][0] != ids[2][0]);
-        assert_eq!(get(&mut bench, one), ids[0], "it stays");
+        assert_eq!(get(&mut bench, one), ids[0], "it remains");
         assert_eq!(bench.control(one, FsctlCode::GET_OBJECT_ID, &[], 63).0, Status::INVALID_PARAMETER);
     }
 

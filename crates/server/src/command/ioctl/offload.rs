@@ -330,9 +330,9 @@ mod tests {
     fn a_token_ends_when_its_data_changes() {
         let spoil: [(&str, Spoil); 4] = [
             ("a write", |bench, from| bench.write(from, 5000, b"x")),
-            ("a cut", |bench, from| bench.set_size(from, 100)),
+            ("a truncation", |bench, from| bench.set_size(from, 100)),
             ("a close", |bench, from| bench.close(from)),
-            ("a change by somebody else", |bench, _| bench.write_locally("from", b"y")),
+            ("a change by another user", |bench, _| bench.write_locally("from", b"y")),
         ];
         for (why, spoil) in spoil {
             let mut bench = Bench::new();
@@ -347,7 +347,7 @@ mod tests {
         let (.., token) = read_for(&mut bench, from, 0, 8192, 1);
         // The tests' clock advances with each open.
         bench.file("another", b"");
-        assert_eq!(write(&mut bench, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "its time is up");
+        assert_eq!(write(&mut bench, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "the token has expired");
     }
 
     #[test]
@@ -375,7 +375,11 @@ mod tests {
         let (from, to) = (bench.file("from", &content(4096)), bench.file("to", &[9; 4096]));
         let limit = bench.server.policy().limits.offload_tokens_per_open;
         let tokens: Vec<_> = (0..=limit).map(|_| token(&mut bench, from, 0, 4096)).collect();
-        assert_eq!(write(&mut bench, to, (0, 512, 0), tokens[0]).0, Status::INVALID_TOKEN, "the oldest went");
+        assert_eq!(
+            write(&mut bench, to, (0, 512, 0), tokens[0]).0,
+            Status::INVALID_TOKEN,
+            "the oldest token was dropped"
+        );
         for token in &tokens[1..] {
             assert_eq!(write(&mut bench, to, (0, 512, 0), *token).0, Status::SUCCESS);
         }

@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(set_sparse(&mut bench, file, &[0]), Status::DISK_FULL);
         assert!(is_sparse(&mut bench, file));
         let other = bench.file("other", &[1; 4096]);
-        assert_eq!(bench.read(other).len(), 4096, "there is room for others");
+        assert_eq!(bench.read(other).len(), 4096, "space is left for other files");
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
         let mut bench = Bench::new();
         let file = bench.file("file", b"");
         assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
-        assert_eq!(ranges(&mut bench, file, 0, 1024, 0), (Status::SUCCESS, vec![]), "there is none");
+        assert_eq!(ranges(&mut bench, file, 0, 1024, 0), (Status::SUCCESS, vec![]), "no space is left");
         for at in 0..3 {
             bench.write(file, at * 8192, &[1; 4096]);
         }
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 2), (Status::BUFFER_OVERFLOW, vec![first, second]));
         assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 3), (Status::SUCCESS, vec![first, second, third]));
         assert_eq!(ranges(&mut bench, file, 4096, 4096, 3), (Status::SUCCESS, vec![]), "a hole");
-        assert_eq!(ranges(&mut bench, file, 20_480, 10, 3), (Status::SUCCESS, vec![]), "behind the end");
+        assert_eq!(ranges(&mut bench, file, 20_480, 10, 3), (Status::SUCCESS, vec![]), "beyond the end");
         assert_eq!(ranges(&mut bench, file, 0, 0, 3), (Status::SUCCESS, vec![]));
         for (offset, length) in [(512, u64::MAX), (1 << 63, 0), (i64::MAX as u64, 1)] {
             assert_eq!(ranges(&mut bench, file, offset, length, 3).0, Status::INVALID_PARAMETER, "{offset}");

@@ -117,14 +117,14 @@ impl Bench {
     /// Writes to the beginning of a file, as a local program would.
     pub(super) fn write_locally(&mut self, name: &str, data: &[u8]) {
         let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
-        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
         let Ok(Lookup::Found { node, .. }) =
             block_on(self.volume.lookup(&root, &path, Case::Sensitive, SymlinkPolicy::default()))
         else {
             panic!("{name} is missing");
         };
         let node = block_on(node.open(&root, Access { read: false, write: true })).expect("root may write");
-        block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data), false)).expect("there is room");
+        block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data), false)).expect("there is free space");
     }
 
     /// Returns the content, at most 64 KiB.
@@ -141,13 +141,14 @@ impl Bench {
     pub(super) fn attributes(&mut self, file_id: FileId) -> FileAttributes {
         let information = self.query(file_id, InfoType::FILE, FileInformationClass::BASIC.0);
         let basic = FileBasicInformation::decode(&mut Reader::new(&information));
-        basic.expect("a whole structure").file_attributes
+        basic.expect("a complete structure").file_attributes
     }
 
     /// Returns the attributes of the file system.
     pub(super) fn capabilities(&mut self, file_id: FileId) -> FileSystemAttributes {
         let information = self.query(file_id, InfoType::FILESYSTEM, FsInformationClass::ATTRIBUTE.0);
-        let attributes = FileFsAttributeInformation::decode(&mut Reader::new(&information)).expect("a whole structure");
+        let attributes =
+            FileFsAttributeInformation::decode(&mut Reader::new(&information)).expect("a complete structure");
         attributes.file_system_attributes
     }
 

@@ -104,7 +104,7 @@ fn reads_and_writes() {
         assert_eq!(locks.permits_read(owner(open), range), read, "{open} reads at {offset}");
         assert_eq!(locks.permits_write(owner(open), range), write, "{open} writes at {offset}");
     }
-    assert!(locks.permits_write(owner(2), range(0, 0)), "nothing is written");
+    assert!(locks.permits_write(owner(2), range(0, 0)), "no request writes");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn unlocking_needs_the_exact_range_and_owner() {
     for (open, offset, length) in [(1, 0, 9), (1, 1, 9), (2, 0, 10)] {
         assert_eq!(locks.unlock(owner(open), range(offset, length)), Err(NotLocked));
     }
-    assert_eq!(locks.unlock(owner(1), range(0, 10)), Ok(vec![]), "the exclusive one goes first");
+    assert_eq!(locks.unlock(owner(1), range(0, 10)), Ok(vec![]), "the exclusive lock is granted first");
     assert!(locks.permits_read(owner(2), range(0, 10)) && !locks.permits_write(owner(2), range(0, 10)));
     assert_eq!(locks.unlock(owner(1), range(0, 10)), Ok(vec![]));
     assert_eq!(locks.unlock(owner(1), range(0, 10)), Err(NotLocked));
@@ -163,7 +163,7 @@ fn the_locks_of_an_open_are_bounded() {
     assert_eq!(locks.lock(&[exclusive(1, 0, 1), exclusive(1, 1, 1)], two), Ok(()));
     assert_eq!(locks.lock_or_wait(shared(1, 5, 1), WaiterId(1), two), Err(Refused::TooMany));
     assert_eq!(locks.lock_or_wait(shared(2, 0, 1), WaiterId(2), one), Ok(false));
-    assert_eq!(locks.lock(&[shared(2, 9, 1)], one), Err(Refused::TooMany), "waiting counts");
+    assert_eq!(locks.lock(&[shared(2, 9, 1)], one), Err(Refused::TooMany), "waiting requests are counted");
 }
 
 #[test]
@@ -370,7 +370,7 @@ proptest! {
             prop_assert_eq!(table.count(), expected.len());
             expected.retain(|lock| lock.owner.open == 1);
             let mut of_one = table.held_by(1);
-            prop_assert_eq!(ByteLocks::default().lock(&of_one, LIMIT), Ok(()), "as a restored open locks them");
+            prop_assert_eq!(ByteLocks::default().lock(&of_one, LIMIT), Ok(()), "as for a restored open");
             of_one.sort_by_key(order);
             prop_assert_eq!(of_one, expected);
             prop_assert_eq!(table.is_empty(), model.held.is_empty() && model.waiting.is_empty());

@@ -140,11 +140,11 @@ mod tests {
         for path in ["/a/b/c", "/a/d", "/e/f/g"] {
             root.make(path.as_bytes());
         }
-        let taken = root.take(b"/e/f/g").expect("it was made");
+        let taken = root.take(b"/e/f/g").expect("it was created");
         assert!(taken.is_empty());
         assert_eq!(names(&root), ["a"]);
-        let taken = root.take(b"/a/b").expect("it was made");
-        assert_eq!((names(&taken), names(root.get(b"/a").expect("it stays"))), (vec!["c".into()], vec!["d".into()]));
+        let taken = root.take(b"/a/b").expect("it was created");
+        assert_eq!((names(&taken), names(root.get(b"/a").expect("it remains"))), (vec!["c".into()], vec!["d".into()]));
         root.make(b"/x/b").add(taken);
         assert!(root.get(b"/x/b/c").is_some() && root.take(b"/a/b").is_none());
         let mut other = Place::default();

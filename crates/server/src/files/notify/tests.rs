@@ -78,7 +78,7 @@ fn which_watches_are_notified() {
     }
     for (watch, (at, tree, expected)) in watches.iter().zip(cases) {
         assert_eq!(told(watch), expected, "{at}, {tree}");
-        assert!(told(watch).is_empty(), "{at} is told twice");
+        assert!(told(watch).is_empty(), "{at} is notified twice");
     }
 }
 
@@ -133,7 +133,7 @@ fn more_changes_than_fit_the_first_buffer() {
     }
     let watch = bed.watch("", terms(ALL, false));
     bed.happened(FileAction::ADDED, "x");
-    assert_eq!(watch.ask(15).ok(), Some(Told::TooMuch), "less room than the first request had");
+    assert_eq!(watch.ask(15).ok(), Some(Told::TooMuch), "a smaller buffer than that of the first request");
     assert!(told(&watch).is_empty());
 }
 
@@ -149,7 +149,7 @@ fn queued_changes_are_charged_to_the_users_of_the_watches() {
     watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
     assert_eq!(accounting.held(Resource::Changes), 4 * 1024);
     assert_eq!(ann.iter().flat_map(|watch| told(watch)).collect::<Vec<_>>(), ["1 x", "1 x", "1 x", "TooMuch"]);
-    assert_eq!(told(&bob), ["1 x"], "another user is not told less");
+    assert_eq!(told(&bob), ["1 x"], "another user gets the same changes");
     assert_eq!(accounting.held(Resource::Changes), 0);
     watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
     drop((watches, ann, bob));
@@ -160,7 +160,7 @@ fn queued_changes_are_charged_to_the_users_of_the_watches() {
 fn requests_of_one_handle_are_answered_in_order() {
     let bed = bed();
     let watch = bed.watch("", terms(ALL, false));
-    let ask = || watch.ask(1000).expect_err("nothing happened yet");
+    let ask = || watch.ask(1000).expect_err("nothing has changed yet");
     let (mut first, given_up, dropped, mut last) = (ask(), ask(), ask(), ask());
     assert_eq!(watch.give_up(given_up), None);
     drop(dropped);
@@ -168,7 +168,7 @@ fn requests_of_one_handle_are_answered_in_order() {
     assert_eq!(last.told.try_recv().ok(), None);
     bed.happened(FileAction::ADDED, "y");
     for (wait, name) in [(&mut first, "1 x"), (&mut last, "1 y")] {
-        let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("{name} is told") };
+        let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("{name} is reported") };
         assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [name]);
     }
     assert!(told(&watch).is_empty());
@@ -178,13 +178,13 @@ fn requests_of_one_handle_are_answered_in_order() {
 fn both_names_of_a_rename_are_reported_together() {
     let bed = bed();
     let watch = bed.watch("", terms(ALL, true));
-    let mut wait = watch.ask(1000).expect_err("nothing happened yet");
+    let mut wait = watch.ask(1000).expect_err("nothing has changed yet");
     let paths = ["d/a", "d/b"].map(|name| absolute(Path::new("/share"), &path(name)));
     let actions = [FileAction::RENAMED_OLD_NAME, FileAction::RENAMED_NEW_NAME];
     let pair: Vec<_> =
         actions.iter().zip(&paths).map(|(&action, path)| Happening { action, path, stream: "" }).collect();
     bed.0.happened(&pair, CompletionFilter::FILE_NAME);
-    let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("the rename is told") };
+    let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("the rename is reported") };
     assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [r"4 d\a", r"5 d\b"]);
 }
 
@@ -197,7 +197,7 @@ fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
         bed.happened(FileAction::ADDED, name);
     }
     assert_eq!(watches.each_ref().map(|watch| told(watch)), [["1 x"], ["1 y"], ["1 z"]]);
-    let mut wait = watches[0].ask(1000).expect_err("nothing happened yet");
+    let mut wait = watches[0].ask(1000).expect_err("nothing has changed yet");
     // Its handle may not know of the rename yet.
     for (watch, at) in watches.iter().zip(["a", "c/d/b", "ab"]) {
         bed.0.remove(Path::new("/share"), &path(at), watch);
@@ -211,7 +211,7 @@ fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
 fn a_directory_marked_for_deletion_reports_nothing_more() {
     let bed = bed();
     let watch = bed.watch("d", terms(ALL, true));
-    let mut wait = watch.ask(1000).expect_err("nothing happened yet");
+    let mut wait = watch.ask(1000).expect_err("nothing has changed yet");
     bed.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
     assert!(wait.told.try_recv().is_err(), "another directory has the name");
     bed.0.doom(b"/share/d", FILE);

@@ -88,7 +88,7 @@ fn attributes_break_nothing() {
     let (mut oplocks, told) = held(BATCH);
     let rights = AccessMask(0x0010_0180);
     assert!(oplocks.open(Opening::new(rights, false, None, NOW), false).is_none());
-    assert!(oplocks.open(Opening::new(rights, true, None, NOW), false).is_some(), "overwriting does");
+    assert!(oplocks.open(Opening::new(rights, true, None, NOW), false).is_some(), "overwriting breaks it");
     told.check(&[NONE]);
 }
 
@@ -104,7 +104,7 @@ fn writing_ends_level_two_without_a_wait() {
     other.check(&[NONE]);
     oplocks.write(None, NOW);
     told.check(&[]);
-    assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_OPLOCK_PROTOCOL), "nobody asked");
+    assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_OPLOCK_PROTOCOL), "the break was not requested");
     assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_DEVICE_STATE));
 }
 
@@ -116,7 +116,7 @@ fn acknowledgments() {
         let _wait = oplocks.open(opening(false), false);
         assert_eq!(oplocks.acknowledge(2, acknowledged), Err(Status::INVALID_DEVICE_STATE), "another's");
         assert_eq!(oplocks.acknowledge(1, acknowledged), expected);
-        assert!(oplocks.open(opening(false), false).is_none(), "however it was acknowledged, it is broken");
+        assert!(oplocks.open(opening(false), false).is_none(), "the oplock is broken whatever was acknowledged");
     };
     check(BATCH, II, Ok(II));
     check(BATCH, NONE, Ok(NONE));
@@ -219,7 +219,7 @@ fn leases_are_granted_as_far_as_others_allow() {
     leases.grant(1, 1, "RWH", false, "RH");
     leases.grant(2, 2, "RWH", false, "RH");
     let oplock = leases.oplocks.grant(3, II, circumstances(false, true), Arc::new(Told::default()));
-    assert_eq!(oplock, NONE, "no oplock beside a lease on handles");
+    assert_eq!(oplock, NONE, "no oplock together with a lease on handles");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_client_upgrades_its_own_lease_and_never_loses_by_it() {
     assert_eq!(leases.grant(3, 1, "RW", true, "RH").epoch, Some(0x12), "not a superset");
     assert_eq!(leases.grant(4, 1, "RWH", true, "RWH").epoch, Some(0x13));
     leases.grant(5, 1, "", true, "RWH");
-    assert!(!leases.open(Some(1), true, true), "one's own lease is in nobody's way");
+    assert!(!leases.open(Some(1), true, true), "a client's own lease does not conflict");
     assert_eq!(leases.told(), [""; 0]);
 }
 
@@ -267,7 +267,7 @@ fn further_breaks_during_a_break_are_sent_step_by_step() {
     assert_eq!(leases.told(), ["RH>R!"]);
     assert_eq!(leases.acknowledge(1, "R"), Ok(states("R")));
     assert_eq!(leases.told(), ["R>"]);
-    assert_eq!(leases.acknowledge(1, ""), Err(Status::UNSUCCESSFUL), "nothing is broken any more");
+    assert_eq!(leases.acknowledge(1, ""), Err(Status::UNSUCCESSFUL), "no break is pending");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn changes_break_read_caching_of_others() {
 fn names_change_only_when_handles_are_closed() {
     let mut leases = Leases::default();
     leases.grant(1, 1, "RWH", true, "RWH");
-    assert!(leases.oplocks.change_name(9, Some(id(1)), true, NOW).is_none(), "one's own");
+    assert!(leases.oplocks.change_name(9, Some(id(1)), true, NOW).is_none(), "the client's own lease");
     let mut wait = leases.oplocks.change_name(9, None, false, NOW).expect("waits");
     assert_eq!(leases.told(), ["RWH>RW!"]);
     leases.oplocks.close(1);
@@ -371,10 +371,10 @@ fn the_kernels_lease_ends_with_its_oplock() {
     let given_up = Arc::default();
     let granted = oplocks.grant_backed(1, BATCH, circumstances(true, true), told.clone(), lease(&given_up));
     assert_eq!(granted, BATCH);
-    assert_eq!(oplocks.open_locally(2, NOW), None, "another open's");
+    assert_eq!(oplocks.open_locally(2, NOW), None, "the lease of another open");
     assert_eq!(oplocks.open_locally(1, NOW), Some(NOW + ACKNOWLEDGMENT_TIME));
     told.check(&[NONE]);
-    assert_eq!(oplocks.open_locally(1, NOW + ACKNOWLEDGMENT_TIME), Some(NOW + ACKNOWLEDGMENT_TIME), "told once");
+    assert_eq!(oplocks.open_locally(1, NOW + ACKNOWLEDGMENT_TIME), Some(NOW + ACKNOWLEDGMENT_TIME), "notified once");
     told.check(&[]);
     assert!(!free(&given_up));
     assert_eq!(oplocks.acknowledge(1, II), Ok(NONE));

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn handles_are_counted_and_closed_once() {
         let (environment, mut handles) = (Still::default(), Handles::default());
-        let first = handles.open(Object::Policy, &environment).expect("room for one");
+        let first = handles.open(Object::Policy, &environment).expect("capacity for one handle");
         assert_eq!((handles.get(&first), handles.get(&[7; 20])), (Some(Object::Policy), None));
         assert!(handles.close(&first) && !handles.close(&first));
         let count = (0..2 * MOST).filter_map(|_| handles.open(Object::Policy, &environment)).count();

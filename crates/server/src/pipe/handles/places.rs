@@ -82,7 +82,7 @@ mod tests {
         (1..=1500).for_each(|page| places.put(place(page * 200)));
         assert!(places.marks.len() <= MOST && places.marks.is_sorted_by_key(|place| place.number));
         for wanted in (20_000..300_000).step_by(777) {
-            let before = places.before(LIST, wanted).expect("one before");
+            let before = places.before(LIST, wanted).expect("a position before it");
             assert!(before.number <= wanted && wanted - before.number <= 20_000, "{wanted}: {}", before.number);
         }
         assert_eq!(places.before(LIST, 300_000), Some(place(300_000)));

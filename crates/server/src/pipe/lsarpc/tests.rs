@@ -77,7 +77,7 @@ fn is_in(text: &str, results: &[u8]) -> bool {
 fn anonymous_callers_learn_nothing_about_accounts() {
     for mut pipe in [Bound::new(anonymous(0), "lsarpc"), Bound::new(Client::logged_on(&server(0), "alice"), "lsarpc")] {
         let has_account = pipe.client.connection.channels()[0].session.user().is_some_and(|user| !user.anonymous);
-        let handle = open(&mut pipe).expect("lets in");
+        let handle = open(&mut pipe).expect("the handle is granted");
         let asked = [rig::People.domain().with_rid(1001), Sid::BUILTIN_USERS];
         let results = pipe.call(opnum::LSAR_LOOKUP_SIDS, &sids(&handle, &asked));
         assert_eq!((is_in("bob", &results), is_in("Users", &results)), (has_account, true));
@@ -98,7 +98,7 @@ fn anonymous_callers_may_look_up_names_only_if_configured() {
 #[test]
 fn long_lists_let_other_requests_run() {
     let mut pipe = Bound::new(Client::logged_on(&server(1), "alice"), "lsarpc");
-    let handle = open(&mut pipe).expect("lets in");
+    let handle = open(&mut pipe).expect("the handle is granted");
     for (stub, opnum) in [
         (names(&handle, &["bob"; 1000]), opnum::LSAR_LOOKUP_NAMES),
         (sids(&handle, &[rig::People.domain().with_rid(1001); 1000]), opnum::LSAR_LOOKUP_SIDS),

@@ -42,7 +42,7 @@ impl Samr {
 
     /// Opens the domain with this SID.
     fn domain(&mut self, sid: &str) -> ContextHandle {
-        let server = self.open(opnum::SAMR_CONNECT_2, &[]).expect("lets in");
+        let server = self.open(opnum::SAMR_CONNECT_2, &[]).expect("the handle is granted");
         let mut out = Encoder::default();
         out.array(4, &server);
         out.u32(0x200);
@@ -64,7 +64,7 @@ impl Samr {
             let count = from.u32().expect("a count");
             from.pointer().expect("a pointer");
             from.u32().expect("a count");
-            (0..count).for_each(|_| _ = (from.u32().expect("a RID"), from.unicode().expect("a name")));
+            (0..count).for_each(|_| _ = (from.u32().expect("a RID"), from.unicode().expect("a valid name")));
             names = (0..count).map(|_| from.string().expect("its text")).collect();
         }
         (context, names, status(&results))

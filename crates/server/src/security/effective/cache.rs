@@ -541,7 +541,7 @@ mod tests {
         let set = Time { secs: 5, nanos: 0 };
         assert!(
             cache.find(PLACE, &Metadata { changed: set, ..file(1, 6) }).is_none(),
-            "it changed, and says it did not"
+            "it changed without a new change time"
         );
         let now = cache.environment.now().secs;
         assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }, TICK));
@@ -567,7 +567,7 @@ mod tests {
         assert!(of_descriptor < 40 * size_of::<Ace>() + 1_000, "{of_descriptor}");
         drop(cache.share(SecurityDescriptor::default()));
         let known: usize = cache.pool.known.iter().map(|known| known.lock().map().len()).sum();
-        assert_eq!(known, 1, "what nobody holds is forgotten");
+        assert_eq!(known, 1, "unused entries are dropped");
     }
 
     #[test]
@@ -576,7 +576,7 @@ mod tests {
         let cache = cache(limit);
         for inode in 0..10_000 {
             cache.keep(PLACE, file(inode, 5).id, at(5), protection(&cache, inode as u32, inode as u32 % 50));
-            assert!(cache.find(PLACE, &file(0, 5)).is_some(), "in use when {inode} came");
+            assert!(cache.find(PLACE, &file(0, 5)).is_some(), "in use after {inode} was added");
             assert!(cache.bytes() <= limit + 10_000, "{}", cache.bytes());
         }
         let state = cache.state();
@@ -618,7 +618,7 @@ mod tests {
         let cache = cache(1 << 20);
         let all = AccessMask::FILE_ALL_ACCESS;
         assert_eq!(cache.granted((By::Descriptor(1), 1, false), || all), all);
-        assert_eq!(cache.granted((By::Descriptor(1), 1, false), || unreachable!("it is known")), all);
+        assert_eq!(cache.granted((By::Descriptor(1), 1, false), || unreachable!("the entry is cached")), all);
         let other = By::Descriptor;
         for other in [(other(2), 1, false), (other(1), 2, false), (other(1), 1, true), (By::AclInputs(1), 1, false)] {
             assert_eq!(cache.granted(other, || AccessMask::NONE), AccessMask::NONE);

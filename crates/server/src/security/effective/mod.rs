@@ -335,6 +335,6 @@ mod tests {
         let last = LastGrant::default();
         let of = |token, rights| last.of(token, || AccessMask(rights)).0;
         assert_eq!((of(0, 7), of(0, 1)), (7, 7));
-        assert_eq!((of(1, 3), of(1, 1), of(0, 1)), (3, 3, 1), "one is kept");
+        assert_eq!((of(1, 3), of(1, 1), of(0, 1)), (3, 3, 1), "only the last grant is cached");
     }
 }

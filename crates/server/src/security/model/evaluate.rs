@@ -232,7 +232,7 @@ mod tests {
         let rules = [deny(USER, A::FILE_WRITE_DATA), allow(GROUP, A(7)), allow(STRANGER, A::DELETE)];
         assert_eq!(ask(STRANGER, &rules, max), Ok(A(5)));
         assert_eq!(ask(STRANGER, &rules, max | A(1)), Ok(A(5)));
-        assert_eq!(ask(STRANGER, &rules, max | A(2)), Err(Denied), "what is named must be granted");
+        assert_eq!(ask(STRANGER, &rules, max | A(2)), Err(Denied), "each named right must be granted");
         let no_dacl = SecurityDescriptor::default();
         assert_eq!(check(&token(), &no_dacl, max), Ok(A::FILE_ALL_ACCESS));
         assert_eq!(check(&token(), &no_dacl, A::ACCESS_SYSTEM_SECURITY), Err(Denied));

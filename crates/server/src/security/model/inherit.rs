@@ -118,7 +118,7 @@ mod tests {
         let child = child(&parent, OWNER, GROUP, directory)?;
         assert_eq!((child.owner, child.group), (Some(OWNER), Some(GROUP)));
         assert_eq!(child.control.contains(Control::DACL_AUTO_INHERITED), control == Control::DACL_AUTO_INHERITED);
-        let of = |ace: &Ace| (*ace.trustee().expect("it has a SID").1, ace.ace_flags.0);
+        let of = |ace: &Ace| (*ace.trustee().expect("the ACE has a SID").1, ace.ace_flags.0);
         Some(child.dacl?.aces().iter().map(of).collect())
     }
 
@@ -164,7 +164,7 @@ mod tests {
     fn generic_rights_are_kept_if_inherit_only_and_expanded_if_effective() {
         let ace = Ace::allow(Sid::CREATOR_OWNER, AccessMask::GENERIC_ALL, AceFlags(OI | CI | IO));
         let parent = SecurityDescriptor { dacl: Acl::new(2, vec![ace]), ..SecurityDescriptor::default() };
-        let child = child(&parent, OWNER, GROUP, true).expect("something comes down");
+        let child = child(&parent, OWNER, GROUP, true).expect("the parent has inheritable ACEs");
         let masks: Vec<_> = child.dacl.iter().flat_map(Acl::aces).filter_map(|ace| Some(ace.trustee()?.0)).collect();
         assert_eq!(masks, [AccessMask::FILE_ALL_ACCESS, AccessMask::GENERIC_ALL]);
     }

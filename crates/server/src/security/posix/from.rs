@@ -379,7 +379,7 @@ mod tests {
     #[track_caller]
     fn check(rules: &[Rule], directory: bool, expected: &str) {
         let posix = from_rules(&file(0o640, directory), rules, &UnixSids, ALONE).unwrap();
-        assert_eq!(posix.access.mode() & 0o070, 0o070, "the mask takes nothing from anybody");
+        assert_eq!(posix.access.mode() & 0o070, 0o070, "the mask removes no rights");
         let default = posix.default.iter().map(|list| format!(" | {}", text(list)));
         assert_eq!(text(&posix.access) + &default.collect::<String>(), expected, "{rules:?}");
     }

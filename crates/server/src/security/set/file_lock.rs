@@ -90,7 +90,7 @@ mod tests {
         let turns = Turns::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut first = pin!(turns.take(file(1)));
-        let Poll::Ready(turn) = first.as_mut().poll(&mut context) else { panic!("nobody is before it") };
+        let Poll::Ready(turn) = first.as_mut().poll(&mut context) else { panic!("no other waiter is before it") };
         assert!(pin!(turns.take(file(2))).poll(&mut context).is_ready(), "another file");
         let mut second = Box::pin(turns.take(FileId { stream: 3, ..file(1) }));
         let mut third = Box::pin(turns.take(file(1)));
@@ -101,7 +101,7 @@ mod tests {
         drop(turn);
         let Poll::Ready(turn) = third.as_mut().poll(&mut context) else { panic!("it is the next") };
         drop(turn);
-        assert!(turns.lines.lock().is_empty(), "nothing is kept of files that nobody changes");
+        assert!(turns.lines.lock().is_empty(), "nothing is stored for files that are not being changed");
     }
 
     #[test]
@@ -117,11 +117,13 @@ mod tests {
         let told = std::sync::Arc::new(Told(AtomicU64::new(0)));
         let waker = Waker::from(told.clone());
         let mut context = Context::from_waker(&waker);
-        let turns = FileLocks::default();
-        let Poll::Ready(first) = pin!(turns.take(file(1))).poll(&mut context) else { panic!("nobody is before it") };
+        let turns = Turns::default();
+        let Poll::Ready(first) = pin!(turns.take(file(1))).poll(&mut context) else {
+            panic!("no other waiter is before it")
+        };
         let mut lines: Vec<_> = (0..2).map(|_| Box::pin(turns.take(file(1)))).collect();
         assert!(lines.iter_mut().all(|line| line.as_mut().poll(&mut context).is_pending()));
         drop(first);
-        assert_eq!(told.0.load(Ordering::Relaxed), 1, "the one that is next");
+        assert_eq!(told.0.load(Ordering::Relaxed), 1, "the next waiter");
     }
 }

@@ -192,7 +192,7 @@ mod tests {
         heirs.keep(heir(2), at(9), None);
         assert_eq!(heirs.find(&heir(1), at(9)), Some(Some(guard(1))));
         assert_eq!(heirs.find(&heir(2), at(13)), Some(None));
-        assert_eq!(heirs.find(&heir(1), at(14)), None, "too old");
+        assert_eq!(heirs.find(&heir(1), at(14)), None, "the entry is outdated");
         let other = |change: fn(&mut Heir)| {
             let mut heir = heir(1);
             change(&mut heir);
@@ -210,7 +210,7 @@ mod tests {
             assert_eq!(other(change), None);
         }
         heirs.keep(heir(1), at(14), Some(guard(2)));
-        assert_eq!(heirs.find(&heir(1), at(14)), Some(Some(guard(2))), "what is newer counts");
+        assert_eq!(heirs.find(&heir(1), at(14)), Some(Some(guard(2))), "the newer entry is valid");
     }
 
     #[test]

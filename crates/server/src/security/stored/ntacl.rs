@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn stored(hex: &str) -> Stored {
-        decode(&bytes(hex)).expect("Samba's own").expect("a known version")
+        decode(&bytes(hex)).expect("an attribute written by Samba").expect("a known version")
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_samba_s() {
-        let list = |hex| PosixAcl::decode(&bytes(hex)).expect("the kernel's own");
+        let list = |hex| PosixAcl::decode(&bytes(hex)).expect("an ACL written by the kernel");
         for (hex, kind, gid, access) in
             [(FILE, Kind::File, 64_210, list(FILE_LIST)), (DIRECTORY, Kind::Directory, 64_201, list(DIRECTORY_LIST))]
         {

@@ -190,9 +190,9 @@ mod tests {
             of_owner: None,
         };
         let share = Arc::new(Share { acls: Some(acls), ..Share::new("share", "/share") });
-        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
         let file = Create::File(Access { read: true, write: false });
-        let (node, metadata) = block_on(volume.create(&SERVER, &path, file, 0o644, None)).expect("root may");
+        let (node, metadata) = block_on(volume.create(&SERVER, &path, file, 0o644, None)).expect("root has permission");
         let lists = Posix { directory: false, uid: 0, gid: 0, access: PosixAcl::of_mode(0o644), default: None };
         let descriptor = cache.share(SecurityDescriptor::default());
         let place = cache.place(1, &share);
@@ -227,17 +227,17 @@ mod tests {
         cache.waiting.add(conversion);
         block_on(after_answer(&cache, &*environment));
         let known = || {
-            let metadata = block_on(node.metadata()).expect("it is there");
-            let material = block_on(AclInputs::read(&share, &SERVER, &node, &metadata)).expect("root may");
+            let metadata = block_on(node.metadata()).expect("it exists");
+            let material = block_on(Material::read(&share, &SERVER, &node, &metadata)).expect("root has permission");
             cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
         };
         assert!(known().is_some_and(|protection| protection.stored));
         let mode = |mode| SetMetadata { mode: Some(mode), ..SetMetadata::default() };
-        block_on(node.set_metadata(&SERVER, mode(0o600))).expect("root may");
+        block_on(node.set_metadata(&SERVER, mode(0o600))).expect("root has permission");
         assert!(known().is_none(), "another mode");
-        block_on(node.set_metadata(&SERVER, mode(0o644))).expect("root may");
-        assert!(known().is_some(), "the mode that it had");
-        block_on(node.set_xattr(&SERVER, ATTRIBUTE, None)).expect("root may");
+        block_on(node.set_metadata(&SERVER, mode(0o644))).expect("root has permission");
+        assert!(known().is_some(), "the previous mode");
+        block_on(node.set_xattr(&SERVER, ATTRIBUTE, None)).expect("root has permission");
         assert!(known().is_none(), "nothing is stored");
     }
 
@@ -247,7 +247,7 @@ mod tests {
         let cache = Cache::new(environment.clone(), 1 << 20);
         let conversion = conversion(&memory(environment.clone()), &cache, "file");
         let node = conversion.node.clone();
-        block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()))).expect("root may");
+        block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()))).expect("root has permission");
         cache.waiting.add(conversion);
         block_on(after_answer(&cache, &*environment));
         assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE)), Ok(None));

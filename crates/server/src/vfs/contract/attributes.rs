@@ -41,12 +41,12 @@ fn metadata_is_set(fixture: &Fixture) {
     set(SetMetadata { created: Some(time(77)), ..SetMetadata::default() });
     assert_eq!((stat(&node).created, stat(&node).modified), (time(77), time(-5)), "the rest stays");
     set(SetMetadata { dos_attributes: Some(0x23), ..SetMetadata::default() });
-    assert_eq!((stat(&node).created, stat(&node).dos_attributes), (time(77), Some(0x23)), "both are kept together");
+    assert_eq!((stat(&node).created, stat(&node).dos_attributes), (time(77), Some(0x23)), "both are stored together");
     set(SetMetadata { mode: Some(0o640), ..SetMetadata::default() });
     assert_eq!((stat(&node).mode, stat(&node).dos_attributes), (0o640, Some(0x23)));
     fixture.write(&node, 0, b"y");
     assert!(stat(&node).modified > time(-5), "writing sets the time of the last change");
-    assert_eq!(fixture.found("file").2, stat(&node), "a look-up says the same");
+    assert_eq!(fixture.found("file").2, stat(&node), "a lookup returns the same");
     let (dir, _) = fixture.directory("dir");
     now(dir.set_metadata(&fixture.owner, SetMetadata { modified: Some(time(9)), ..SetMetadata::default() }));
     assert_eq!(stat(&dir).modified, time(9));
@@ -74,9 +74,9 @@ fn permissions_hold(fixture: &Fixture) {
     let (dir, id) = fixture.directory("dir");
     fixture.file("dir/file", "x");
     let new = fixture.vfs.create(other, &path("dir/new"), Create::Directory, 0o755, None);
-    assert!(denied(block_on(new).map(drop)), "a directory that may not be written takes no names");
+    assert!(denied(block_on(new).map(drop)), "names cannot be added to an unwritable directory");
     assert!(denied(block_on(fixture.vfs.unlink(other, &path("dir"), id, Kind::Directory))));
     now(dir.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o700), ..SetMetadata::default() }));
     let closed = fixture.lookup_as(other, "dir/file", Case::Insensitive, NO_LINKS);
-    assert_eq!(closed.err(), Some(Errno::ACCES), "a directory that may not be searched hides what it holds");
+    assert_eq!(closed.err(), Some(Errno::ACCES), "a directory without search permission hides its entries");
 }

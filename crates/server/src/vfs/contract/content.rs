@@ -23,14 +23,14 @@ fn content_is_read_back(fixture: &Fixture) {
     assert_eq!(read(&node, 11, 1), b"");
     assert_eq!(read(&node, 1 << 40, 1), b"");
     let (buffer, count) = block_on(node.read(0, b"keep.....".to_vec(), 4));
-    assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "what was filled stays");
+    assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "written data remains");
     fixture.write(&node, 6, b"W");
     fixture.write(&node, 6, b"");
     assert_eq!(fixture.content("file"), "hello Environment");
     now(node.set_size(&fixture.owner, 5));
     assert_eq!((fixture.content("file").as_str(), stat(&node).size), ("hello", 5));
     now(node.set_size(&fixture.owner, 8));
-    assert_eq!(read(&node, 0, 100), b"hello\0\0\0", "what was cut off is gone");
+    assert_eq!(read(&node, 0, 100), b"hello\0\0\0", "truncated data is gone");
     now(node.flush());
     let through = node.write(&fixture.owner, 8, Bytes::from_static(b"!"), true);
     assert_eq!(block_on(through), Ok(()));
@@ -42,7 +42,7 @@ fn holes_are_zeros(fixture: &Fixture) {
     let (node, _) = fixture.file("sparse", "");
     fixture.write(&node, FAR, b"end");
     assert_eq!(stat(&node).size, FAR + 3);
-    assert!(stat(&node).allocated < 1 << 20, "a hole takes no room");
+    assert!(stat(&node).allocated < 1 << 20, "a hole occupies no space");
     assert_eq!(read(&node, FAR - 4, 100), b"\0\0\0\0end");
     assert_eq!(read(&node, 1 << 30, 4096), [0; 4096]);
     let ranges = now(node.data_ranges(0, u64::MAX >> 1));
@@ -50,7 +50,7 @@ fn holes_are_zeros(fixture: &Fixture) {
     assert!(ranges.len() == 1 && ranges.iter().all(covers), "{ranges:?}");
     assert_eq!(now(node.data_ranges(0, 1 << 30)), []);
     assert_eq!(now(node.data_ranges(FAR + 1, 1)), [DataRange { offset: FAR + 1, length: 1 }]);
-    assert_eq!(now(node.data_ranges(FAR + 3, 10)), [], "there is nothing behind the end");
+    assert_eq!(now(node.data_ranges(FAR + 3, 10)), [], "there is no data beyond the end");
 }
 
 fn zeroing_and_allocation(fixture: &Fixture) {
@@ -60,7 +60,7 @@ fn zeroing_and_allocation(fixture: &Fixture) {
     assert_eq!(content.len(), 20_000, "the size stays");
     assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == (100..12_100).contains(&at)));
     now(node.zero(&fixture.owner, 19_000, 1 << 20));
-    assert_eq!(stat(&node).size, 20_000, "zeroing behind the end does not grow the file");
+    assert_eq!(stat(&node).size, 20_000, "zeroing beyond the end does not grow the file");
     let (node, _) = fixture.file("allocated", "abc");
     now(node.allocate(&fixture.owner, 1 << 20));
     let metadata = stat(&node);
@@ -97,12 +97,20 @@ fn ranges_are_copied(fixture: &Fixture) {
     check("down", 8192, 4096, 2 << 20);
     check("odd", 77, 4096, 70_001);
     check("past the end", (3 << 20) - 10, 100, 4096);
-    check("behind the end", 4 << 20, 0, 10);
+    check("beyond the end", 4 << 20, 0, 10);
     let (target, _) = fixture.file("target", "");
     let reader = now(target.open(who, READ));
-    assert_eq!(block_on(reader.copy_range(who, &from, 0, 0, 10)), Err(Errno::BADF), "the target is not for writing");
+    assert_eq!(
+        block_on(reader.copy_range(who, &from, 0, 0, 10)),
+        Err(Errno::BADF),
+        "the target is not open for writing"
+    );
     let writer = now(from.open(who, Access { read: false, write: true }));
-    assert_eq!(block_on(target.copy_range(who, &writer, 0, 0, 10)), Err(Errno::BADF), "the source is not for reading");
+    assert_eq!(
+        block_on(target.copy_range(who, &writer, 0, 0, 10)),
+        Err(Errno::BADF),
+        "the source is not open for reading"
+    );
     assert_eq!(stat(&target).size, 0);
 }
 
@@ -123,28 +131,28 @@ fn room_is_shared(fixture: &Fixture) {
     }
     assert_eq!(clone(&to, &from, 0, 0, 0), Ok(()), "nothing");
     assert_eq!(read(&to, 0, 10), [0; 10]);
-    assert_eq!(clone(&to, &from, block, 0, block), Ok(()), "a block, to another place");
+    assert_eq!(clone(&to, &from, block, 0, block), Ok(()), "a block, to another offset");
     let (size, block_size) = (content.len(), block as usize);
     assert!(read(&to, 0, size + 1) == [&content[block_size..2 * block_size], &vec![0; size - block_size]].concat());
-    assert_eq!(clone(&to, &from, 0, 0, size as u64), Ok(()), "all, up to both ends");
+    assert_eq!(clone(&to, &from, 0, 0, size as u64), Ok(()), "everything up to both ends");
     assert!(read(&to, 0, size + 1) == content);
     fixture.write(&to, 0, b"changed");
-    assert!(read(&from, 0, size + 1) == content, "what shares room changes alone");
+    assert!(read(&from, 0, size + 1) == content, "files that share blocks change independently");
     assert_eq!(clone(&to, &to, 0, 2 * block, block), Ok(()), "within one file");
     assert_eq!(read(&to, 2 * block, 7), b"changed");
     for (why, source, offset, length) in [
         ("odd source", 1, 0, block),
         ("odd target", 0, 1, block),
         ("odd length", 0, 0, 10),
-        ("behind the source", 3 * block, 0, block),
-        ("behind the target", 0, 3 * block, block),
+        ("beyond the end of the source", 3 * block, 0, block),
+        ("beyond the end of the target", 0, 3 * block, block),
     ] {
         assert_eq!(clone(&to, &from, source, offset, length), Err(Errno::INVAL), "{why}");
     }
     assert_eq!(clone(&to, &to, 0, block, 2 * block), Err(Errno::INVAL), "ranges that overlap");
     assert_eq!(stat(&to).size, size as u64, "the size stays");
     let reader = now(to.open(who, READ));
-    assert_eq!(clone(&reader, &from, 0, 0, block), Err(Errno::BADF), "the target is not for writing");
+    assert_eq!(clone(&reader, &from, 0, 0, block), Err(Errno::BADF), "the target is not open for writing");
 }
 
 fn compression_is_kept(fixture: &Fixture) {
@@ -159,7 +167,7 @@ fn compression_is_kept(fixture: &Fixture) {
     now(directory.set_compressed(who, true));
     let (after, _) = fixture.file("dir/after", "x");
     let shown = || (stat(&directory).compressed, stat(&before).compressed, stat(&after).compressed);
-    assert_eq!(shown(), (true, false, true), "new files are as their directory is");
+    assert_eq!(shown(), (true, false, true), "new files inherit from their directory");
     now(directory.set_compressed(who, false));
     assert_eq!(shown(), (false, false, true));
     now(after.set_compressed(who, false));

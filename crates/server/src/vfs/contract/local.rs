@@ -24,18 +24,18 @@ fn leases_tell_of_opens(on: &Fixture) {
         taken => taken.expect("a lease"),
     };
     let (_, other, _) = on.found("file");
-    assert!(told.try_recv().is_err(), "a look is no open");
+    assert!(told.try_recv().is_err(), "a lookup does not open the file");
     assert_eq!(block_on(other.open(&on.owner, READ)).err(), Some(Errno::AGAIN));
-    told.recv_timeout(std::time::Duration::from_secs(60)).expect("the holder is told");
-    assert_eq!(block_on(other.open(&on.owner, READ)).err(), Some(Errno::AGAIN), "until it is given up");
+    told.recv_timeout(std::time::Duration::from_secs(60)).expect("the holder is notified");
+    assert_eq!(block_on(other.open(&on.owner, READ)).err(), Some(Errno::AGAIN), "until the lease is released");
     drop(held);
-    drop(block_on(other.open(&on.owner, BOTH)).expect("given up"));
+    drop(block_on(other.open(&on.owner, BOTH)).expect("the lease was released"));
     // The next lease has no state of the last.
     let (held, told) = lease(&node).expect("another lease");
     assert!(told.try_recv().is_err());
     drop(node);
     drop(held);
-    drop(block_on(other.open(&on.owner, READ)).expect("nobody has it open"));
+    drop(block_on(other.open(&on.owner, READ)).expect("no client has it open"));
 }
 
 fn leases_need_a_file_to_themselves(on: &Fixture) {

@@ -85,7 +85,7 @@ impl Fixture {
 
     #[track_caller]
     fn missing(&self, text: &str) {
-        assert!(matches!(self.lookup(text), Ok(Lookup::Missing { .. })), "{text} is there");
+        assert!(matches!(self.lookup(text), Ok(Lookup::Missing { .. })), "{text} exists");
     }
 
     fn create(&self, text: &str, what: Create) -> Result<(Arc<dyn Node>, Metadata)> {
@@ -116,7 +116,7 @@ impl Fixture {
     fn content(&self, text: &str) -> String {
         let (_, node, metadata) = self.found(text);
         let node = block_on(node.open(&self.owner, READ)).unwrap_or_else(|error| panic!("{text}: {error:?}"));
-        String::from_utf8(read(&node, 0, metadata.size as usize)).expect("the content is text")
+        String::from_utf8(read(&node, 0, metadata.size as usize)).expect("the content is valid UTF-8")
     }
 
     fn rename(&self, from: &str, id: FileId, to: &str, replace: bool) -> Result<()> {

@@ -35,11 +35,11 @@ fn lookup_finds_exact_names_first(fixture: &Fixture) {
     assert_eq!(fixture.found("dir/FILE").2.id, upper, "the exact name wins");
     assert_eq!(fixture.found("dir/file").2.id, lower, "the exact name wins");
     let sensitive = fixture.lookup_as(&fixture.owner, "Dir/File", Case::Sensitive, NO_LINKS);
-    assert!(matches!(sensitive, Ok(Lookup::Missing { .. })), "case matters where it is asked for");
+    assert!(matches!(sensitive, Ok(Lookup::Missing { .. })), "case matters if requested");
     let sensitive = fixture.lookup_as(&fixture.owner, "dir/file", Case::Sensitive, NO_LINKS);
-    assert!(matches!(sensitive, Ok(Lookup::NoParent)), "case matters where it is asked for");
+    assert!(matches!(sensitive, Ok(Lookup::NoParent)), "case matters if requested");
     assert_eq!(fixture.unlink("Dir/FILE", upper, Kind::File), Ok(()));
-    assert_eq!(fixture.found("dir/FILE").2.id, lower, "what was removed is not found");
+    assert_eq!(fixture.found("dir/FILE").2.id, lower, "a removed name is not found");
     assert_eq!(fixture.found("").2.kind, Kind::Directory, "the root is found");
 }
 
@@ -56,7 +56,7 @@ fn lookup_tells_missing_from_no_parent(fixture: &Fixture) {
 
 fn odd_names_are_kept_as_bytes(fixture: &Fixture) {
     for name in [&b"a:b"[..], b"trailing.", b" ", b"back\\slash", b"\xff\xfe", "ä\u{10428}".as_bytes(), &[b'x'; 255]] {
-        let path = RelPath::root().join(name).expect("a name that Linux has");
+        let path = RelPath::root().join(name).expect("a valid Linux name");
         now(fixture.vfs.create(&fixture.owner, &path, Create::File(BOTH), 0o644, None));
         // As a client would send the name that it was shown.
         let shown = crate::name::from_wire(&crate::name::to_wire(name));
@@ -93,7 +93,7 @@ fn rename_moves_and_replaces(fixture: &Fixture) {
     assert_eq!(fixture.rename("a", b, "c", false), Err(Errno::STALE), "another file has that name");
     assert_eq!(fixture.rename("none", a, "c", false), Err(Errno::NOENT));
     assert_eq!(fixture.rename("a", a, "none/c", false), Err(Errno::NOENT));
-    assert_eq!(fixture.content("dir/b"), "b", "nothing has happened yet");
+    assert_eq!(fixture.content("dir/b"), "b", "nothing has changed yet");
     assert_eq!(fixture.rename("a", a, "dir/b", true), Ok(()));
     fixture.missing("a");
     assert_eq!((fixture.found("dir/b").2.id, fixture.content("dir/b").as_str()), (a, "a"));
@@ -175,7 +175,7 @@ fn hard_links_are_counted(fixture: &Fixture) {
     fixture.missing("other");
     assert_eq!((stat(&node).links, fixture.content("b").as_str()), (1, "a"));
     let (directory, _) = fixture.directory("dir");
-    assert!(link(&directory, "dir2", false).is_err(), "a directory has one name");
+    assert!(link(&directory, "dir2", false).is_err(), "a directory has a single name");
 }
 
 fn listing_shows_everything_once(fixture: &Fixture) {
@@ -221,7 +221,7 @@ fn listing_survives_deletion(fixture: &Fixture) {
     assert!(now(dir.is_empty()));
     fixture.file("dir/late", "");
     let (entries, _) = now(dir.list(&fixture.owner, 0, 10, false));
-    assert_eq!(entries.len(), 1, "a listing from the start sees what is there");
+    assert_eq!(entries.len(), 1, "a listing from the start shows the current entries");
 }
 
 fn an_entry_is_what_a_lookup_finds(fixture: &Fixture) {
@@ -246,7 +246,7 @@ fn an_entry_is_what_a_lookup_finds(fixture: &Fixture) {
     assert_eq!(entry("file", Case::Insensitive), is("file", lower), "the exact name wins");
     assert_eq!(entry("FILE", Case::Sensitive), is("FILE", upper));
     assert_eq!(fixture.unlink("dir/FILE", upper, Kind::File), Ok(()));
-    assert_eq!(entry("FILE", Case::Insensitive), is("file", lower), "what was removed is not found");
+    assert_eq!(entry("FILE", Case::Insensitive), is("file", lower), "a removed name is not found");
     let root = fixture.found("").1;
     let found = now(root.entry(&fixture.owner, b"DIR", Case::Insensitive)).and_then(|entry| entry.metadata);
     assert_eq!(found.map(|found| (found.kind, found.id)), Some((Kind::Directory, dir)), "in the root as well");
@@ -332,10 +332,10 @@ fn links_are_opened_themselves(fixture: &Fixture) {
         assert_eq!(now(node.location()), expected.as_bytes(), "{name}");
     }
     let (node, _) = find("folder/up", SymlinkPolicy::BENEATH.to_last());
-    assert_eq!(now(node.location()), b"dir/up", "a link is where it lies");
+    assert_eq!(now(node.location()), b"dir/up", "a link has its own directory");
     let (node, _) = find("folder/file", SymlinkPolicy::BENEATH.to_last());
     assert_eq!(fixture.unlink("dir/file", id, Kind::File), Ok(()));
-    assert_eq!(block_on(node.location()).err(), Some(Errno::NOENT), "it has no name any more");
+    assert_eq!(block_on(node.location()).err(), Some(Errno::NOENT), "the file no longer has a name");
 }
 
 fn changes_of_a_link_leave_its_target(fixture: &Fixture) {
@@ -395,14 +395,14 @@ fn empty_files_become_links(fixture: &Fixture) {
     assert_eq!(turn("other", other), Err(Errno::NOTEMPTY));
     assert_eq!(turn("full", full), Err(Errno::NOTEMPTY));
     assert!(turn("none", file).is_err());
-    assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing is left over");
+    assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing remains");
     assert_eq!((fixture.content("other").as_str(), fixture.content("full/file").as_str()), ("content", "x"));
     for (name, id) in [("file", file), ("dir", directory)] {
         assert_eq!(turn(name, id), Ok(()), "{name}");
         let (_, node, metadata) = fixture.found(name);
         assert_eq!((metadata.kind, now(node.read_link())), (Kind::Symlink, b"target".to_vec()), "{name}");
     }
-    assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing is left over");
+    assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing remains");
 }
 
 fn a_directory_is_a_file_system(fixture: &Fixture) {
@@ -412,9 +412,8 @@ fn a_directory_is_a_file_system(fixture: &Fixture) {
     fixture.file("outer/secret", "secret");
     let view = |text: &str| block_on(fixture.vfs.beneath(&fixture.owner, &path(text)));
     let inner = view("outer/inner").unwrap_or_else(|error| panic!("{error:?}"));
-    let find =
-        |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, SymlinkPolicy::BENEATH));
-    let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it is there") };
+    let find = |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, SymlinkPolicy::BENEATH));
+    let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it exists") };
     assert_eq!((found, metadata.id, now(node.location())), (path("File"), file, b"File".to_vec()));
     assert_eq!(read(&now(node.open(&fixture.owner, READ)), 0, 10), b"x");
     assert!(matches!(find("none"), Ok(Lookup::Missing { .. })));
@@ -430,5 +429,5 @@ fn a_directory_is_a_file_system(fixture: &Fixture) {
         let Ok(Lookup::Found { metadata, .. }) = find(name) else { panic!("{name}") };
         assert_eq!(metadata.kind, kind, "{name}");
     }
-    assert_eq!(view("link").err(), Some(Errno::LOOP), "no link leads there");
+    assert_eq!(view("link").err(), Some(Errno::LOOP), "no link leads to it");
 }

@@ -16,7 +16,7 @@ fn private(on: &Fixture, make: bool) -> Result<Option<Arc<dyn Private>>> {
 }
 
 fn made(on: &Fixture) -> Arc<dyn Private> {
-    private(on, true).expect("it can be made").expect("it was made")
+    private(on, true).expect("it can be created").expect("it was created")
 }
 
 /// The server itself.
@@ -27,14 +27,14 @@ fn own() -> Arc<Identity> {
 fn files_come_and_go(on: &Fixture) {
     assert!(private(on, false).expect("nothing is there").is_none());
     let directory = made(on);
-    let (node, metadata) = block_on(directory.create("a")).expect("it can be made");
+    let (node, metadata) = block_on(directory.create("a")).expect("it can be created");
     assert_eq!((metadata.kind, metadata.mode, metadata.links), (Kind::File, 0o600, 1));
     on.write(&node, 0, b"content");
     assert_eq!(block_on(directory.create("a")).err(), Some(Errno::EXIST));
-    let again = private(on, false).expect("it is there").expect("it is there");
-    let (found, metadata) = block_on(again.find("a")).expect("it is there").expect("it is there");
+    let again = private(on, false).expect("it exists").expect("it exists");
+    let (found, metadata) = block_on(again.find("a")).expect("it exists").expect("it exists");
     assert_eq!(metadata.size, 7);
-    block_on(found.open(&own(), BOTH)).expect("the server may");
+    block_on(found.open(&own(), BOTH)).expect("the server has permission");
     assert!(block_on(directory.find("b")).expect("nothing is there").is_none());
     assert_eq!(block_on(directory.remove("b")), Err(Errno::NOENT));
     assert_eq!(block_on(directory.remove("a")), Ok(()));
@@ -43,7 +43,7 @@ fn files_come_and_go(on: &Fixture) {
 
 fn what_others_have_put_there_is_refused(on: &Fixture) {
     if on.other.is_none() {
-        return eprintln!("does not apply: without root, every directory is the process's user's");
+        return eprintln!("does not apply: without root, every directory belongs to the user of the process");
     }
     // A directory that belongs to a user, whatever its mode; a file; a link to one of the server's own directories.
     for mode in [0o700, 0o777] {
@@ -56,7 +56,7 @@ fn what_others_have_put_there_is_refused(on: &Fixture) {
     }
     let (_, id) = on.file(NAME, "content");
     assert_eq!(private(on, true).err(), Some(Errno::PERM));
-    on.unlink(NAME, id, Kind::File).expect("it is there");
+    on.unlink(NAME, id, Kind::File).expect("it exists");
     if let Some(symlink) = &on.symlink {
         block_on(on.vfs.create(&own(), &path("elsewhere"), Create::Directory, 0o700, None)).expect("free");
         symlink(&path(NAME), b"elsewhere");
@@ -73,14 +73,14 @@ fn names_do_not_lead_out(on: &Fixture) {
     block_on(directory.create("kept")).expect("free");
     let (_, _, metadata) = on.found(NAME);
     let renamed = block_on(on.vfs.rename(&own(), &path(NAME), metadata.id, &path("away"), false));
-    renamed.expect("root may");
+    renamed.expect("root has permission");
     on.directory(NAME);
-    assert!(block_on(directory.find("kept")).expect("it is there").is_some());
-    let at = |name: &str| path("away").join(name.as_bytes()).expect("a name");
+    assert!(block_on(directory.find("kept")).expect("it exists").is_some());
+    let at = |name: &str| path("away").join(name.as_bytes()).expect("a valid name");
     // A second name, a directory and links are not files of it.
-    block_on(on.vfs.link(&own(), &victim, &at("linked"), false)).expect("root may");
-    block_on(on.vfs.create(&own(), &at("directory"), Create::Directory, 0o700, None)).expect("root may");
-    block_on(on.vfs.make_link(&own(), &at("link"), b"../victim")).expect("root may");
+    block_on(on.vfs.link(&own(), &victim, &at("linked"), false)).expect("root has permission");
+    block_on(on.vfs.create(&own(), &at("directory"), Create::Directory, 0o700, None)).expect("root has permission");
+    block_on(on.vfs.make_link(&own(), &at("link"), b"../victim")).expect("root has permission");
     for name in ["linked", "directory", "link", ".."] {
         let found = block_on(directory.find(name));
         assert!(matches!(found, Err(Errno::PERM | Errno::INVAL | Errno::XDEV) | Ok(None)), "{name}");

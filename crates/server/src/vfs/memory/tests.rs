@@ -45,7 +45,9 @@ pub(in crate::vfs) fn fixture() -> Fixture {
     let (owner, links) = (user(1000), Arc::clone(&memory));
     let symlink = {
         let owner = Arc::clone(&owner);
-        Box::new(move |path: &RelPath, target: &[u8]| links.symlink(&owner, path, target).expect("a free name"))
+        Box::new(move |path: &RelPath, target: &[u8]| {
+            links.symlink(&owner, path, target).expect("the name is not in use")
+        })
     };
     Fixture { vfs: memory, owner, other: Some(user(1001)), symlink: Some(symlink), keep: Box::new(()) }
 }
@@ -55,7 +57,7 @@ fn small(capacity: u64, inodes: usize) -> Memory {
 }
 
 fn path(name: &str) -> RelPath {
-    RelPath::root().join(name.as_bytes()).expect("a name")
+    RelPath::root().join(name.as_bytes()).expect("a valid name")
 }
 
 const BOTH: Access = Access { read: true, write: true };
@@ -80,13 +82,13 @@ fn it_fills_up_and_frees_space() {
     assert_eq!(write(0, 8192), Ok(()));
     assert_eq!((free(), block_on(node.allocate(&root, 4 * 4096))), (1, Err(Errno::NOSPC)));
     assert_eq!(write(8192, 8192), Err(Errno::NOSPC));
-    assert_eq!((free(), block_on(node.metadata()).unwrap().size), (0, 3 * 4096), "what found room stays");
+    assert_eq!((free(), block_on(node.metadata()).unwrap().size), (0, 3 * 4096), "files that fit remain");
     assert_eq!(block_on(node.zero(&root, 0, 4096)), Ok(()));
     assert_eq!(free(), 1);
     assert_eq!(block_on(node.set_size(&root, 0)), Ok(()));
     assert_eq!((free(), write(0, 1)), (3, Ok(())));
     assert_eq!(block_on(memory.unlink(&root, &path("a"), id, Kind::File)), Ok(()));
-    assert_eq!(free(), 2, "an open file keeps its room");
+    assert_eq!(free(), 2, "an open file keeps its space");
     drop(node);
     assert_eq!((free(), memory.inode_count()), (3, 1));
 }
