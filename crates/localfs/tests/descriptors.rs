@@ -36,7 +36,7 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
 
     let before = used();
     let open = block_on(lookup(&fs, &who, &file).expect("it exists").open(&who, BOTH)).expect("the user owns the file");
-    assert_eq!(used(), before + 1, "an open file takes one descriptor");
+    assert_eq!(used(), before + 1, "an open file uses one descriptor");
     drop(open);
     let root = lookup(&fs, &who, &RelPath::root()).expect("it exists");
     assert_eq!(used(), before, "the root is open already");
@@ -48,7 +48,7 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
         }
         cursor = next;
     }
-    assert_eq!(used(), before, "a finished listing takes none");
+    assert_eq!(used(), before, "a finished listing uses none");
 
     let held = lookup(&fs, &who, &file).expect("it exists");
     let writer = block_on(held.open(&who, BOTH)).expect("the user owns the file");

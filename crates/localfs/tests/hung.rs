@@ -43,8 +43,10 @@ fn a_hanging_mount_below_a_share_blocks_nothing_else() {
     }
     let mut again = Command::new("unshare");
     again.args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh"]);
-    again.arg(std::env::current_exe().expect("this program")).args(["--nocapture", "--test-threads=1"]);
-    let done = again.env(PLACE, directory.path()).process_group(0).status().expect("unshare is there");
+    again
+        .arg(std::env::current_exe().expect("the path of the test program is known"))
+        .args(["--nocapture", "--test-threads=1"]);
+    let done = again.env(PLACE, directory.path()).process_group(0).status().expect("the unshare program exists");
     assert!(done.success(), "{done}");
 }
 
@@ -75,7 +77,7 @@ fn beside_what_hangs(place: &Path) {
     }
     // A mount point is listed like any other entry.
     let node = found(&one, &users[0], &RelPath::root());
-    let (entries, _) = block_on(node.list(&users[0], 0, 100, true)).expect("the root lists");
+    let (entries, _) = block_on(node.list(&users[0], 0, 100, true)).expect("the root directory can be listed");
     let kinds = entries.iter().filter(|entry| &*entry.name == b"mount").map(|entry| entry.metadata.map(|it| it.kind));
     assert_eq!(kinds.collect::<Vec<_>>(), [Some(Kind::Directory)]);
     assert!(hung.iter().all(|answer| matches!(answer, Answer::Later(_))));
@@ -103,6 +105,6 @@ fn use_it(share: &LocalFs, who: &Arc<Identity>) {
     let upper = format!("OTHER {}", who.uid);
     let entry = block_on(root.entry(who, upper.as_bytes(), Case::Insensitive)).expect("the root may be searched");
     assert_eq!(entry.and_then(|entry| entry.metadata).map(|it| it.id), Some(made.id));
-    assert!(!block_on(root.list(who, 0, 100, true)).expect("the root lists").0.is_empty());
+    assert!(!block_on(root.list(who, 0, 100, true)).expect("the root directory can be listed").0.is_empty());
     block_on(share.unlink(who, &other, made.id, Kind::File)).expect("the test owns the file");
 }

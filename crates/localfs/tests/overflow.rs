@@ -33,7 +33,7 @@ impl Listener for Stuck {
 
 #[test]
 fn events_dropped_by_the_kernel_are_reported_as_lost() {
-    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("Linux says its limits");
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("the kernel reports its limits");
     let limit: usize = limit.trim().parse().expect("a number");
     if limit > 200_000 {
         return eprintln!("does not apply: the kernel keeps {limit} changes");
@@ -48,7 +48,7 @@ fn events_dropped_by_the_kernel_are_reported_as_lost() {
     };
     let ((told, hears), (go, may_go)) = (channel(), channel());
     let listener = Arc::new(Stuck { told: Mutex::new(told), may_go: Mutex::new(may_go) });
-    let _watching = node.watch(Wanted::default(), listener).expect("the kernel lets directories be watched");
+    let _watching = node.watch(Wanted::default(), listener).expect("the kernel permits watching directories");
     let file = directory.path().join("f");
     fs::write(&file, "").expect("written");
     assert_eq!(hears.recv(), Ok("noticed"));

@@ -188,6 +188,6 @@ mod tests {
             attempts.succeeded(&format!("user {number}"), address(number));
         }
         assert!(attempts.open.lock().by_key.len() <= COUNTS && attempts.usual.lock().len() <= ACCOUNTS);
-        assert_eq!(tried(&attempts, "later", address(1), 100, 13), 4, "expired records make room");
+        assert_eq!(tried(&attempts, "later", address(1), 100, 13), 4, "expired records are replaced");
     }
 }

@@ -180,7 +180,7 @@ fn a_restart_may_use_another_pattern() {
     bench.make(&["one", "two"], 0o644);
     let root = bench.root();
     assert_eq!(bench.query(root, "one", NONE), Ok(vec!["one".into()]));
-    assert_eq!(bench.query(root, "two", NONE), Err(Status::NO_MORE_FILES), "the pattern stays");
+    assert_eq!(bench.query(root, "two", NONE), Err(Status::NO_MORE_FILES), "the pattern does not change");
     assert_eq!(bench.query(root, "two", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
     assert_eq!(bench.query(root, "", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
     // It is no longer the first query ([MS-FSA] 2.1.5.6.3), unless the directory is reopened.

@@ -36,7 +36,7 @@ fn found(bed: &Bed) -> Arc<dyn Node> {
     let path = RelPath::root().join(b"file").expect("a valid name");
     match block_on(bed.volume.lookup(&root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
         Ok(Lookup::Found { node, .. }) => node,
-        _ => panic!("the file is there"),
+        _ => panic!("the file exists"),
     }
 }
 

@@ -457,7 +457,7 @@ fn a_watcher_gets_changes_in_order_while_a_directory_is_checked() {
     assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
     bed.make(r"d\f");
     bed.make("g");
-    let file = open(&mut bed.other, r"d\f", |create| create.desired_access |= 0x1_0000).expect("the file is there");
+    let file = open(&mut bed.other, r"d\f", |create| create.desired_access |= 0x1_0000).expect("the file exists");
     rename(&mut bed.other, file, r"d\h", false);
     assert!(bed.watcher.proceed().is_empty(), "no change is reported unchecked");
     bed.settle();
@@ -480,7 +480,8 @@ fn changed_permissions_apply() {
     let parts = SecurityInformation::DACL;
     let before = bed.other.security(held, parts);
     let is_known = |ace: &Ace| !matches!(&ace.body, AceBody::Trustee { sid, .. } if *sid == Sid::EVERYONE);
-    let aces = before.dacl.clone().expect("a list").into_aces().into_iter().filter(is_known).collect();
+    let aces =
+        before.dacl.clone().expect("the descriptor has a DACL").into_aces().into_iter().filter(is_known).collect();
     let own = SecurityDescriptor { dacl: Acl::new(Acl::REVISION, aces), ..before.clone() };
     bed.other.set_security(held, parts, &own);
     bed.make(r"d\second");

@@ -233,7 +233,7 @@ fn without_ntlm_only_kerberos_is_offered() {
     let bed = Bed::with_policy(|policy, _| policy.ntlm = false);
     bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
     let mut client = bed.connect();
-    let Ok(Token::Init(offered)) = Token::decode(&client.hint) else { panic!("no list of mechanisms") };
+    let Ok(Token::Init(offered)) = Token::decode(&client.hint) else { panic!("the token has no mechanism list") };
     assert_eq!(offered.mech_types, [MS_KERBEROS, KERBEROS]);
     say(&mut client, &init(&[NTLMSSP], None)).0.check(Status::NTLM_BLOCKED);
     client.session_id = 0;

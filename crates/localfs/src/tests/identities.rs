@@ -21,8 +21,8 @@ fn bare_capabilities() -> CapabilitySet {
 fn acting_as(directory: &Path) -> u32 {
     let probe = directory.join("probe");
     fs::write(&probe, "").expect("every user may write there");
-    let uid = fs::metadata(&probe).expect("made just now").uid();
-    fs::remove_file(&probe).expect("made just now");
+    let uid = fs::metadata(&probe).expect("the file was just created").uid();
+    fs::remove_file(&probe).expect("the file was just created");
     uid
 }
 

@@ -122,7 +122,7 @@ fn a_followed_link_is_renamed_and_removed_itself() {
     assert_eq!(id, file.id, "the lookup follows the link");
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("link"), id, &path("moved"), false)), Ok(()));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("moved"), id, Kind::File)), Ok(()));
-    assert_eq!(bed.found("file").2.id, id, "the target stays");
+    assert_eq!(bed.found("file").2.id, id, "the target remains");
     assert!(bed.is_missing("moved") && bed.is_missing("link"));
 }
 

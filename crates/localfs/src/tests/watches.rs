@@ -37,7 +37,7 @@ const EVERYTHING: Wanted = Wanted { tree: true, content: true, attributes: true 
 fn watch(bed: &Bed, directory: &str, wanted: Wanted) -> (Arc<Notes>, Watching) {
     let notes = Arc::new(Notes::default());
     let (_, node, _) = bed.found(directory);
-    let watching = node.watch(wanted, notes.clone()).expect("the kernel lets directories be watched");
+    let watching = node.watch(wanted, notes.clone()).expect("the kernel permits watching directories");
     (notes, watching)
 }
 
@@ -176,7 +176,7 @@ fn changes_through_another_share() {
     };
     let (own, _watching) = watch(&bed, "", EVERYTHING);
     let notes = Arc::new(Notes::default());
-    let _other = node.watch(EVERYTHING, notes.clone()).expect("the kernel lets directories be watched");
+    let _other = node.watch(EVERYTHING, notes.clone()).expect("the kernel permits watching directories");
     let (file, _) = bed.create("f");
     block_on(file.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
     assert_eq!(told(&notes), ["+f", "=f"]);

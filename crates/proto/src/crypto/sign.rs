@@ -82,12 +82,12 @@ impl SigningKey {
         match &self.0 {
             Schedule::HmacSha256(key) => signature.copy_from_slice(&hmac::sign(key, message).as_ref()[..16]),
             Schedule::AesCmac(key) => {
-                cmac::sign_to_buffer(key, message, &mut signature).expect("AES-CMAC takes any message");
+                cmac::sign_to_buffer(key, message, &mut signature).expect("AES-CMAC accepts any message");
             }
             Schedule::AesGmac(key) => {
                 let tag = key
                     .seal_in_place_separate_tag(gmac_nonce(message), aead::Aad::from(message), &mut [])
-                    .expect("AES-GMAC takes any message shorter than 2^61 bytes");
+                    .expect("AES-GMAC accepts any message shorter than 2^61 bytes");
                 signature.copy_from_slice(tag.as_ref());
             }
         }

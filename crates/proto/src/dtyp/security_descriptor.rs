@@ -235,9 +235,9 @@ mod tests {
         assert_eq!(with(0, 2), Err(Malformed::Structure));
         assert_eq!(with(3, 0x10), Err(Malformed::Structure), "not self-relative");
         assert_eq!(with(4, 19), Err(Malformed::Offset), "the owner inside the fixed part");
-        assert_eq!(with(4, 133), Err(Malformed::Offset), "the owner behind the end");
+        assert_eq!(with(4, 133), Err(Malformed::Offset), "the owner beyond the end");
         assert_eq!(with(4, 132), Err(Malformed::Truncated), "the owner at the end");
-        assert_eq!(with(19, 1), Err(Malformed::Offset), "the DACL far behind the end");
+        assert_eq!(with(19, 1), Err(Malformed::Offset), "the DACL far beyond the end");
         assert_eq!(with(2, 0x10).map(|descriptor| descriptor.dacl), Ok(None), "DP is clear");
         assert_eq!(SecurityDescriptor::decode(&SAMBA[..3]), Err(Malformed::Truncated));
         assert_eq!(SecurityDescriptor::decode(&SAMBA[..131]), Err(Malformed::Truncated));

@@ -116,6 +116,6 @@ mod tests {
         assert!(!send("late"));
         assert!(deliveries.close().is_empty());
         let frames = std::iter::from_fn(|| outbox.pop()).map(|frame| frame.as_bytes().len());
-        assert_eq!(frames.sum::<usize>(), 130, "what came too late is not queued");
+        assert_eq!(frames.sum::<usize>(), 130, "frames sent after the end are not queued");
     }
 }

@@ -117,15 +117,17 @@ impl SealingKey {
             Schedule::Gcm(key) => {
                 let tag = key.seal_in_place_separate_tag(gcm_nonce(nonce), aead::Aad::from(aad), message);
                 let mut signature = [0; 16];
-                signature.copy_from_slice(tag.expect("AES-GCM takes 2^36 bytes").as_ref());
+                signature.copy_from_slice(tag.expect("AES-GCM accepts up to 2^36 bytes").as_ref());
                 signature
             }
-            Schedule::Ccm128(key) => {
-                key.encrypt_in_place_detached(&ccm_nonce(nonce), aad, message).expect("AES-CCM takes 2^32 bytes").into()
-            }
-            Schedule::Ccm256(key) => {
-                key.encrypt_in_place_detached(&ccm_nonce(nonce), aad, message).expect("AES-CCM takes 2^32 bytes").into()
-            }
+            Schedule::Ccm128(key) => key
+                .encrypt_in_place_detached(&ccm_nonce(nonce), aad, message)
+                .expect("AES-CCM accepts up to 2^32 bytes")
+                .into(),
+            Schedule::Ccm256(key) => key
+                .encrypt_in_place_detached(&ccm_nonce(nonce), aad, message)
+                .expect("AES-CCM accepts up to 2^32 bytes")
+                .into(),
         };
         header[4..20].copy_from_slice(&signature);
     }

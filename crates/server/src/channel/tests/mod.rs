@@ -301,7 +301,7 @@ fn check_break(arrived: bool, expected: usize) {
     let mut others: Vec<Peer> = (0..3).map(|_| Peer::channel_of(&server, &first)).collect();
     let mut other = Peer::logged_on(&server, NEWEST, "alice");
     other.begin_to_create("file", OplockLevel::NONE);
-    assert_eq!(others.iter_mut().map(breaks).sum::<usize>(), 0, "the oldest channel comes first");
+    assert_eq!(others.iter_mut().map(breaks).sum::<usize>(), 0, "the break is sent over the oldest channel first");
     assert_eq!(breaks(&mut first), 1);
     let connection = first.connection().clone();
     assert_eq!(connection.acknowledge(0), Some(0));

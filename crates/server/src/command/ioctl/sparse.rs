@@ -281,7 +281,7 @@ mod tests {
             assert_eq!(set_sparse(&mut bench, file, &[1]), status(marks), "{right:?} marks");
             assert_eq!(set_sparse(&mut bench, file, &[0]), status(marks), "{right:?} unmarks");
             assert_eq!(zero(&mut bench, file, 0, 10), status(zeroes), "{right:?} zeroes");
-            assert_eq!(ranges(&mut bench, file, 0, 10, 1).0, status(asks), "{right:?} asks");
+            assert_eq!(ranges(&mut bench, file, 0, 10, 1).0, status(asks), "{right:?} queries");
         }
     }
 
@@ -308,7 +308,7 @@ mod tests {
             assert_eq!(zero(&mut bench, file, from, to), expected, "{from} to {to}");
         }
         let content = bench.read(file);
-        assert_eq!(content.len(), 10_000, "the size stays");
+        assert_eq!(content.len(), 10_000, "the size does not change");
         let zeroed = |at: usize| (10..5_000).contains(&at) || at >= 9_000;
         assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == zeroed(at)));
         assert_eq!(bench.control(file, FsctlCode::SET_ZERO_DATA, &[0; 15], 0).0, Status::INVALID_PARAMETER);

@@ -151,7 +151,7 @@ mod tests {
         other.make(b"/d/deep");
         root.make(b"/a").add(other);
         assert!(root.get(b"/a/d/deep").is_some());
-        assert!(!root.take(b"").expect("the root is always there").is_empty() && root.is_empty());
+        assert!(!root.take(b"").expect("the root always exists").is_empty() && root.is_empty());
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn metadata_is_set(fixture: &Fixture) {
     set(SetMetadata { accessed: Some(time(1_000)), modified: Some(time(-5)), ..SetMetadata::default() });
     assert_eq!((stat(&node).accessed, stat(&node).modified), (time(1_000), time(-5)));
     set(SetMetadata { created: Some(time(77)), ..SetMetadata::default() });
-    assert_eq!((stat(&node).created, stat(&node).modified), (time(77), time(-5)), "the rest stays");
+    assert_eq!((stat(&node).created, stat(&node).modified), (time(77), time(-5)), "other metadata do not change");
     set(SetMetadata { dos_attributes: Some(0x23), ..SetMetadata::default() });
     assert_eq!((stat(&node).created, stat(&node).dos_attributes), (time(77), Some(0x23)), "both are stored together");
     set(SetMetadata { mode: Some(0o640), ..SetMetadata::default() });
@@ -65,7 +65,9 @@ fn permissions_hold(fixture: &Fixture) {
     let Some(other) = &fixture.other else { return };
     let denied = |result: Result<()>| matches!(result, Err(Errno::ACCES | Errno::PERM));
     let found = fixture.lookup_as(other, "secret", Case::Insensitive, NO_LINKS);
-    let Ok(Lookup::Found { node, .. }) = found else { panic!("attributes are for everyone who may search") };
+    let Ok(Lookup::Found { node, .. }) = found else {
+        panic!("every user who may search the directory may read attributes")
+    };
     assert_eq!(now(node.permissions(other)), 0);
     assert_eq!(block_on(node.open(other, READ)).err(), Some(Errno::ACCES));
     let chmod = SetMetadata { mode: Some(0o666), ..SetMetadata::default() };

@@ -57,7 +57,7 @@ fn zeroing_and_allocation(fixture: &Fixture) {
     let (node, _) = fixture.file("file", &"x".repeat(20_000));
     now(node.zero(&fixture.owner, 100, 12_000));
     let content = read(&node, 0, 30_000);
-    assert_eq!(content.len(), 20_000, "the size stays");
+    assert_eq!(content.len(), 20_000, "the size does not change");
     assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == (100..12_100).contains(&at)));
     now(node.zero(&fixture.owner, 19_000, 1 << 20));
     assert_eq!(stat(&node).size, 20_000, "zeroing beyond the end does not grow the file");
@@ -150,7 +150,7 @@ fn room_is_shared(fixture: &Fixture) {
         assert_eq!(clone(&to, &from, source, offset, length), Err(Errno::INVAL), "{why}");
     }
     assert_eq!(clone(&to, &to, 0, block, 2 * block), Err(Errno::INVAL), "ranges that overlap");
-    assert_eq!(stat(&to).size, size as u64, "the size stays");
+    assert_eq!(stat(&to).size, size as u64, "the size does not change");
     let reader = now(to.open(who, READ));
     assert_eq!(clone(&reader, &from, 0, 0, block), Err(Errno::BADF), "the target is not open for writing");
 }

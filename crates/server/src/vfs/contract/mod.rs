@@ -134,7 +134,8 @@ impl Fixture {
         let node = block_on(node.open(&self.owner, READ)).expect("the owner may list");
         let (mut names, mut cursor) = (Vec::new(), 0);
         loop {
-            let (entries, next) = block_on(node.list(&self.owner, cursor, count, false)).expect("a directory lists");
+            let (entries, next) =
+                block_on(node.list(&self.owner, cursor, count, false)).expect("the directory can be listed");
             if entries.is_empty() {
                 names.sort();
                 return names;

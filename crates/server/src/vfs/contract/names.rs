@@ -210,8 +210,8 @@ fn listing_survives_deletion(fixture: &Fixture) {
         }
         // Like a client that removes a tree: listed entries are deleted before the next part is requested.
         for entry in entries {
-            let name = String::from_utf8(entry.name.into_vec()).expect("names made here");
-            let id = ids[name.parse::<usize>().expect("names made here")];
+            let name = String::from_utf8(entry.name.into_vec()).expect("names created by this test");
+            let id = ids[name.parse::<usize>().expect("names created by this test")];
             assert_eq!(fixture.unlink(&format!("dir/{name}"), id, Kind::File), Ok(()));
             listed.push(name);
         }

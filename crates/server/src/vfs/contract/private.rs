@@ -25,7 +25,7 @@ fn own() -> Arc<Identity> {
 }
 
 fn files_come_and_go(on: &Fixture) {
-    assert!(private(on, false).expect("nothing is there").is_none());
+    assert!(private(on, false).expect("the lookup succeeds").is_none());
     let directory = made(on);
     let (node, metadata) = block_on(directory.create("a")).expect("it can be created");
     assert_eq!((metadata.kind, metadata.mode, metadata.links), (Kind::File, 0o600, 1));
@@ -35,10 +35,10 @@ fn files_come_and_go(on: &Fixture) {
     let (found, metadata) = block_on(again.find("a")).expect("it exists").expect("it exists");
     assert_eq!(metadata.size, 7);
     block_on(found.open(&own(), BOTH)).expect("the server has permission");
-    assert!(block_on(directory.find("b")).expect("nothing is there").is_none());
+    assert!(block_on(directory.find("b")).expect("the lookup succeeds").is_none());
     assert_eq!(block_on(directory.remove("b")), Err(Errno::NOENT));
     assert_eq!(block_on(directory.remove("a")), Ok(()));
-    assert!(block_on(directory.find("a")).expect("nothing is there").is_none());
+    assert!(block_on(directory.find("a")).expect("the lookup succeeds").is_none());
 }
 
 fn what_others_have_put_there_is_refused(on: &Fixture) {
