@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_hangs_takes_no_thread_from_another() {
+    fn a_hanging_file_system_uses_no_threads_of_others() {
         let (hangs, works): (Vec<Workers>, _) = ((0..8).map(|_| Workers::default()).collect(), Workers::default());
         while_blocked(|blocked| {
             for workers in &hangs {

@@ -98,7 +98,7 @@ mod tests {
     use crate::dtyp::AccessMask;
 
     #[test]
-    fn unknown_bits_survive_and_show() {
+    fn unknown_bits_are_preserved_and_shown() {
         let mask = AccessMask::FILE_LIST_DIRECTORY | AccessMask(0x1800);
         assert!(mask.contains(AccessMask::FILE_READ_DATA) && !mask.intersects(AccessMask::DELETE));
         assert_eq!(mask.without(AccessMask::FILE_READ_DATA), AccessMask(0x1800));

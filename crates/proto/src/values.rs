@@ -35,7 +35,7 @@ mod tests {
     use crate::smb2::header::Command;
 
     #[test]
-    fn known_numbers_show_their_names_and_unknown_ones_survive() {
+    fn known_numbers_show_their_names_and_unknown_ones_are_preserved() {
         for (number, text) in [(0, "NEGOTIATE"), (0x13, "SERVER_TO_CLIENT_NOTIFICATION"), (0x14, "0x14")] {
             assert_eq!(format!("{:?}", Command(number)), text);
         }

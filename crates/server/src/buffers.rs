@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn large_buffers_are_used_again_behind_the_head() {
+    fn large_buffers_are_reused_after_the_header() {
         let buffers = Buffers::default();
         buffers.put(vec![7; 2 * LARGE]);
         buffers.put(vec![8; LARGE]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_is_not_spent_on_little() {
+    fn a_large_buffer_is_not_used_for_short_data() {
         let buffers = Buffers::default();
         buffers.put(vec![7; 16 * LARGE]);
         assert_eq!(buffers.stretch(vec![1], LARGE)[1], 0);

@@ -157,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_one_account_are_answered_one_after_the_other() {
-        let guesses = LogonThrottle::new([1; 16]);
+    fn failures_of_one_account_are_answered_one_at_a_time() {
+        let logon_throttle = Guesses::new([1; 16]);
         check(&guesses, ("alice", 1), (0, 0), Some(2_000));
         check(&guesses, ("Alice", 2), (0, 0), Some(4_000));
         check(&guesses, ("bob", 1), (0, 0), Some(2_000));
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gets_a_burst_then_a_pace_then_nothing() {
-        let guesses = LogonThrottle::new([1; 16]);
+    fn an_address_gets_a_burst_then_a_limited_rate_then_nothing() {
+        let logon_throttle = Guesses::new([1; 16]);
         let names: Vec<String> = (0..64).map(|number| format!("user {number}")).collect();
         for (number, name) in (0..).zip(&names) {
             let paced = (number + 1) * 125_u64;

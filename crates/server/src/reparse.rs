@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_that_stay_in_the_share_wherever_they_move_become_linux_links() {
+    fn only_links_that_always_stay_in_the_share_become_linux_links() {
         let relative = SymlinkFlags::RELATIVE;
         check("file", relative, Some("file"));
         check(r"b\file", relative, Some("b/file"));

@@ -161,7 +161,7 @@ fn unmeasured_auto_stores_nothing() {
 }
 
 #[test]
-fn both_acls_of_a_directory_count() {
+fn both_acls_of_a_directory_are_counted() {
     for (default, stored) in [(4, false), (5, true)] {
         let scene = Scene::new(Entries::at_least(9));
         scene.make("directory", Create::Directory);
@@ -311,7 +311,7 @@ impl Script for Holding {
 /// If the client disconnects while a descriptor is being written, the descriptor is still in the cache. One that only
 /// waited is stored after another client's request. The answers are the same in both cases, and nothing is held.
 #[test]
-fn a_connection_that_ends_leaves_nothing_behind() {
+fn a_closed_connection_leaves_no_conversions_behind() {
     let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
     for (kind, stored) in [(Operation::SetXattr, &[][..]), (Operation::Open, &LENGTHS[..])] {
         let held = Arc::new(AtomicBool::new(true));

@@ -112,7 +112,7 @@ fn a_chain_of_reads_is_answered_in_frames_of_bounded_length_and_yields() {
 }
 
 #[test]
-fn a_client_that_reads_no_responses_makes_the_server_hold_few() {
+fn few_responses_are_queued_for_a_client_that_reads_none() {
     let limits = Limits::default();
     let server = server(limits.clone());
     let mut client = Client::logged_on(&server, "alice");

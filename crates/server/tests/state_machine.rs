@@ -155,7 +155,7 @@ fn a_guest_does_not_end_the_session_of_the_account_that_they_named() {
 }
 
 #[test]
-fn a_related_chain_works_on_what_it_opened() {
+fn a_related_chain_uses_the_file_that_it_opened() {
     let server = rig::plain_server();
     let mut client = Client::logged_on(&server, "alice");
     let name = utf16_bytes("file");

@@ -320,7 +320,7 @@ fn a_stream_that_is_deleted_leaves_its_file() {
 }
 
 #[test]
-fn what_one_handle_writes_the_other_reads() {
+fn one_handle_reads_what_the_other_writes() {
     let mut bed = bed();
     let (first, second, other) = (bed.open("f:s"), bed.open("f:S"), bed.open("f"));
     for (size, byte) in [(10, 1), (70_000, 2), (5, 3)] {

@@ -207,7 +207,7 @@ fn a_change_time_that_a_client_set_hides_no_change() {
 }
 
 #[test]
-fn the_first_attributes_bring_the_creation_time_with_them() {
+fn the_first_attributes_include_the_creation_time() {
     let bed = Bed::new();
     bed.local_write("file", "x");
     let (_, node, before) = bed.found("file");

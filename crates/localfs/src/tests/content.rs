@@ -130,7 +130,7 @@ fn a_deleted_file_gets_no_new_name() {
 }
 
 #[test]
-fn links_replace_in_one_step_and_leave_nothing_behind() {
+fn links_replace_files_atomically_and_leave_no_temporary_names() {
     let bed = Bed::new();
     let (node, a) = bed.create("a");
     bed.create("b");

@@ -65,7 +65,7 @@ fn after_a_rename_any_handle_flushes_the_new_directory() {
 }
 
 #[test]
-fn a_directory_is_flushed_with_what_was_deleted_in_it() {
+fn a_directory_is_flushed_with_its_deletions() {
     let bed = Bed::new();
     let (directory, id) = bed.make_directory("dir");
     let (file, made) = bed.create("dir/file");
@@ -82,7 +82,7 @@ fn a_directory_is_flushed_with_what_was_deleted_in_it() {
 }
 
 #[test]
-fn links_are_flushed_through_the_handle_that_made_them() {
+fn links_are_flushed_through_the_handle_that_created_them() {
     let bed = Bed::new();
     let (_, here) = bed.make_directory("here");
     let (file, made) = bed.create("file");

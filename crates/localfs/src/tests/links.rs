@@ -160,7 +160,7 @@ fn while_swapping(bed: &Bed, work: impl Fn(usize)) {
 }
 
 #[test]
-fn a_swapped_link_never_opens_what_is_outside() {
+fn a_swapped_link_never_opens_a_file_outside() {
     for links in [FOLLOW, NONE] {
         let bed = Bed::new();
         while_swapping(&bed, |round| {
@@ -172,7 +172,7 @@ fn a_swapped_link_never_opens_what_is_outside() {
 }
 
 #[test]
-fn a_swapped_link_never_changes_what_is_outside() {
+fn a_swapped_link_never_changes_a_file_outside() {
     let bed = Bed::new();
     while_swapping(&bed, |round| {
         let (new, moved) = (path(&format!("a/new{round}")), path(&format!("b/moved{round}")));
@@ -201,7 +201,7 @@ fn a_swapped_link_is_not_the_root_of_a_view() {
 }
 
 #[test]
-fn a_swapped_link_lets_nothing_outside_become_a_link() {
+fn a_swapped_link_never_turns_a_file_outside_into_a_link() {
     let bed = Bed::new();
     while_swapping(&bed, |round| {
         let new = path(&format!("a/new{round}"));

@@ -146,7 +146,7 @@ fn an_existing_tree_is_watched() {
 }
 
 #[test]
-fn several_watches_of_one_directory_and_their_end() {
+fn several_watches_of_one_directory_and_their_removal() {
     let bed = Bed::new();
     let (first, watching) = watch(&bed, "", Wanted::default());
     let (second, _second) = watch(&bed, "", Wanted { content: true, ..Wanted::default() });

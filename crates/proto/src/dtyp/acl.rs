@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_survive_as_they_are() {
+    fn other_types_are_preserved() {
         let bytes = [4, 0, 20, 0, 1, 0, 0, 0, 9, 0x80, 12, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         let acl = Acl::decode(&mut Reader::new(&bytes)).expect("well-formed");
         assert_eq!(acl.aces()[0].body, AceBody::Raw([1, 2, 3, 4, 5, 6, 7, 8].into()));

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_leads_forward_and_stays_inside() {
+    fn an_offset_points_forward_and_inside_the_chain() {
         for (bytes, last) in [
             (&[1, 0, 0, 0, 0, 0, 0, 0][..], Err(Malformed::Offset)),
             (&[8, 0, 0, 0, 0, 0, 0, 0], Err(Malformed::Offset)),

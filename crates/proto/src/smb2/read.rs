@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn data_can_be_placed_behind_the_fixed_part() {
+    fn data_can_be_written_after_the_fixed_part() {
         let message = encode(|out| {
             ReadResponse::encode_header(out, 100);
             assert_eq!(out.position(), ReadResponse::DATA_OFFSET);

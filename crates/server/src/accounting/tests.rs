@@ -30,7 +30,7 @@ fn fill(payer: &Arc<Payer>) -> Vec<Charge> {
 }
 
 #[test]
-fn one_user_gets_a_quarter_and_others_still_get_something() {
+fn one_user_gets_a_quarter_and_others_still_get_a_part() {
     let accounting = Accounting::new(&Bounds::of_memory(1024 * MIB));
     let alice = fill(&accounting.user(&user("alice"), address(1)));
     assert_eq!(alice.len(), 256, "a quarter of 1,024");

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_sid_is_shown_the_way_windows_shows_it() {
+    fn a_domain_sid_is_shown_as_windows_shows_it() {
         assert_eq!(DomainSid([1, 4_294_967_295, 30]).to_string(), "S-1-5-21-1-4294967295-30");
     }
 }

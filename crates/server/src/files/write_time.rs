@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_write_shows_after_the_delay_and_later_ones_do_not() {
+    fn the_first_write_is_shown_after_the_delay_and_later_ones_are_not() {
         let at = |secs| Time { secs, nanos: 0 };
         let (second, delay) = (Duration::from_secs, Duration::from_secs(2));
         let mut time = WriteTime::default();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_before_the_delay_is_over_are_one() {
+    fn writes_within_the_delay_are_one() {
         let at = |secs| Time { secs, nanos: 0 };
         let (second, delay) = (Duration::from_secs, Duration::from_secs(2));
         let mut time = WriteTime::default();

@@ -419,7 +419,7 @@ mod tests {
         }
 
         #[test]
-        fn words_of_positions_agree_with_single_ones(
+        fn bit_sets_of_positions_agree_with_single_positions(
             pattern in proptest::collection::vec(
                 prop_oneof![
                     3 => proptest::sample::select(units("AB.")),

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_gets_at_most_the_rest_of_one_message() {
+    fn a_read_returns_at_most_the_rest_of_one_message() {
         let (mut output, security) = output(&[b"first", b"second"]);
         assert_eq!(output.available(), (2, 11));
         assert_eq!(taken(output.take(3, None, &security)), (b"fir".to_vec(), Status::BUFFER_OVERFLOW));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_served_in_the_order_of_their_arrival() {
+    fn reads_are_served_in_order_of_arrival() {
         let (mut output, security) = output(&[]);
         let (first, second) = (output.wait(), output.wait());
         output.push(Answer::Pdu(b"one".to_vec()), &security);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_decide_as_samba_documents_it() {
+    fn lists_decide_as_documented_by_samba() {
         check(&[], &[], &[("10.0.0.1", true), ("::1", true)]);
         check(&[("10.0.0.0", 8)], &[], &[("10.1.2.3", true), ("11.0.0.1", false), ("127.0.0.1", true)]);
         check(&[], &[("10.0.0.0", 8)], &[("10.1.2.3", false), ("11.0.0.1", true)]);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn values_fill_texts_and_only_harmless_ones_fill_paths() {
+    fn all_values_expand_in_texts_and_only_harmless_ones_in_paths() {
         check("/home/%U", "ann", Some("/home/ann"), Some("/home/ann"));
         check("/home/%U/%m-%%", "x", Some("/home/x/x-%"), Some("/home/x/x-%"));
         check("/home/%U", "../etc", Some("/home/../etc"), None);

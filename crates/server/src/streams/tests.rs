@@ -117,7 +117,7 @@ fn a_small_stream_is_one_attribute_as_samba_writes_it() {
 }
 
 #[test]
-fn a_large_stream_moves_to_the_store_and_comes_back_when_it_is_emptied() {
+fn a_large_stream_moves_to_the_store_and_back_when_it_is_emptied() {
     let bed = Bed::new(16 << 20);
     let stream = bed.opened();
     bed.write(&stream, 0, b"begin").unwrap();
@@ -284,7 +284,7 @@ fn sidecar(bed: &Bed) -> Arc<dyn Node> {
 const MARK: &str = "trusted.frevo.owner";
 
 #[test]
-fn files_of_the_store_are_marked_and_one_with_another_mark_is_not_used() {
+fn files_of_the_store_are_marked_and_wrongly_marked_ones_are_not_used() {
     let bed = Bed::new(16 << 20);
     bed.write(&bed.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&bed), bed.store.own().clone());

@@ -24,7 +24,7 @@ fn plain(adjust: impl FnOnce(&mut Share)) -> (Scene, FileId) {
 
 /// `nt acl support`, `acl map full control`, `force unknown acl user`, each as described in Samba's manual.
 #[test]
-fn how_permissions_are_shown_and_set() {
+fn permissions_are_shown_and_set() {
     let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
     let (mut scene, file) = plain(|share| share.nt_acl_support = false);
     let shown = scene.alice.security(file, OWNER_GROUP_DACL);

@@ -60,7 +60,7 @@ fn an_unknown_group_becomes_the_callers_group_in_linux() {
 }
 
 #[test]
-fn files_are_taken_and_not_given_away() {
+fn ownership_is_taken_and_never_given_away() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let owner = |sid| SecurityDescriptor { owner: Some(sid), ..SecurityDescriptor::default() };

@@ -164,7 +164,7 @@ fn reconnecting_to_a_persistent_open() {
 }
 
 #[test]
-fn a_create_whose_response_was_lost_with_the_server_is_answered_by_the_next() {
+fn a_create_is_answered_after_a_restart_that_lost_its_response() {
     let mut bed = available_bed(true);
     let mut client = bed.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));

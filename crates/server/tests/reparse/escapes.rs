@@ -16,7 +16,7 @@ use crate::bench::{Bench, bench, buffer, link, open};
 use crate::handles::set_info;
 
 #[test]
-fn no_link_of_a_client_can_be_renamed_into_one_that_leads_out() {
+fn no_rename_makes_a_link_of_a_client_lead_out_of_the_share() {
     let mut bench = bench(|_| {});
     for name in ["a", r"a\b"] {
         let made = bench.directory(name);

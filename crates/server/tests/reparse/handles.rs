@@ -76,7 +76,7 @@ fn state(bench: &Bench) -> (Metadata, Metadata) {
 }
 
 #[test]
-fn a_link_is_deleted_and_its_target_stays() {
+fn a_link_is_deleted_and_its_target_remains() {
     for target in TARGETS {
         for way in 0..4 {
             let mut bench = linked(target);
@@ -205,7 +205,7 @@ fn a_name_that_is_a_link_is_replaced_itself() {
 }
 
 #[test]
-fn a_followed_link_never_replaces_what_it_leads_to() {
+fn a_followed_link_never_replaces_its_target() {
     let mut bench = linked("dir/file");
     let opened = bench.create("link", CreateDisposition::OPEN, 0).expect("the link is followed").file_id;
     let name = utf16_bytes(r"dir\file");

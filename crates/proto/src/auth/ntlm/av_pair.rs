@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_ends_at_its_end() {
+    fn a_list_ends_at_its_terminator() {
         let pairs = AvPairs::decode(&[7, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 6, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9, 9]);
         let pairs = pairs.expect("a complete list");
         assert_eq!(pairs.timestamp(), Ok(Some(0x0807_0605_0403_0201)));

@@ -79,7 +79,7 @@ fn messages_of_the_specification() {
 
 /// The acceptor accepts the AUTHENTICATE_MESSAGE of [MS-NLMP] 4.2.4.3, with the example's session key.
 #[test]
-fn the_acceptor_takes_the_example() {
+fn the_acceptor_accepts_the_example() {
     let mut acceptor = acceptor();
     let negotiate = Negotiate { negotiate_flags: NegotiateFlags(0xe28a_8233) }.encode();
     acceptor.challenge(&negotiate, SERVER_CHALLENGE, 0).expect("a negotiate message");

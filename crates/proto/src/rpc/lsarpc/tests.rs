@@ -47,7 +47,7 @@ fn names_and_sids_are_read() {
 }
 
 #[test]
-fn counts_are_bounded_before_anything_is_reserved() {
+fn counts_are_bounded_before_memory_is_allocated() {
     for count in [1001, u32::MAX] {
         let mut stub = lookup(&["ann"]);
         stub[20..24].copy_from_slice(&count.to_le_bytes());

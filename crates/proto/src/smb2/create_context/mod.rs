@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_keeps_order_names_and_data() {
+    fn a_chain_preserves_order_names_and_data() {
         let bytes = hex(CHAIN);
         assert_eq!(CreateContext::decode_list(&bytes), Ok(chain()));
         assert_eq!(encode_part(|out| CreateContext::encode_list(&chain(), out)), bytes);

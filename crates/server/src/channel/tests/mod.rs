@@ -38,7 +38,7 @@ fn log_off(peer: &mut Peer) -> Status {
 }
 
 #[test]
-fn what_one_channel_opens_another_one_uses() {
+fn a_file_opened_on_one_channel_is_used_on_another() {
     for dialect in [Dialect::SMB_3_0, Dialect::SMB_3_0_2, NEWEST] {
         let server = rig::plain_server();
         let mut first = Peer::logged_on(&server, dialect, "alice");
@@ -172,7 +172,7 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
 }
 
 #[test]
-fn a_session_that_has_ended_stays_so() {
+fn an_ended_session_stays_ended() {
     let server = rig::plain_server();
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let session = server.session(first.session().session_id).expect("the session still exists");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_cannot_says_so() {
+    fn a_file_system_without_compression_reports_it() {
         let mut bench = Bench::with(Features::default(), |_| ());
         let file = bench.file("file", b"x");
         assert!(!bench.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));

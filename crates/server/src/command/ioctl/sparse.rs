@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_the_mark_shows_no_holes() {
+    fn a_file_without_the_sparse_attribute_shows_no_holes() {
         let mut bench = Bench::new();
         let file = bench.file("file", &[1; 12_288]);
         assert_eq!(zero(&mut bench, file, 4096, 8192), Status::SUCCESS);

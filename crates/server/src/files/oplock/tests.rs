@@ -223,7 +223,7 @@ fn leases_are_granted_as_far_as_others_allow() {
 }
 
 #[test]
-fn a_client_upgrades_its_own_lease_and_never_loses_by_it() {
+fn a_client_upgrades_its_own_lease_and_never_loses_rights() {
     let mut leases = Leases::default();
     assert_eq!(leases.grant(1, 1, "R", true, "R").epoch, Some(0x11));
     assert_eq!(leases.grant(2, 1, "RH", true, "RH").epoch, Some(0x12));
