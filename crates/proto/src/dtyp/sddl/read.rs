@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
                 return Ok(descriptor);
             }
             let start = self.at;
-            let again = SddlError { position: start, reason: "this part occurs twice" };
+            let again = SddlError { position: start, reason: "this part is already present" };
             if self.takes("O:") {
                 let sid = self.sid()?;
                 descriptor.owner.replace(sid).map_or(Ok(()), |_| Err(again))?;
