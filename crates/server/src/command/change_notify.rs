@@ -26,7 +26,7 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
     let asked = ChangeNotifyRequest::decode(request.message)?;
     let server = &request.connection.server;
     if request.connection.negotiated().is_some_and(|it| asked.output_buffer_length > it.max_transact) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxTransactSize"));
     }
     request.check_charge(asked.output_buffer_length as usize)?;
     let open = request.open(asked.file_id, reply)?;

@@ -25,7 +25,7 @@ const WILDCARD: Dialect = Dialect(0x02ff);
 pub(crate) fn negotiate(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let connection = request.connection;
     if connection.negotiated().is_some() {
-        connection.end(Disconnect("second NEGOTIATE"));
+        connection.end(Disconnect("the client sent a second NEGOTIATE"));
         return Err(Error::new(Status::INVALID_PARAMETER));
     }
     let asked = NegotiateRequest::decode(request.message)?;
@@ -245,7 +245,7 @@ pub(crate) fn multi_protocol(
     {
         let mut state = connection.state.lock();
         if state.wildcard || !state.window.charge(0, 1) {
-            return Err(Disconnect("second SMB1 NEGOTIATE"));
+            return Err(Disconnect("the client sent a second SMB1 NEGOTIATE"));
         }
         state.wildcard = wildcard;
     }

@@ -36,7 +36,7 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
     let asked = QueryDirectoryRequest::decode(request.message)?;
     let room = asked.output_buffer_length as usize;
     if request.connection.negotiated().is_some_and(|it| asked.output_buffer_length > it.max_transact) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxTransactSize"));
     }
     request.check_charge(room)?;
     let open = request.open(asked.file_id, reply)?;

@@ -20,7 +20,7 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     let asked = QueryInfoRequest::decode(request.message)?;
     let max_transact = request.connection.negotiated().map_or(65536, |negotiated| negotiated.max_transact);
     if asked.output_buffer_length > max_transact || asked.buffer.len() > max_transact as usize {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxTransactSize"));
     }
     request.check_charge((asked.output_buffer_length as usize).max(asked.buffer.len()))?;
     let open = request.open(asked.file_id, reply)?;

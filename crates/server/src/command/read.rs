@@ -19,7 +19,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let asked = ReadRequest::decode(request.message)?;
     let length = asked.length as usize;
     if request.connection.negotiated().is_some_and(|negotiated| asked.length > negotiated.max_read) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxReadSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxReadSize"));
     }
     request.check_charge(length)?;
     let open = request.open(asked.file_id, reply)?;

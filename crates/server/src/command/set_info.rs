@@ -35,7 +35,7 @@ use crate::vfs::{Kind, SetMetadata, Time};
 pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SetInfoRequest::decode(request.message)?;
     if request.connection.negotiated().is_some_and(|it| asked.buffer.len() > it.max_transact as usize) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxTransactSize"));
     }
     request.check_charge(asked.buffer.len())?;
     let open = request.open(asked.file_id, reply)?;
@@ -116,7 +116,10 @@ async fn set_file(
         Class::FULL_EA => {
             // [MS-FSA] 2.1.5.15.6.
             if file.kind == Kind::Symlink || reparse::is_stored(&disk.share, &file.node.metadata().await?) {
-                return Err(Error::because(Status::EAS_NOT_SUPPORTED, "a reparse point"));
+                return Err(Error::because(
+                    Status::EAS_NOT_SUPPORTED,
+                    "a reparse point cannot have extended attributes",
+                ));
             }
             ea::Changes::decode(buffer)?.apply(&file.node, &file.identity, disk).await?;
             server.file_changed(disk, file, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
@@ -133,7 +136,7 @@ async fn set_file(
             let size = file.node.metadata().await?.size;
             if length > size { Err(Error::new(Status::INVALID_PARAMETER)) } else { Ok(()) }
         }
-        Class::SHORT_NAME => Err(Error::because(Status::NOT_SUPPORTED, "short names")),
+        Class::SHORT_NAME => Err(Error::because(Status::NOT_SUPPORTED, "short names cannot be set")),
         _ => Err(Error::new(Status::INVALID_INFO_CLASS)),
     }
 }

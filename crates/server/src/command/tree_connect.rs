@@ -31,7 +31,10 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     let policy = server.policy().clone();
     let (kind, maximal_access) = if name.eq_ignore_ascii_case("IPC$") {
         if user.anonymous && policy.restrict_anonymous >= 2 {
-            return Err(Error::because(Status::ACCESS_DENIED, "restrict anonymous = 2"));
+            return Err(Error::because(
+                Status::ACCESS_DENIED,
+                "anonymous access is refused (`restrict anonymous = 2`)",
+            ));
         }
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {

@@ -20,7 +20,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let asked = WriteRequest::decode(request.message)?;
     let length = asked.buffer.len();
     if request.connection.negotiated().is_some_and(|negotiated| length > negotiated.max_write as usize) {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxWriteSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxWriteSize"));
     }
     request.check_charge(length)?;
     let open = request.open(asked.file_id, reply)?;

@@ -42,7 +42,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let max_transact = request.connection.negotiated().map_or(65536, |negotiated| negotiated.max_transact) as usize;
     let longest = asked.max_input_response.max(asked.max_output_response) as usize;
     if longest > max_transact || asked.input.len() > max_transact {
-        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+        return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxTransactSize"));
     }
     request.check_charge(longest.max(asked.input.len()))?;
     match asked.ctl_code {
@@ -281,7 +281,9 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
         request.connection.end(Disconnect(why));
         Err(Error::new(Status::ACCESS_DENIED))
     };
-    let Some(negotiated) = request.connection.negotiated() else { return end("not negotiated") };
+    let Some(negotiated) = request.connection.negotiated() else {
+        return end("VALIDATE_NEGOTIATE_INFO before NEGOTIATE");
+    };
     if negotiated.dialect == Dialect::SMB_3_1_1 {
         return end("VALIDATE_NEGOTIATE_INFO on 3.1.1");
     }

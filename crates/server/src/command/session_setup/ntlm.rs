@@ -219,7 +219,7 @@ fn unproven(claim: &Claim, policy: &Policy) -> Result<MechanismStep> {
     let guest = policy.guest.as_ref();
     let anonymous = claim.anonymous;
     if anonymous && policy.restrict_anonymous >= 2 {
-        return Err(Error::because(Status::ACCESS_DENIED, "restrict anonymous = 2"));
+        return Err(Error::because(Status::ACCESS_DENIED, "anonymous access is refused (`restrict anonymous = 2`)"));
     }
     let identity = match guest {
         Some(guest) => guest.identity.clone(),
