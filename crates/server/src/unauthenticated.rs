@@ -110,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn there_is_always_room_for_one_more() {
-        let mut unauthenticated = Unauthenticated::<()>::default();
+    fn another_connection_always_fits() {
+        let mut unauthenticated = Newcomers::<()>::default();
         for id in 1..=100 {
             assert_eq!(unauthenticated.make_room(address(1), 10, 5).is_some(), id > 5, "{id}");
             unauthenticated.add(address(1), id, Weak::new());

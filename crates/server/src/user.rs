@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_who() {
+    fn users_with_the_same_account() {
         let sid = |rid| Sid::of(5, [21, 1, 2, 3, rid]);
         let user = |sid: Option<Sid>, name: &str, uid: u32| User {
             name: name.into(),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_in_the_kernel() {
+    fn changes_to_the_locks_in_the_kernel() {
         use RangeLock::{Free, Shared};
         check(&[], lock(5, 10, false), &[(5, 10, Free)]);
         check(&[lock(0, 20, true)], lock(5, 10, false), &[]);

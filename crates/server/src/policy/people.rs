@@ -104,8 +104,8 @@ impl Policy {
             return Ok(Some(share.clone()));
         }
         let unavailable = |why: Unavailable| {
-            tracing::error!(name, why = why.0, "whose home it is cannot be told");
-            Error::because(Status::BAD_NETWORK_NAME, "homes cannot be asked for")
+            tracing::error!(name, why = why.0, "cannot look up the owner of a home directory");
+            Error::because(Status::BAD_NETWORK_NAME, "the owner of the home directory cannot be looked up")
         };
         if by_homes || fold(name) == fold(own) {
             return homes.share_of(&user.name, Some(user.identity.uid)).await.map_err(unavailable);
