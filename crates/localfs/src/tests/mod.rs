@@ -222,7 +222,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let at = self.path();
-        process(|| Command::new("umount").arg("-l").arg(at).status()).expect("whoever mounted may unmount");
+        process(|| Command::new("umount").arg("-l").arg(at).status()).expect("a user who mounted may unmount");
     }
 }
 
