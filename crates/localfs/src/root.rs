@@ -314,7 +314,7 @@ fn probe(fd: &OwnedFd) -> io::Result<()> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
     match rustix::fs::openat2(fd, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
         Err(error @ (Raw::NOSYS | Raw::INVAL | Raw::TOOBIG | Raw::PERM)) => Err(io::Error::other(format!(
-            "openat2 with RESOLVE_CACHED does not work on this system: {error}; use Linux 5.12 or later"
+            "openat2 with RESOLVE_CACHED does not work here: {error}; it requires Linux 5.12 or later"
         ))),
         _ => Ok(()),
     }

@@ -98,7 +98,7 @@ fn watcher() -> Option<&'static Watcher> {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let inotify = inotify::init(flags).inspect_err(|error| {
             tracing::warn!(%error, "cannot create an inotify queue: clients are not notified of changes by local \
-                                    programs; raise fs.inotify.max_user_instances");
+                                    programs; if the limit is reached, raise fs.inotify.max_user_instances");
         });
         Some(Watcher { inotify: inotify.ok()?, state: Mutex::default(), turn: Mutex::default() })
     };
