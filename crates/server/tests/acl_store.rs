@@ -177,10 +177,10 @@ fn a_stored_descriptor_is_valid_while_the_acls_are_unchanged() {
     let scene = Scene::new(Entries::ALL);
     look_at_all(&mut scene.start().1);
     for length in LENGTHS {
-        let value = scene.attribute(&length.to_string()).expect("it is stored");
+        let value = scene.attribute(&length.to_string()).expect("the attribute is stored");
         let stored = ntacl::decode(&value).expect("our own").expect("a known version");
         let access = if length == 3 { PosixAcl::of_mode(0o644) } else { list(length) };
-        let metadata = block_on(scene.node(&length.to_string()).metadata()).expect("it has some");
+        let metadata = block_on(scene.node(&length.to_string()).metadata()).expect("the file has metadata");
         assert_eq!(stored.condition, Condition::SystemHash(ntacl::system_hash(&metadata, &access, None)));
     }
 }
@@ -274,7 +274,7 @@ fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
 }
 
 #[test]
-fn what_somebody_else_stored_meanwhile_stays() {
+fn a_descriptor_stored_concurrently_stays() {
     let theirs = || ntacl::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
     let scene = between(move |scene| {
         block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()))).expect("root has permission");

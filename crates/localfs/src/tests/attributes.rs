@@ -128,7 +128,7 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
     set("user.a", Some(b"1"));
     assert!(bare());
     set(ntacl::ATTRIBUTE, Some(b"1"));
-    assert!(!bare(), "it has a descriptor");
+    assert!(!bare(), "the file has a descriptor");
     settle();
     assert!(!bare() && !bare());
     set(ntacl::ATTRIBUTE, None);

@@ -168,7 +168,10 @@ pub(in crate::security) async fn look_up(
 /// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX
 /// ACL grants.
 pub(in crate::security) fn damaged(acls: &StoredAcls) -> Error {
-    Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute))
+    Error::because(
+        Status::ACCESS_DENIED,
+        format!("{} of the file is damaged; delete the attribute or set new permissions", acls.attribute),
+    )
 }
 
 /// Reads the attribute: as the user if any user may read it, otherwise as the server.

@@ -337,7 +337,10 @@ async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) ->
 /// Writes the attribute.
 async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Result<()> {
     if value.len() > ntacl::LONGEST {
-        return Err(Error::because(Status::INVALID_SECURITY_DESCR, "longer than an extended attribute can be"));
+        return Err(Error::because(
+            Status::INVALID_SECURITY_DESCR,
+            "the security descriptor is too long for an extended attribute",
+        ));
     }
     node.set_xattr(&SERVER, &acls.attribute, Some(value)).await.map_err(|errno| match errno {
         Errno::OPNOTSUPP | Errno::PERM => {
