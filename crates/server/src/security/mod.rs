@@ -1,7 +1,8 @@
 //! Access control for files: security descriptors, POSIX ACLs, and the access check.
 //!
 //! - `access`: may a user perform an operation?
-//! - `model`: without I/O, the access check of [MS-DTYP], inheritance, the token of a user, and the format of POSIX ACLs.
+//! - `model`: without I/O, the access check of [MS-DTYP], inheritance, the token of a user, and the format of POSIX
+//!   ACLs.
 //! - `effective`: which descriptor is in force for a file, where it is read from or synthesized, and its cache.
 //! - `posix`, `sids`: conversion between DACLs and POSIX ACLs, and between SIDs and Linux ids.
 //! - `stored`: the extended attribute that stores a descriptor, and the write-back of synthesized ones.

@@ -1,8 +1,8 @@
 //! The effective security descriptor of a file: stored, or synthesized from its mode and POSIX ACLs.
 //!
-//! A share with `vfs objects = acl_xattr` stores descriptors ([`crate::security::stored::ntacl`]), and [`crate::security::set::apply`] sets them. A
-//! stored descriptor is valid while the POSIX ACLs of the file are those that were set along with it. A change of them
-//! by another program overrides the stored descriptor.
+//! A share with `vfs objects = acl_xattr` stores descriptors ([`crate::security::stored::ntacl`]), and
+//! [`crate::security::set::apply`] sets them. A stored descriptor is valid while the POSIX ACLs of the file are those
+//! that were set along with it. A change of them by another program overrides the stored descriptor.
 
 pub(crate) mod cache;
 pub(crate) mod source;

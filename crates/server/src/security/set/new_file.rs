@@ -1,5 +1,6 @@
 //! The initial security descriptor of a new file, computed before the file is created so that the file system can set
-//! it atomically. If owner or mode turn out to be different, [`crate::security::set::apply::inherit`] sets it afterwards.
+//! it atomically. If owner or mode turn out to be different, [`crate::security::set::apply::inherit`] sets it
+//! afterwards.
 //!
 //! Clients often create many files that inherit the same ACEs, so the last results are cached for a few seconds.
 
