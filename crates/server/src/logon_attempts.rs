@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn stored_data_is_bounded() {
-        let attempts = Attempts::new([1; 16]);
+        let attempts = LogonAttempts::new([1; 16]);
         for number in 0..40_000 {
             attempts.begin(&number.to_string(), address(number), Duration::from_secs(10), true);
             attempts.succeeded(&format!("user {number}"), address(number));

@@ -149,7 +149,7 @@ mod tests {
     #[track_caller]
     fn check(guesses: &LogonThrottle, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
         let from = IpAddr::from([192, 0, 2, host]).into();
-        let answered = match guesses.failed(Guess { name, from, asked: at(asked) }, at(known)) {
+        let answered = match throttle.failed(Guess { name, from, asked: at(asked) }, at(known)) {
             Verdict::At { answer, .. } => Some((answer - START).as_millis()),
             Verdict::TooMany => None,
         };
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn failures_of_one_account_are_answered_one_at_a_time() {
-        let logon_throttle = Guesses::new([1; 16]);
+        let throttle = LogonThrottle::new([1; 16]);
         check(&guesses, ("alice", 1), (0, 0), Some(2_000));
         check(&guesses, ("Alice", 2), (0, 0), Some(4_000));
         check(&guesses, ("bob", 1), (0, 0), Some(2_000));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_time_of_the_account_lookup_is_not_revealed() {
-        let logon_throttle = Guesses::new([1; 16]);
+        let throttle = LogonThrottle::new([1; 16]);
         for (index, (known, expected)) in [(0, 2_000), (1, 2_000), (1_999, 2_000), (2_500, 4_000)].iter().enumerate() {
             check(&guesses, (&format!("user {index}"), 1), (0, *known), Some(*expected));
         }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_address_gets_a_burst_then_a_limited_rate_then_nothing() {
-        let logon_throttle = Guesses::new([1; 16]);
+        let throttle = LogonThrottle::new([1; 16]);
         let names: Vec<String> = (0..64).map(|number| format!("user {number}")).collect();
         for (number, name) in (0..).zip(&names) {
             let paced = (number + 1) * 125_u64;

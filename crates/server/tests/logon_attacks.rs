@@ -549,7 +549,8 @@ fn delayed_failures_are_bounded_for_an_address_and_in_total() {
 
 #[test]
 fn a_flood_of_unauthenticated_connections_blocks_only_its_own_address() {
-    let bed = Bed::new(0, |policy| (policy.limits.unauthenticated, policy.limits.newcomers_per_address) = (10, 8));
+    let bed =
+        Bed::new(0, |policy| (policy.limits.unauthenticated, policy.limits.unauthenticated_per_address) = (10, 8));
     let mut known = bed.connect("192.0.2.1:1");
     assert_eq!(bed.log_on(&mut known, "fine", "right").0, Status::SUCCESS);
     let strangers: Vec<Client> = (1..=30).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();

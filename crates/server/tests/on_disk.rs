@@ -132,7 +132,8 @@ impl Script for Flushes {
 
 #[test]
 fn a_directory_is_flushed_like_a_file() {
-    let (environment, flushes): (Arc<dyn Environment>, _) = (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
+    let (environment, flushes): (Arc<dyn Environment>, _) =
+        (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
     let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), flushes.clone()));
     let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
     for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()

@@ -132,10 +132,11 @@ fn an_attribute_without_data_or_data_without_the_attribute_is_not_a_reparse_poin
     }
     // The state after a crash between the two steps of setting or deleting.
     let (root, attribute) = (rig::root(), "user.SmbReparse");
-    let found = |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
-        Ok(Lookup::Found { node, .. }) => node,
-        _ => panic!("{name} is missing"),
-    };
+    let found =
+        |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
+            Ok(Lookup::Found { node, .. }) => node,
+            _ => panic!("{name} is missing"),
+        };
     block_on(found("mark").set_xattr(&root, attribute, None)).expect("the attribute existed");
     let unmarked = SetMetadata { dos_attributes: Some(0x20), ..SetMetadata::default() };
     block_on(found("data").set_metadata(&root, unmarked)).expect("root has permission");

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn cached_guards_are_valid_for_the_same_input_and_a_limited_time() {
-        let heirs = Heirs::default();
+        let heirs = InitialAcls::default();
         assert_eq!(heirs.find(&heir(1), at(9)), None);
         heirs.keep(heir(1), at(9), Some(guard(1)));
         heirs.keep(heir(2), at(9), None);
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn few_guards_are_cached_and_no_long_ones() {
-        let heirs = Heirs::default();
-        heirs.keep(heir(0), at(0), Some(guard(Heirs::LONGEST + 1)));
+        let heirs = InitialAcls::default();
+        heirs.keep(heir(0), at(0), Some(guard(InitialAcls::LONGEST + 1)));
         assert_eq!(heirs.find(&heir(0), at(0)), None);
         (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(InitialAcls::LONGEST))));
         let known = (0..100).filter(|&print| heirs.find(&heir(print), at(0)).is_some()).count();

@@ -228,7 +228,7 @@ mod tests {
         block_on(after_answer(&cache, &*environment));
         let known = || {
             let metadata = block_on(node.metadata()).expect("it exists");
-            let material = block_on(Material::read(&share, &SERVER, &node, &metadata)).expect("root has permission");
+            let material = block_on(AclInputs::read(&share, &SERVER, &node, &metadata)).expect("root has permission");
             cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
         };
         assert!(known().is_some_and(|protection| protection.stored));

@@ -412,7 +412,8 @@ fn a_directory_is_a_file_system(fixture: &Fixture) {
     fixture.file("outer/secret", "secret");
     let view = |text: &str| block_on(fixture.vfs.beneath(&fixture.owner, &path(text)));
     let inner = view("outer/inner").unwrap_or_else(|error| panic!("{error:?}"));
-    let find = |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, SymlinkPolicy::BENEATH));
+    let find =
+        |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, SymlinkPolicy::BENEATH));
     let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it exists") };
     assert_eq!((found, metadata.id, now(node.location())), (path("File"), file, b"File".to_vec()));
     assert_eq!(read(&now(node.open(&fixture.owner, READ)), 0, 10), b"x");
