@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// The list of `cargo xtask hostile`. All others are for torture tests.
+/// The list of `cargo xtask hostile`.
 pub(crate) const HOSTILE: &str = "hostile";
+/// The list of `cargo xtask source`. All others are for torture tests.
+pub(crate) const SOURCE: &str = "source";
 
 /// Returns the folder of the lists.
 pub(crate) fn folder() -> PathBuf {

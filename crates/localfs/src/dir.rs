@@ -50,7 +50,7 @@ pub(crate) fn metadata_of(open: &Open, fd: BorrowedFd<'_>, name: &[u8]) -> Resul
 /// A directory that is being listed.
 pub(crate) struct Listing {
     fd: OwnedFd,
-    /// The user for whom it was opened.
+    /// The user that it was opened for.
     pub(crate) who: Option<Arc<Identity>>,
     /// Entries that were read and not listed yet.
     ahead: VecDeque<Ahead>,

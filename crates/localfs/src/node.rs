@@ -61,7 +61,7 @@ pub(crate) struct Open {
     listing: Mutex<Option<Listing>>,
     /// Links to the file created through this handle that are not on disk yet.
     pub(crate) linked: Mutex<Option<Box<Linked>>>,
-    /// The user for whom the look-up already opened it for data; this user need not open it again.
+    /// The user that the look-up already opened it for, for data; this user need not open it again.
     opener: Option<Arc<Identity>>,
     /// The path at which a directory was found.
     path: Option<RelPath>,

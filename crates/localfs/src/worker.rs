@@ -25,7 +25,7 @@ pub(crate) enum Lane {
     Slow,
 }
 
-/// The user to whom the server's own work is attributed.
+/// The user that the server's own work is attributed to.
 pub(crate) const SERVER: u32 = 0;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;

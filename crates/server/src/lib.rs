@@ -1,8 +1,9 @@
 //! The server's logic, without I/O.
 //!
 //! No sockets, files, clock, async runtime or unsafe code: input arrives as frames, the file system is the [`vfs::Vfs`]
-//! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from [`environment::Environment`].
-//! This lets one test run a thousand clients against the real state machine in virtual time.
+//! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from
+//! [`environment::Environment`]. This lets one test run a thousand clients against the real state machine in virtual
+//! time.
 //!
 //! The server's tables change in plain functions. Only commands, and the calls that they wait for, are `async`. A lock
 //! on a table is not held across an `.await`. Asynchronous locks are those of one open, one stream or one file.

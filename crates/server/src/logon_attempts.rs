@@ -1,9 +1,9 @@
 //! Limits password attempts: after a few failures within two seconds, further proofs are refused without being checked.
 //!
-//! [`crate::logon_throttle`] delays the response to a failed logon. A client that does not wait for it could still make the
-//! server compute any number of proofs. LogonAttempts are therefore counted before the computation: for an account from one
-//! address, and for an account from all addresses together. An address from which the account has logged on before is
-//! neither counted nor refused, so that guessing by others does not lock a user out of the usual machine. A refusal
+//! [`crate::logon_throttle`] delays the response to a failed logon. A client that does not wait for it could still make
+//! the server compute any number of proofs. Attempts are therefore counted before the computation: for an account from
+//! one address, and for an account from all addresses together. An address from which the account has logged on before
+//! is neither counted nor refused, so that guessing by others does not lock a user out of the usual machine. A refusal
 //! looks like a wrong password.
 //!
 //! Counters are indexed by keyed hashes of names and addresses. The tables are bounded; if one is full, a name or an

@@ -4,9 +4,9 @@
 //! of that interval if the account lookup took longer. Unknown names, wrong passwords and slow back ends therefore look
 //! the same. The failures of one account, and of one address, are answered one after the other.
 //!
-//! A successful logon is never delayed, whoever else guesses, because only logons that have failed are delayed or cut
-//! off. Clients that do not wait for the response are limited by [`crate::logon_attempts`] and by lockout (an account
-//! policy).
+//! A successful logon is never delayed, even while other clients guess, because only logons that have failed are
+//! delayed or cut off. Clients that do not wait for the response are limited by [`crate::logon_attempts`] and by
+//! lockout (an account policy).
 //!
 //! The tables have a fixed size and are indexed by keyed hashes of names and addresses. Two entries that collide delay
 //! each other's failures and have no other effect, so filling the tables gives an attacker nothing.
@@ -147,7 +147,7 @@ mod tests {
     /// A failure of `name` from the address that ends in `host`. The request arrives `asked` ms after the start, and
     /// the failure is detected after `known` ms. `expected` is the time of the response in ms after the start.
     #[track_caller]
-    fn check(guesses: &LogonThrottle, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
+    fn check(throttle: &LogonThrottle, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
         let from = IpAddr::from([192, 0, 2, host]).into();
         let answered = match throttle.failed(Guess { name, from, asked: at(asked) }, at(known)) {
             Verdict::At { answer, .. } => Some((answer - START).as_millis()),
@@ -159,20 +159,20 @@ mod tests {
     #[test]
     fn failures_of_one_account_are_answered_one_at_a_time() {
         let throttle = LogonThrottle::new([1; 16]);
-        check(&guesses, ("alice", 1), (0, 0), Some(2_000));
-        check(&guesses, ("Alice", 2), (0, 0), Some(4_000));
-        check(&guesses, ("bob", 1), (0, 0), Some(2_000));
+        check(&throttle, ("alice", 1), (0, 0), Some(2_000));
+        check(&throttle, ("Alice", 2), (0, 0), Some(4_000));
+        check(&throttle, ("bob", 1), (0, 0), Some(2_000));
         for expected in [6_000, 8_000, 10_000, 10_000, 10_000] {
-            check(&guesses, ("alice", 3), (0, 0), Some(expected));
+            check(&throttle, ("alice", 3), (0, 0), Some(expected));
         }
-        check(&guesses, ("alice", 1), (90_000, 90_000), Some(92_000));
+        check(&throttle, ("alice", 1), (90_000, 90_000), Some(92_000));
     }
 
     #[test]
     fn the_time_of_the_account_lookup_is_not_revealed() {
         let throttle = LogonThrottle::new([1; 16]);
         for (index, (known, expected)) in [(0, 2_000), (1, 2_000), (1_999, 2_000), (2_500, 4_000)].iter().enumerate() {
-            check(&guesses, (&format!("user {index}"), 1), (0, *known), Some(*expected));
+            check(&throttle, (&format!("user {index}"), 1), (0, *known), Some(*expected));
         }
     }
 
@@ -182,11 +182,11 @@ mod tests {
         let names: Vec<String> = (0..64).map(|number| format!("user {number}")).collect();
         for (number, name) in (0..).zip(&names) {
             let paced = (number + 1) * 125_u64;
-            check(&guesses, (name, 1), (0, 0), Some(u128::from(paced.saturating_sub(2_000).max(2_000))));
+            check(&throttle, (name, 1), (0, 0), Some(u128::from(paced.saturating_sub(2_000).max(2_000))));
         }
-        check(&guesses, ("one more", 1), (0, 0), None);
-        check(&guesses, ("one more", 2), (0, 0), Some(2_000));
-        check(&guesses, ("later", 1), (1_000, 1_000), Some(6_125));
+        check(&throttle, ("one more", 1), (0, 0), None);
+        check(&throttle, ("one more", 2), (0, 0), Some(2_000));
+        check(&throttle, ("later", 1), (1_000, 1_000), Some(6_125));
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub struct Session {
     /// Dialect, cipher and signing algorithm negotiated on the connection that established the session.
     pub terms: Terms,
     phase: RwLock<Phase>,
-    /// When the user's credentials expire, in nanoseconds of [`crate::environment::Environment::uptime`]; [`NEVER`] if they do not.
+    /// When the user's credentials expire, in nanoseconds of [`crate::environment::Environment::uptime`]; [`NEVER`] if
+    /// they do not.
     expires: AtomicU64,
     user: RwLock<Option<Arc<User>>>,
     keys: RwLock<Option<Arc<SessionKeys>>>,

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn another_connection_always_fits() {
-        let mut unauthenticated = Newcomers::<()>::default();
+        let mut unauthenticated = Unauthenticated::<()>::default();
         for id in 1..=100 {
             assert_eq!(unauthenticated.make_room(address(1), 10, 5).is_some(), id > 5, "{id}");
             unauthenticated.add(address(1), id, Weak::new());

@@ -84,8 +84,8 @@ fn module(path: &Path) -> Option<String> {
     (name != "lib").then(|| name.to_owned())
 }
 
-/// Of the imports of `own`, those that the order does not allow. Names that are no modules (macros, items of the crate's root)
-/// are let through unless the order lacks `own` itself.
+/// Returns the imports of `own` that the order does not allow. Names that are not modules (macros, items of the crate's
+/// root) are allowed unless the order lacks `own` itself.
 fn upward<'a>(own: &str, imports: &'a [(String, usize)], order: &[&str]) -> Vec<(&'a str, usize)> {
     let position = |name: &str| order.iter().position(|module| *module == name);
     let allowed = |name: &str| name == own || position(name).is_none_or(|at| position(own).is_some_and(|own| at < own));

@@ -13,7 +13,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b[Ww]hom\b".to_owned(), "name the role: \"the user that ...\""),
         (r"\b[Ww]hoever\b".to_owned(), "name the role: \"a client that ...\""),
         (
-            format!(r"(?:^|[.:;] |\b(?:of|to|for|with|than|by|from|and|or|so is|tells?) )[Ww]ho (?:{verbs})\b"),
+            format!(r"(?:^Who|(?:[.:;]|\b(?:of|to|for|with|than|by|from|and|or|so is|tells?)) [Ww]ho) (?:{verbs})\b"),
             "name the role: \"a user who ...\"",
         ),
         (r"\b(?:is|was|are) none\b".to_owned(), "\"is not one\", \"does not exist\""),
@@ -32,8 +32,8 @@ pub(super) fn check(source: &Source) -> Vec<Violation> {
     let mut found = Vec::new();
     for (number, line) in lines {
         for (rule, instead) in RULES.iter() {
-            // "There is none" is plain English; "X is none" is not.
-            let plain = |at: usize| line[..at].to_lowercase().ends_with("there ");
+            // "If there is none" is plain English, also where the line begins in its middle.
+            let plain = |at: usize| line[..at].is_empty() || line[..at].to_lowercase().ends_with("there ");
             if let Some(hit) = rule.find_iter(&line).find(|hit| !plain(hit.start())) {
                 found.push(Violation {
                     name: format!("language {}", source.path.display()),

@@ -127,7 +127,7 @@ pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
 fn files() -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(expected::folder())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    files.retain(|file| *file != expected::list(expected::HOSTILE));
+    files.retain(|file| ![expected::HOSTILE, expected::SOURCE].map(expected::list).contains(file));
     files.sort();
     Ok(files)
 }

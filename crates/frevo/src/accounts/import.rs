@@ -79,7 +79,7 @@ mod tests {
 
         assert!(check(DISABLED).0.disabled);
         let (account, note) = check(NONE);
-        assert!(account.nt_hash.is_none() && note.unwrap().contains("without a password"));
+        assert!(account.nt_hash.is_none() && note.unwrap().contains("has no password"));
         let (account, note) = check(NEVER_SET);
         assert!(account.nt_hash.is_none() && account.must_change && note.unwrap().contains("no NT hash"));
         assert_eq!(account.password_last_set, None);

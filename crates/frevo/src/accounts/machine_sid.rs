@@ -78,14 +78,14 @@ mod tests {
             assert_eq!(read(text).ok(), good, "{text:?}");
         }
         for (text, word) in [
-            ("", "nothing"),
+            ("", "is empty"),
             ("S-1-5-21-1-2", "S-1-5-21-x-y-z"),
-            ("S-1-5-21-0-0-0", "zeros"),
+            ("S-1-5-21-0-0-0", "are zero"),
             ("S-1-5-21-1-2-3-1000", "without -1000"),
-            ("S-1-5-32-544", "no machine"),
-            ("S-1-22-1-5", "no machine"),
-            ("S-1-5-21-1-2-4294967296", "no SID"),
-            ("OLD", "no SID"),
+            ("S-1-5-32-544", "is not a machine"),
+            ("S-1-22-1-5", "is not a machine"),
+            ("S-1-5-21-1-2-4294967296", "not a SID"),
+            ("OLD", "not a SID"),
         ] {
             let why = read(text).unwrap_err().to_string();
             assert!(why.contains(word), "{text:?}: {why}");

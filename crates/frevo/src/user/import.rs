@@ -168,7 +168,9 @@ mod tests {
         assert_eq!(summary, Summary { passed_over: 1, refused: 3, ..Summary::default() });
         let said = said.into_inner();
         for ((line, word), (at, text)) in
-            [(3, "at most"), (4, "earlier"), (5, "workstation"), (7, "ends before"), (8, "password")].iter().zip(&said)
+            [(3, "more than"), (4, "earlier"), (5, "workstation"), (7, "ends before"), (8, "password")]
+                .iter()
+                .zip(&said)
         {
             assert!(at == line && text.contains(word), "{at}: {text}");
         }

@@ -122,9 +122,9 @@ impl Names {
     }
 
     /// Returns the name in `directory` that equals `name` except for case: `name` itself if it exists, else the first
-    /// match in byte order. Also returns the directory's [`server::vfs::DirectoryVersion::state`] if inotify reports its
-    /// changes. `directory` is the file `file`. The directory is read with the process's own identity, which the thread
-    /// may have afterwards. The caller must already have refused users who may not search it.
+    /// match in byte order. Also returns the directory's [`server::vfs::DirectoryVersion::state`] if inotify reports
+    /// its changes. `directory` is the file `file`. The directory is read with the process's own identity, which the
+    /// thread may have afterwards. The caller must already have refused users who may not search it.
     pub(crate) fn find(
         &self,
         root: &Root,

@@ -199,7 +199,7 @@ pub enum ContextResult {
     UnknownTransferSyntax,
     /// The association has reached its maximum number of contexts.
     TooMany,
-    /// A feature negotiation ([MS-RPCE] 2.2.2.14) with the agreed features, which are none here.
+    /// A feature negotiation ([MS-RPCE] 2.2.2.14) with the agreed features; here there are none.
     NegotiateAck,
 }
 

@@ -9,12 +9,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::name::short::mangle;
+use crate::policy::limits::TUNNELED_NAMES;
 use crate::vfs::RelPath;
 
 /// How long a name is kept, as on Windows.
 const KEPT: Duration = Duration::from_secs(15);
-/// Maximum number of names. A program recreates its file before that many others are deleted.
-const LIMIT: usize = 256;
 
 /// The names that were removed last.
 #[derive(Default)]
@@ -30,7 +29,7 @@ impl Tunnel {
     /// Records a removed name.
     pub fn enter(&self, volume: u64, path: RelPath, now: Duration) {
         let mut gone = self.0.lock();
-        if gone.len() >= LIMIT {
+        if gone.len() >= TUNNELED_NAMES {
             gone.pop_front();
         }
         gone.push_back(Gone { volume, path, until: now.saturating_add(KEPT) });
@@ -63,9 +62,9 @@ mod tests {
         assert!(found(1, "folder", 114));
         assert!(!found(2, "folder", 100) && !found(1, "other", 100), "another directory");
         assert!(!found(1, "folder", 115), "too late");
-        for number in 0..2 * LIMIT {
+        for number in 0..2 * TUNNELED_NAMES {
             tunnel.enter(1, path(&format!("folder/{number}")), second(200));
         }
-        assert_eq!(tunnel.0.lock().len(), LIMIT);
+        assert_eq!(tunnel.0.lock().len(), TUNNELED_NAMES);
     }
 }

@@ -17,12 +17,10 @@ use proto::status::Status;
 
 use crate::conn::Request;
 use crate::error::{Error, Result as Executed};
+use crate::policy::limits::PIPE_NEGOTIATE_BYTES;
 use crate::user::User;
 
 use super::guessed::slow_down;
-
-/// Maximum bytes of an NTLM NEGOTIATE, which is stored until the third PDU.
-const LONGEST_NEGOTIATE: usize = 1024;
 
 /// The state of the authentication.
 #[derive(Default)]
@@ -60,7 +58,7 @@ impl Security {
         let known = trailer.kind == AuthType::WINNT
             && request.connection.server.policy().ntlm
             && [AuthLevel::PKT_INTEGRITY, AuthLevel::PKT_PRIVACY].contains(&trailer.level)
-            && negotiate.len() <= LONGEST_NEGOTIATE;
+            && negotiate.len() <= PIPE_NEGOTIATE_BYTES;
         if !known {
             return Ok(Err(UnknownProvider));
         }

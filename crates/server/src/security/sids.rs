@@ -10,12 +10,9 @@ use proto::status::Status;
 use crate::accounts::principals::{Realm, SidNameUse, UnixId};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
+use crate::policy::limits::USERS_LOOKED_UP_PER_ACL;
 use crate::security::posix::{Sids, UnixSids};
 use crate::vfs::Identity;
-
-/// Maximum number of users of one ACL whose groups are looked up. It suffices for ACLs written by people, and bounds
-/// the time if each lookup is a query to an LDAP server.
-const MOST_ASKED_FOR: usize = 64;
 
 /// Whether `sid` is in the SID range of accounts of a machine or domain (S-1-5-21-...).
 pub(in crate::security) fn is_account(sid: &Sid) -> bool {
@@ -63,7 +60,7 @@ impl FileSids {
     ) -> FileSids {
         let mut known = vec![who.clone()];
         let others: BTreeSet<u32> = uids.iter().copied().filter(|&uid| uid != who.uid).collect();
-        for uid in others.into_iter().take(MOST_ASKED_FOR) {
+        for uid in others.into_iter().take(USERS_LOOKED_UP_PER_ACL) {
             let Ok(sid) = accounts.sid_of(UnixId::User(uid)).await else { continue };
             let Ok(Some(user)) = accounts.principal(&sid).await else { continue };
             let name = match &user.realm {

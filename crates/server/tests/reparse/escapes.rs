@@ -1,4 +1,4 @@
-//! LogonAttempts to reach hidden or outside files by links, and to damage other users' files by creating links.
+//! Attempts to reach hidden or outside files by links, and to damage other users' files by creating links.
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;

@@ -64,7 +64,7 @@ fn posix_shown(stage: &mut Stage) -> Result<()> {
     for (number, name) in names.iter().enumerate() {
         let shares = ["plain", "stored", IGNORING[number % 3]];
         calls.extend(shares.map(|share| get(&ALICE, share, name)));
-        // Without stored descriptors, Frevo shows an ACL also to users to whom it grants nothing, as `ls -l` does.
+        // Without stored descriptors, Frevo shows an ACL also to users that get nothing from it, as `ls -l` does.
         if number % 4 == 0 {
             calls.push(get(&BOB, shares[1 + number / 4 % 2], name));
         }

@@ -29,11 +29,9 @@ use crate::conn::NoRoom;
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Disconnect, Error, Result};
 use crate::logon_throttle::Guess;
+use crate::policy::limits::LOGON_TOKEN_BYTES;
 use crate::policy::{Encryption, Policy, Signing};
 use crate::session::{Channel, Phase, SessionKeys};
-
-/// Maximum bytes kept of a logon's first token. A mechanism list has about 60, an NTLM NEGOTIATE about 40.
-const LONGEST_KEPT: usize = 1024;
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SessionSetupRequest::decode(request.message)?;
@@ -138,7 +136,7 @@ pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>, ar
 
 /// Checks the size of a stored part of a logon in progress: the mechanism list or an NTLM NEGOTIATE.
 fn check_kept(part: &[u8]) -> Result<()> {
-    if part.len() <= LONGEST_KEPT {
+    if part.len() <= LOGON_TOKEN_BYTES {
         return Ok(());
     }
     Err(Error::because(Status::INVALID_PARAMETER, "the mechanism list or NTLM NEGOTIATE is too long"))

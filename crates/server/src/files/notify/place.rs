@@ -1,4 +1,4 @@
-//! DirectoryVersion directories as a tree of names. Finding a path costs a lookup for each component, and the rename of a
+//! Watched directories as a tree of names. Finding a path costs a lookup for each component, and the rename of a
 //! directory moves everything below it in one step.
 
 use std::collections::HashMap;

@@ -8,9 +8,7 @@ use proto::rpc::ndr::ContextHandle;
 use self::places::Places;
 pub(super) use self::places::{List, Place};
 use crate::environment::Environment;
-
-/// The maximum number of handles of one pipe; clients use a few and close them.
-const MOST: usize = 64;
+use crate::policy::limits::HANDLES_PER_PIPE;
 
 /// The object of a handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +49,7 @@ pub(super) struct Handles(Vec<Opened>);
 impl Handles {
     /// Opens a handle of `object`; returns `None` if there are too many.
     pub(super) fn open(&mut self, object: Object, environment: &dyn Environment) -> Option<ContextHandle> {
-        if self.0.len() >= MOST {
+        if self.0.len() >= HANDLES_PER_PIPE {
             return None;
         }
         let mut handle = [0; 20];
@@ -96,7 +94,7 @@ mod tests {
         let first = handles.open(Object::Policy, &environment).expect("capacity for one handle");
         assert_eq!((handles.get(&first), handles.get(&[7; 20])), (Some(Object::Policy), None));
         assert!(handles.close(&first) && !handles.close(&first));
-        let count = (0..2 * MOST).filter_map(|_| handles.open(Object::Policy, &environment)).count();
-        assert_eq!(count, MOST);
+        let count = (0..2 * HANDLES_PER_PIPE).filter_map(|_| handles.open(Object::Policy, &environment)).count();
+        assert_eq!(count, HANDLES_PER_PIPE);
     }
 }

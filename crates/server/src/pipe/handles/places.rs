@@ -1,8 +1,7 @@
 //! Known positions in an enumeration that a client continues by entry number. Enumerations are ordered by name, so
 //! without them each request would have to count entries from the beginning.
 
-/// The maximum number of positions stored for a handle.
-const MOST: usize = 32;
+use crate::policy::limits::POSITIONS_PER_HANDLE;
 
 /// An enumeration of users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +47,7 @@ impl Places {
         if self.last.as_ref().is_some_and(|last| last.list != place.list) {
             *self = Places::default();
         }
-        if self.marks.len() >= MOST {
+        if self.marks.len() >= POSITIONS_PER_HANDLE {
             let mut index = 0;
             self.marks.retain(|_| {
                 index += 1;
@@ -80,7 +79,7 @@ mod tests {
     fn few_positions_are_spread_evenly_over_a_long_list() {
         let mut places = Places::default();
         (1..=1500).for_each(|page| places.put(place(page * 200)));
-        assert!(places.marks.len() <= MOST && places.marks.is_sorted_by_key(|place| place.number));
+        assert!(places.marks.len() <= POSITIONS_PER_HANDLE && places.marks.is_sorted_by_key(|place| place.number));
         for wanted in (20_000..300_000).step_by(777) {
             let before = places.before(LIST, wanted).expect("a position before it");
             assert!(before.number <= wanted && wanted - before.number <= 20_000, "{wanted}: {}", before.number);

@@ -12,9 +12,8 @@ use super::Asked;
 use crate::accounts::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
 use crate::accounts::{ListedAccount, ListedGroup};
 use crate::policy::fold;
+use crate::policy::limits::ENTRIES_PER_SAMR_LIST;
 
-/// The maximum number of entries in one response, whatever its size limit.
-const MOST: usize = 1000;
 /// Accounts and groups requested from the back end at once.
 const PAGE: usize = 200;
 
@@ -34,7 +33,7 @@ struct Part {
 
 impl Part {
     fn new(from: u32, most: u32, length: u32) -> Part {
-        Part { from, most: (most as usize).clamp(1, MOST), length: length as usize }
+        Part { from, most: (most as usize).clamp(1, ENTRIES_PER_SAMR_LIST), length: length as usize }
     }
 
     /// Returns whether the limits are reached.

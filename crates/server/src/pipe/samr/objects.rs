@@ -13,10 +13,8 @@ use super::super::handles::{Object, SamDomain};
 use super::{Asked, lists};
 use crate::accounts::Account;
 use crate::accounts::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
+use crate::policy::limits::SAMR_GROUP_MEMBERS;
 use crate::vfs::Time;
-
-/// The maximum number of group members returned, which gives a response of half a megabyte.
-const MOST_MEMBERS: usize = 65_536;
 
 /// The time that means "never".
 const NEVER: i64 = i64::MAX;
@@ -288,7 +286,7 @@ impl Asked<'_> {
         let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, group)?;
         if rid == ALL_USERS_RID {
-            return self.all_rids(MOST_MEMBERS).await;
+            return self.all_rids(SAMR_GROUP_MEMBERS).await;
         }
         let own = self.sid(SamDomain::Own);
         let members = self.members(SamDomain::Own, rid).await?;
@@ -303,8 +301,8 @@ impl Asked<'_> {
 
     async fn members(&self, domain: SamDomain, rid: u32) -> Result<Vec<Sid>, Status> {
         let server = &self.request.connection.server;
-        let members = server.accounts.members(&self.with_rid(domain, rid), MOST_MEMBERS + 1).await?;
-        if members.len() > MOST_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
+        let members = server.accounts.members(&self.with_rid(domain, rid), SAMR_GROUP_MEMBERS + 1).await?;
+        if members.len() > SAMR_GROUP_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
     }
 
     /// Converts a RID in the domain of any open object to a SID ([MS-SAMR] 3.1.5.13.7).

@@ -44,8 +44,8 @@ const SHARDS: usize = 16;
 pub(crate) struct Seen {
     /// The file's change time, if any later change gets a different time.
     pub(crate) changed: Option<Time>,
-    /// [`DirectoryVersion::state`] of a directory. Names added to and removed from a directory change its change time, but not
-    /// this state.
+    /// [`DirectoryVersion::state`] of a directory. Names added to and removed from a directory change its change time,
+    /// but not this state.
     pub(crate) state: Option<u64>,
 }
 

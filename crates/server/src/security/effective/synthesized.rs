@@ -173,7 +173,8 @@ mod tests {
             let groups = gids.into_iter().map(Sid::unix_group).chain([Sid::EVERYONE]).collect();
             let token = Token { user: Sid::unix_user(OWNER), groups, security: false, take_ownership: false };
             let default = default.filter(|_| directory);
-            let all = granted(&token, &synthesize(&share, &Posix { directory, uid: OWNER, gid: GROUP, access, default }));
+            let posix = Posix { directory, uid: OWNER, gid: GROUP, access, default };
+            let all = granted(&token, &synthesize(&share, &posix));
             let (own, is_all) = owner_rights_from_mode(&share, &metadata).expect("a file or directory");
             prop_assert!(all.contains(own), "{all:?} {own:?}");
             prop_assert!(!is_all || all == own, "{all:?} {own:?}");

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn turns_are_taken_in_order_and_dropped_waiters_are_skipped() {
-        let turns = Turns::default();
+        let turns = FileLocks::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut first = pin!(turns.take(file(1)));
         let Poll::Ready(turn) = first.as_mut().poll(&mut context) else { panic!("no other waiter is before it") };
@@ -117,7 +117,7 @@ mod tests {
         let told = std::sync::Arc::new(Told(AtomicU64::new(0)));
         let waker = Waker::from(told.clone());
         let mut context = Context::from_waker(&waker);
-        let turns = Turns::default();
+        let turns = FileLocks::default();
         let Poll::Ready(first) = pin!(turns.take(file(1))).poll(&mut context) else {
             panic!("no other waiter is before it")
         };

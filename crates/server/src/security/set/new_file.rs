@@ -12,6 +12,8 @@ use proto::dtyp::acl::Ace;
 use proto::dtyp::{Acl, FileTime};
 
 use crate::accounts::principals::UnixId;
+use crate::policy::limits::CACHED_INITIAL_ACL_BYTES;
+use crate::policy::limits::CACHED_INITIAL_ACLS;
 use crate::policy::{InheritOwner, StoredAcls};
 use crate::security::effective::Protection;
 use crate::security::effective::cache::{By, Place};
@@ -136,11 +138,6 @@ pub(in crate::security) struct InitialAcls {
 }
 
 impl InitialAcls {
-    /// Maximum number of results, kept in addition to the cache's size limit: enough for a few users who write to a few
-    /// directories.
-    const MOST: usize = 16;
-    /// Longest attribute value of a cached result.
-    const LONGEST: usize = 4096;
     /// Lifetime of a result. After the SID of an account changes, new files get the old one for at most this long.
     const LIFE: Duration = Duration::from_secs(5);
 
@@ -156,12 +153,12 @@ impl InitialAcls {
             let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());
             guard.descriptor.1.len() + lists.map(Vec::len).sum::<usize>()
         };
-        if guard.as_ref().map_or(0, length) > InitialAcls::LONGEST {
+        if guard.as_ref().map_or(0, length) > CACHED_INITIAL_ACL_BYTES {
             return;
         }
         let mut known = self.known.lock();
         known.retain(|(known, ..)| *known != heir);
-        if known.len() == InitialAcls::MOST {
+        if known.len() == CACHED_INITIAL_ACLS {
             known.pop_front();
         }
         known.push_back((heir, uptime, guard));
@@ -217,10 +214,10 @@ mod tests {
     #[test]
     fn few_guards_are_cached_and_no_long_ones() {
         let heirs = InitialAcls::default();
-        heirs.keep(heir(0), at(0), Some(guard(InitialAcls::LONGEST + 1)));
+        heirs.keep(heir(0), at(0), Some(guard(CACHED_INITIAL_ACL_BYTES + 1)));
         assert_eq!(heirs.find(&heir(0), at(0)), None);
-        (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(InitialAcls::LONGEST))));
+        (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(CACHED_INITIAL_ACL_BYTES))));
         let known = (0..100).filter(|&print| heirs.find(&heir(print), at(0)).is_some()).count();
-        assert_eq!((known, heirs.find(&heir(99), at(0)).is_some()), (InitialAcls::MOST, true));
+        assert_eq!((known, heirs.find(&heir(99), at(0)).is_some()), (CACHED_INITIAL_ACLS, true));
     }
 }

@@ -23,6 +23,7 @@ use proto::dtyp::{FileTime, SecurityDescriptor};
 
 use crate::environment::Environment;
 use crate::policy::Share;
+use crate::policy::limits::QUEUED_WRITE_BACKS;
 use crate::security::effective::cache::{Cache, Descriptor, Place, Seen};
 use crate::security::effective::source::AclInputs;
 use crate::security::effective::{Protection, SERVER};
@@ -32,10 +33,6 @@ use crate::security::sids;
 use crate::security::stored::ntacl;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Kind, Metadata, Node, Result};
-
-/// Maximum number of queued conversions; each keeps a file descriptor open. Beyond it they are not stored. They are
-/// cached for now, and are queued again after the cache has evicted them.
-const MOST: usize = 256;
 
 /// The queue of descriptors to be stored.
 #[derive(Default)]
@@ -58,7 +55,7 @@ struct Conversion {
 impl Waiting {
     fn add(&self, conversion: Conversion) {
         let mut queue = self.queue.lock();
-        if queue.len() < MOST {
+        if queue.len() < QUEUED_WRITE_BACKS {
             queue.push_back(conversion);
             self.count.store(queue.len(), Ordering::Release);
         }
@@ -205,7 +202,7 @@ mod tests {
         let cache = Cache::new(environment.clone(), 1 << 20);
         let volume = memory(environment.clone());
         let mut nodes = Vec::new();
-        for number in 0..MOST + 10 {
+        for number in 0..QUEUED_WRITE_BACKS + 10 {
             let conversion = conversion(&volume, &cache, &number.to_string());
             nodes.push(conversion.node.clone());
             cache.waiting.add(conversion);
@@ -213,7 +210,9 @@ mod tests {
         block_on(after_answer(&cache, &*environment));
         let has_one = |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE)).is_ok_and(|it| it.is_some());
         let stored: Vec<bool> = nodes.iter().map(has_one).collect();
-        assert!(stored[..MOST].iter().all(|&is| is) && !stored[MOST..].iter().any(|&is| is));
+        assert!(
+            stored[..QUEUED_WRITE_BACKS].iter().all(|&is| is) && !stored[QUEUED_WRITE_BACKS..].iter().any(|&is| is)
+        );
         assert_eq!(cache.waiting.count.load(Ordering::Relaxed), 0);
         block_on(after_answer(&cache, &*environment));
     }

@@ -26,7 +26,7 @@ fn content_is_read_back(fixture: &Fixture) {
     assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "written data remains");
     fixture.write(&node, 6, b"W");
     fixture.write(&node, 6, b"");
-    assert_eq!(fixture.content("file"), "hello Environment");
+    assert_eq!(fixture.content("file"), "hello World");
     now(node.set_size(&fixture.owner, 5));
     assert_eq!((fixture.content("file").as_str(), stat(&node).size), ("hello", 5));
     now(node.set_size(&fixture.owner, 8));
