@@ -124,7 +124,7 @@ fn look_at_all(client: &mut Client) -> Vec<SecurityDescriptor> {
 }
 
 fn misses(server: &Server) -> u64 {
-    server::status::snapshot(&server, Time::default()).acl_cache.misses
+    server::status::snapshot(server, Time::default()).acl_cache.misses
 }
 
 #[track_caller]

@@ -16,7 +16,8 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             format!(r"(?:^Who|(?:[.:;]|\b(?:of|to|for|with|than|by|from|and|or|so is|tells?)) [Ww]ho) (?:{verbs})\b"),
             "name the role: \"a user who ...\"",
         ),
-        (r"\b(?:is|was|are) none\b".to_owned(), "\"is not one\", \"does not exist\""),
+        // "If there is none" is plain English.
+        (r"(?:[^e]|[^r]e|[^e]re) (?:is|was|are) none\b".to_owned(), "\"is not one\", \"does not exist\""),
         (r"\b[Ww]hat (?:is|was|were) made of\b".to_owned(), "name the thing: \"the descriptor built from ...\""),
         (r"\b(?:[Hh]e|[Hh]is|[Hh]im|[Hh]imself)\b".to_owned(), "\"they\", or the role"),
         (r"\bat the most\b".to_owned(), "\"at most\""),
@@ -32,9 +33,7 @@ pub(super) fn check(source: &Source) -> Vec<Violation> {
     let mut found = Vec::new();
     for (number, line) in lines {
         for (rule, instead) in RULES.iter() {
-            // "If there is none" is plain English, also where the line begins in its middle.
-            let plain = |at: usize| line[..at].is_empty() || line[..at].to_lowercase().ends_with("there ");
-            if let Some(hit) = rule.find_iter(&line).find(|hit| !plain(hit.start())) {
+            if let Some(hit) = rule.find(&line) {
                 found.push(Violation {
                     name: format!("language {}", source.path.display()),
                     what: format!("line {number}: {:?}; write {instead}", hit.as_str()),
@@ -72,9 +71,9 @@ fn comments_and_messages(source: &Source) -> Vec<(usize, String)> {
             if let proc_macro2::TokenTree::Literal(literal) = token
                 && text.starts_with('"')
                 && text.contains(' ')
-                && !source.text.lines().nth(literal.span().start().line - 1).is_some_and(|line| comment(line).is_some())
+                && source.text.lines().nth(literal.span().start().line - 1).is_none_or(|line| comment(line).is_none())
             {
-                found.push((literal.span().start().line, text));
+                found.push((literal.span().start().line, text.trim_matches('"').to_owned()));
             }
         });
     }

@@ -11,6 +11,8 @@ mod copy;
 mod errno;
 pub mod faulty;
 mod file_id;
+mod kernel_locks;
+mod lookup;
 pub mod memory;
 mod path;
 mod private;
@@ -23,6 +25,8 @@ use std::time::Duration;
 use bytes::Bytes;
 pub use copy::copy_range;
 pub use errno::Errno;
+pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
+pub use lookup::{Case, Lookup, SymlinkPolicy};
 pub use path::RelPath;
 pub use private::{Opened, Private};
 
@@ -128,61 +132,6 @@ pub struct Metadata {
     /// Whether the file is known to have no `security.NTACL`: either it was looked up ([`Node::note_bare`]) and the
     /// file has not changed since, or it was looked up for this metadata.
     pub bare: bool,
-}
-
-/// How a symbolic link in the last component of a path is treated, and which links may be followed at all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SymlinkPolicy {
-    /// `follow symlinks`: resolve links whose target is below the root.
-    pub follow: bool,
-    /// `wide links`: also resolve links that lead out of the root. Off unless the administrator enabled it.
-    pub wide: bool,
-    /// The look-up returns a link in the last component itself (FILE_OPEN_REPARSE_POINT), regardless of `follow`.
-    pub itself: bool,
-}
-
-impl SymlinkPolicy {
-    /// No link is followed.
-    pub const NONE: SymlinkPolicy = SymlinkPolicy { follow: false, wide: false, itself: false };
-    /// Links are followed below the root.
-    pub const BENEATH: SymlinkPolicy = SymlinkPolicy { follow: true, wide: false, itself: false };
-
-    /// Returns the same policy, except that a link in the last component is returned itself.
-    #[must_use]
-    pub fn to_last(self) -> SymlinkPolicy {
-        SymlinkPolicy { itself: true, ..self }
-    }
-}
-
-/// How names are matched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Case {
-    /// As on Windows: the exact name first, then one that differs in case only.
-    Insensitive,
-    /// As on Linux.
-    Sensitive,
-}
-
-/// The result of looking up a path.
-pub enum Lookup {
-    /// The file exists. The path has the names as they are on disk.
-    Found {
-        /// The path as it is on disk.
-        path: RelPath,
-        /// A handle to it that permits no data access yet.
-        node: Arc<dyn Node>,
-        /// Its metadata.
-        metadata: Metadata,
-    },
-    /// The parent directory exists, the last component does not.
-    Missing {
-        /// The path with the parent's names as on disk, and the last component as requested.
-        path: RelPath,
-        /// The parent directory, if its file system watches it.
-        parent: Option<DirectoryVersion>,
-    },
-    /// An intermediate directory does not exist or is not a directory.
-    NoParent,
 }
 
 /// A directory whose permissions are watched by its file system.
@@ -306,55 +255,6 @@ pub struct DataRange {
     /// Length in bytes.
     pub length: u64,
 }
-
-/// How a byte range of a file is locked for other processes and handles.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum RangeLock {
-    /// Not locked.
-    Free,
-    /// No other process or handle may lock it exclusively.
-    Shared,
-    /// No other process or handle may lock it.
-    Exclusive,
-}
-
-/// A change of the lock that other processes see on a range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RangeChange {
-    /// First byte.
-    pub offset: u64,
-    /// Length in bytes.
-    pub length: u64,
-    /// The lock that this handle holds on the whole range.
-    pub before: RangeLock,
-    /// The lock that it will hold.
-    pub after: RangeLock,
-}
-
-impl RangeChange {
-    /// Applies `changes` with `set`, a file system's [`Node::lock_range`], and reverts them if one of them fails.
-    pub fn make_all(changes: &[RangeChange], set: impl Fn(u64, u64, RangeLock) -> Result<()>) -> Result<()> {
-        for (index, change) in changes.iter().enumerate() {
-            match set(change.offset, change.length, change.after) {
-                Ok(()) | Err(Errno::BADF | Errno::OPNOTSUPP) => {}
-                Err(errno) => {
-                    for made in changes[..index].iter().rev() {
-                        // A weaker lock conflicts with no other lock; a failure leaves the stronger one.
-                        let _ = set(made.offset, made.length, made.before);
-                    }
-                    return Err(errno);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Callback for an open of a leased file. May be called from any thread, and more than once.
-pub type LeaseCallback = Arc<dyn Fn() + Send + Sync>;
-
-/// A lease on an open file. Dropping it gives the lease up.
-pub trait Lease: Send + Sync {}
 
 /// Clock granularity of a file system whose clock is unknown. A file must have changed at least this long ago for its
 /// change time to differ from that of every later change. Linux takes time stamps from a clock that ticks every 10 ms

@@ -5,6 +5,7 @@
 //! the file because a server runs uses that server's control socket (`admin`).
 
 mod backup;
+mod change;
 mod domain;
 mod groups;
 mod policies;
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+pub use change::Change;
+use change::import_one;
 pub use domain::{Other, OwnDomain};
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
@@ -24,11 +27,11 @@ use server::accounts::{AccountPolicy, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::policy::fold;
 
-use super::backend::{self, Backend, Check, Entry};
+use super::backend::{Backend, Check, Entry};
 use super::former::FormerSids;
 use super::groups::GroupKey;
 use super::record::Record;
-use crate::admin::message::{ImportResult, Imported, Outcome};
+use crate::admin::message::{Imported, Outcome};
 use crate::state_dir::StateDir;
 
 /// The file's name in the state directory.
@@ -504,230 +507,5 @@ impl Backend for Store {
     }
 }
 
-fn import_one(change: &mut Change<'_>, account: Imported, check: Check<'_>) -> Result<Outcome> {
-    if let Some(skipped) = backend::misnamed(&account) {
-        return Ok(skipped);
-    }
-    let before = change.get(&account.name);
-    let (record, outcome) = backend::weigh(account, before.as_deref(), check)?;
-    match outcome.result {
-        ImportResult::Added => {
-            let rid = change.new_rid()?;
-            change.put(Record { rid, ..record });
-        }
-        ImportResult::Updated => change.put(record),
-        ImportResult::Unchanged | ImportResult::Skipped => {}
-    }
-    Ok(outcome)
-}
-
-/// Pending changes.
-pub struct Change<'a> {
-    store: &'a Store,
-    changed: BTreeMap<String, Option<Arc<Record>>>,
-    sids: BTreeMap<Sid, String>,
-    forgotten: BTreeSet<String>,
-    next_rid: u32,
-    domain: Option<DomainSid>,
-    former_domains: Option<Vec<DomainSid>>,
-}
-
-impl Change<'_> {
-    fn commit(&self) -> Result<()> {
-        let transaction = self.store.database.begin_write()?;
-        {
-            let mut accounts = transaction.open_table(ACCOUNTS)?;
-            for (key, record) in &self.changed {
-                match record {
-                    Some(record) => accounts.insert(key.as_str(), record.encode().as_slice())?,
-                    None => accounts.remove(key.as_str())?,
-                };
-            }
-            let mut sids = transaction.open_table(FORMER_SIDS)?;
-            let removed = self.changed.iter().filter(|(_, record)| record.is_none()).map(|(key, _)| key);
-            for key in removed.chain(&self.forgotten) {
-                for sid in &*self.store.sids.read().former.of(key) {
-                    sids.remove(sid.to_string().as_str())?;
-                }
-            }
-            for (sid, key) in &self.sids {
-                sids.insert(sid.to_string().as_str(), key.as_str())?;
-            }
-            let mut meta = transaction.open_table(META)?;
-            meta.insert("next rid", self.next_rid.to_le_bytes().as_slice())?;
-            if let Some(DomainSid(numbers)) = self.domain {
-                let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-                meta.insert("sid", bytes.as_slice())?;
-            }
-            if let Some(former) = &self.former_domains {
-                domain::write_former(&mut meta, former)?;
-            }
-        }
-        transaction.commit()?;
-        Ok(())
-    }
-
-    /// Returns the account called `name`, including the pending changes.
-    pub fn get(&self, name: &str) -> Option<Arc<Record>> {
-        let key = fold(name);
-        match self.changed.get(&key) {
-            Some(record) => record.clone(),
-            None => self.store.accounts.read().get(&key).cloned(),
-        }
-    }
-
-    /// Stores `record` under its name and replaces an existing record.
-    pub fn put(&mut self, record: Record) {
-        self.changed.insert(fold(&record.name), Some(Arc::new(record)));
-    }
-
-    /// Removes the account called `name`.
-    pub fn remove(&mut self, name: &str) {
-        self.changed.insert(fold(name), None);
-    }
-
-    /// Records that the account called `name` had this SID on another server.
-    pub fn put_sid(&mut self, sid: Sid, name: &str) {
-        self.sids.insert(sid, fold(name));
-    }
-
-    /// Returns a RID that no account has or had, and no group has.
-    pub fn new_rid(&mut self) -> Result<u32> {
-        let domain = self.domain.unwrap_or_else(|| self.store.domain());
-        loop {
-            let rid = self.store.next_free(domain, self.next_rid)?;
-            self.next_rid = rid.checked_add(1).context("all RIDs are in use")?;
-            if !self.sids.contains_key(&domain.with_rid(rid)) {
-                return Ok(rid);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn add(store: &Store, name: &str) -> u32 {
-        store.add(Record::named(name)).unwrap().record.rid
-    }
-
-    #[test]
-    fn accounts_sid_and_rids_survive_reopening() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::create(dir.path()).unwrap();
-        assert!(Store::open_existing(&state).unwrap().is_none());
-        let store = Store::open(&state).unwrap();
-        let sid = store.domain();
-        assert_eq!((add(&store, "Ann"), add(&store, "bob")), (1000, 1001));
-        let remove = |change: &mut Change<'_>| {
-            change.remove("BOB");
-            Ok(())
-        };
-        store.change(false, remove).unwrap();
-        drop(store);
-        let store = Store::open(&state).unwrap();
-        assert_eq!(store.domain(), sid);
-        assert_eq!(store.get("aNN").unwrap().name, "Ann");
-        assert!(store.get("bob").is_none());
-        assert_eq!(add(&store, "bob"), 1002);
-        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names, [FILE]);
-        let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7777, 0o600);
-    }
-
-    #[test]
-    fn sids_lead_to_their_accounts() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::create(dir.path()).unwrap();
-        let store = Store::open(&state).unwrap();
-        let (ann, elsewhere) = (store.domain().with_rid(add(&store, "Ann")), Sid::of(5, [21, 1, 2, 3, 1104]));
-        let note = |change: &mut Change<'_>| {
-            change.put_sid(elsewhere, "ANN");
-            Ok(())
-        };
-        store.change(false, note).unwrap();
-        let check = |store: &Store, there: bool| {
-            let name = store.by_sid(&ann).map(|record| record.name.clone());
-            assert_eq!(name.as_deref(), there.then_some("Ann"));
-            assert_eq!(store.former_owner(&elsewhere).as_deref(), there.then_some("ann"));
-            assert_eq!(store.former_sids("ann").len(), usize::from(there));
-            assert!(store.by_sid(&Sid::of(5, [21, 1, 2, 3, 1105])).is_none());
-        };
-        check(&store, true);
-        drop(store);
-        let store = Store::open(&state).unwrap();
-        check(&store, true);
-        let remove = |change: &mut Change<'_>| {
-            change.remove("ann");
-            Ok(())
-        };
-        store.change(false, remove).unwrap();
-        check(&store, false);
-        // A later Ann is a different user.
-        add(&store, "ann");
-        assert!(store.former_sids("ann").is_empty() && store.former_owner(&elsewhere).is_none());
-        drop(store);
-        assert!(Store::open(&state).unwrap().former_owner(&elsewhere).is_none());
-    }
-
-    #[test]
-    fn a_failed_change_and_a_dry_run_leave_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
-        let failed: Result<()> = store.change(false, |change| {
-            change.put(Record { rid: 1, ..Record::named("ann") });
-            assert!(change.get("ANN").is_some());
-            bail!("no")
-        });
-        assert!(failed.is_err());
-        let put = |change: &mut Change<'_>| {
-            change.put(Record { rid: 2, ..Record::named("bob") });
-            Ok(())
-        };
-        store.change(true, put).unwrap();
-        assert!(store.page(None, 10).is_empty());
-    }
-
-    #[test]
-    fn pages_follow_one_another() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
-        for name in ["b", "C", "a"] {
-            add(&store, name);
-        }
-        let names = |page: Vec<Arc<Record>>| page.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(store.page(None, 2)), ["a", "b"]);
-        assert_eq!(names(store.page(Some("B"), 2)), ["C"]);
-        assert!(store.page(Some("c"), 2).is_empty());
-    }
-
-    #[test]
-    fn one_process_at_a_time_and_many_makers_of_one_database() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::create(dir.path()).unwrap();
-        let sids: Vec<DomainSid> = std::thread::scope(|scope| {
-            let open = || Store::open_patiently(&state, Duration::from_secs(60)).unwrap().domain();
-            let all: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
-            all.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        assert!(sids.iter().all(|sid| *sid == sids[0]));
-        let _store = Store::open(&state).unwrap();
-        assert!(matches!(Store::open(&state), Err(OpenError::Busy)));
-        assert!(Store::open_patiently(&state, Duration::ZERO).err().unwrap().to_string().contains("in use"));
-    }
-
-    #[test]
-    fn files_that_are_no_database_are_refused_and_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::create(dir.path()).unwrap();
-        let garbage = vec![0x55; 10_000];
-        std::fs::write(dir.path().join(FILE), &garbage).unwrap();
-        let Err(OpenError::Damaged(error)) = Store::open(&state) else { panic!("opened garbage") };
-        assert!(format!("{error:#}").contains(FILE));
-        assert_eq!(std::fs::read(dir.path().join(FILE)).unwrap(), garbage);
-    }
-}
+mod tests;
