@@ -5,7 +5,7 @@
 //! through another share that contains the file. A change costs a lookup for each directory above it, however many
 //! others are watched, and only the check of a counter while there are no watches. The path is the one by which the
 //! server reached the file. Through symbolic links it may be a different one; changes made through such a path are
-//! reported by the file system if it can ([`crate::vfs::Vfs::watch`]).
+//! reported by the file system if it can ([`Node::watch`](crate::vfs::Node::watch)).
 
 mod guard;
 mod local;
