@@ -1,8 +1,8 @@
 /*
  * libsmb2: connect, list shares, make, write, flush, read, rename, list, truncate and remove files and directories.
  *
- * Arguments: the share, and `signed` or `sealed`. Port and account stand in the environment. It ends with status 0 when
- * all was right.
+ * Arguments: the share, and `signed` or `sealed`. The environment specifies the port and the user's name and password.
+ * The exit status is 0 if every step succeeds.
  */
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 #include <smb2/libsmb2-raw.h>
 #include <smb2/libsmb2-dcerpc-srvsvc.h>
 
-/* Several WRITEs and READs, also where a server takes 8 MiB in one, and no multiple of anything. */
+/* Needs several WRITEs and READs, even if the server accepts 8 MiB in each. Not a multiple of a buffer size. */
 #define LENGTH (10 * 1024 * 1024 + 12345)
-/* Of the short files: more than one QUERY_DIRECTORY tells of. */
+/* Number of short files: more than fit into one QUERY_DIRECTORY response. */
 #define FILES 500
 
 #define STATUS_LOGON_FAILURE ((int)0xC000006D)
@@ -211,7 +211,7 @@ static void large_file(struct smb2_context *smb2)
 	free(back);
 }
 
-/* Never 0: libsmb2 6.2 crashes where it signs a WRITE of nothing. */
+/* Never 0, because libsmb2 6.2 crashes when it signs a WRITE without data. */
 static uint32_t length_of(int number)
 {
 	return 1 + number % 60;
@@ -247,7 +247,7 @@ static void many_files(struct smb2_context *smb2)
 	smb2_closedir(smb2, folder);
 	if (count != FILES)
 		fail("%d of %d files are listed", count, FILES);
-	/* It opens a directory to be deleted when it is closed, and does not learn that this one stays. */
+	/* libsmb2 opens the directory with delete-on-close, so it does not notice that this one is not removed. */
 	(void)smb2_rmdir(smb2, "libsmb2/many");
 	for (i = 0; i < FILES; i++) {
 		snprintf(name, sizeof(name), "libsmb2/many/a file with number %d", i);

@@ -23,13 +23,13 @@ import java.util.TreeSet;
 /**
  * smbj: connect, make, write, flush, read, rename, list and remove files and directories.
  *
- * Arguments: the share, `signed` or `sealed`, and the dialects. Port and account stand in the environment. It ends with
- * status 0 when all was right.
+ * Arguments: the share, `signed` or `sealed`, and the dialects. The environment specifies the port and the user's name
+ * and password. The exit status is 0 if every step succeeds.
  */
 public final class Roundtrip {
-    /** Several WRITEs and READs of the 1 MiB that smbj asks for at most, and no multiple of anything. */
+    /** Needs several WRITEs and READs, because smbj transfers at most 1 MiB in each. Not a multiple of 1 MiB. */
     private static final int LENGTH = 5 * 1024 * 1024 + 12_345;
-    /** More than fit into an answer of 64 KiB. */
+    /** Number of files: more than fit into a listing response of 64 KiB. */
     private static final int FILES = 500;
     private static final int LISTING = 64 * 1024;
     private static final Set<SMB2ShareAccess> SHARED = SMB2ShareAccess.ALL;
@@ -46,7 +46,7 @@ public final class Roundtrip {
             try (SMBClient client = client(dialect, sealed)) {
                 refuseWrongPassword(client, share);
             }
-            // The client keeps one connection for each server, and a refused one is not used again.
+            // A client keeps one connection per server. A new client avoids the one whose logon was refused.
             try (SMBClient client = client(dialect, sealed); Connection connection = connect(client)) {
                 check(connection.getNegotiatedProtocol().getDialect() == dialect, "another dialect was negotiated");
                 try (Session session = connection.authenticate(account(System.getenv("SERVER_PASSWORD")))) {
@@ -83,7 +83,7 @@ public final class Roundtrip {
         }
     }
 
-    /** The same client without encryption is told that access is denied. */
+    /** Checks that a client without encryption gets STATUS_ACCESS_DENIED. */
     private static void refuseInTheClear(SMB2Dialect dialect, String share) throws Exception {
         try (SMBClient client = client(dialect, false); Connection connection = connect(client)) {
             connection.authenticate(account(System.getenv("SERVER_PASSWORD"))).connectShare(share);

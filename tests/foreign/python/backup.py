@@ -1,6 +1,8 @@
-"""A tree is backed up and restored with its descriptors by an administrator of the share, who opens everything for backup
-and restore ([MS-FSA] 2.1.5.1, phase 4). bob, whose tree it is, gets nothing by opening it so that he does not get
-otherwise. Arguments: the share, bob's name and password."""
+"""An administrator of the share backs up and restores a tree with its security descriptors.
+
+The administrator opens everything with backup intent ([MS-FSA] 2.1.5.1, phase 4). bob, the owner of the tree, must not
+gain access from backup intent. Arguments: the share, bob's name and password.
+"""
 
 import struct
 import sys
@@ -44,14 +46,14 @@ SACL_PRESENT, SELF_RELATIVE = 0x10, 0x8000
 
 
 def audited():
-    """A descriptor with nothing but an entry that asks for a record of refusals."""
+    """Returns a descriptor that contains only a SACL with an ACE that audits refused accesses."""
     ace = struct.pack("<BBHI", AUDIT, FAILED_ACCESS, 8 + len(EVERYONE), 0x10000) + EVERYONE
     acl = struct.pack("<BBHHH", 2, 0, 8 + len(ace), 1, 0) + ace
     return struct.pack("<BBHIIII", 1, 0, SACL_PRESENT | SELF_RELATIVE, 0, 0, 20, 0) + acl
 
 
 def status(tree, name, access, options):
-    """What opening it ends with."""
+    """Returns the status of an open."""
     try:
         opened(tree, name, access, options=options).close()
     except SMBResponseException as error:
@@ -67,7 +69,7 @@ def make(tree, name, directory):
 
 
 def all_of(tree, name, directory):
-    """The content of a file and its whole descriptor."""
+    """Returns the content of a file and its whole security descriptor. A directory's content is empty."""
     handle = opened(tree, name, BACKUP, options=INTENT, directory=directory)
     content = b"" if directory else handle.read(0, handle.end_of_file)
     found = read(handle, EVERYTHING)
@@ -88,7 +90,7 @@ admin, bob = connect(share), connect(share, person=sys.argv[2:4])
 make(bob, "tree", True)
 me = ask(bob, "tree")[1]
 files = [
-    # What is closed is closed last, and restored first.
+    # A directory precedes its contents: DACLs are set in reverse order, and the copies are created in this order.
     ("tree", True, [(ALLOW, 0, ALL, me)]),
     (r"tree\his", False, [(ALLOW, 0, READ, me)]),
     (r"tree\empty", False, []),

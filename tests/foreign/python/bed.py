@@ -1,4 +1,7 @@
-"""A connection by smbprotocol to the server under test, whose port and account stand in the environment."""
+"""Connections to the server under test, by smbprotocol.
+
+The environment specifies its port and a user's name and password.
+"""
 
 import os
 import sys
@@ -32,7 +35,7 @@ DELETE = FilePipePrinterAccessMask.DELETE
 
 
 def connect(share="files", dialect="3.1.1", signed=True, encrypted=False, person=None):
-    """A tree connect, of the person (name and password) that the environment names where none is given."""
+    """Returns a tree connect of `person` (name and password), by default the user that the environment specifies."""
     port = int(os.environ["SERVER_PORT"])
     connection = Connection(uuid.uuid4(), "127.0.0.1", port, require_signing=signed)
     connection.connect(DIALECTS[dialect], timeout=30)
@@ -52,7 +55,7 @@ def disconnect(tree):
 
 
 def create(tree, name, access=READ, disposition=CreateDisposition.FILE_OPEN, options=0):
-    """Opens a file, directory or pipe; errors are exceptions that carry the status."""
+    """Opens a file, directory or pipe. Raises an exception with the status on failure."""
     handle = Open(tree, name)
     attributes = FileAttributes.FILE_ATTRIBUTE_NORMAL
     handle.create(ImpersonationLevel.Impersonation, access, attributes, SHARE_ALL, disposition, options)
@@ -60,12 +63,12 @@ def create(tree, name, access=READ, disposition=CreateDisposition.FILE_OPEN, opt
 
 
 def create_directory(tree, name):
-    """Makes a directory, or opens the one that is there."""
+    """Opens a directory. Creates it if it does not exist."""
     access = DirectoryAccessMask.GENERIC_READ
     return create(tree, name, access, CreateDisposition.FILE_OPEN_IF, CreateOptions.FILE_DIRECTORY_FILE)
 
 
 def pause(word):
-    """Tells whoever started this script that it stands here, and waits until told to go on."""
+    """Prints `word` to notify the caller of this script, and waits for a line on standard input."""
     print(word, flush=True)
     sys.stdin.readline()

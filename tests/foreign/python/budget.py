@@ -1,8 +1,14 @@
-"""A fixed number of operations between two pauses, for whoever counts the server's system calls.
+"""Runs a fixed number of operations between two pauses, so that the caller can count the server's system calls.
 
-Arguments: the share, open_close (of one file), open_each (of files that were listed), make (them), create_write, listing or
-list_again, and how many operations (for a listing: entries). With a fourth argument, the folder has a Windows ACL that is
-inherited.
+Arguments: the share, the kind of operation, and the number of operations (for a listing: of entries). With the further
+argument `protected`, the folder gets an inheritable Windows ACL. The kinds are:
+
+open_close     opens and closes one file
+open_each      opens and closes the files of a `make`, after a listing
+make           creates the files before the first pause, and nothing else
+create_write   creates files and writes 64 KiB to each
+listing        lists the folder
+list_again     lists the folder, which was listed once before the first pause
 """
 
 import sys
@@ -45,7 +51,7 @@ elif kind in ("listing", "list_again", "make"):
     for number in range(count):
         make(rf"budget\entry {number}")
 block = bytes(65536)
-# What happens once per connection is not counted.
+# Work done once per connection is not counted.
 if kind == "open_close":
     create(tree, r"budget\file").close()
 elif kind in ("list_again", "open_each"):

@@ -1,5 +1,7 @@
-"""Two servers on one directory: a security descriptor that one of them stores is the other's, too, and keeps out whom it
-should. alice has one SID on both. Arguments: the second server's port, alice's SID."""
+"""Two servers serve one directory, and each honours the security descriptors that the other stores.
+
+alice has the same SID on both. Arguments: the second server's port, alice's SID.
+"""
 
 import os
 import sys
@@ -33,7 +35,7 @@ ALICE = sid(*map(int, sys.argv[2].split("-")[2:]))
 
 
 def both_ways(one, other, name):
-    """What `one` stores is what `other` shows and heeds."""
+    """Checks that `other` returns and enforces the descriptor that `one` stores, and the reverse."""
     opened(one, name, ALL, CreateDisposition.FILE_CREATE).close()
     assert ask(other, name) == ask(one, name), f"{name}: a new file differs"
     assert ask(one, name)[1] == ALICE
@@ -46,14 +48,14 @@ def both_ways(one, other, name):
         assert (shown[0], shown[3]) == (expected[0], expected[3]), f"{name}: {shown}"
         assert shown[1] == me
         assert refused(tree, name, WRITE_DATA) and not refused(tree, name, READ_DATA)
-    # The other one changes it again.
+    # The other server replaces the DACL.
     tell(other, name, descriptor(0, [(ALLOW, 0, ALL, me), (ALLOW, 0, READ, EVERYONE)]))
     assert ask(one, name) == ask(other, name)
     assert not refused(one, name, WRITE_DATA) and not refused(other, name, WRITE_DATA)
 
 
 def inherited(one, other, name):
-    """What is made by `other` in a directory of `one` inherits."""
+    """Checks inheritance by files that `other` creates in a directory whose DACL `one` has stored."""
     opened(one, name, ALL, CreateDisposition.FILE_CREATE, directory=True).close()
     down = INHERITED_BY_ALL
     entries = [(ALLOW, down, ALL, CREATOR_OWNER), (ALLOW, 0, ALL, EVERYONE), (ALLOW, down, READ, CREW)]

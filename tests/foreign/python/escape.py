@@ -1,7 +1,8 @@
-"""Names that lead out of a share if the server lets them. Argument: the word that only files outside hold.
+"""Opens names that lead out of a share if the server does not prevent it.
 
-Each name is sent as it stands, which friendlier clients would not do. Refusal is right, whatever the status; so is a
-file inside the share. The word must not come back.
+Argument: a word that only files outside the share contain. Each name is sent unchanged, which clients that normalize
+names would not do. A refusal with any status is correct, and so is a file inside the share. The server must not return
+the word.
 """
 
 import sys
@@ -31,7 +32,7 @@ PIPES = [r"..\..\..\..\..\..\etc\passwd", "/etc/passwd", r"srvsvc\..\..\..\etc\p
 
 
 def attempt(tree, name):
-    """Opens and reads; then tries to write where the name leads."""
+    """Opens and reads `name`, then tries to create and write a file with `.new` appended to the name."""
     try:
         handle = create(tree, name)
         data = handle.read(0, 4096)

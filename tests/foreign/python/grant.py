@@ -1,4 +1,4 @@
-"""Replaces a file's DACL: everything to its owner, reading to others. Arguments: share, file, the others' SIDs."""
+"""Replaces a file's DACL: full access for the owner, read access for others. Arguments: share, file, others' SIDs."""
 
 import sys
 

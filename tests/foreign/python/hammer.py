@@ -1,4 +1,4 @@
-"""smbprotocol: random things to files that others do random things to. Arguments: seed, seconds."""
+"""smbprotocol: random operations on files that other clients use at the same time. Arguments: seed, seconds."""
 
 import random
 import sys
@@ -25,7 +25,7 @@ end = time.monotonic() + float(sys.argv[2])
 
 
 def step(tree, held):
-    """One thing."""
+    """Performs one random operation."""
     choice = dice.random()
     if choice < 0.3 and len(held) < 5:
         disposition = dice.choice([CreateDisposition.FILE_OPEN_IF, CreateDisposition.FILE_OVERWRITE_IF])
@@ -51,6 +51,6 @@ while time.monotonic() < end:
         if refused.status != FILE_LOCK_CONFLICT:
             raise
     if dice.random() < 0.01:
-        # Lost without a word, with all that it holds.
+        # The connection is lost without a logoff, while handles are open.
         tree.session.connection.transport.close()
         tree, held = connect(dialect=dialect), []

@@ -1,4 +1,4 @@
-"""impacket: connect, list, write, read, rename, delete. Arguments: dialect and share (a share may demand encryption)."""
+"""impacket: connect, list, write, read, rename, delete. Arguments: dialect and share (may require encryption)."""
 
 import io
 import os

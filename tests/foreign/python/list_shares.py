@@ -1,4 +1,4 @@
-"""impacket: the shares, a line for each with its name and its comment."""
+"""impacket: prints a line for each share, with its name and its comment."""
 
 import os
 

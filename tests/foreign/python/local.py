@@ -1,4 +1,4 @@
-"""A local program and a client on one file, locks or oplock. Arguments: what, the share, its directory."""
+"""A local program and a client use one file. Arguments: `locks` or `oplock`, the share, the directory of the share."""
 
 import fcntl
 import os
@@ -27,7 +27,7 @@ from impacket.smbconnection import SMBConnection
 
 STATUS_SUCCESS = 0
 STATUS_LOCK_NOT_GRANTED = 0xC0000055
-# Nothing is to take so long.
+# Timeout in seconds.
 PATIENCE = 60
 WRITTEN = b"written back"
 
@@ -46,14 +46,14 @@ def opened(name, oplock):
 
 
 def send(command, data):
-    """Sends a request; answers its MessageId."""
+    """Sends a request and returns its MessageId."""
     packet = smb.SMB_PACKET()
     packet["Command"], packet["TreeID"], packet["CreditCharge"], packet["Data"] = command, tree, 1, data
     return smb.sendSMB(packet)
 
 
 def ask(file, offset, length, flags):
-    """Sends a LOCK; answers its MessageId."""
+    """Sends a LOCK and returns its MessageId."""
     element = SMB2_LOCK_ELEMENT()
     element["Offset"], element["Length"], element["Flags"] = offset, length, flags
     lock = SMB2Lock()
@@ -62,12 +62,12 @@ def ask(file, offset, length, flags):
 
 
 def lock(file, offset, length, flags=SMB2_LOCKFLAG_EXCLUSIVE_LOCK | SMB2_LOCKFLAG_FAIL_IMMEDIATELY):
-    """Locks or unlocks; the status."""
+    """Locks or unlocks a range and returns the status."""
     return smb.recvSMB(ask(file, offset, length, flags))["Status"]
 
 
 def locks_locally(descriptor, offset, length):
-    """Whether the local program gets a lock at once."""
+    """Returns whether the local program gets a lock without waiting."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, offset)
         return True
@@ -76,7 +76,7 @@ def locks_locally(descriptor, offset, length):
 
 
 def locks():
-    """Each meets the other's."""
+    """Checks that locks of the client and of the local program conflict with each other."""
     file = opened("locks", SMB2_OPLOCK_LEVEL_NONE)
     smb.write(tree, file, b"x" * 100, 0, 100)
     descriptor = os.open(os.path.join(directory, "locks"), os.O_RDWR)
@@ -104,7 +104,7 @@ def locks():
 
 
 def oplock():
-    """What the client has cached is there when the local program gets in."""
+    """Checks that a local open waits until the client has written back its cached data."""
     file = opened("oplock", SMB2_OPLOCK_LEVEL_BATCH)
     read = []
 
@@ -115,7 +115,7 @@ def oplock():
     thread = threading.Thread(target=reader, daemon=True)
     thread.start()
     packet = smb.recvSMB()
-    # impacket takes it for a response, and the MessageId before the next for free.
+    # impacket handles the break as a response with a CreditCharge of 0, and sets the next MessageId back by one.
     smb._Connection["SequenceWindow"] += 1
     assert packet["Command"] == SMB2_OPLOCK_BREAK, packet["Command"]
     told = SMB2OplockBreakNotification(packet["Data"])

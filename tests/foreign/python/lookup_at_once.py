@@ -1,5 +1,7 @@
-"""impacket: the SIDs of many accounts, and the names of all those SIDs in one request. Arguments: the accounts. Prints the names
-that came back, a line for each."""
+"""impacket: looks up the SIDs of many accounts, then the names of all these SIDs in one request.
+
+Arguments: the names of the accounts. Prints the names in the response, one per line.
+"""
 
 import os
 import sys
@@ -8,7 +10,7 @@ from impacket.dcerpc.v5 import lsad, lsat, transport
 from impacket.dcerpc.v5.dtypes import MAXIMUM_ALLOWED
 from impacket.dcerpc.v5.samr import SID_NAME_USE
 
-# [MS-LSAT] 3.1.4.5: no more names in one request; of SIDs there may be 20,480.
+# Maximum number of names in one request ([MS-LSAT] 3.1.4.5). For SIDs, it is 20,480.
 MOST_NAMES = 1000
 
 asked = sys.argv[1:]

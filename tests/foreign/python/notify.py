@@ -1,5 +1,8 @@
-"""Alice watches a share in which bob and local programs change things. Arguments: the share, its directory, bob's name,
-password and uid."""
+"""alice watches a share in which bob and local programs create files.
+
+She must not be notified of files in a directory that she may not list. Arguments: the share, its directory, bob's name,
+password and uid.
+"""
 
 import os
 import sys
@@ -12,24 +15,24 @@ from smbprotocol.open import CreateDisposition, CreateOptions, DirectoryAccessMa
 share, directory, bob, password, uid = sys.argv[1:]
 NAMES = CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME | CompletionFilter.FILE_NOTIFY_CHANGE_DIR_NAME
 DIRECTORY = CreateOptions.FILE_DIRECTORY_FILE
-# Nothing is to take so long.
+# Timeout in seconds.
 PATIENCE = 60
 
 
 def path(*names):
-    """Where a local program finds it."""
+    """Returns the path of a file of the share for local programs."""
     return os.path.join(directory, *names)
 
 
 def make_locally(name, mode):
-    """A directory of bob's."""
+    """Creates a directory that belongs to bob."""
     os.mkdir(path(name))
     os.chown(path(name), int(uid), -1)
     os.chmod(path(name), mode)
 
 
 def make(tree, name):
-    """Bob makes a file."""
+    """Creates a file through a tree connect."""
     create(tree, name, WRITE, CreateDisposition.FILE_CREATE).close()
 
 
@@ -41,7 +44,7 @@ told = []
 
 
 def wait_for(last):
-    """Watches until the name is told."""
+    """Watches the share until the server notifies of the name `last`."""
     end = time.monotonic() + PATIENCE
     while last not in told:
         watcher = FileSystemWatcher(root)
@@ -49,7 +52,7 @@ def wait_for(last):
         while not watcher.response_event.wait(0.2):
             if time.monotonic() > end:
                 sys.exit(f"{last!r} is not told, only {told}")
-            # The subdirectories are watched for local programs a little later than the root.
+            # The server watches subdirectories for local changes later than the root, so the change is repeated.
             if last.startswith("open\\local"):
                 os.close(os.open(path("open", last[5:]), os.O_CREAT | os.O_WRONLY))
                 os.unlink(path("open", last[5:]))
@@ -57,7 +60,7 @@ def wait_for(last):
 
 
 def begin():
-    """Makes the watch."""
+    """Starts the watch and receives its first notification."""
     watcher = FileSystemWatcher(root)
     watcher.start(NAMES, flags=ChangeNotifyFlags.SMB2_WATCH_TREE)
     make(other, "begin")

@@ -1,7 +1,13 @@
-"""Random Windows ACLs on many files: allowing and denying, with flags of inheritance, generic rights, well-known and unknown
-SIDs, protected and without any entry. Arguments: `set SHARE SEED FILE SIDS...` sets one on each path that FILE names, the
-same for the same seed, and looks whether that is what it has then; `make SHARE FILE` makes them, directories where a path
-ends in /; `show SHARE FILE` prints what each has."""
+"""Random Windows ACLs on many files.
+
+They contain allow and deny ACEs, inheritance flags, generic rights, and well-known and unknown SIDs. Some are
+protected, and some have no ACEs. FILE is a list of paths. Arguments:
+
+`make SHARE FILE` creates the paths. Those that end in / become directories.
+`set SHARE SEED FILE SIDS...` stores an ACL on each path and prints whether the server returns it unchanged. The same
+seed results in the same ACLs.
+`show SHARE FILE` prints the ACL of each path.
+"""
 
 import random
 import struct
@@ -31,7 +37,7 @@ def entry(dice, whom):
 
 
 def descriptor(dice, people):
-    """Owner, group and a list."""
+    """Returns a random security descriptor with owner, group and DACL."""
     whom = people * 2 + KNOWN + UNIX + STRANGERS
     count = dice.choice([0, 1, 1, 2, 3, 4, 5, 6, 8, 40])
     entries = b"".join(entry(dice, whom) for _ in range(count))
@@ -58,14 +64,17 @@ def tell(tree, path, given):
 
 
 def mapped(mask):
-    """Generic rights as those of files ([MS-FSA] 2.1.5.1)."""
+    """Maps generic rights to rights of files ([MS-FSA] 2.1.5.1)."""
     for bit, rights in zip(GENERIC, (0x1F01FF, 0x1200A0, 0x120116, 0x120089)):
         mask = mask & ~bit | rights if mask & bit else mask
     return mask
 
 
 def kept(given):
-    """A descriptor as it is to be found: its list counts as inherited where the setter asked for that."""
+    """Returns the parts of a descriptor as the server must return them.
+
+    SE_DACL_AUTO_INHERITED is kept only if SE_DACL_AUTO_INHERIT_REQ is set, too.
+    """
     control, owner, group, entries = taken_apart(given)
     asked = INHERITED_DACL | ASK_FOR_INHERITED
     control = control & ~asked | (INHERITED_DACL if control & asked == asked else 0)

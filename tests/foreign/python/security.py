@@ -1,4 +1,4 @@
-"""Security descriptors ([MS-DTYP] 2.4.6) as a client asks for them and stores them, by smbprotocol."""
+"""Queries and sets security descriptors ([MS-DTYP] 2.4.6), by smbprotocol."""
 
 import struct
 
@@ -33,21 +33,21 @@ EVERYONE = sid(1, 0)
 
 
 def descriptor(control, entries):
-    """A descriptor with a list of (kind, flags, mask, SID) and nothing else."""
+    """Returns a descriptor that contains only a DACL, with an ACE for each (kind, flags, mask, SID)."""
     aces = b"".join(struct.pack("<BBHI", kind, flags, 8 + len(who), mask) + who for kind, flags, mask, who in entries)
     acl = struct.pack("<BBHHH", 2, 0, 8 + len(aces), len(entries), 0) + aces
     return struct.pack("<BBHIIII", 1, 0, control | PRESENT | SELF_RELATIVE, 0, 0, 0, 20) + acl
 
 
 def taken_apart(data):
-    """Control bits, owner, group and list of a descriptor: where its parts stand is the server's business."""
+    """Returns control bits, owner, group and DACL of a descriptor, whose parts can be in any order."""
     _, _, control, owner, group, _, dacl = struct.unpack_from("<BBHIIII", data)
     whole = lambda at: data[at : at + 8 + 4 * data[at + 1]] if at else None
     return control, whole(owner), whole(group), entries(data[dacl:]) if dacl else None
 
 
 def entries(acl):
-    """What `descriptor` takes: (kind, flags, mask, SID) of each entry."""
+    """Returns the ACEs of an ACL as `descriptor` takes them: (kind, flags, mask, SID)."""
     at, found = 8, []
     for _ in range(struct.unpack_from("<H", acl, 4)[0]):
         kind, flags, size, mask = struct.unpack_from("<BBHI", acl, at)
@@ -71,7 +71,7 @@ def send(handle, request):
 
 
 def read(handle, parts):
-    """The descriptor of an open file, as it comes."""
+    """Returns the encoded security descriptor of an open file."""
     query = SMB2QueryInfoRequest()
     query["info_type"] = SECURITY
     query["output_buffer_length"] = 65536

@@ -1,4 +1,4 @@
-"""smbprotocol: connect, list, write, read, delete. Arguments: dialect, and plain, signed or encrypted."""
+"""smbprotocol: connect, list, write, read, delete. Arguments: dialect, and `plain`, `signed` or `encrypted`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A session with an open file that goes on over a pause, in which the server is told something."""
+"""A session with an open file continues after a pause, in which the caller sends a signal to the server."""
 
 from bed import READ, WRITE, connect, create, disconnect, pause
 from smbprotocol.open import CreateDisposition

@@ -1,4 +1,7 @@
-"""Opens a path again and again while a local process swaps one of its parts. Arguments: path, opens, secret word."""
+"""Opens a path repeatedly while a local process swaps one of its components.
+
+Arguments: path, number of opens, secret word. Prints how many opens succeeded and how many were refused.
+"""
 
 import sys
 

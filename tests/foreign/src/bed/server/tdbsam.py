@@ -1,8 +1,8 @@
-"""Makes many accounts in a passdb.tdb of Samba's, all like one that is there already.
+"""Adds many accounts to Samba's passdb.tdb as copies of an existing one.
 
-Arguments: the database, name and UNIX id of that account. Standard input: name and id of each of the others.
-pdbedit makes some hundred a second, and fewer the more there are. An account is a record of its fields under its name,
-and its name under its RID, which pdbedit -i makes of the id.
+Arguments: the database, and the name and UNIX id of the existing account. Standard input: the name and id of each new
+account. This replaces pdbedit, which is slow, especially if there are many accounts. An account consists of two
+records: its fields under its name, and its name under its RID, which pdbedit -i derives from the id.
 """
 
 import os
