@@ -185,8 +185,8 @@ fn admit(
         return None;
     }
     if let Err(TooMany { limit, from }) = server.admit(address) {
-        let whose = from.map_or(String::new(), |from| format!(" from {from}"));
-        tracing::warn!(%remote, limit, "refused: too many connections{whose}");
+        let source = from.map_or(String::new(), |from| format!(" from {from}"));
+        tracing::warn!(%remote, limit, "refused: too many connections{source}");
         return None;
     }
     let local = bound.or_else(|| stream.local_addr().ok())?;

@@ -23,12 +23,12 @@ pub(super) fn account(
     client: &ClientName,
     logon: Option<&LogonInfo>,
 ) -> Answer<Result<Option<Account>, Unavailable>> {
-    let [name] = &client.components[..] else { return nobody(client, "user names have a single component") };
+    let [name] = &client.components[..] else { return refuse(client, "user names have a single component") };
     if !client.own_realm {
-        return nobody(client, "users of other realms are accepted only by members of a domain");
+        return refuse(client, "users of other realms are accepted only by members of a domain");
     }
     if name.is_empty() || name.contains(['@', '\\', '/']) || name.chars().any(char::is_control) {
-        return nobody(client, "the name is not allowed for a user");
+        return refuse(client, "the name is not allowed for a user");
     }
     let (this, name) = (directory.clone(), name.clone());
     let Some(logon) = logon else {
@@ -64,15 +64,15 @@ fn known(
 /// former SIDs of its accounts, are decided only by this server. The result is empty if the ticket's user SID belongs
 /// to a different local user than `account`, because the first remaining SID would be taken for the user's own.
 fn foreign(sids: &[Sid], user: Sid, own: &HashSet<Sid>, account: Option<&Account>) -> Vec<Sid> {
-    let is_his = account.is_some_and(|account| account.sid == user || account.former_sids.contains(&user));
-    if own.contains(&user) && !is_his {
+    let is_own = account.is_some_and(|account| account.sid == user || account.former_sids.contains(&user));
+    if own.contains(&user) && !is_own {
         tracing::warn!(%user, "SIDs of a ticket ignored: its user SID belongs to an account or group of this server");
         return Vec::new();
     }
     sids.iter().filter(|sid| !own.contains(sid)).copied().collect()
 }
 
-fn nobody(client: &ClientName, why: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+fn refuse(client: &ClientName, why: &str) -> Answer<Result<Option<Account>, Unavailable>> {
     tracing::info!(%client, "Kerberos client refused: {why}");
     Answer::now(Ok(None))
 }

@@ -11,7 +11,7 @@ use server::answer::Answer;
 
 use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
 use crate::admin::Client;
-use crate::admin::names::{Known, Names, NamesRequest, Whom};
+use crate::admin::names::{Known, Names, NamesQuery, NamesRequest};
 use crate::state_dir::AccountPlace;
 use crate::user::Performer;
 use crate::winbind::{Winbind, WithDomain};
@@ -21,12 +21,12 @@ pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Acc
     Ok(match Performer::open(place, false)? {
         Some(Performer::Server(client)) => Arc::new(Asked::of(client)?),
         Some(Performer::Own(directory)) => Arc::new(WithDomain::new(Arc::new(*directory), Winbind::new(member))),
-        None => nobody(),
+        None => no_accounts(),
     })
 }
 
 /// Returns a back end without any accounts.
-pub(super) fn nobody() -> Arc<dyn Accounts> {
+pub(super) fn no_accounts() -> Arc<dyn Accounts> {
     Arc::new(Asked { client: None, domain: DomainSid([0; 3]) })
 }
 
@@ -60,7 +60,7 @@ struct Asked {
 
 impl Asked {
     fn of(mut client: Client) -> Result<Asked> {
-        let names: Names = client.ask(&NamesRequest::Of(Whom::default()))?;
+        let names: Names = client.ask(&NamesRequest::Of(NamesQuery::default()))?;
         let sid: Sid = names.domain.parse().ok().context("the server sent an invalid SID as its own")?;
         let domain = match *sid.sub_authorities() {
             [21, x, y, z] => DomainSid([x, y, z]),
@@ -69,14 +69,14 @@ impl Asked {
         Ok(Asked { client: Some(Mutex::new(client)), domain })
     }
 
-    fn ask(&self, whom: Whom) -> Result<Option<Names>, Unavailable> {
+    fn ask(&self, query: NamesQuery) -> Result<Option<Names>, Unavailable> {
         let Some(client) = &self.client else { return Ok(None) };
-        let names = client.lock().ask(&NamesRequest::Of(whom));
+        let names = client.lock().ask(&NamesRequest::Of(query));
         names.map(Some).map_err(|error| Unavailable(format!("cannot query the server's accounts: {error:#}")))
     }
 
     fn known(&self, sid: &Sid) -> Result<Option<Known>, Unavailable> {
-        let names = self.ask(Whom { sids: vec![sid.to_string()], ..Whom::default() })?;
+        let names = self.ask(NamesQuery { sids: vec![sid.to_string()], ..NamesQuery::default() })?;
         Ok(names.and_then(|mut names| names.sids.pop()))
     }
 
@@ -88,10 +88,10 @@ impl Asked {
     }
 
     fn sid(&self, id: UnixId) -> Result<Sid, Unavailable> {
-        let names = self.ask(Whom {
+        let names = self.ask(NamesQuery {
             uids: id.uid().into_iter().collect(),
             gids: id.uid().map_or(id.gid(), |_| None).into_iter().collect(),
-            ..Whom::default()
+            ..NamesQuery::default()
         })?;
         let text = names.and_then(|mut names| names.uids.pop().or_else(|| names.gids.pop()));
         Ok(text.and_then(|text| text.parse().ok()).unwrap_or(id.plain_sid()))

@@ -101,17 +101,17 @@ fn rights(mask: AccessMask, directory: bool, and: &str) -> String {
 
 /// Describes which children inherit an ACE: ", inherited by files and directories".
 fn inheritance(flags: AceFlags) -> String {
-    let whom = match (flags.contains(AceFlags::OBJECT_INHERIT), flags.contains(AceFlags::CONTAINER_INHERIT)) {
+    let children = match (flags.contains(AceFlags::OBJECT_INHERIT), flags.contains(AceFlags::CONTAINER_INHERIT)) {
         (true, true) => "files and directories",
         (true, false) => "files",
         (false, true) => "directories",
         (false, false) => "",
     };
     let mut text = String::new();
-    if !whom.is_empty() {
+    if !children.is_empty() {
         let only = flags.contains(AceFlags::INHERIT_ONLY);
         text += if only { ", only inherited by " } else { ", inherited by " };
-        text += whom;
+        text += children;
         text += if flags.contains(AceFlags::NO_PROPAGATE_INHERIT) { " directly in it" } else { "" };
     } else if flags.contains(AceFlags::INHERIT_ONLY) {
         text += ", without any effect";

@@ -15,13 +15,13 @@ pub const NAMES_BATCH: usize = 1000;
 pub enum NamesRequest {
     /// Resolves these SIDs and ids.
     #[serde(rename = "names")]
-    Of(Whom),
+    Of(NamesQuery),
 }
 
 /// SIDs and ids, at most [`NAMES_BATCH`].
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub struct Whom {
+pub struct NamesQuery {
     /// SIDs as text.
     #[serde(default)]
     pub sids: Vec<String>,
@@ -92,7 +92,7 @@ impl Known {
 
 /// Answers a request.
 pub async fn answer(request: NamesRequest, accounts: &dyn Accounts) -> Result<Names> {
-    let NamesRequest::Of(Whom { sids, uids, gids }) = request;
+    let NamesRequest::Of(NamesQuery { sids, uids, gids }) = request;
     ensure!(sids.len() + uids.len() + gids.len() <= NAMES_BATCH, "at most {NAMES_BATCH} SIDs and ids per request");
     let mut names = Names { domain: accounts.domain().to_string(), sids: vec![], uids: vec![], gids: vec![] };
     for text in sids {

@@ -123,7 +123,7 @@ impl Away {
                     let uid = user.identity.uid;
                     return Err(Refused::Unmapped(format!("the uid {uid} is not in the range of `idmap config`")));
                 }
-                Err(nobody) => why = nobody,
+                Err(refused) => why = refused,
             }
         }
         Err(Refused::Unmapped(why.to_string()))

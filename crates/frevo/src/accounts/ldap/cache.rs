@@ -21,7 +21,7 @@ pub(super) const MISSING: Duration = Duration::from_secs(2);
 /// How long an account is valid while no server answers.
 pub(super) const STALE: Duration = Duration::from_secs(300);
 /// How long the owner of a SID or uid is cached, or that it has none.
-pub(super) const WHOSE: Duration = Duration::from_secs(60);
+pub(super) const OWNER: Duration = Duration::from_secs(60);
 /// Maximum number of cached answers of a kind: about 40 MiB of accounts. At the limit expired answers are removed, then
 /// all.
 const KEPT: usize = 65_536;
@@ -139,12 +139,12 @@ impl Cache {
 
     /// Returns the owner of the SID, if it was queried recently.
     pub(super) fn fresh_sid(&self, sid: &Sid) -> Option<Option<String>> {
-        self.sids.get(sid, |_| WHOSE)
+        self.sids.get(sid, |_| OWNER)
     }
 
     /// Returns the owner of the uid, if it was queried recently.
     pub(super) fn fresh_uid(&self, uid: u32) -> Option<Option<String>> {
-        self.uids.get(&uid, |_| WHOSE)
+        self.uids.get(&uid, |_| OWNER)
     }
 
     /// Returns the last known owner of the SID, while no server answers.

@@ -219,7 +219,7 @@ impl People {
         match self.user(person, || early.unwrap_or_else(|| self.users.find(name()))).await? {
             Who::Known(user) => Ok(Some(entry_of(person, user))),
             Who::Root => Ok(refuse_root(person)),
-            Who::Nobody => {
+            Who::NoUser => {
                 tracing::warn!(
                     account = person.record.name,
                     dn = &*person.dn,
@@ -227,7 +227,7 @@ impl People {
                 );
                 Ok(None)
             }
-            Who::Directorys(ids) => {
+            Who::Directory(ids) => {
                 let user = self.groups.user(self, person, ids).await.map_err(unavailable)?;
                 Ok(Some(entry_of(person, Some(user))))
             }
@@ -244,11 +244,11 @@ impl People {
                 refused = Some("its UNIX user has uid 0 or gid 0, which is not allowed");
                 None
             }
-            Who::Nobody => {
+            Who::NoUser => {
                 refused = Some("`ldapsam:trusted` requires uidNumber and gidNumber");
                 None
             }
-            Who::Directorys((uid, gid)) => {
+            Who::Directory((uid, gid)) => {
                 let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
                 Some(Arc::new(User { name: person.record.name.clone(), identity, groups: Arc::new([]) }))
             }
@@ -271,9 +271,9 @@ impl People {
         }
         Ok(match person.ids {
             Some((0, _) | (_, 0)) => Who::Root,
-            Some(ids) => Who::Directorys(ids),
+            Some(ids) => Who::Directory(ids),
             // A look-up by name in NSS could return root.
-            None if self.settings.trusted => Who::Nobody,
+            None if self.settings.trusted => Who::NoUser,
             None => Who::Known(None),
         })
     }
@@ -318,11 +318,11 @@ enum Who {
     /// The user from NSS; `None` if the caller must look it up.
     Known(Option<Arc<User>>),
     /// The user from the directory: uid and primary gid.
-    Directorys((u32, u32)),
+    Directory((u32, u32)),
     /// Root, which is refused for accounts of a directory.
     Root,
     /// The directory has no ids, and NSS must not be queried.
-    Nobody,
+    NoUser,
 }
 
 fn refuse_root(person: &Person) -> Option<Entry> {

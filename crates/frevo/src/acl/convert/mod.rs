@@ -77,7 +77,7 @@ pub(super) async fn run(args: ConvertArgs) -> Result<ExitCode> {
     tokio::spawn(stop_at_signals(stop.clone()));
     let state = StateDir::create(&locate(args.place.state_dir.as_deref(), args.place.config.as_deref())?)?;
     let position = Position::of(&state, &share);
-    let desk = desk(share, names::nobody())?;
+    let desk = desk(share, names::no_accounts())?;
     let mut run = Run::new(&desk, &args, position, stop)?;
     run.all().await.context("cannot read the share's directory")?;
     run.finish(&args)

@@ -9,7 +9,7 @@ use super::*;
 use crate::accounts::Directory;
 use crate::accounts::record::nt_hash;
 use crate::admin::Client;
-use crate::admin::names::{self, Whom};
+use crate::admin::names::{self, NamesQuery};
 use crate::config::PassdbBackend;
 use crate::status::tests::snapshot;
 
@@ -117,7 +117,7 @@ fn whose_sids_are_whose() {
             panic!("there is such an account");
         };
         let uid = account.uid.expect("it has a user");
-        let request = Whom {
+        let request = NamesQuery {
             sids: vec![account.sid.clone(), "S-1-5-21-1-1-1-1".into()],
             uids: vec![uid, 4_000_000],
             gids: vec![4_000_001],
@@ -129,9 +129,9 @@ fn whose_sids_are_whose() {
         assert!(unknown.id().is_none() && unknown.name.is_none());
         assert_eq!(names.uids, [account.sid, "S-1-22-1-4000000".into()]);
         assert_eq!(names.gids, ["S-1-22-2-4000001"]);
-        let too_many = Whom { uids: vec![1; names::NAMES_BATCH + 1], ..Whom::default() };
+        let too_many = NamesQuery { uids: vec![1; names::NAMES_BATCH + 1], ..NamesQuery::default() };
         assert!(client.ask::<Names>(&NamesRequest::Of(too_many)).is_err());
-        let wrong = Whom { sids: vec!["x".into()], ..Whom::default() };
+        let wrong = NamesQuery { sids: vec!["x".into()], ..NamesQuery::default() };
         assert!(client.ask::<Names>(&NamesRequest::Of(wrong)).is_err());
     });
 }
