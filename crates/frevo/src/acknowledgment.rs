@@ -75,7 +75,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
-    async fn the_kernel_says_what_the_other_side_has_not_taken() {
+    async fn the_kernel_reports_unacknowledged_bytes() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut one = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut other, _) = listener.accept().await.unwrap();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_a_user_of_a_machine_is_one_of_all_its_users() {
+    fn former_user_sids_add_domain_users_of_their_domain() {
         let of = |machine, rid| Sid::of(5, [21, machine, 2, 3, rid]);
         let cases: [(&[Sid], &[Sid]); 4] = [
             (&[], &[]),

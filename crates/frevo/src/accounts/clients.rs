@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_realm_names_nobody_of_this_machine() {
+    fn a_realm_cannot_assign_sids_of_this_machine() {
         let [theirs, primary, group] = [1103, 513, 1104].map(|rid| Sid::of(5, [21, 1, 2, 3, rid]));
         let [ann, anns_before, bob, crew] = [1000, 1001, 1002, 1003].map(|rid| Sid::of(5, [21, 7, 7, 7, rid]));
         let own = HashSet::from([ann, anns_before, bob, crew]);

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn sids_go_to_whoever_had_them_last() {
+    fn a_former_sid_belongs_to_its_last_account() {
         let mut former = FormerSids::default();
         for (rid, owner) in [(9, "ann"), (8, "ann"), (7, "bob"), (8, "ann"), (9, "bob")] {
             former.insert(sid(rid), owner.to_owned());

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn sids_belong_to_their_kind() {
+    fn the_sid_must_match_the_group_kind() {
         let check = |kind, sid: &str, expected: bool| {
             let sid = sid.parse().unwrap();
             let group = Group { name: "Staff".into(), sid, gid: 50, kind, comment: String::new() };

@@ -69,7 +69,7 @@ mod tests {
         "nobody:0:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:650B1AB9981C756263B3D66E2781F688:[UX         ]:LCT-6B013C02:";
 
     #[test]
-    fn accounts_of_samba() {
+    fn samba_accounts_are_read() {
         let (account, note) = check(GOOD);
         assert_eq!(account.name, "daemon");
         let hash = super::super::record::nt_hash("Secret-daemon").unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn older_and_odd_lines() {
+    fn older_and_unusual_lines_are_read() {
         check("daemon:1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160");
         check("a b:-1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1d3ec02bf8aaf6d00f91c0a7f0f3c160:[U]::");
         check(&GOOD.replace(":1:", ":4294967295:"));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_say_what_is_wrong_and_never_a_hash() {
+    fn errors_in_lines_name_the_field_and_omit_the_hash() {
         for (line, word) in [
             ("daemon", "uid"),
             ("daemon:x:", "\"x\" is not a uid"),

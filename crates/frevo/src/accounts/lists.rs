@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_goes_away_gives_no_turn_to_others() {
+    async fn a_cancelled_caller_keeps_its_permit_until_its_work_ends() {
         static TURNS: Semaphore = Semaphore::const_new(1);
         let (go_on, held) = mpsc::channel::<()>();
         let (begun, begins) = tokio::sync::oneshot::channel();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machines_sid_is_read_and_nothing_else_is() {
+    fn only_a_machine_sid_is_accepted() {
         let good = Some(DomainSid([1, 2, 3]));
         for text in ["S-1-5-21-1-2-3", " s-1-5-21-1-2-3\n", "SID for domain OLD is: S-1-5-21-1-2-3\n"] {
             assert_eq!(read(text).ok(), good, "{text:?}");

@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_samba() {
+    fn defaults_equal_those_of_samba() {
         let found: Vec<i64> = all(&AccountPolicy::default()).map(|(_, value, _)| value).collect();
         assert_eq!(found, [5, 0, 0, -1, 0, 0, 30, 30]);
     }
 
     #[test]
-    fn values_are_kept_or_refused() {
+    fn values_are_stored_or_refused() {
         for (name, ..) in all(&AccountPolicy::default()) {
             let odd = name.starts_with("user must");
             check(name, if odd { 2 } else { 7 }, Some(if odd { 2 } else { 7 }));

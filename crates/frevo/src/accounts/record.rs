@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_the_specification_and_of_samba() {
+    fn hashes_equal_those_of_the_specification_and_samba() {
         let check = |password: &str, hash: &str| {
             assert_eq!(nt_hash(password).unwrap().0, hash_from_hex(hash).unwrap().0, "{password}");
         };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_this_program_does_not_know_are_refused() {
+    fn unknown_record_formats_are_refused() {
         let good = record(None).encode();
         let newer: Vec<u8> = [&[3], &good[1..]].concat();
         assert!(Record::decode(&newer).err().unwrap().to_string().contains("newer"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn account_names_are_checked() {
         for good in ["ann", "Ann B", "a.b-c_d$", "ann@example.org", "\u{e4}nne"] {
             assert!(check_name(good).is_ok(), "{good}");
         }

@@ -78,7 +78,7 @@ async fn an_account_lives_from_add_to_delete() {
 }
 
 #[test]
-fn what_cannot_be_an_account_is_refused_with_the_reason() {
+fn invalid_accounts_are_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     refused(&directory, add("carl", None), "no UNIX user \"carl\"");
@@ -139,7 +139,7 @@ async fn an_import_adds_updates_and_keeps() {
 }
 
 #[test]
-fn lists_come_in_pages() {
+fn lists_are_returned_in_pages() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     let names: Vec<String> = (0..LIST_PAGE + 1).map(|number| format!("u{number:05}")).collect();
@@ -157,7 +157,7 @@ fn lists_come_in_pages() {
 }
 
 #[test]
-fn a_command_finds_the_database_taken_while_a_server_has_it() {
+fn a_command_finds_the_database_busy_while_a_server_has_it_open() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::create(dir.path()).unwrap();
     assert!(Directory::of_command(&state, EMBEDDED, false).unwrap().is_none());
@@ -211,7 +211,7 @@ impl Backend for Down {
 }
 
 #[tokio::test]
-async fn several_back_ends_are_asked_in_their_order() {
+async fn back_ends_are_queried_in_order() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     let [mut both, second] = dirs.each_ref().map(|dir| directory(dir.path()));
     second.perform(add("ann", None)).unwrap();
@@ -286,7 +286,7 @@ impl Backend for Watched {
 
 /// A server that is killed between the two steps must not leave the SIDs to a later account of the same name.
 #[test]
-fn what_an_account_of_another_back_end_had_goes_before_it() {
+fn former_sids_are_deleted_before_an_account_of_another_back_end() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     let [mut both, second] = dirs.each_ref().map(|dir| directory(dir.path()));
     let (accounts, own) = (second.own.clone(), both.own.clone());
@@ -307,7 +307,7 @@ fn what_an_account_of_another_back_end_had_goes_before_it() {
 }
 
 #[test]
-fn an_owner_changes_a_password_that_the_history_does_not_have() {
+fn a_user_can_change_to_a_password_not_in_the_history() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     directory.perform(add("ann", None)).unwrap();
@@ -369,7 +369,7 @@ fn note(directory: &Directory, name: &str, sid: Sid) -> (ImportResult, String) {
 
 /// A former SID must not make an account another account, or a member of a group.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_account_had_what_is_anothers_own() {
+async fn a_former_sid_cannot_be_the_sid_of_another_account_or_group() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     let second = directory(dirs[1].path());
     second.perform(add("root", None)).unwrap();
@@ -418,7 +418,7 @@ async fn no_account_had_what_is_anothers_own() {
 
 /// Otherwise a realm's controller could use the rights that stored ACLs grant to accounts by their former SIDs.
 #[tokio::test]
-async fn a_ticket_gives_no_sids_that_accounts_had() {
+async fn a_ticket_cannot_add_former_sids_of_accounts() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     for name in ["ann", "bob"] {
@@ -459,7 +459,7 @@ async fn a_ticket_gives_no_sids_that_accounts_had() {
 }
 
 #[tokio::test]
-async fn users_are_counted_where_they_come_and_go() {
+async fn the_number_of_users_follows_changes() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     assert_eq!(directory.count_users().await.unwrap(), 0);

@@ -293,7 +293,7 @@ empty =
 
     /// As in smb.conf(5) for domain members: only full names match users authenticated by a controller.
     #[test]
-    fn users_of_a_domain_are_named_in_full() {
+    fn domain_users_match_only_full_names() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map");
         let text = "!root = DOM\\administrator\n!ann = dora miller DOM\\emil\n!crew = @\"DOM\\the crew\" +staff\n\
@@ -320,7 +320,7 @@ empty =
     }
 
     #[test]
-    fn names_become_accounts() {
+    fn names_are_mapped_to_accounts() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map");
         std::fs::write(&path, MAP).unwrap();
@@ -344,7 +344,7 @@ empty =
     }
 
     #[test]
-    fn everybody_may_be_somebody_but_root() {
+    fn a_wildcard_does_not_map_to_root() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map");
         std::fs::write(&path, "!joe = joe\nguest = *\n").unwrap();
@@ -360,7 +360,7 @@ empty =
     }
 
     #[tokio::test]
-    async fn a_change_of_the_file_counts_and_no_file_is_no_map() {
+    async fn a_changed_file_is_reloaded_and_a_missing_file_maps_no_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map");
         let map = FileMap(Arc::new(map(path.clone())));
@@ -382,7 +382,7 @@ empty =
     }
 
     #[tokio::test]
-    async fn a_group_that_cannot_be_asked_for_is_not_left_out() {
+    async fn a_failed_group_query_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let text = "crew = +staff\nbob = bob\n!ann = +staff ann\nguest = cid\n";
         let map = map_on(dir.path(), text, &TURNS, Box::new(|_| Err(io::Error::other("down"))));
@@ -395,7 +395,7 @@ empty =
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_name_service_that_hangs_is_not_waited_for_without_end() {
+    async fn a_hanging_name_service_is_waited_for_a_bounded_time() {
         static ONE: Semaphore = Semaphore::const_new(1);
         let dir = tempfile::tempdir().unwrap();
         let (go_on, hangs) = mpsc::channel::<()>();

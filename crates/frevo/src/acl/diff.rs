@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_and_what_comes() {
+    fn removed_and_added_parts_are_listed() {
         let list = "D:(A;;FR;;;WD)(A;;FA;;;BA)(D;;FW;;;BG)";
         check(list, list, &[]);
         check("O:BAG:BU", "O:SYG:BU", &["-O:BA", "+O:SY"]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn words_follow() {
+    fn lines_end_with_a_description() {
         let of = |text| sddl::decode(text, &sddl::Domains::default()).expect("SDDL");
         let lines = differences(&of("D:"), &of("D:(A;;FR;;;WD)"), &People::default(), [false; 2]);
         assert_eq!(lines, ["+(A;;FR;;;WD)  S-1-1-0 may read"]);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_in_words() {
+    fn rights_are_described_in_words() {
         check(0, "do nothing", "do nothing");
         check(0x1f_01ff, "do everything", "do everything");
         check(0x1000_0000, "do everything", "do everything");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences() {
+    fn aces_are_described_in_sentences() {
         let sid = Sid::unix_user(7);
         let people = People(HashMap::from([(sid, "alice".to_owned())]));
         let both = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_that_only_checksums_show_is_found() {
+    fn damage_found_only_by_checksums_is_detected() {
         let (dir, state) = bed();
         let mut content = std::fs::read(dir.path().join(FILE)).unwrap();
         let places: Vec<usize> = (0..content.len() - 3).filter(|&at| &content[at..at + 3] == b"bob").collect();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_is_damaged_too_is_left_alone_and_so_is_the_database() {
+    fn a_damaged_database_with_a_damaged_copy_is_not_changed() {
         let (dir, state) = bed();
         let garbage = vec![0x55; 10_000];
         for name in [FILE, COPY] {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_is_missing_beside_its_copy_is_not_begun_anew() {
+    fn a_missing_database_with_a_copy_is_not_recreated() {
         let (dir, state) = bed();
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         let error = format!("{:#}", start(&state).err().expect("the accounts are lost"));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_leaves_a_damaged_database_alone() {
+    fn a_command_does_not_change_a_damaged_database() {
         let (dir, state) = bed();
         std::fs::write(dir.path().join(FILE), b"").unwrap();
         let Err(OpenError::Damaged(error)) = Store::open(&state) else { panic!("opened nothing") };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_leaves_of_a_copy_is_replaced() {
+    fn an_incomplete_copy_left_by_a_crash_is_replaced() {
         let (dir, state) = bed();
         std::fs::write(dir.path().join(NEW_COPY), b"half").unwrap();
         drop(start(&state).unwrap());

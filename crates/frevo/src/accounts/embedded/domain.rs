@@ -160,7 +160,7 @@ mod tests {
     use crate::state_dir::StateDir;
 
     #[test]
-    fn accounts_take_the_sids_that_they_had_and_keep_those_that_they_have() {
+    fn a_new_machine_sid_restores_former_rids_and_keeps_previous_sids() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(dir.path()).unwrap();
         let store = Store::open(&state).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_is_changed_meanwhile_stays() {
+    fn a_concurrent_password_change_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
         for name in ["ann", "bob"] {

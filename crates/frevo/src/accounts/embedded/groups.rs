@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_survive_reopening_and_have_numbers_of_their_own() {
+    fn groups_survive_reopening_and_reserve_their_rids() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(dir.path()).unwrap();
         let store = Store::open(&state).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_no_sid_of_a_user_in_an_smbpasswd_file() {
+    fn a_group_cannot_use_a_rid_reserved_for_smbpasswd_users() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
         store.keep_to_odd_rids();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_refused() {
+    fn a_sid_name_or_gid_in_use_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
         let domain = store.domain();

@@ -32,7 +32,7 @@ fn accounts_sid_and_rids_survive_reopening() {
 }
 
 #[test]
-fn sids_lead_to_their_accounts() {
+fn accounts_are_found_by_present_and_former_sids() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::create(dir.path()).unwrap();
     let store = Store::open(&state).unwrap();
@@ -85,7 +85,7 @@ fn a_failed_change_and_a_dry_run_leave_nothing() {
 }
 
 #[test]
-fn pages_follow_one_another() {
+fn pages_are_consecutive() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
     for name in ["b", "C", "a"] {
@@ -98,7 +98,7 @@ fn pages_follow_one_another() {
 }
 
 #[test]
-fn one_process_at_a_time_and_many_makers_of_one_database() {
+fn concurrent_creation_makes_one_database_that_one_process_has_open() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::create(dir.path()).unwrap();
     let sids: Vec<DomainSid> = std::thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn one_process_at_a_time_and_many_makers_of_one_database() {
 }
 
 #[test]
-fn files_that_are_no_database_are_refused_and_left_alone() {
+fn files_that_are_not_databases_are_refused_and_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::create(dir.path()).unwrap();
     let garbage = vec![0x55; 10_000];

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_shortest_form() {
+    fn numbers_are_encoded_in_the_shortest_form() {
         let check = |number: i32, expected: &[u8]| {
             let mut writer = Writer::default();
             writer.number(INTEGER, number);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_all_forms() {
+    fn all_length_forms_are_encoded_and_decoded() {
         for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
             let content = vec![7; length];
             let mut writer = Writer::default();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ldap_does_not_use_is_malformed() {
+    fn encodings_that_ldap_does_not_use_are_malformed() {
         for bytes in [&[0x30, 0x80, 0, 0][..], &[0x30, 0x85, 0, 0, 0, 0, 1], &[0x1f, 1, 0], &[0x30, 0xff, 1]] {
             assert_eq!(whole_length(bytes), Err(Malformed));
         }

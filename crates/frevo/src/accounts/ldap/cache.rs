@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_fresh_until_it_is_old_and_known_to_be_used() {
+    fn an_answer_expires_and_its_use_is_recorded() {
         let kept: Kept<&str, u8> = Kept::new();
         let get = |age: u64| kept.get(&"a", |_| Duration::from_secs(age));
         assert_eq!(get(9), None);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_before_a_change_does_not_undo_it() {
+    fn a_query_from_before_a_change_is_not_cached() {
         let cache = Cache::new();
         let (before, other) = (cache.generation(), "bob");
         cache.put("ann", None, before);

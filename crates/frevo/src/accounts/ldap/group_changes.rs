@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_that_is_something_else_is_known() {
+    fn entries_with_other_object_classes_are_recognized() {
         let class = |classes: &[&str]| {
             let classes: Vec<_> = classes.iter().map(|class| ("objectClass", *class)).collect();
             others_class(&Found::of("x", &classes)).map(str::to_owned)
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_takes_the_place_of_the_one_that_was_shown_alone() {
+    fn a_new_comment_replaces_only_the_displayed_one() {
         let check = |there: &[&str], comment: &str, expected: &[(ChangeKind, &str)]| {
             let there: Vec<_> = there.iter().map(|text| ("description", *text)).collect();
             let changes = described(&Found::of("x", &there), comment);

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_primary_group_comes_first_and_group_0_never() {
+    fn the_primary_group_is_first_and_gid_0_is_omitted() {
         let group = |name: &str, gid: &str| Found::of(&format!("cn={name}"), &[("cn", name), ("gidNumber", gid)]);
         let found = [
             group("b", "20"),

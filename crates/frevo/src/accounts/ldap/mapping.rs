@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_has_a_sid_a_type_and_a_number() {
+    fn a_group_requires_a_sid_a_type_and_a_gid() {
         let all = [
             ("cn", "crew"),
             ("gidNumber", "7"),

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_add_up() {
+    fn logon_outcomes_are_combined_into_one_change() {
         use LogonOutcome::{Success, WrongPassword};
         let check = |outcomes: &[LogonOutcome], before: u32, expected: &[(&str, &str)]| {
             let note = outcomes.iter().zip(1..).fold(Note::default(), |note, (outcome, at)| note.then(*outcome, at));

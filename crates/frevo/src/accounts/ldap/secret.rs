@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_kept_for_one_name_and_from_others() {
+    fn a_password_is_stored_for_one_dn_and_is_unreadable_for_others() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(dir.path()).unwrap();
         let said = |dn| format!("{:#}", read(dir.path(), dn).unwrap_err());

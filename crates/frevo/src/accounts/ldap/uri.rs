@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris() {
+    fn uris_are_parsed() {
         let check = |text: &str, shown: &str| assert_eq!(Uri::parse(text).unwrap().to_string(), shown, "{text}");
         check("ldap://a", "ldap://a:389");
         check("LDAPS://a.example:700/", "ldaps://a.example:700");

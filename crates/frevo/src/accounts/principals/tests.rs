@@ -56,7 +56,7 @@ fn directory(path: &Path) -> Directory {
 }
 
 #[tokio::test]
-async fn ids_are_shown_as_accounts_and_groups_where_they_are_some() {
+async fn ids_of_accounts_and_groups_map_to_their_sids() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     let own = |rid| directory.domain().with_rid(rid);
@@ -81,7 +81,7 @@ async fn ids_are_shown_as_accounts_and_groups_where_they_are_some() {
 }
 
 #[tokio::test]
-async fn names_lead_to_sids_and_back() {
+async fn names_map_to_sids_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     let own = |rid| directory.domain().with_rid(rid);

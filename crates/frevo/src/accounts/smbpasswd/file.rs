@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_certain_once_the_tick_of_its_change_is_over() {
+    fn a_stamp_is_settled_after_the_clock_tick_of_its_change() {
         let check = |changed: i128, later: i128, settled: bool| {
             let stamp = Stamp { device: 1, inode: 1, size: 1, modified: changed, changed };
             assert_eq!(stamp.settled(changed + later), settled, "{changed} {later}");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_changes_what_it_is_about_and_nothing_else() {
+    fn an_edit_changes_only_its_fields() {
         let disable = |record: &mut Record| record.disabled = true;
         check("[U          ]:LCT-6B01BECE:", |_| (), "[U          ]:LCT-6B01BECE:");
         check("[U          ]:LCT-6B01BECE:", disable, "[DU         ]:LCT-6B01BECE:");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn shorter_lines_get_their_full_width() {
+    fn shorter_lines_are_extended_to_full_width() {
         for end in ["[U]:LCT-6B01BECE:", "[U          ]:", "", "Ann,,,:/home/ann:/bin/sh"] {
             let line = line(end);
             let fields = Fields::read(line.as_bytes()).unwrap().unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_password_ends_what_stood_in_its_way() {
+    fn a_new_password_clears_the_no_password_flag() {
         let line = line("[NDU        ]:LCT-00000000:");
         let fields = Fields::read(line.as_bytes()).unwrap().unwrap();
         let mut record = fields.record(1014);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_line_is_one_that_samba_would_have_written() {
+    fn a_new_line_equals_one_written_by_samba() {
         let mut record = Fields::read(line("[U          ]:LCT-6B01BECE:").as_bytes()).unwrap().unwrap().record(1014);
         assert_eq!(*new(&record, 7).unwrap(), line("[U          ]:LCT-6B01BECE:").as_bytes());
         record.must_change = true;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_known_by_flag_and_in_old_files_by_name() {
+    fn machine_accounts_are_recognized_by_flag_or_in_old_files_by_name() {
         let machine = |text: &str| Fields::read(text.as_bytes()).unwrap().unwrap().flags.machine().is_some();
         assert!(machine(&line("[W          ]:LCT-6B01BECE:")) && machine(&line("[S          ]:")));
         assert!(machine(&line("").replace("ann", "pc$")));

@@ -106,7 +106,7 @@ async fn accounts_are_found_by_name_and_by_sid() {
 }
 
 #[tokio::test]
-async fn the_sid_is_that_of_the_unix_user_whatever_uid_the_line_has() {
+async fn the_sid_follows_the_unix_user_not_the_uid_of_the_line() {
     let bed = Bed::new(&format!("{}{}", line("u1", 10_002, "a"), line("u2", 10_002, "b")));
     assert_eq!(bed.find("u1").await.unwrap().sid, DOMAIN.with_rid(21_002));
     assert_eq!(bed.find("u2").await.unwrap().sid, DOMAIN.with_rid(21_004));
@@ -118,7 +118,7 @@ async fn the_sid_is_that_of_the_unix_user_whatever_uid_the_line_has() {
 }
 
 #[tokio::test]
-async fn what_is_no_users_account_or_cannot_be_read_is_told_apart_from_nobody() {
+async fn machine_accounts_are_not_found_and_invalid_lines_are_errors() {
     let text = format!(
         "{}{}u3:10003:XXXX\n\u{1}\n{}u5:10005:XXXXXXXX",
         line_with("pc$", 7, "a", "[W          ]:LCT-6B01BECE:"),
@@ -140,7 +140,7 @@ async fn what_is_no_users_account_or_cannot_be_read_is_told_apart_from_nobody() 
 }
 
 #[tokio::test]
-async fn a_change_by_another_program_counts_at_the_next_look_however_soon() {
+async fn an_immediate_change_by_another_program_is_noticed() {
     let bed = Bed::new(&format!("{}{}", line("u1", 10_001, "a"), line("u2", 10_002, "b")));
     let file = OpenOptions::new().write(true).open(bed.path()).unwrap();
     // Many of these are within one tick of the kernel's clock, and none changes the size.
@@ -157,7 +157,7 @@ async fn a_change_by_another_program_counts_at_the_next_look_however_soon() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_is_not_nobody() {
+async fn a_missing_file_is_an_error_not_an_unknown_user() {
     let bed = Bed::new(&line("u1", 10_001, "a"));
     fs::rename(bed.path(), bed.dir.path().join("away")).unwrap();
     for name in ["u1", "u2"] {
@@ -177,7 +177,7 @@ async fn a_file_that_is_gone_is_not_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_added_changed_and_removed_leaves_the_rest_byte_for_byte() {
+async fn changes_keep_all_other_lines_byte_for_byte() {
     let others = format!(
         "# comment\n\nu3:broken\n{}  \n",
         line_with("u4", 10_004, "d", "[UX         ]:LCT-6B01BECE:rest:of it")
@@ -210,7 +210,7 @@ async fn what_is_added_changed_and_removed_leaves_the_rest_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn longer_room_is_shared_and_shorter_is_left() {
+async fn longer_free_space_is_split_and_shorter_is_kept() {
     let bed = Bed::new(&format!("{}{}", line("u1234", 11_234, "a"), line("u2", 10_002, "b")));
     assert!(bed.accounts.remove("u1234").unwrap());
     // Three bytes shorter: no space for a comment after it.
@@ -230,7 +230,7 @@ async fn longer_room_is_shared_and_shorter_is_left() {
 }
 
 #[tokio::test]
-async fn a_file_that_ends_in_the_midst_of_a_line_is_gone_on_with_on_the_next() {
+async fn a_line_is_appended_after_an_unterminated_last_line() {
     let text = line("u1", 10_001, "a");
     let bed = Bed::new(text.trim_end());
     assert!(bed.is("u1", "a").await);
@@ -239,7 +239,7 @@ async fn a_file_that_ends_in_the_midst_of_a_line_is_gone_on_with_on_the_next() {
 }
 
 #[tokio::test]
-async fn older_lines_become_whole_ones_when_they_change() {
+async fn older_lines_are_completed_when_changed() {
     let bed = Bed::new(&format!("{}{}", line_with("u1", 10_001, "a", ""), line("u2", 10_002, "b")));
     bed.accounts.edit("u1", &mut |record| record.nt_hash = Some(nt_hash("c").unwrap())).unwrap();
     assert!(bed.is("u1", "c").await && bed.is("u2", "b").await);
@@ -249,7 +249,7 @@ async fn older_lines_become_whole_ones_when_they_change() {
 }
 
 #[test]
-fn the_file_is_made_for_its_owner_alone_and_kept_so() {
+fn the_file_is_created_and_kept_private() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
@@ -273,7 +273,7 @@ fn the_file_is_made_for_its_owner_alone_and_kept_so() {
 }
 
 #[test]
-fn whoever_has_the_lock_is_waited_for() {
+fn a_change_waits_for_the_lock() {
     let bed = Bed::new(&line("u1", 10_001, "a"));
     let file = OpenOptions::new().read(true).write(true).open(bed.path()).unwrap();
     assert!(try_lock(std::os::fd::AsFd::as_fd(&file), Keeps::EverybodyOut, 0, 1).unwrap());
@@ -290,7 +290,7 @@ fn whoever_has_the_lock_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_program_that_hangs_with_the_lock_is_waited_for_once() {
+async fn a_program_that_keeps_the_lock_delays_only_once() {
     let bed = Bed::new(&line("u1", 10_001, "a"));
     fs::write(bed.path(), line("u1", 10_001, "b")).unwrap();
     let file = OpenOptions::new().read(true).write(true).open(bed.path()).unwrap();
@@ -306,7 +306,7 @@ async fn a_program_that_hangs_with_the_lock_is_waited_for_once() {
 }
 
 #[test]
-fn many_programs_at_once_lose_nothing() {
+fn concurrent_programs_lose_no_changes() {
     let text: String = (0..8).map(|number| line(&format!("u{number}"), 10_000 + number, "start")).collect();
     let bed = Bed::new(&format!("# comment\n{text}"));
     let path = bed.path();
@@ -347,11 +347,11 @@ fn many_programs_at_once_lose_nothing() {
     assert!(bed.text().starts_with("# comment\n"));
 }
 
-/// The environment variable that makes [`a_killed_process_leaves_a_whole_file`] the process that is killed.
+/// The environment variable that makes [`a_killed_process_leaves_an_intact_file`] the process that is killed.
 const VICTIM: &str = "FREVO_TEST_SMBPASSWD_VICTIM";
 
 #[test]
-fn a_killed_process_leaves_a_whole_file() {
+fn a_killed_process_leaves_an_intact_file() {
     const ACCOUNTS: u32 = 200;
     let passwords = ["first", "second"];
     if let Some(path) = std::env::var_os(VICTIM) {
@@ -373,7 +373,7 @@ fn a_killed_process_leaves_a_whole_file() {
     for round in 0..20 {
         let before = bed.text();
         let mut victim = std::process::Command::new(std::env::current_exe().unwrap());
-        victim.args(["--exact", "accounts::smbpasswd::tests::a_killed_process_leaves_a_whole_file"]);
+        victim.args(["--exact", "accounts::smbpasswd::tests::a_killed_process_leaves_an_intact_file"]);
         let mut victim = victim.env(VICTIM, bed.path()).stdout(std::process::Stdio::null()).spawn().unwrap();
         while bed.text() == before {
             assert!(victim.try_wait().unwrap().is_none(), "it ended by itself");
@@ -394,7 +394,7 @@ fn a_killed_process_leaves_a_whole_file() {
 }
 
 #[tokio::test]
-async fn what_is_overwritten_lies_on_one_page() {
+async fn overwritten_bytes_are_within_one_page() {
     // With 107 bytes a line, the changing fields of some lines cross a page boundary.
     let text: String = (0..100).map(|number| line(&format!("u{}", number + 1100), 11_100 + number, "a")).collect();
     let bed = Bed::new(&text);
@@ -421,7 +421,7 @@ async fn what_is_overwritten_lies_on_one_page() {
 }
 
 #[test]
-fn pages_follow_one_another() {
+fn pages_are_consecutive() {
     let text = ["u2", "pc$", "U1", "u3"].map(|name| match name {
         "pc$" => line_with(name, 1, "x", "[W          ]:LCT-6B01BECE:"),
         _ => line(name, 10_000, "x"),
@@ -442,7 +442,7 @@ fn pages_follow_one_another() {
 
 /// Pages of several back ends continue after the last name of all, and a short page means the end of a back end.
 #[test]
-fn lines_that_are_nobodys_do_not_shorten_a_page() {
+fn lines_without_a_user_do_not_shorten_a_page() {
     let text = ["u1", "nobody1", "nobody2", "u2", "u3"]
         .map(|name| line_with(name, u32::MAX, "x", "[U          ]:LCT-6B01BECE:"));
     let bed = Bed::new(&text.concat());
@@ -455,7 +455,7 @@ fn lines_that_are_nobodys_do_not_shorten_a_page() {
 }
 
 #[test]
-fn what_the_file_has_no_place_for_is_refused() {
+fn properties_that_the_file_cannot_store_are_refused() {
     let bed = Bed::new("");
     let check = |record: Record, word: &str| {
         let error = bed.accounts.add(record).err().unwrap();

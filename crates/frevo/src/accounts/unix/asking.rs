@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_who_ask_the_same_are_one_question() {
+    async fn identical_concurrent_queries_are_sent_once() {
         let (asked, asking) = (Arc::default(), Arc::new(Asking::default()));
         let (held, gate) = gate();
         let ask = |number| {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_turn_gives_up_and_then_nobody_waits() {
+    async fn a_query_times_out_and_later_queries_fail_immediately() {
         let asking = Asking::<u32, u32>::default();
         let (asked, (_, gate)) = (Arc::default(), gate());
         // All permits are held by hanging queries.

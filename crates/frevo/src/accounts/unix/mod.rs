@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_kept_and_failures_are_not() {
+    async fn answers_are_cached_and_failures_are_not() {
         let asked = Arc::new(AtomicUsize::new(0));
         let users = users(&asked);
         for (name, good) in [("ann", true), ("bob", false), ("ann", true), ("bob", false)] {
@@ -429,7 +429,7 @@ mod tests {
 
     /// Lists need no groups, and a user with a complete cached answer is not looked up again.
     #[test]
-    fn a_glance_asks_for_no_groups() {
+    fn a_lookup_for_lists_does_not_query_groups() {
         let asked = [const { AtomicUsize::new(0) }; 2].map(Arc::new);
         let source = |which: usize| -> Source {
             let asked = asked[which].clone();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_answers_end() {
+    fn cached_answers_expire() {
         let users = users(&Arc::default());
         let now = Instant::now();
         let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
@@ -476,7 +476,7 @@ mod tests {
 
     /// NSS hangs for `slow`: cached users can log on, the others are refused in bounded time.
     #[tokio::test(start_paused = true)]
-    async fn a_name_service_that_hangs_keeps_nobody_waiting_for_long() {
+    async fn a_hanging_name_service_delays_logons_for_a_bounded_time() {
         let (guard, held) = std::sync::mpsc::channel::<()>();
         let held = parking_lot::Mutex::new(held);
         let source = move |key: &Key| {
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn without_root_everybody_is_the_process() {
+    fn without_root_every_user_is_that_of_the_process() {
         let me = Arc::new(user_of("me", 1234));
         let users = Users::new(Some(me.clone()), Box::new(|_| panic!("not to be asked")));
         assert_eq!(users.find_blocking(&Key::Name("root".into())).unwrap().unwrap(), me);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn nss_knows_root_and_not_the_unknown() {
+    fn nss_finds_root_and_no_unknown_user() {
         let root = user_by_name("root").unwrap().unwrap();
         assert_eq!((root.identity.uid, root.name.as_str()), (0, "root"));
         assert!(!root.identity.groups.contains(&root.identity.gid));

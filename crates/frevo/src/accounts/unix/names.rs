@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_host_knows_root_and_not_the_unknown() {
+    async fn the_host_resolves_root_and_no_unknown_names() {
         let names = Names::of_host();
         let cases = [
             (Question::User(0), Some(Reply::Named("root".into(), 0))),

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_the_directory_s_place_is_left_alone() {
+    fn a_directory_that_is_accessible_to_others_or_replaced_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let (directory, other) = (top.path().join("made"), top.path().join("other"));
         std::fs::DirBuilder::new().mode(0o755).create(&directory).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_as_long_as_they_should_be_and_differ() {
+    fn acls_have_the_requested_length_and_differ() {
         for entries in ENTRIES.into_iter().filter(|&entries| entries > 3) {
             assert_eq!(list(entries, 0).entries().len(), entries as usize);
         }

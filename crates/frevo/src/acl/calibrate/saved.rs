@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_counts_for_its_share_and_directory() {
+    fn a_calibration_applies_only_to_its_share_and_directory() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDir::create(&directory.path().join("state")).unwrap();
         let measured = share("Data", "/srv/data");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_said_stays() {
+    fn a_configured_value_overrides_the_calibration() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDir::create(&directory.path().join("state")).unwrap();
         let said = Share { acl_store: AclStore::Said(Entries::NONE), ..share("data", "/srv/data") };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_said_and_counts_for_nothing() {
+    fn a_damaged_file_is_reported_and_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDir::create(&directory.path().join("state")).unwrap();
         for content in ["", "{}", "\u{0}"] {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_shares_make_names_of_files() {
+    fn share_names_are_encoded_as_file_names() {
         for (share, name) in [("Data", "acl-store.data.json"), ("a/b ../é", "acl-store.a%2fb%20%2e%2e%2f%e9.json")] {
             assert_eq!(file_name(share, "json"), name);
         }

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_is_the_longest_row() {
+    fn the_range_is_the_longest_run() {
         check(Entries::NONE, &[]);
         check(Entries::NONE, &[false, false]);
         check(Entries::NONE, &[false, true, false, true]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn it_must_pay_cold_and_warm_and_be_possible() {
+    fn storing_must_pay_cold_and_warm_and_be_possible() {
         let good = times(4.0, 5.0, 1.0);
         let bad = times(4.0, 5.0, 4.0);
         let sample =

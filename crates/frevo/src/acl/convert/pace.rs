@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests() {
+    fn pauses_follow_the_rate() {
         let mut unbounded = Pace::new(Some(0.0));
         unbounded.begin();
         assert_eq!(unbounded.end(1_000_000), Duration::ZERO);

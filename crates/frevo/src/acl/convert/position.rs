@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_kept_and_goes() {
+    fn a_position_is_stored_and_removed() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(&dir.path().join("state")).unwrap();
         let share = Share::new("My/Share", "/srv/x");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path() {
+    fn invalid_paths_are_refused() {
         for text in ["%", "%4", "%zz", "a/%00", "../a"] {
             assert!(path(text).is_none(), "{text}");
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn all_or_the_rest() {
+    fn a_walk_visits_everything_or_resumes() {
         assert_eq!(walked(None), ["", "a", "b", "b/1", "b/2", "b/2/x", "b/2/y", "c", "c/z"]);
         for (begin, rest) in [
             ("a", &["", "a", "b", "b/1", "b/2", "b/2/x", "b/2/y", "c", "c/z"][..]),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_follows_no_link() {
+    fn counting_does_not_follow_links() {
         let top = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(top.path().join("a/b")).unwrap();
         std::fs::write(top.path().join("a/b/c"), "").unwrap();

@@ -87,7 +87,7 @@ fn requests_are_answered() {
 }
 
 #[test]
-fn a_change_works_at_once_in_the_running_server() {
+fn a_change_applies_immediately_in_the_running_server() {
     with_server(|path, fake| {
         let name = fake.directory.users().only().map_or("root".to_owned(), |user| user.name.clone());
         let mut client = client(path);
@@ -106,7 +106,7 @@ fn a_change_works_at_once_in_the_running_server() {
 }
 
 #[test]
-fn whose_sids_are_whose() {
+fn sids_and_ids_are_resolved() {
     with_server(|path, fake| {
         let mut client = client(path);
         let name = fake.directory.users().only().map_or("root".to_owned(), |user| user.name.clone());
@@ -145,7 +145,7 @@ fn only_the_owner_may_connect() {
 }
 
 #[test]
-fn garbage_is_refused_and_harms_nobody() {
+fn malformed_requests_are_refused_and_other_clients_continue() {
     with_server(|path, _| {
         for (bytes, word) in [
             (&b"\n"[..], "not JSON"),
@@ -173,7 +173,7 @@ fn garbage_is_refused_and_harms_nobody() {
 }
 
 #[test]
-fn too_many_clients_are_told_so() {
+fn a_client_above_the_limit_gets_an_error() {
     with_server(|path, _| {
         let mut held: Vec<Client> = (0..CLIENTS).map(|_| client(path)).collect();
         for client in &mut held {
@@ -185,7 +185,7 @@ fn too_many_clients_are_told_so() {
 }
 
 #[tokio::test]
-async fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
+async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(dir.path()).unwrap());
     assert!(Client::connect(&state).unwrap().is_none());
@@ -199,7 +199,7 @@ async fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_long_path_is_no_obstacle() {
+async fn a_long_socket_path_works() {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(&dir.path().join("x".repeat(200))).unwrap());
     let _listener = Listener::bind(state.clone()).unwrap();

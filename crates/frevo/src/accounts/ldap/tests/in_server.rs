@@ -10,7 +10,7 @@ use crate::accounts::unix::User;
 use crate::state_dir::StateDir;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_thread_is_started_and_nobody_blocks() {
+async fn lookups_start_no_thread_and_do_not_block() {
     let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
     let ldap = Arc::new(open(vec![fake.uri()], |_| {}));
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
@@ -22,7 +22,7 @@ async fn no_thread_is_started_and_nobody_blocks() {
 
 /// A server that reads late has filled the socket buffers by then; the remaining data is written when there is space.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_kernel_does_not_take_at_once_is_written_later() {
+async fn data_beyond_the_socket_buffer_is_written_later() {
     const QUESTIONS: usize = 40;
     let (read_on, wait) = std::sync::mpsc::channel();
     let wait = parking_lot::Mutex::new(wait);
@@ -52,7 +52,7 @@ async fn what_the_kernel_does_not_take_at_once_is_written_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_up_is_forgotten() {
+async fn an_abandoned_query_is_removed() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 || wanted(message) != "slow" {
             friendly(id, tag, message, stream);
@@ -70,7 +70,7 @@ async fn who_gives_up_is_forgotten() {
 
 /// NSS answers only after the directory was queried, and the directory only after NSS was, so each needs the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nss_and_the_directory_are_asked_at_the_same_time() {
+async fn nss_and_the_directory_are_queried_concurrently() {
     let meet = Arc::new(Barrier::new(2));
     let there = meet.clone();
     let fake = Fake::start(move |_, id, tag, message, stream| {
@@ -98,7 +98,7 @@ async fn nss_and_the_directory_are_asked_at_the_same_time() {
 
 /// A directory may treat "a  nn", "ａnn" and "ann" as the same; an account has the name by which it was requested.
 #[tokio::test]
-async fn names_that_only_the_directory_takes_for_one_are_nobodys() {
+async fn names_equal_only_to_the_directory_have_no_account() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             return friendly(id, tag, message, stream);
@@ -115,7 +115,7 @@ async fn names_that_only_the_directory_takes_for_one_are_nobodys() {
 /// Accounts 1000 and 1001 exist, the second one twice, and group 1100. Two searches answer everything, including
 /// missing SIDs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_sids_are_two_questions() {
+async fn many_sids_need_two_searches() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             return friendly(id, tag, message, stream);
@@ -155,7 +155,7 @@ async fn many_sids_are_two_questions() {
 
 /// Members of a group, already named by NSS: one search, and no query to NSS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_users_are_one_question() {
+async fn many_users_need_one_search() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             return friendly(id, tag, message, stream);
@@ -194,7 +194,7 @@ async fn many_users_are_one_question() {
 }
 
 #[tokio::test]
-async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
+async fn a_refused_group_change_names_the_missing_permission() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
         let posix = [("objectClass", "posixGroup"), ("cn", "night"), ("gidNumber", "20")];
@@ -219,7 +219,7 @@ async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
 
 /// A logon during a change of the user's groups gets the old ones; they are not cached.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_logon_had_read_before_a_change_of_groups_is_not_kept() {
+async fn groups_read_before_a_change_are_not_cached() {
     let (held, holds) = std::sync::mpsc::channel();
     let fake = Fake::start(move |_, id, tag, message, stream| {
         let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
@@ -265,7 +265,7 @@ async fn what_a_logon_had_read_before_a_change_of_groups_is_not_kept() {
 
 /// Lists of several back ends continue after the last name of all, so a short page means the end of one of them.
 #[test]
-fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
+fn unusable_accounts_do_not_shorten_a_page() {
     const NAMES: [&str; 5] = ["ann", "bad1", "bad2", "bob", "cid"];
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
@@ -300,7 +300,7 @@ fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
 
 /// A machine whose SID is changed while the server runs.
 #[test]
-fn a_new_domain_has_the_sid_that_the_machine_has_then() {
+fn a_new_domain_gets_the_current_machine_sid() {
     let made = Arc::new(AtomicBool::new(false));
     let fake = Fake::start(move |_, id, tag, message, stream| {
         let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
@@ -329,7 +329,7 @@ fn a_new_domain_has_the_sid_that_the_machine_has_then() {
 }
 
 #[test]
-fn whose_a_sid_is_is_told_without_nss() {
+fn the_owner_of_a_sid_is_found_without_nss() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             return friendly(id, tag, message, stream);
@@ -350,7 +350,7 @@ fn whose_a_sid_is_is_told_without_nss() {
 /// NSS answers only if it is queried for both at the same time, and is never queried for groups. Lists without users
 /// and counts do not query it, and a second list does not query it again.
 #[test]
-fn lists_ask_nss_for_several_or_for_nobody() {
+fn lists_query_nss_concurrently_or_not_at_all() {
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             return friendly(id, tag, message, stream);

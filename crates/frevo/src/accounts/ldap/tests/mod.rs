@@ -166,7 +166,7 @@ fn why(found: Result<Option<Entry>, Unavailable>) -> String {
 }
 
 #[tokio::test]
-async fn many_are_answered_over_one_connection_in_any_order() {
+async fn one_connection_returns_answers_in_any_order() {
     // Answers are sent in pairs, the later query's first.
     let held = parking_lot::Mutex::new(Vec::new());
     let fake = Fake::start(move |_, id, tag, message, stream| {
@@ -185,7 +185,7 @@ async fn many_are_answered_over_one_connection_in_any_order() {
 }
 
 #[tokio::test]
-async fn what_was_found_is_kept_and_asked_anew_once_it_was_used() {
+async fn an_answer_is_cached_and_queried_again_after_use() {
     let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
     let ldap = open(vec![fake.uri()], |_| {});
     let asked = || fake.asked.load(Ordering::SeqCst);
@@ -201,7 +201,7 @@ async fn what_was_found_is_kept_and_asked_anew_once_it_was_used() {
 }
 
 #[tokio::test]
-async fn whoever_is_asked_anew_hears_what_another_was_just_told() {
+async fn a_repeated_query_uses_the_fresh_answer() {
     let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
     let ldap = open(vec![fake.uri()], |_| {});
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
@@ -215,7 +215,7 @@ async fn whoever_is_asked_anew_hears_what_another_was_just_told() {
 }
 
 #[tokio::test]
-async fn a_trusted_directory_leaves_nobody_to_the_host() {
+async fn a_trusted_directory_never_falls_back_to_host_users() {
     // The host's user of that name might be any user, including root.
     let fake = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
@@ -238,7 +238,7 @@ async fn a_trusted_directory_leaves_nobody_to_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_are_none_end_the_connection_and_are_named() {
+async fn malformed_answers_close_the_connection_and_are_reported() {
     let bad: [&[u8]; 4] = [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         &[0x30, 0x84, 0x7f, 0xff, 0xff, 0xff],
@@ -256,7 +256,7 @@ async fn answers_that_are_none_end_the_connection_and_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_does_not_answer_is_passed_over() {
+async fn a_server_that_does_not_answer_is_skipped() {
     let silent = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
             friendly(id, tag, message, stream);
@@ -277,7 +277,7 @@ async fn one_that_does_not_answer_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_nobody_answers_the_error_names_all_and_what_was_known_counts() {
+async fn without_a_server_the_error_lists_all_and_cached_accounts_remain_valid() {
     let fake = Fake::start(|number, id, tag, message, stream| match number {
         0 | 1 => friendly(id, tag, message, stream),
         _ => stream.shutdown(std::net::Shutdown::Both).unwrap(),
@@ -295,7 +295,7 @@ async fn where_nobody_answers_the_error_names_all_and_what_was_known_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_old_connection_that_has_ended_is_replaced() {
+async fn a_closed_idle_connection_is_replaced() {
     let fake = Fake::start(|number, id, tag, message, stream| {
         friendly(id, tag, message, stream);
         if number > 0 {
@@ -309,7 +309,7 @@ async fn an_old_connection_that_has_ended_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_search_or_bind_that_is_refused_says_so() {
+async fn a_refused_search_or_bind_is_reported() {
     let check = async |bind: i32, search: i32, expected: &str| {
         let fake = Fake::start(move |_, id, tag, _, stream| {
             let answer = if tag == 0x60 { done(id, 0x61, bind) } else { done(id, 0x65, search) };
@@ -326,7 +326,7 @@ async fn a_search_or_bind_that_is_refused_says_so() {
 }
 
 #[tokio::test]
-async fn groups_are_one_search_and_members_by_name_are_asked_for_where_there_are_any() {
+async fn groups_need_one_search_and_named_members_are_resolved() {
     for named in [false, true] {
         let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
         let seen = asked.clone();
@@ -361,7 +361,7 @@ async fn groups_are_one_search_and_members_by_name_are_asked_for_where_there_are
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn starttls_is_answered_alone_or_not_at_all() {
+async fn data_after_a_starttls_answer_is_refused() {
     let certificate = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(certificate.path(), CERTIFICATE).unwrap();
     let authority = certificate.path().to_owned();
