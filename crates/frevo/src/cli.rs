@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_agrees_with_itself() {
+    fn the_command_line_definition_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
     }

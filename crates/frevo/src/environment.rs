@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_forward_and_random_bytes_differ() {
+    fn time_advances_and_random_bytes_differ() {
         let environment = SystemEnvironment::new();
         let (uptime, now) = (environment.uptime(), environment.now());
         assert!(environment.uptime() >= uptime);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_are_kept_in_the_order_of_their_changes() {
+    async fn changes_are_applied_in_order() {
         let (_directory, state) = state();
         let handles = Handles::open(state.clone()).expect("opened");
         assert_eq!(handles.load().await.expect("loaded"), []);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_store_is_left_alone() {
+    fn a_file_that_is_not_a_store_is_not_changed() {
         use std::io::Write;
         let (_directory, state) = state();
         state.create_file(FILE).expect("made").write_all(b"something else").expect("written");

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_groups_are_those_of_the_host_or_the_process() {
+    fn users_and_groups_are_from_the_host_or_the_process() {
         let root = user_by_name("root").unwrap().unwrap();
         let real = Host { only: None, names: UnixNames::of_host() };
         assert_eq!(real.user("root").unwrap().unwrap(), root.identity);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_had_again_when_its_request_is_done() {
+    fn a_buffer_is_reused_after_its_request() {
         let inputs = Inputs::default();
         let mut buffer = inputs.take(1000);
         buffer.extend_from_slice(&[1; 900]);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_parked_is_bounded() {
+    fn parked_buffers_are_bounded() {
         let inputs = Inputs::default();
         inputs.park(BytesMut::new(), PARKED_BYTES + 1);
         assert_eq!(inputs.parked.lock().buffers.len(), 0, "too large");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_and_larger_requests_leave_one_buffer() {
+    fn growing_requests_leave_one_buffer() {
         let inputs = Inputs::default();
         for room in (1..200).map(|step| step * 1000) {
             let buffer = inputs.take(room);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_reach() {
+    fn reachable_addresses_are_recognized() {
         let interface = |address: &str, loopback, up| Interface {
             name: "x".into(),
             index: 1,

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_is_used_is_resident() {
+    fn used_memory_is_resident() {
         let before = resident().expect("a /proc");
         let used = std::hint::black_box(vec![1_u8; 64 << 20]);
         assert!(resident().expect("a /proc") >= before + (48 << 20));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_limit_of_all_cgroups_counts() {
+    fn the_lowest_limit_of_all_cgroups_applies() {
         let read = |path: &Path| match path.to_str()? {
             "/sys/fs/cgroup/a/b/memory.max" => Some("max\n".to_owned()),
             "/sys/fs/cgroup/a/memory.max" => Some("1000\n".to_owned()),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allocator_takes_the_number_of_heaps() {
+    fn the_allocator_accepts_the_number_of_heaps() {
         assert_eq!(share_heaps(), cfg!(target_env = "gnu"));
     }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_core_dumps_still_reopens_its_own_descriptors() {
+    fn a_process_without_core_dumps_can_reopen_its_descriptors() {
         forbid_core_dumps();
         assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
         let file = tempfile::NamedTempFile::new().unwrap();

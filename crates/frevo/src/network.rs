@@ -92,7 +92,7 @@ mod tests {
     use crate::config::InterfacePattern;
 
     #[test]
-    fn speed_and_queues_are_those_of_the_kernel() {
+    fn speed_and_queues_are_read_from_the_kernel() {
         let directory = tempfile::tempdir().unwrap();
         let kernel = directory.path();
         assert_eq!((link_speed(kernel), receive_queues(kernel)), (None, 0));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_chooses_and_describes() {
+    fn the_configuration_selects_and_overrides_interfaces() {
         let bound = vec!["127.0.0.1:445".parse().unwrap()];
         let choice = |name: &str| InterfaceChoice {
             pattern: InterfacePattern::Name(name.into()),

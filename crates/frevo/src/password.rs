@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_is_the_password() {
+    fn the_password_is_the_first_line() {
         for (input, password) in [
             ("secret\n", Some("secret")),
             ("secret", Some("secret")),

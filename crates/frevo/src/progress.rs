@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_for_a_minute_is_too_slow() {
+    async fn a_client_that_reads_nothing_for_a_minute_is_too_slow() {
         let mut progress = progress();
         for sent in [10, 10, 10, 20, 20, 20, 20] {
             progress.expect(true, false);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_has_time_by_what_has_arrived_of_it() {
+    async fn the_time_limit_of_a_request_grows_with_its_received_bytes() {
         for (received, seconds) in [(1, 75), (100_000, 165)] {
             let (mut progress, began) = (progress(), Instant::now());
             let ended = loop {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_they_must_be() {
+    fn columns_have_the_minimum_width() {
         let rows = [vec!["\u{e4}\u{e4}\u{e4}\u{e4}".into(), "x".into()], vec!["\x1b[2J".into(), "\n".into()]];
         assert_eq!(
             table(&["a", "bb"], &rows),

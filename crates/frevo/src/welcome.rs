@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_start_as_root() {
+    fn the_text_of_the_first_start_as_root() {
         let owner = Owner { name: "ann".into(), password: Some(Zeroizing::new("abcdEFGH23456789".into())) };
         let welcome = Welcome {
             directory: Path::new("/srv/data"),
@@ -261,7 +261,7 @@ More accounts: frevo user add NAME
     }
 
     #[test]
-    fn a_later_start_without_root_on_another_port() {
+    fn the_text_of_a_later_start_without_root_on_another_port() {
         let owner = Owner { name: "Ann B".into(), password: None };
         let welcome = Welcome {
             directory: Path::new("/home/ann/my files"),
@@ -297,7 +297,7 @@ UNIX user of its name.
     }
 
     #[test]
-    fn without_an_address_the_name_stands() {
+    fn without_an_address_the_host_name_is_shown() {
         let owner = Owner { name: "root".into(), password: None };
         let welcome = Welcome {
             directory: Path::new("/srv"),
@@ -316,7 +316,7 @@ UNIX user of its name.
     }
 
     #[test]
-    fn passwords_are_long_and_legible() {
+    fn passwords_are_long_and_readable() {
         let (one, other) = (generate_password().unwrap(), generate_password().unwrap());
         assert_ne!(*one, *other);
         for password in [one, other] {
@@ -327,7 +327,7 @@ UNIX user of its name.
     }
 
     #[test]
-    fn the_first_start_makes_the_account_and_later_ones_keep_it() {
+    fn the_first_start_creates_the_account_and_later_ones_keep_it() {
         let dir = tempfile::tempdir().unwrap();
         let accounts =
             Directory::of_server(&StateDir::create(dir.path()).unwrap(), &[crate::config::PassdbBackend::Embedded])
@@ -341,7 +341,7 @@ UNIX user of its name.
     }
 
     #[test]
-    fn sudo_names_the_person() {
+    fn sudo_identifies_the_user() {
         let users = Users::of_host().unwrap();
         let me = users.only().map_or("root", |user| &user.name);
         assert_eq!(invoker(&users, None).unwrap(), me);

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_those_of_the_calendar() {
+    fn times_are_converted_to_calendar_dates() {
         for (secs, text) in [
             (0, "1970-01-01 00:00:00Z"),
             (951_782_399, "2000-02-28 23:59:59Z"),

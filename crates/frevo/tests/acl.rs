@@ -85,7 +85,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_is_set_is_shown_and_handed_on() {
+fn a_set_acl_is_shown_and_inherited() {
     let ground = Ground::new();
     assert_eq!(ground.source("d/f"), "converted");
     assert!(ground.says(&["diff", &ground.path("d/f")]).is_empty());
@@ -109,7 +109,7 @@ fn what_is_set_is_shown_and_handed_on() {
 }
 
 #[test]
-fn a_file_with_two_names_has_what_comes_down_to_one() {
+fn a_file_with_two_hard_links_inherits_through_either() {
     let ground = Ground::new();
     fs::hard_link(ground.path("d/f"), ground.path("elsewhere")).unwrap();
     fs::hard_link(ground.path("other"), ground.path("d/protected")).unwrap();
@@ -124,7 +124,7 @@ fn a_file_with_two_names_has_what_comes_down_to_one() {
 }
 
 #[test]
-fn what_is_shown_can_be_set() {
+fn displayed_acls_can_be_set() {
     let ground = Ground::new();
     ground.says(&["set", &ground.path("d/f"), "D:PAI(D;;FW;;;BG)(A;;0x1200a9;;;WD)"]);
     let shown = ground.sddl("d/f");
@@ -135,7 +135,7 @@ fn what_is_shown_can_be_set() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let ground = Ground::new();
     let path = ground.path("d/f");
     for (words, status, part) in [
@@ -180,7 +180,7 @@ fn a_share_is_converted_once() {
 }
 
 #[test]
-fn what_was_interrupted_goes_on() {
+fn an_interrupted_conversion_resumes() {
     let ground = Ground::new();
     let position = ground.share.parent().unwrap().join("state/acl-convert.data");
     // The position that a run leaves if it is killed after d/f.

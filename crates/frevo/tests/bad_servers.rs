@@ -114,7 +114,7 @@ fn an_honest_server_is_measured() {
 }
 
 #[test]
-fn dead_servers() {
+fn dead_servers_are_reported() {
     let served = serve();
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
     check(&served, nobody, user(&served), "refused");
@@ -125,7 +125,7 @@ fn dead_servers() {
 }
 
 #[test]
-fn servers_that_refuse() {
+fn refusals_are_reported() {
     let served = serve();
     check(&served, served.port, "nobody-of-that-name", "STATUS_LOGON_FAILURE");
     let full = proxy(served.port, |frame| {
@@ -138,7 +138,7 @@ fn servers_that_refuse() {
 }
 
 #[test]
-fn slow_servers() {
+fn slow_servers_are_reported() {
     let served = serve();
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = silent.local_addr().expect("an address").port();
@@ -153,7 +153,7 @@ fn slow_servers() {
 }
 
 #[test]
-fn servers_that_lie() {
+fn wrong_answers_are_reported() {
     let served = serve();
     let check =
         |what: &str, lie: fn(&mut Vec<u8>) -> bool| check(&served, proxy(served.port, lie), user(&served), what);

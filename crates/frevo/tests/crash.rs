@@ -309,7 +309,7 @@ fn show(round: usize, rounds: usize, handles: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_under_load_keeps_what_it_promised() {
+async fn a_server_killed_under_load_loses_no_confirmed_change() {
     let (rounds, clients) = (asked("FREVO_CRASH_ROUNDS", 4), asked("FREVO_CRASH_CLIENTS", 3));
     let mut served = serve();
     kill(&mut served);

@@ -11,7 +11,7 @@ use proto::status::Status;
 use served::{Served, serve};
 
 #[tokio::test]
-async fn files_come_back_in_every_dialect() {
+async fn files_are_written_and_read_in_every_dialect() {
     let served = serve();
     let dialects = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1];
     for dialect in dialects {
@@ -92,7 +92,7 @@ async fn whole_file(client: &mut Client, file: FileId, content: &[u8]) -> client
 }
 
 #[tokio::test]
-async fn refusals_have_the_status_that_windows_gives() {
+async fn refusals_have_the_status_of_windows() {
     let served = serve();
     let check = async |options: &Options, share: &str, expected: Status| {
         let refused = connect(&served, share, options).await.err().unwrap_or_else(|| panic!("{share}: let in"));
@@ -109,7 +109,7 @@ async fn refusals_have_the_status_that_windows_gives() {
 }
 
 #[test]
-fn directories_on_the_way_to_the_state_are_made_for_nobody_else_to_write() {
+fn parents_of_the_state_directory_are_not_writable_by_others() {
     use std::os::unix::fs::PermissionsExt;
     let served = served::serve_in("um/a/b/state");
     for made in ["um", "um/a", "um/a/b"] {
@@ -121,7 +121,7 @@ fn directories_on_the_way_to_the_state_are_made_for_nobody_else_to_write() {
 }
 
 #[test]
-fn a_state_directory_that_others_could_replace_is_refused_with_the_command_that_helps() {
+fn a_replaceable_state_directory_is_refused_with_a_remedy() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().expect("a temporary directory");
     let open = directory.path().join("open");

@@ -108,11 +108,11 @@ fn field(status: &str, name: &str) -> String {
 }
 
 #[test]
-fn calls_that_no_file_server_makes_are_denied_to_every_thread() {
+fn system_calls_that_a_file_server_never_needs_are_denied_to_every_thread() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
-    let name = "calls_that_no_file_server_makes_are_denied_to_every_thread";
+    let name = "system_calls_that_a_file_server_never_needs_are_denied_to_every_thread";
     let mut child = Command::new(std::env::current_exe().expect("this program"));
     let child = child.args(["--exact", name, "--nocapture"]).env(INSIDE, "1");
     let output = child.output().expect("it starts");
@@ -276,7 +276,7 @@ fn with_library(line: &str) -> (String, Vec<(String, CapabilitySet)>, String) {
 }
 
 #[test]
-fn threads_of_a_loaded_library_are_in_the_sandbox_of_a_server() {
+fn library_threads_are_in_the_sandbox() {
     let (said, threads, status) = with_library("");
     for who in ["before", "after"] {
         assert!(said.contains(&format!("{who} execve {}\n", libc::EPERM)), "{said}");
@@ -291,7 +291,7 @@ fn threads_of_a_loaded_library_are_in_the_sandbox_of_a_server() {
 }
 
 #[test]
-fn the_sandbox_can_be_switched_off() {
+fn the_sandbox_can_be_disabled() {
     let (said, _, status) = with_library("frevo:sandbox = no");
     assert!(said.contains(&format!("before execve {}\n", libc::ENOENT)), "{said}");
     assert!(said.contains("after Seccomp:\t0\n"), "{said}");

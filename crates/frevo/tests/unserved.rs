@@ -54,7 +54,7 @@ async fn answer(port: u16, share: &str, credentials: &Credentials) -> Status {
 }
 
 #[tokio::test]
-async fn a_share_whose_storage_is_elsewhere_shows_nothing_of_the_host() {
+async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(directory.path().join("files")).expect("a directory");
     configure(directory.path(), "vfs objects = glusterfs", "");

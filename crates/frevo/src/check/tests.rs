@@ -35,7 +35,7 @@ fn report(text: &str) -> (Report, String) {
 }
 
 #[test]
-fn the_effective_configuration_is_what_differs_and_is_served() {
+fn the_effective_configuration_lists_served_values_that_are_not_defaults() {
     let (report, path) = report(
         "[global]\nworkgroup = GROUP\nkeepalive = 300\ncreate mode = 664\nread raw = yes\nkernel share modes = yes\n\
          smbd force process locks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\n\
@@ -60,7 +60,7 @@ fn the_effective_configuration_is_what_differs_and_is_served() {
 }
 
 #[test]
-fn each_thing_that_must_be_put_right_fails_the_check() {
+fn each_error_fails_the_check() {
     let cases = [
         ("[global]\nwrokgroup = A\n", true),
         ("[x]\npath = @DIR@/gone\n", true),
@@ -79,7 +79,7 @@ fn each_thing_that_must_be_put_right_fails_the_check() {
 }
 
 #[test]
-fn json_has_places_and_stable_names() {
+fn json_has_locations_and_stable_names() {
     let (report, path) = report("[x]\npath = @DIR@\nread only = perhaps\n");
     let json = serde_json::to_value(&report).expect("JSON");
     let problem = &json["problems"][0];
@@ -90,7 +90,7 @@ fn json_has_places_and_stable_names() {
 }
 
 #[test]
-fn the_list_of_parameters_has_all_of_them() {
+fn all_parameters_are_listed() {
     let text = parameters::text();
     let json = parameters::json().expect("JSON");
     for parameter in config::table::all() {
@@ -100,7 +100,7 @@ fn the_list_of_parameters_has_all_of_them() {
 }
 
 #[test]
-fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
+fn invalid_lines_of_an_smbpasswd_file_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("smbpasswd");
     let text = format!("[global]\npassdb backend = smbpasswd:{}\n[x]\npath = @DIR@\n", file.display());
@@ -120,7 +120,7 @@ fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
+fn the_acl_store_policy_is_shown_for_shares_with_windows_acls() {
     let (report, path) = report(
         "[global]\nstate directory = @DIR@/state\nfrevo:acl store = >= 6\n[a]\npath = @DIR@\nvfs objects = acl_xattr\n\
          [b]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = Auto\n[c]\npath = @DIR@\n\
@@ -136,7 +136,7 @@ fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
 }
 
 #[test]
-fn a_policy_that_is_none_is_an_error_with_what_is_allowed() {
+fn an_invalid_policy_is_an_error_that_lists_valid_values() {
     for value in ["6", "yes", "34-6", ">= 2"] {
         let (report, _) = report(&format!("[a]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = {value}\n"));
         let said = report.complaints();

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_and_no_other() {
+    fn only_valid_values_are_accepted() {
         for (text, expected) in [
             ("auto", AclStore::Auto(None)),
             ("Always", AclStore::Said(Entries::ALL)),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read() {
+    fn displayed_values_can_be_parsed() {
         for entries in [Entries::ALL, Entries::NONE, Entries::at_least(6), Entries::between(6, 34)] {
             assert_eq!(parse(&entries.to_string()), Some(AclStore::Said(entries)));
         }

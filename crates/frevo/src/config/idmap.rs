@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_winbindd() {
+    fn backends_without_winbindd_are_read() {
         let rid = |base, range| Some(Map { backend: Backend::Rid { base }, range: Some(range) });
         let any = ("idmap config * : backend", "tdb");
         let backend = ("idmap config DOM : backend", "rid");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_is_said_with_the_remedy() {
+    fn backends_that_need_winbindd_are_reported() {
         for backend in TABLES {
             check(
                 &[("idmap config DOM : backend", backend)],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_settings_are_reported() {
         let backend = ("idmap config DOM : backend", "rid");
         let range = ("idmap config DOM : range", "1000-1999");
         check(&[backend], None, &[(Severity::Error, "add `idmap config DOM : range")]);

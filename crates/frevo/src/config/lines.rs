@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_said_so() {
+    fn lines_that_are_not_text_are_errors() {
         assert_eq!(split(b"a = \xff\nb = \0")[0].text, Err(Unreadable::NotText));
         assert_eq!(split(b"a = \xff\nb = \0")[1].text, Err(Unreadable::NotText));
         assert_eq!(split(&vec![b'x'; LONGEST + 1])[0].text, Err(Unreadable::TooLong));

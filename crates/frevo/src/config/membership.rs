@@ -86,7 +86,7 @@ mod tests {
     use UserPattern::{Group, NetgroupOrGroup, User};
 
     #[test]
-    fn users_of_a_domain_are_named_with_it() {
+    fn domain_users_are_named_with_the_domain() {
         let check = |separator: Option<char>, default: bool, element: &str, expected: &[UserPattern]| {
             let default_domain = default.then(|| "DOM".to_owned());
             let naming = Naming { own: vec!["SRV".into()], separator, default_domain };

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_judged() {
+    fn every_line_is_checked() {
         check("read only", "no", None);
         check("WRITEABLE", "yes", None);
         check("read only", "maybe", Some((Severity::Error, Code::BadValue)));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn inverted_synonyms_are_turned_round() {
+    fn inverted_synonyms_are_negated() {
         for (name, text, expected) in [("writable", "yes", "no"), ("write ok", "0", "yes"), ("read only", "1", "yes")] {
             let raw = Raw { global: vec![setting(name, text)], shares: Vec::new() };
             let resolved = resolve(&raw, &mut Problems::default());
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_give_way_to_what_is_written() {
+    fn explicit_values_override_copied_ones() {
         let section = |name: &str, settings: &[(&str, &str)]| Section {
             name: name.into(),
             place: None,

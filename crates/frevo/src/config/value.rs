@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_has_its_values() {
+    fn values_of_each_kind_are_checked() {
         check(Kind::Bool, &[("YES", Some("yes")), ("0", Some("no")), ("Off", Some("no")), ("y", None), ("", None)]);
         check(Kind::Integer(0, 10), &[("7", Some("7")), ("-1", None), ("11", None), ("7x", None), ("", None)]);
         check(Kind::Integer(-5, 10), &[("-5", Some("-5")), ("99999999999999999999", None)]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_quoted_blanks() {
+    fn quoted_blanks_in_lists_are_kept() {
         let cases: &[(&str, &[&str])] = &[
             ("", &[]),
             ("a b,c;d", &["a", "b", "c", "d"]),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_the_server_is_filled_in() {
+    fn server_variables_are_expanded() {
         let names = TestNames;
         let variables = ServerVariables {
             names: &names,

@@ -53,7 +53,7 @@ async fn log_on(server: &Arc<Server>, stopping: &watch::Receiver<bool>) -> (Clie
 }
 
 #[tokio::test]
-async fn a_panic_costs_its_connection_and_nothing_stays_of_it() {
+async fn a_panic_closes_its_connection_and_releases_its_state() {
     let environment = Arc::new(Trap { environment: SystemEnvironment::new(), armed: AtomicBool::new(false) });
     let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment.clone()));
     let (_stop, stopping) = watch::channel(false);
@@ -88,7 +88,7 @@ async fn a_task_that_is_aborted_closes_its_connection() {
 /// Each client announces the longest frame and sends almost nothing. The memory is charged before it is allocated, even
 /// if enough was free when the clients began.
 #[tokio::test]
-async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
+async fn concurrent_frames_use_at_most_the_memory_share_of_their_user() {
     const CLIENTS: usize = 48;
     let server =
         rig::server(rig::policy(), Arc::new(SystemEnvironment::new()), rig::memory(Arc::new(SystemEnvironment::new())));

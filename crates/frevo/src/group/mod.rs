@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_lives_from_add_to_delete() {
+    fn a_group_is_added_changed_and_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         assert!(groups(path).is_empty());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_samba_are_taken_over() {
+    fn samba_groups_are_imported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         let file = path.join("printed");

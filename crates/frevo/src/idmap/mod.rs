@@ -70,7 +70,7 @@ mod tests {
 
     /// ID = RID - BASE_RID + LOW_RANGE_ID, and the range filters: idmap_rid(8).
     #[test]
-    fn rids_and_ids() {
+    fn rids_and_ids_are_converted() {
         let check = |range: RangeInclusive<u32>, base: u32, rid: u32, expected: Option<u32>| {
             let map = Map { backend: Backend::Rid { base }, range: Some(range.clone()) };
             let id = map.id_of(&DOMAIN, &sid(rid));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_nobody() {
+    fn sids_and_ids_outside_the_map_are_not_mapped() {
         let map = Map { backend: Backend::Rid { base: 0 }, range: Some(10_000..=19_999) };
         for other in [Sid::of(5, [21, 1, 2, 4, 513]), DOMAIN, Sid::BUILTIN_USERS, Sid::EVERYONE] {
             assert_eq!(map.id_of(&DOMAIN, &other), None, "{other}");

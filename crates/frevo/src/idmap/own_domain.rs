@@ -106,7 +106,7 @@ mod tests {
     const TWO: Sid = Sid::of(5, [21, 4, 5, 6]);
 
     #[test]
-    fn what_was_learnt_outlives_a_restart_and_no_ticket_changes_it() {
+    fn a_stored_domain_sid_survives_a_restart_and_later_tickets() {
         let dir = tempfile::tempdir().expect("a directory");
         let state = Arc::new(StateDir::create(&dir.path().join("state")).expect("a state directory"));
         let domain = OwnDomain::open(state.clone());

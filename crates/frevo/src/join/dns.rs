@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_none() {
+    fn invalid_answers_are_ignored() {
         assert_eq!(read(&answer(7, 0x8180), 8), None, "another question's");
         assert_eq!(read(&answer(7, 0x0100), 7), None, "a question");
         let whole = answer(7, 0x8180);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn name_servers_are_those_of_the_file() {
+    fn name_servers_are_read_from_the_file() {
         let text = "# nameserver 1.1.1.1\nsearch a\nnameserver 10.0.0.1\nnameserver fe80::1%eth0\nnameserver x\n";
         assert_eq!(name_servers(text), ["10.0.0.1".parse::<IpAddr>().unwrap(), "fe80::1".parse().unwrap()]);
     }

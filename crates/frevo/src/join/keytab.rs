@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_keytab_is_none() {
+    fn invalid_keytabs_are_rejected() {
         let whole = [vec![5, 2], encoded(&["host", "a"], 1, 18, true)].concat();
         for length in 3..whole.len() {
             // The key version appended by newer writers may be missing if the record length says so.

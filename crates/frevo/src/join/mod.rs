@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_may_differ_a_little() {
+    fn a_small_clock_difference_is_allowed() {
         for (ours, theirs, state, found) in [
             (1000, 1000, State::Right, "0 seconds"),
             (1000, 1300, State::Right, "300 seconds behind dc"),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_of_this_host_and_new() {
+    fn keys_must_be_for_this_host_and_current() {
         let check = |entries: &[(&str, &str, u32, u16)], state: State, found: &str| {
             let entries: Vec<_> = entries
                 .iter()
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_remedy() {
+    fn problems_are_reported_with_remedies() {
         let steps =
             vec![Step::right("dns", "controllers: dc"), Step::wrong("clock", "400 seconds", "run a time service")];
         let report = Report { realm: "R".into(), workgroup: "W".into(), computer: "C".into(), joined: false, steps };

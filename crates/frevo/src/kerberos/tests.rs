@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn names_of_clients() {
+fn client_names_are_parsed() {
     let check = |name: &str, expected: Option<(&[&str], &str, bool)>| {
         let parsed = client_name(name, "A.TEST");
         let found = parsed.as_ref().map(|name| {
@@ -29,7 +29,7 @@ fn settings() -> Settings {
 }
 
 #[test]
-fn own_realms_come_from_the_keytab_and_tickets_are_for_a_file_server() {
+fn the_own_realm_is_that_of_the_keytab_and_tickets_are_for_cifs() {
     let by_keytab = Settings { realm: String::new(), ..settings() };
     for (service, expected) in [
         ("cifs/srv.b.test@B.TEST", Some("B.TEST")),
@@ -94,7 +94,7 @@ fn a_refusal_names_the_key_the_keytab_and_the_remedy() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_before_anything_is_asked() {
+fn invalid_requests_are_refused_without_any_lookup() {
     for token in [&b""[..], b"NTLMSSP\0", &[0x60, 0]] {
         let refusal = accept(&settings(), token).err().expect("no ticket");
         assert_eq!(refusal.cause, Cause::Other);
@@ -102,7 +102,7 @@ fn what_is_no_request_is_refused_before_anything_is_asked() {
 }
 
 #[test]
-fn kerberos_is_offered_while_there_is_a_keytab() {
+fn kerberos_is_offered_while_a_keytab_exists() {
     let dir = tempfile::tempdir().unwrap();
     let keytab = dir.path().join("keytab");
     let tickets = Keytab {

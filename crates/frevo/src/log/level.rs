@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_words_and_classes() {
+    fn levels_are_numbers_words_or_classes() {
         let check = |text: &str, target: &str, on: Level, off: Option<Level>| {
             let targets = LogLevel::parse(text).unwrap().targets();
             assert!(targets.would_enable(target, &on), "{text}: {target} {on}");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_decides_and_can_change() {
+    fn the_level_filters_messages_and_can_change() {
         let text = log(LogFormat::Text, |log| {
             debug!("one");
             info!(user = "ann\nforged", "two");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_object_a_line() {
+    fn json_output_has_one_object_per_line() {
         let text = log(LogFormat::Json, |_| {
             info!(user = "ann\n\u{1b}[2J", number = 7, "hello");
             info!("again");

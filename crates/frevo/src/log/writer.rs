@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_appended_to_and_turned_over() {
+    fn a_file_is_appended_to_and_rotated() {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("log"), dir.path().join("log.old"));
         std::fs::write(&path, "before\n").unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_is_begun_anew() {
+    fn a_moved_file_is_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("log"), dir.path().join("moved"));
         let log = LogWriter::file(&path, 0).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_one_that_the_kernel_takes() {
+    fn the_program_is_within_the_kernel_limits() {
         let program = program().expect("this architecture has a filter");
         // BPF_MAXINSNS.
         assert!(program.len() < 4096, "{}", program.len());

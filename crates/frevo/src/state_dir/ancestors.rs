@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_on_the_way_that_others_may_write_to_is_refused() {
+    fn a_parent_directory_writable_by_others_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let (parent, path) = (top.path().join("a"), top.path().join("a/b/state"));
         StateDir::create(&path).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_beneath_a_directory_that_others_may_write_to() {
+    fn nothing_is_created_below_a_directory_writable_by_others() {
         let top = tempfile::tempdir().unwrap();
         let open = top.path().join("open");
         std::fs::create_dir(&open).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_looked_at_and_so_is_the_way_to_where_they_lead() {
+    fn links_and_the_parents_of_their_targets_are_checked() {
         let top = tempfile::tempdir().unwrap();
         let (open, closed) = (top.path().join("open"), top.path().join("closed"));
         for directory in [&open, &closed] {

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_for_its_owner_alone() {
+    fn the_directory_is_created_private() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("a/b/state");
         assert!(StateDir::open(&path).unwrap().is_none());
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_others_may_write_to_is_refused() {
+    fn a_directory_writable_by_others_is_refused() {
         let path = tempfile::tempdir().unwrap();
         for (mode, good) in [(0o700, true), (0o755, true), (0o770, false), (0o1777, false), (0o702, false)] {
             std::fs::set_permissions(path.path(), PermissionsExt::from_mode(mode)).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_never_reached_through_links_and_lose_loose_permissions() {
+    fn files_are_not_opened_through_links_and_become_private() {
         let path = tempfile::tempdir().unwrap();
         let state = StateDir::create(path.path()).unwrap();
         std::fs::write(path.path().join("real"), "x").unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_comes_before_the_configuration() {
+    fn the_command_line_overrides_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("smb.conf");
         std::fs::write(&file, "[global]\n  state directory = /from/configuration\n[x]\n  path = /nowhere\n").unwrap();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_a_user() {
+    fn default_directories_of_a_user() {
         let check = |xdg: Option<&str>, home: Option<&str>, expected: Option<&str>| {
             assert_eq!(of_user(xdg.map(PathBuf::from), home.map(PathBuf::from)), expected.map(PathBuf::from));
         };

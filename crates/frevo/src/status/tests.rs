@@ -82,7 +82,7 @@ fn version() -> Version {
 }
 
 #[test]
-fn the_table() {
+fn the_table_is_formatted() {
     let expected = "\
 Frevo 9.9, process 42, since 2024-02-29 09:46:40Z: 2 connections
 Sandbox: on
@@ -138,7 +138,7 @@ fn an_idle_server_shows_empty_tables() {
 }
 
 #[test]
-fn an_open_without_a_client_shows_how_long_it_is_kept() {
+fn a_disconnected_open_shows_its_remaining_time() {
     let mut snapshot = snapshot();
     snapshot.opens[0].kept = Some(std::time::Duration::from_millis(118_900));
     let text = table(&version(), &snapshot.into());
@@ -146,7 +146,7 @@ fn an_open_without_a_client_shows_how_long_it_is_kept() {
 }
 
 #[test]
-fn a_watched_folder_shows_how_deep() {
+fn a_watched_folder_shows_the_depth() {
     for (depth, expected) in [(Depth::Directory, "folder"), (Depth::Tree, "tree")] {
         let mut snapshot = snapshot();
         snapshot.opens[0].watch = Some(depth);
@@ -158,7 +158,7 @@ fn a_watched_folder_shows_how_deep() {
 }
 
 #[test]
-fn json_comes_back_and_keeps_its_names() {
+fn json_round_trips_and_names_are_stable() {
     let status = Status::from(snapshot());
     let text = serde_json::to_string(&Shown { version: version(), status: status.clone() }).unwrap();
     assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
@@ -181,7 +181,7 @@ fn json_comes_back_and_keeps_its_names() {
 }
 
 #[test]
-fn words_for_values() {
+fn values_are_shown_as_words() {
     for (value, word) in [(0x0202, "2.0.2"), (0x0210, "2.1"), (0x0300, "3.0"), (0x0302, "3.0.2"), (7, "0x0007")] {
         assert_eq!(dialect(value), word);
     }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_sorted_into_accounts_and_complaints() {
+    fn lines_are_accounts_or_problems() {
         const HASHES: &str = "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160";
         let long = "x".repeat(10_000);
         let text = format!(

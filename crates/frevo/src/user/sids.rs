@@ -90,7 +90,7 @@ User SID:             S-1-5-21-1419903593-2238079709-1429831875-1002
 ";
 
     #[test]
-    fn names_and_sids_are_found() {
+    fn names_and_sids_are_read() {
         let sids = read(PRINTED.as_bytes()).unwrap();
         let found: Vec<_> = sids.iter().map(|former| (former.name.as_str(), &former.sid[41..])).collect();
         assert_eq!(found, [("alice", "-1000"), ("b ob", "-1001")]);

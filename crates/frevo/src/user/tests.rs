@@ -106,13 +106,13 @@ fn session(path: &Path) {
 }
 
 #[test]
-fn without_a_server() {
+fn commands_work_without_a_server() {
     let dir = tempfile::tempdir().unwrap();
     session(dir.path());
 }
 
 #[test]
-fn beside_a_running_server() {
+fn commands_work_with_a_running_server() {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(dir.path()).unwrap());
     let fake = Arc::new(Fake(Directory::of_server(&state, &[PassdbBackend::Embedded]).unwrap()));
@@ -128,7 +128,7 @@ fn beside_a_running_server() {
 }
 
 #[test]
-fn changes_of_many_at_once_all_arrive() {
+fn concurrent_changes_are_all_stored() {
     let dir = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -144,7 +144,7 @@ fn changes_of_many_at_once_all_arrive() {
 }
 
 #[test]
-fn nothing_is_made_where_nothing_is_added() {
+fn commands_other_than_add_create_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
     assert!(user(&missing, &["list"]).unwrap());
@@ -158,7 +158,7 @@ fn nothing_is_made_where_nothing_is_added() {
 }
 
 #[test]
-fn usage() {
+fn usage_errors_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     for words in [&["add"][..], &["add", "ann", "--password", "secret"], &["fly"], &["list", "x"], &["import"]] {
         let error = user(dir.path(), words).unwrap_err();

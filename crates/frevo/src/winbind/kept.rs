@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_hold_for_a_while() {
+    fn cached_answers_expire() {
         let kept = Kept::default();
         let now = Instant::now();
         kept.put("there", 1, true, now);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_not_too_many() {
+    fn the_number_of_answers_is_bounded() {
         let kept = Kept::default();
         let now = Instant::now();
         for key in 0..MOST as u32 + 10 {

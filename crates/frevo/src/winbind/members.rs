@@ -244,7 +244,7 @@ mod tests {
 
     /// Each call is forwarded to the method of the same name.
     #[tokio::test]
-    async fn own_accounts_are_asked_whatever_is_asked() {
+    async fn every_call_is_forwarded_to_the_own_accounts() {
         let own = Arc::new(Own::default());
         let all = WithDomain::new(own.clone(), Winbind::new(false));
         let client = ClientName { components: vec!["ann".into()], realm: "A.TEST".into(), own_realm: true };

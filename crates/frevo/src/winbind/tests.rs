@@ -13,7 +13,7 @@ fn named(name: &str, kind: SidNameUse) -> Option<Arc<Name>> {
 }
 
 #[test]
-fn an_account_is_what_its_sids_say() {
+fn an_account_is_built_from_its_sids() {
     let ids = [Some(UnixId::Both(61_103)), Some(UnixId::Group(60_513)), Some(UnixId::Both(61_104))];
     let names =
         [named("dora", SidNameUse::USER), named("Domain Users", SidNameUse::GROUP), named("staff", SidNameUse::ALIAS)];
@@ -26,7 +26,7 @@ fn an_account_is_what_its_sids_say() {
 }
 
 #[test]
-fn nobody_becomes_root() {
+fn no_domain_user_becomes_root() {
     let check = |ids: [Option<UnixId>; 3], expected: Result<&[u32], &str>| {
         let names = [named("dora", SidNameUse::USER), named("g", SidNameUse::GROUP), None];
         let found = account(&[USER, GROUP, OTHER], &ids, &names);
@@ -50,7 +50,7 @@ fn nobody_becomes_root() {
 }
 
 #[test]
-fn well_known_sids_are_nobodys() {
+fn well_known_sids_are_not_mapped() {
     for (sid, expected) in [
         (USER, true),
         (Sid::BUILTIN_USERS, false),
@@ -89,7 +89,7 @@ impl Accounts for Own {
 /// winbindd maps S-1-5-32-... for the host's own use, and a controller may use SIDs of this machine's accounts and
 /// groups, including former ones. Neither gives a domain user their rights.
 #[tokio::test]
-async fn a_domain_says_nothing_of_this_hosts_groups() {
+async fn a_domain_cannot_assign_groups_of_this_host() {
     const OWN: Sid = Sid::of(5, [21, 7, 7, 7, 1001]);
     const ASSERTED: Sid = Sid::of(18, [1]);
     let winbind = Winbind::new(true);
@@ -147,7 +147,7 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn refusals_are_distinguished() {
     let check = |status: Status, expected: &str| {
         let refused = format!("{:?}", refused(LogonFailed::Status(status, String::new())));
         assert!(refused.starts_with(expected), "{status}: {refused}");
@@ -161,7 +161,7 @@ fn refusals_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hangs_is_given_up() {
+async fn a_hanging_query_times_out() {
     let winbind = Winbind::new(true);
     let turns = winbind.look_ups.turns.clone();
     // All permits are taken by queries that are never answered.
@@ -177,7 +177,7 @@ async fn who_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_not_asked_for() {
+async fn cached_answers_are_not_queried() {
     let winbind = Winbind::new(true);
     let now = Instant::now();
     winbind.ids.put(USER, Some(UnixId::User(7)), true, now);
@@ -229,7 +229,7 @@ fn rid() -> Map {
 }
 
 #[tokio::test]
-async fn ids_that_follow_from_rids_need_no_winbindd() {
+async fn ids_derived_from_rids_need_no_winbindd() {
     let winbind = away(rid());
     // Before the domain's SID is known, ids cannot be derived.
     assert!(winbind.id_of(USER).await.is_err());
@@ -246,7 +246,7 @@ async fn ids_that_follow_from_rids_need_no_winbindd() {
 }
 
 #[tokio::test]
-async fn ids_that_go_by_names_need_no_winbindd() {
+async fn ids_mapped_by_name_need_no_winbindd() {
     let map = |range| Map { backend: crate::idmap::Backend::Nss, range };
     let (client, logon) = ticket("DOM.TEST");
     let account = away(map(None)).account_of_client(&client, logon.clone()).await.expect("dora");
@@ -264,7 +264,7 @@ async fn ids_that_go_by_names_need_no_winbindd() {
 /// Another realm's controllers may use any name for their domain, and a domain that was created again is another
 /// domain.
 #[tokio::test]
-async fn what_a_ticket_cannot_say() {
+async fn a_ticket_cannot_name_another_domain() {
     let winbind = away(rid());
     let (client, logon) = ticket("OTHER.TEST");
     let refused = winbind.account_of_client(&client, logon).await;

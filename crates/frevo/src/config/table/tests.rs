@@ -8,7 +8,7 @@ use super::*;
 const SAMBA: &str = include_str!("../../../tests/data/samba-4.17-defaults.txt");
 
 #[test]
-fn no_name_is_taken_twice() {
+fn names_are_unique() {
     let mut seen = HashMap::new();
     for parameter in all() {
         for name in std::iter::once(&parameter.name).chain(parameter.synonyms) {
@@ -41,7 +41,7 @@ fn every_parameter_of_samba_is_known() {
 }
 
 #[test]
-fn defaults_are_sambas_unless_the_help_says_so() {
+fn defaults_equal_sambas_unless_the_help_documents_it() {
     let own = [
         "netbios name",
         "tls cafile",
@@ -73,7 +73,7 @@ fn defaults_are_sambas_unless_the_help_says_so() {
 }
 
 #[test]
-fn slips_are_recognised() {
+fn misspelled_names_get_suggestions() {
     let cases = [
         ("read onyl", Some("read only")),
         ("browsable", Some("browsable")),

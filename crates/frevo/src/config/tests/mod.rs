@@ -76,12 +76,12 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_plain_configuration_has_nothing_to_say() {
+fn a_plain_configuration_has_no_warnings() {
     check("[global]\n\tworkgroup = GROUP\n[x]\n\tpath = @DIR@/x\n\tread only = no\n", "");
 }
 
 #[test]
-fn unknown_parameters_are_warnings_with_a_guess() {
+fn unknown_parameters_are_warnings_with_a_suggestion() {
     check(
         "[global]\nworkgruop = A\n[x]\npath = @DIR@/x\nzzz = 1\n",
         "@DIR@/smb.conf:2: warning: unknown parameter `workgruop = A` is ignored\n  \
@@ -92,7 +92,7 @@ fn unknown_parameters_are_warnings_with_a_guess() {
 }
 
 #[test]
-fn bad_values_are_errors_that_say_what_is_allowed() {
+fn invalid_values_are_errors_that_list_valid_ones() {
     check(
         "[x]\npath = @DIR@/x\nread only = maybe\ncreate mask = 999\ncsc policy = x\nmax connections = -1\nguest ok =\n",
         "@DIR@/smb.conf:3: error: `maybe` is not a valid value for `read only`\n  \
@@ -109,7 +109,7 @@ fn bad_values_are_errors_that_say_what_is_allowed() {
 }
 
 #[test]
-fn values_with_a_grammar_of_their_own_are_checked() {
+fn values_with_special_syntax_are_checked() {
     let cases = [
         ("smb ports = 445 70000", "`70000` is not a valid value for `smb ports`"),
         ("smb ports =", "`smb ports` has no port: no client could connect"),
@@ -159,7 +159,7 @@ fn values_with_a_grammar_of_their_own_are_checked() {
 }
 
 #[test]
-fn streams_are_there_unless_the_modules_are_named_without_them() {
+fn streams_exist_unless_vfs_objects_omits_their_module() {
     let layout = |prefix: &str, typed| Some(server::policy::stream_layout::Layout { prefix: prefix.to_owned(), typed });
     let samba = layout("user.DosStream.", true);
     let cases = [
@@ -179,7 +179,7 @@ fn streams_are_there_unless_the_modules_are_named_without_them() {
 }
 
 #[test]
-fn a_missing_directory_is_said_but_the_server_starts() {
+fn a_missing_directory_is_a_warning_and_the_server_starts() {
     let text = "[x]\npath = @DIR@/gone\n[f]\npath = @DIR@/smb.conf\n";
     let remedy = "  remedy: create the directory, mount its file system, or correct `path`; until then clients cannot \
                   connect to the share";
@@ -195,7 +195,7 @@ fn a_missing_directory_is_said_but_the_server_starts() {
 }
 
 #[test]
-fn a_share_is_there_once() {
+fn a_share_defined_twice_is_an_error() {
     check(
         "[x]\npath = @DIR@/x\n[global]\n[X]\npath = /\nnonsense = 1\n",
         "@DIR@/smb.conf:4: error: the share [X] is defined twice, first defined at @DIR@/smb.conf:1\n  \
@@ -222,7 +222,7 @@ fn include_loops_and_missing_files_are_errors() {
 }
 
 #[test]
-fn includes_by_client_are_not_read() {
+fn includes_per_client_are_ignored() {
     check(
         "[global]\ninclude = %m.conf\ninclude = %L.conf\nnetbios name = ab\ninclude = registry\n",
         "@DIR@/smb.conf:2: warning: include = %m.conf is ignored: a file for each client or user is not supported\n  \
@@ -235,7 +235,7 @@ fn includes_by_client_are_not_read() {
 }
 
 #[test]
-fn lines_that_are_nothing_are_errors() {
+fn malformed_lines_are_errors() {
     check(
         "early = 1\n[global]\nnothing\n= 5\n[y\n[z] path = /\n[]\n[a/b]\nignored = 1\n",
         "@DIR@/smb.conf:1: error: `early` is set before the first section\n  remedy: put a line [global] above it\n\
@@ -252,7 +252,7 @@ fn lines_that_are_nothing_are_errors() {
 }
 
 #[test]
-fn sections_that_are_not_served_are_one_warning() {
+fn an_unserved_section_is_one_warning() {
     check(
         "[homes]\nbrowseable = no\noplocks = yes\n[printers]\nprintable = yes\n[p]\nprint ok = yes\nguest ok = x\n",
         "@DIR@/smb.conf:4: warning: the section [printers] is not supported: printing\n  \
@@ -265,7 +265,7 @@ fn sections_that_are_not_served_are_one_warning() {
 }
 
 #[test]
-fn variables_of_a_session_are_for_paths() {
+fn session_variables_are_expanded_only_in_paths() {
     check(
         "[x]\npath = @DIR@/x/%U\ncomment = for %u on %h, %z\n",
         "@DIR@/smb.conf:3: warning: `%z` is not a variable; `comment` keeps it literally\n  \
@@ -276,7 +276,7 @@ fn variables_of_a_session_are_for_paths() {
 }
 
 #[test]
-fn what_would_run_a_command_is_not_served() {
+fn parameters_that_run_commands_are_not_served() {
     let (loaded, _directory) = load_files(&[("smb.conf", "[x]\npath = @DIR@/x\nroot preexec = touch /tmp/%u\n")]);
     let warnings = loaded.expect("it starts").warnings;
     assert_eq!((warnings.0[0].code, warnings.0.len()), (Code::NotServed, 1), "{warnings}");
@@ -297,7 +297,7 @@ fn misplaced_and_doubled_lines_are_warnings() {
 }
 
 #[test]
-fn a_server_that_nobody_can_log_on_to_is_a_warning() {
+fn a_server_without_any_logon_method_is_a_warning() {
     check(
         "[global]\nntlm auth = disabled\n[x]\npath = @DIR@/x\n",
         "@DIR@/smb.conf:2: warning: `ntlm auth` = disabled, and Kerberos is not configured\n  \
@@ -318,7 +318,7 @@ fn an_unreadable_file_is_one_error() {
 }
 
 #[test]
-fn an_office_is_served_with_warnings_only() {
+fn an_office_configuration_is_served_with_warnings_only() {
     let files = [
         ("smb.conf", include_str!("../../../tests/data/office.conf")),
         ("extra.conf", include_str!("../../../tests/data/extra.conf")),
@@ -356,7 +356,7 @@ fn an_office_is_served_with_warnings_only() {
 }
 
 #[test]
-fn a_test_suites_configuration_is_served_with_warnings_only() {
+fn a_test_suite_configuration_is_served_with_warnings_only() {
     let (loaded, _directory) = load_files(&[("smb.conf", include_str!("../../../tests/data/suite.conf"))]);
     let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(loaded.policy.shares.len(), 24);
@@ -365,7 +365,7 @@ fn a_test_suites_configuration_is_served_with_warnings_only() {
 }
 
 #[test]
-fn without_a_file_the_command_lines_shares_are_served() {
+fn without_a_file_shares_from_the_command_line_are_served() {
     let directory = tempfile::tempdir().expect("a directory");
     let share = ("data".to_owned(), directory.path().to_owned());
     let loaded = load_with(None, &[share], &TestNames).unwrap_or_else(|problems| panic!("{problems}"));
@@ -400,7 +400,7 @@ fn every_served_parameter_is_read_and_no_other() {
 }
 
 #[test]
-fn accounts_lie_in_the_smbpasswd_file_that_is_named() {
+fn the_configured_smbpasswd_file_is_used() {
     let check = |lines: &str, file: &str, rid_base: u32, notes: usize| {
         let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
         let (loaded, _directory) = load_files(&[("smb.conf", &text)]);
@@ -419,7 +419,7 @@ fn accounts_lie_in_the_smbpasswd_file_that_is_named() {
 }
 
 #[test]
-fn the_state_directory_is_found_although_a_share_is_wrong() {
+fn the_state_directory_is_found_despite_an_invalid_share() {
     let directory = directory(&[("smb.conf", "[global]\nstate directory = /here\n[x]\nread only = maybe\n")]);
     let found = places(&directory.path().join("smb.conf"), &TestNames).map(|places| places.state_directory);
     assert_eq!(found, Ok(Some("/here".into())));
@@ -439,12 +439,12 @@ fn read_text(text: &[u8]) -> Result<Loaded, Problems> {
 
 proptest::proptest! {
     #[test]
-    fn arbitrary_bytes_do_no_harm(text: Vec<u8>) {
+    fn arbitrary_bytes_do_not_panic(text: Vec<u8>) {
         let _ = read_text(&text);
     }
 
     #[test]
-    fn arbitrary_values_of_real_parameters_do_no_harm(
+    fn arbitrary_values_of_real_parameters_do_not_panic(
         lines in proptest::collection::vec((0..table::all().count(), "[ -~\u{e9}]{0,12}", proptest::bool::ANY), 0..40),
     ) {
         let mut text = String::from("[global]\n");
@@ -461,7 +461,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn the_cache_of_what_protects_files_has_a_size_or_is_none() {
+fn the_acl_cache_size_is_read_or_disabled() {
     let check = |line: &str, expected: usize| {
         let text = format!("[global]\n{line}\n[x]\npath = @DIR@/x\n");
         let loaded = load_files(&[("smb.conf", &text)]).0.unwrap_or_else(|problems| panic!("{problems}"));
@@ -475,7 +475,7 @@ fn the_cache_of_what_protects_files_has_a_size_or_is_none() {
 }
 
 #[test]
-fn a_reload_knows_what_it_cannot_change() {
+fn a_reload_lists_parameters_that_need_a_restart() {
     let daemon = |lines: &str| {
         let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
         load_files(&[("smb.conf", &text)]).0.unwrap_or_else(|problems| panic!("{problems}")).daemon

@@ -13,7 +13,7 @@ fn is_served(loaded: &Loaded, share: &str) -> bool {
 }
 
 #[test]
-fn a_share_that_needs_a_missing_module_is_not_served_and_the_others_are() {
+fn only_shares_that_need_a_missing_module_are_not_served() {
     let text =
         "[vol]\npath = @DIR@/x\nguest ok = yes\nvfs objects = glusterfs WORM:2 recycle worm\n[x]\npath = @DIR@/x\n";
     let (loaded, _directory) = loaded(text);
@@ -34,7 +34,7 @@ fn a_share_that_needs_a_missing_module_is_not_served_and_the_others_are() {
 }
 
 #[test]
-fn what_the_administrator_does_without_is_named_module_by_module() {
+fn every_module_to_omit_must_be_listed() {
     let cases = [
         ("frevo:without = glusterfs", false),
         ("frevo:without = worm", false),
@@ -55,7 +55,7 @@ fn what_the_administrator_does_without_is_named_module_by_module() {
 }
 
 #[test]
-fn every_module_is_judged_and_unknown_ones_are_vital() {
+fn every_module_is_classified_and_unknown_ones_are_vital() {
     let served = |name: &str| {
         let (loaded, _directory) = loaded(&format!("[x]\npath = @DIR@/x\nvfs objects = {name}\n"));
         is_served(&loaded, "x")
@@ -147,7 +147,7 @@ async fn homes_that_need_a_missing_module_are_not_served() {
 }
 
 #[test]
-fn the_root_directory_is_shared_with_guests_under_protest() {
+fn sharing_the_root_directory_with_guests_is_a_warning() {
     let cases = [
         ("guest ok = yes\nread only = no", Some(Severity::Warning), true, "guests can write"),
         ("guest ok = yes\nwrite list = ann", Some(Severity::Warning), true, "guests can write"),
@@ -168,7 +168,7 @@ fn the_root_directory_is_shared_with_guests_under_protest() {
 }
 
 #[test]
-fn what_is_needed_of_the_process_is_known_without_its_users() {
+fn process_requirements_are_determined_without_user_lookups() {
     let needs = |text: &str| {
         let directory = directory(&[("smb.conf", text)]);
         confinement(Some(&directory.path().join("smb.conf")), &NoUsers)

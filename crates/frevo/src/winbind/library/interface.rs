@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sids_are_carried_over() {
+    fn sids_are_converted() {
         for text in ["S-1-0-0", "S-1-5-21-1-4294967295-3-513", "S-1-5-32-544", "S-1-281474976710655-1"] {
             let sid: Sid = text.parse().unwrap();
             assert_eq!(RawSid::of(&sid).sid(), Some(sid), "{text}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_carried_over() {
+    fn ids_are_converted() {
         for id in [UnixId::User(7), UnixId::Group(0), UnixId::Both(65_534)] {
             assert_eq!(RawId::of(id).id(), Some(id));
         }
@@ -255,7 +255,7 @@ mod tests {
     /// The layout of a C compiler on a 64-bit machine.
     #[cfg(target_pointer_width = "64")]
     #[test]
-    fn structures_lie_as_in_c() {
+    fn structures_have_the_layout_of_c() {
         assert_eq!((size_of::<RawSid>(), size_of::<SidAndAttributes>(), size_of::<RawId>()), (68, 72, 8));
         assert_eq!((size_of::<AuthParameters>(), offset_of!(AuthParameters, response)), (80, 40));
         assert_eq!(offset_of!(AuthResponse, nt_data), 16);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_there_is_named() {
+    fn a_missing_library_is_named() {
         let Err(Failed::Absent(why)) = Functions::load("libwbclient-of-nobody.so.0") else { panic!("loaded") };
         assert!(why.contains("libwbclient-of-nobody.so.0") && why.contains("install winbind"), "{why}");
     }

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_nobody_has_are_not_asked_for() {
+    fn impossible_names_are_not_queried() {
         assert_eq!(c_string("a\0b"), Err(Failed::NOT_FOUND));
         assert_eq!(c_string(&"x".repeat(256)), Err(Failed::NOT_FOUND));
         assert!(c_string(&"x".repeat(255)).is_ok());
