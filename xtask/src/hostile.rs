@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_expected_only_where_it_is_listed() {
+    fn only_listed_failures_are_expected() {
         let outcome = |wrong: &[&str]| Outcome {
             name: "a.b",
             wrong: wrong.iter().map(|what| (*what).to_owned()).collect(),

@@ -407,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_may_hold_a_star() {
+    fn the_path_of_a_package_may_contain_wildcards() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("python3.11/ensurepip")).unwrap();
         let check =

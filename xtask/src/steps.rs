@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_test_programs() {
+    fn counts_of_test_programs_are_read() {
         for (line, expected) in [
             (
                 "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_failed_tests() {
+    fn names_of_failed_tests_are_read() {
         let said =
             "failures:\n\n---- a::b stdout ----\npanicked\n\n\nfailures:\n    a::b\n    a::c\n\ntest result: FAILED.";
         assert_eq!(failures(said, 2), ["a::b", "a::c"]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_cannot_be_done_is_a_failure() {
+    fn a_step_with_an_error_is_a_failure() {
         let mut tally = Tally::default();
         assert!(tally.step("a", || Ok(Counts::passed(3))).unwrap());
         assert!(!tally.step("b", || anyhow::bail!("no")).unwrap());

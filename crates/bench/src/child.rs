@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ends_too_early_says_why() {
+    async fn the_output_of_a_program_that_ends_early_is_reported() {
         let directory = scratch(None).unwrap();
         let mut child = shell("echo no such option >&2; exit 3", &directory.path().join("log"));
         let said = child.listens((Ipv4Addr::LOCALHOST, free_port().unwrap()).into()).await.unwrap_err().to_string();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_forked_ends_with_it() {
+    fn descendants_of_a_child_end_with_it() {
         let directory = scratch(None).unwrap();
         let pids = directory.path().join("pid");
         let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", pids.display());

@@ -477,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_not_kept() {
+    fn passwords_are_removed_from_arguments() {
         assert_eq!(without_password("--target=smb://a:secret@h/s"), "--target=smb://a@h:445/s");
         assert_eq!(without_password("smb://a:secret@h:4450/s"), "smb://a@h:4450/s");
         assert_eq!(without_password("--quick"), "--quick");
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stay_until_there_are_others() {
+    fn results_are_replaced_only_by_new_ones() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.json");
         std::fs::write(&path, "of before").unwrap();
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn further_servers() {
+    fn further_servers_are_parsed() {
         let check = |text: &str| text.parse::<More>().map_err(|error| error.to_string());
         let more = check("frevo/c/#1=smb://a:b@h:4450/s,path=/x/y,pid=7,pid=8,conf=/c").unwrap();
         assert_eq!((more.name.as_str(), more.pids.as_slice()), ("frevo/c/#1", &[7, 8][..]));
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn dialects_have_their_names() {
+    fn dialects_are_parsed() {
         assert_eq!(dialect("3.1.1"), Ok(Dialect::SMB_3_1_1));
         assert!(dialect("3.1").is_err());
     }

@@ -137,7 +137,7 @@ mod tests {
     use proto::bytes::utf16_bytes;
 
     #[test]
-    fn names_and_numbers_belong_together() {
+    fn names_are_converted_to_numbers_and_back() {
         let check = |name: &str, number| assert_eq!(number_in("File-", &utf16_bytes(name)), number, "{name}");
         check(&numbered("File-", 42), Some(42));
         check(&numbered("File-", 12_345_678), Some(12_345_678));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_once() {
+    fn every_name_is_listed_once() {
         let note = |roll: &mut Roll, text: &str, end_of_file| {
             let file_name = &utf16_bytes(text);
             let said = roll.note(&DirectoryEntry { end_of_file, file_name, ..Default::default() }, |number| number * 2);

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_ends_everything_unless_it_is_allowed() {
+    async fn a_failure_ends_the_run_unless_errors_are_allowed() {
         let until = Until::Operations(100);
         assert_eq!(run(vec![Counter(0)], pace(until)).await.err().unwrap().to_string(), "the fiftieth");
         let pace = Pace { allow_errors: true, ..pace(until) };
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_stall_kept_from_beginning_counts() {
+    async fn operations_delayed_by_a_stall_are_counted() {
         let until = Until::Time(Duration::from_millis(50));
         let (sample, _) = run(vec![Stalling], Pace { rate: Some(10_000.0), ..pace(until) }).await.unwrap();
         let missed = sample.figures[MISSED];
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_round_lasts_as_long_as_it_was_to() {
+    async fn a_round_has_the_specified_duration() {
         let until = Until::Time(Duration::from_millis(50));
         let rare = Pace { rate: Some(1e-6), ..pace(until) };
         let (sample, workers) = run(vec![Counter(0)], rare).await.unwrap();

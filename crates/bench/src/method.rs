@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_rounds_are_far_from_the_others() {
+    fn rounds_far_from_the_others_are_marked_as_odd() {
         let check = |speeds: &[u64], expected: &[bool]| {
             let round = |operations: &u64| Round { seconds: 1.0, operations: *operations, ..Round::default() };
             let mut rounds: Vec<Round> = speeds.iter().map(round).collect();
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_a_group_goes_first() {
+    fn each_member_of_a_group_is_first_in_turn() {
         let party = |group| Party { name: "", target: None, processes: None, group };
         let two = [party(0), party(1)];
         assert_eq!([0, 1, 2].map(|number| order(&two, number)), [[0, 1], [1, 0], [0, 1]]);

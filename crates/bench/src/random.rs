@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_the_same_however_it_is_cut() {
+    fn content_does_not_depend_on_the_size_of_pieces() {
         let content = Content { file: 3 };
         let mut whole = vec![0; 10_000];
         content.fill(100, &mut whole);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_content_is_found() {
+    fn wrong_content_is_found() {
         let content = Content { file: 3 };
         let mut data = vec![0; 16_384];
         content.fill(0, &mut data);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_itself() {
+    fn a_seed_gives_the_same_numbers_again() {
         let numbers = |seed| {
             let mut random = Random::new(seed);
             let mut order: Vec<u64> = (0..20).collect();

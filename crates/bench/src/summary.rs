@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_stand_side_by_side() {
+    fn servers_are_compared_side_by_side() {
         let servers = vec![vec![round(200, 1.0), round(220, 1.0), round(210, 1.0)], vec![round(100, 1.0)], vec![]];
         let case = Case { name: "open".into(), servers, ..Case::default() };
         let two = Case { servers: case.servers[..2].to_vec(), ..case.clone() };
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_ends_with_everything_done() {
+    fn a_distribution_ends_with_all_operations() {
         let rounds = |histograms: &[&[(f64, u64)]]| -> Vec<Round> {
             histograms.iter().map(|it| Round { histogram: it.to_vec(), ..round(1, 1.0) }).collect()
         };
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_shown_and_a_round_of_nothing_else_counts() {
+    fn failures_are_shown_and_a_round_of_failures_has_rate_zero() {
         let failed = |operations, errors| Round { errors, bytes: 0, ..round(operations, 1.0) };
         let rounds = [failed(100, 0), failed(0, 4), failed(0, 3)];
         assert_eq!(Metric::RATE.median(&rounds), Some(0.0));
@@ -370,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn less_is_better_of_costs() {
+    fn lower_costs_are_better() {
         let cost = |cpu| Round { cost: Some(Cost { cpu, ..Cost::default() }), ..round(100, 1.0) };
         let case = Case { name: "open".into(), servers: vec![vec![cost(0.1)], vec![cost(0.4)]], ..Case::default() };
         assert_eq!(Metric::CPU_PER_OPERATION.advantage(&case), Some(4.0));
     }
 
     #[test]
-    fn a_traced_round_counts_for_its_calls_alone() {
+    fn a_traced_round_is_used_only_for_system_calls() {
         let calls = Some([("read".to_owned(), 300), ("write".to_owned(), 100)].into());
         let traced = Round { cost: Some(Cost { calls, ..Cost::default() }), ..round(100, 50.0) };
         let rounds = [round(100, 1.0), traced];

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_to_the_right() {
+    fn numbers_are_aligned_to_the_right() {
         let table =
             table(&["case", "frevo", "note"], &[&["read", "1.2 GiB/s", "fast"], &["random write", "80 MiB/s", ""]]);
         check(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_table_comes_in_parts() {
+    fn a_wide_table_is_split() {
         let table = table(&["case", "first", "second", "third"], &[&["a", "1", "2", "3"]]);
         check(
             &table,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn long_titles_and_ragged_rows() {
+    fn long_titles_are_wrapped_and_short_rows_are_filled() {
         let table = table(&["clients", "operations per second"], &[&["8", "12", "34"], &[]]);
         check(
             &table,
@@ -241,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_obeys_nothing_in_a_cell() {
+    fn control_characters_in_cells_are_replaced() {
         let table = table(&["server"], &[&["\x1b[2Jevil\x07"]]);
         assert!(!text(&table, 80).contains(['\x1b', '\x07']));
     }
 
     #[test]
-    fn nothing_to_print() {
+    fn an_empty_table_prints_no_rows() {
         check(&Table::default(), 80, "");
         check(&table(&[], &[]), 0, "Throughput\n");
     }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn addresses_are_parsed() {
         let check = |text: &str, shown: &str, password: Option<&str>| {
             let target: Target = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!((target.to_string().as_str(), target.password.as_deref()), (shown, password), "{text}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_said() {
+    fn errors_in_addresses_are_reported() {
         let check = |text: &str, expected: &str| {
             let said = text.parse::<Target>().expect_err(text).to_string();
             assert!(said.contains(expected), "{text}: {said}");

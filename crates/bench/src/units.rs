@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn times_are_formatted() {
         check(
             seconds,
             &[
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts() {
+    fn amounts_are_formatted() {
         check(
             bytes,
             &[(0.0, "0 B"), (512.0, "512 B"), (1023.9, "1 KiB"), (1_320_702_444.0, "1.23 GiB"), (1e18, "888 PiB")],
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn numbers_are_formatted() {
         check(
             number,
             &[

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rises_after_the_first_third_grows() {
+    fn an_increase_after_the_first_third_is_growth() {
         let level = |_: u64| 5000;
         assert!(check(level, level));
         assert!(check(|tenth| 5000.min(2000 + 1000 * tenth), level), "it warms up");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_something() {
+    fn this_process_can_be_sampled() {
         let sample = Sample::of(std::process::id(), Duration::ZERO).expect("it is there");
         assert!(sample.memory > 0 && sample.descriptors > 0 && sample.threads > 0, "{sample}");
     }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_read_and_told_apart() {
+    fn counters_are_read_and_subtracted() {
         let json = |count: u64| {
             let calls: Vec<String> = COMMANDS
                 .iter()

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_attack_has_a_name_of_its_own_and_says_what_it_does() {
+    fn every_attack_has_a_unique_name_and_a_description() {
         let names: BTreeSet<_> = all().map(|attack| attack.name).collect();
         assert_eq!(names.len(), all().count());
         assert!(all().all(|attack| attack.name.contains('.') && !attack.what.is_empty()));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mark_is_held() {
+    fn each_limit_is_checked() {
         assert_eq!(wrong(|_| {}), (0, 0));
         assert_eq!(wrong(|it| it.victim.requests = 0), (1, 1));
         assert_eq!(wrong(|it| it.victim.error = Some("closed".into())), (1, 1));

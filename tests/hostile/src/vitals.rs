@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_seen_and_so_is_its_peak() {
+    fn this_process_and_its_peak_are_measured() {
         let own = std::process::id();
         let watch = Watch::start(own, move || vec![own]).unwrap();
         let spent = processor_time(&[own]);

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_found_however_the_bytes_come() {
+    fn answers_are_found_in_pieces_of_any_size() {
         let bytes = stream(&[
             &[(Command::ECHO, 4)],
             &[(Command::READ, 100_000), (Command::CLOSE, 60)],

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_has_its_policy() {
+    fn a_share_has_the_policy_of_its_name() {
         let text = template("\tfrevo:acl cache = 0\n", &FREVO);
         assert!(text.contains("[global]\n@TARGET@") && !text.contains("[plain]"));
         let (globals, shares) = text.split_once("\n[posix]\n\tpath = @DIR@/posix\n").unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_kept_once() {
+    fn a_configuration_is_recorded_once() {
         let cell = |name: &str, conf: &str| Cell {
             name: name.into(),
             url: "smb://a:b@127.0.0.1:1/s".into(),

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn users_up_to_a_number() {
+    fn numbers_of_users_end_with_the_maximum() {
         assert_eq!(counts(100), [10, 50, 100]);
         assert_eq!(counts(120), [10, 50, 100, 120]);
         assert_eq!(counts(300_000)[9..], [30_000, 100_000, 300_000]);

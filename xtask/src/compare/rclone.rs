@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
+    fn medians_and_spreads() {
         assert_eq!(median(&sorted(vec![3.0, 1.0, 2.0])), 2.0);
         assert_eq!(median(&sorted(vec![4.0, 1.0, 2.0, 3.0])), 2.5);
         assert_eq!(spread(&[1.0, 2.0, 4.0]), "2.000 (1.000 to 4.000)");

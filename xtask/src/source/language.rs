@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_english_and_code_are_not() {
+    fn plain_english_and_code_are_accepted() {
         for text in [
             "A user who may append.",
             "None if there is none.",

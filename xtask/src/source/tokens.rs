@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_of_tests_are_left_out() {
+    fn test_modules_are_ignored() {
         assert_eq!(paths("#[cfg(test)]\nmod tests { use crate::a; }\nuse crate::b;"), ["b"]);
         assert_eq!(paths("#[cfg(test)]\npub(crate) mod tests;\nuse crate::b;"), ["b"]);
         assert_eq!(paths("mod x { #[cfg(test)] mod tests { use crate::a; } use crate::b; }"), ["b"]);

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsafe_code_is_found_and_its_mention_is_not() {
+    fn unsafe_code_is_found_and_mentions_are_not() {
         let of = |path: &str, text: &str| check(&Source { path: path.into(), text: text.into() }).unwrap().len();
         assert_eq!(of("crates/server/src/a.rs", "fn f() { unsafe { g() } }"), 1);
         assert_eq!(of("crates/server/src/a.rs", "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";"), 0);

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_share_is_there_once_and_has_a_folder() {
+    fn every_share_is_defined_once_and_has_a_folder() {
         let sections = TEMPLATE.lines().filter(|line| line.starts_with('['));
         let mut seen = std::collections::HashSet::new();
         for section in sections {

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs() {
+    fn globs_are_matched() {
         for (glob, text, expected) in [
             ("smb2.lock", "smb2.lock", true),
             ("smb2.lock", "smb2.lock.lock", false),

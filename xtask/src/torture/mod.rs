@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_that_differ_are_flaky() {
+    fn different_results_are_flaky() {
         let outcome = |result: &str| Outcome::new("a", result, 1.0, "");
         let merged = |results: &[&str]| merge(results.iter().map(|result| outcome(result)).collect())[0].result.clone();
         assert_eq!(merged(&["success", "success"]), "success");

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_goes_away_with_all_that_belongs_to_it() {
+    fn a_disk_is_removed_completely() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().to_owned();
         // Uses a separate thread, whose mount namespace ends with it.
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_there_is_always_a_place() {
+    fn without_a_selection_a_file_system_is_always_found() {
         let place = std::thread::spawn(|| {
             let place = Place::make(None).unwrap();
             assert!(place.base().is_dir(), "{}", place.says());

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn frevo_is_held_to_the_list() {
+    fn frevo_is_compared_with_the_list() {
         check(Target::Frevo, "plain", "success", Verdict::Passed);
         check(Target::Frevo, "plain", "skip", Verdict::Failed);
         check(Target::Frevo, "samba", "failure", Verdict::Failed);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_has_not_passed() {
+    fn skipped_tests_have_not_passed() {
         let outcomes = [("smb2.a.b", "success"), ("smb2.a.c.d", "skip"), ("smb2.b", "timeout")];
         let outcomes = outcomes.map(|(name, result)| Outcome::new(name, result, 1.5, "")).to_vec();
         let none = BTreeMap::new();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn samba_is_held_to_its_baseline() {
+    fn samba_is_compared_with_its_baseline() {
         check(Target::Samba, "plain", "success", Verdict::Passed);
         check(Target::Samba, "plain", "failure", Verdict::Surprise);
         check(Target::Samba, "samba", "failure", Verdict::ExpectedFailure);

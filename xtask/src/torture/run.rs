@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes() {
+    fn outcomes_are_read() {
         check("test: a\nsuccess: a\n", Some(0), "success");
         check("test: a\nsuccess: a\ntest: b\nfailure: b [\nx\n]\n", Some(256), "failure");
         check("test: a\n", None, "timeout");

@@ -60,24 +60,24 @@ mod tests {
     }
 
     #[test]
-    fn reads_results_with_and_without_reasons() {
+    fn results_are_read_with_and_without_reasons() {
         check("time: 2020-01-01 00:00:00.0\ntest: a.b\nsuccess: a.b\n", &[("a.b", "success", "")], None);
         check("test: a.b\nfailure: a.b [\none\ntwo\n]\n", &[("a.b", "failure", "one two")], None);
         check("test: a.two words\nskip: a.two words [\nno\n]\n", &[("a.two words", "skip", "no")], None);
     }
 
     #[test]
-    fn a_test_that_did_not_end_is_named() {
+    fn an_unfinished_test_is_named() {
         check("test: a\nsuccess: a\ntest: b\n", &[("a", "success", "")], Some("b"));
     }
 
     #[test]
-    fn a_result_of_another_name_is_not_the_tests() {
+    fn a_result_of_another_test_is_ignored() {
         check("test: a\nerror: something else\nsuccess: a\n", &[("a", "success", "")], None);
     }
 
     #[test]
-    fn a_reason_without_an_end_is_kept() {
+    fn an_unterminated_reason_is_kept() {
         check("test: a\nerror: a [\nhalf", &[("a", "error", "half")], None);
     }
 }

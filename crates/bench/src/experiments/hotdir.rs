@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_is_always_among_them() {
+    fn the_maximum_is_always_included() {
         assert_eq!(counts(64, 2), [1, 2, 4, 8, 16, 32, 64]);
         assert_eq!(counts(16, 4), [1, 4, 16]);
         assert_eq!(counts(5, 2), [1, 2, 4, 5]);

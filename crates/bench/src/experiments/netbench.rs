@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_tables_become_one() {
+    fn tables_of_one_row_are_merged() {
         let throughput = table(&[&["throughput", "frevo", "samba"], &["8 clients", "20 MiB/s", "10 MiB/s"]]);
         let latency = table(&[&["latency", "frevo", "samba"], &["8 clients", "1 ms", "2 ms"]]);
         let rows: [&[&str]; 3] =

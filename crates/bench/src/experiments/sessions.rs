@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_that_was_refused_is_not_counted() {
+    fn a_refused_round_is_not_counted() {
         let round = |held: f64| Round { figures: [(HELD.to_owned(), held)].into(), ..Round::default() };
         let servers = vec![vec![round(150.0), round(100.0)], vec![]];
         let mut case = Case { name: "150 sessions".into(), x: Some(150.0), servers, ..Case::default() };
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_found() {
+    fn a_line_is_fitted() {
         let point = |x: f64| Point { x, y: 7.0 + 0.25 * x, ..Point::default() };
         let (idle, each) = fit(&[point(10.0), point(20.0), point(40.0)]).unwrap();
         assert!((idle - 7.0).abs() < 1e-9 && (each - 0.25).abs() < 1e-9, "{idle} {each}");

@@ -13,7 +13,7 @@ fn this_machine_is_described() {
 }
 
 #[test]
-fn the_processor_and_the_distribution_are_found() {
+fn the_processor_and_the_distribution_are_read() {
     let check = |list, expected: Option<&str>| assert_eq!(processor(list).as_deref(), expected, "{list}");
     check("processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU: fast @ 2 GHz\n", Some("Some CPU: fast @ 2 GHz"));
     check("processor\t: 0\nBogoMIPS\t: 50\n", None);
@@ -45,7 +45,7 @@ fn the_mount_of_a_path_is_the_innermost() {
 }
 
 #[test]
-fn only_servers_are_asked_for_their_version() {
+fn only_known_servers_are_run_for_their_version() {
     assert_eq!(version_of(std::process::id()), None);
     assert_eq!(version_of(1 << 22), None);
     let dir = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn only_servers_are_asked_for_their_version() {
 }
 
 #[test]
-fn a_program_that_does_not_answer_is_ended() {
+fn a_program_that_does_not_respond_is_killed() {
     let check = |script: &str, patience, expected: Option<&str>| {
         assert_eq!(first_line(Command::new("sh").args(["-c", script]), patience).as_deref(), expected, "{script}");
     };
@@ -75,7 +75,7 @@ fn a_program_that_does_not_answer_is_ended() {
 }
 
 #[test]
-fn memory_in_use_leaves_the_cache_out() {
+fn memory_in_use_excludes_the_cache() {
     let text = "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 800 kB\nBuffers: 20 kB\nCached: 200 kB\n\
                 SwapCached: 5 kB\nSReclaimable: 80 kB\n";
     assert_eq!(in_use(text).unwrap(), 400 * 1024);
@@ -84,7 +84,7 @@ fn memory_in_use_leaves_the_cache_out() {
 }
 
 #[test]
-fn the_tools_own_time_grows() {
+fn the_processor_time_of_the_tool_grows() {
     let before = client_cpu();
     while client_cpu() <= before {
         std::hint::spin_loop();
@@ -92,7 +92,7 @@ fn the_tools_own_time_grows() {
 }
 
 #[test]
-fn moments_are_those_of_the_calendar() {
+fn times_are_converted_to_calendar_dates() {
     for (secs, text) in [
         (0, "1970-01-01T00:00:00Z"),
         (951_782_399, "2000-02-28T23:59:59Z"),

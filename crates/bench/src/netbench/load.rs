@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named_with_what_is_expected() {
+    fn an_invalid_line_is_reported_with_the_expected_form() {
         for (line, parts) in [
             ("Closed 7 NT_STATUS_OK", &["t:2: `Closed 7 NT_STATUS_OK`", "not an operation", "NTCreateX, Close"][..]),
             ("Close 7", &["2 words instead of 3", "expected Close HANDLE STATUS"]),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_census_counts_lines_refusals_and_bytes_and_a_head_is_a_load() {
+    fn a_census_has_lines_refusals_and_bytes_and_a_head_is_a_load() {
         let text = r#"NTCreateX "\a" 0x40 0x1 1 NT_STATUS_OBJECT_NAME_NOT_FOUND
 NTCreateX "\a" 0x40 0x2 2 NT_STATUS_OK
 WriteX 2 0 100 100 NT_STATUS_OK

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_what_the_load_says_or_it_is_wrong() {
+    fn an_answer_that_differs_from_the_load_is_wrong() {
         let read = "ReadX 1 0 100 60 NT_STATUS_OK";
         check(read, Status::SUCCESS, 60, None);
         check(read, Status::SUCCESS, 100, Some("expected 60 bytes, got 100"));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_not_lost() {
+    fn time_of_ended_processes_is_kept() {
         // A child not yet in the parent's ticks; one that is in them, with more time; a parent that ignores the end of
         // its children.
         check(&[(&[(1, 0, 50, 0), (2, 1, 7, 0)], 57, 57), (&[(1, 0, 50, 0)], 57, 57), (&[(1, 0, 51, 0)], 58, 58)]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_given_out_again_is_another_process() {
+    fn a_reused_pid_is_another_process() {
         let mut ledger = Ledger::default();
         ledger.update(vec![seen(1, 0, 50, 0), seen(2, 1, 7, 0)]);
         let again = Seen { id: Id { pid: 2, started: 9 }, ..seen(2, 1, 3, 0) };
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_end_leave_their_switches() {
+    fn switches_of_ended_threads_are_kept() {
         let mut ledger = Ledger::default();
         let mut check = |threads: &[(u32, u64)], expected| {
             let seen = Seen { switches: threads.iter().copied().collect(), ..seen(1, 0, 0, 0) };

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_listening_sockets_of_the_port_count() {
+    fn only_listening_sockets_of_the_port_are_returned() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
                0: 0100007F:01BD 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 705908 1 0 100\n\
                1: 0100007F:01BD 0100007F:9EC3 01 00000000:00000000 00:00000000 00000000     0        0 705247 1 0 100\n\

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_look_like_fields() {
+    fn a_process_name_may_look_like_fields() {
         let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
         let rest = "7 7 7 0 -1 4194304 100 0 0 0 5 6 70 80 20 0 3 0 1347418 3133440 390 184467";
         for (name, state, zombie) in [("cat", 'R', false), ("a) S 1 (b", 'Z', true), ("", 'S', false)] {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_by_their_whole_name() {
+    fn lines_are_found_by_their_full_name() {
         let text = "Rss: 9 kB\nPss:     318 kB\nPss_Dirty: 1 kB\nPrivate_Clean: 40 kB\nPrivate_Dirty: 112 kB\n\
                     Private_Hugetlb: 2048 kB\n";
         assert_eq!(parse_memory(text), Memory { private: 2200 * 1024, proportional: 318 * 1024 });
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_no_error() {
+    fn an_ended_process_is_not_an_error() {
         // Larger than the greatest pid on Linux.
         let pid = 1 << 22;
         assert_eq!(stat(pid).unwrap(), None);

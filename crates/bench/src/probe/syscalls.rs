@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_read() {
+    fn strace_tables_are_read() {
         let one = "syscall              calls\n---------------- ---------\nread                    15\n\
                    newfstatat              57\n---------------- ---------\ntotal                   72\n";
         check(one, Some(&[("newfstatat", 57), ("read", 15)]));

@@ -58,7 +58,7 @@ impl Drop for Started {
 const BURN: &str = "burn() { i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; }";
 
 #[test]
-fn a_busy_child_is_seen_to_the_nanosecond() {
+fn the_time_of_a_busy_child_is_measured_in_nanoseconds() {
     let mut busy = Started::shell(&format!("{BURN}; echo 1; read x; burn; echo 2; read x"));
     assert_eq!(busy.line(), "1");
     let processes = busy.processes();
@@ -76,7 +76,7 @@ fn a_busy_child_is_seen_to_the_nanosecond() {
 }
 
 #[test]
-fn an_ended_childs_time_is_not_lost() {
+fn the_time_of_an_ended_child_is_kept() {
     // One child is seen while it lives, the other never.
     let script = format!(
         "{BURN}; (burn; echo 1; read x); echo 2; read x; (burn; burn; burn); echo 3; read x; (times; exit) ; read x"
@@ -103,7 +103,7 @@ fn an_ended_childs_time_is_not_lost() {
 }
 
 #[test]
-fn the_sum_never_falls_while_processes_come_and_go() {
+fn the_sum_never_decreases_while_processes_start_and_end() {
     let script = "while :; do (i=0; while [ $i -lt 300 ]; do i=$((i+1)); done; (:); (:) & (:) & wait); done";
     let churn = Started::shell(script);
     let processes = churn.processes();
@@ -189,7 +189,7 @@ fn the_holder_of_a_listener_is_found() {
 }
 
 #[test]
-fn the_tool_itself_never_counts() {
+fn the_tool_itself_is_never_measured() {
     let own = std::process::id();
     assert!(Processes::of_pids(&[own]).is_err());
     let child = Started::shell("read x");
@@ -200,7 +200,7 @@ fn the_tool_itself_never_counts() {
 }
 
 #[test]
-fn another_users_process_is_refused_by_name() {
+fn a_process_of_another_user_is_refused_by_name() {
     let child = Started::shell("read x");
     let processes = child.processes();
     let refused = std::thread::spawn(move || {
@@ -216,7 +216,7 @@ fn another_users_process_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn a_missing_process_is_named() {
     let error = Processes::of_pids(&[1 << 30]).err().unwrap().to_string();
     assert!(error.contains("1073741824"), "{error}");
 }

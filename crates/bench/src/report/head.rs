@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn dates_are_shortened() {
         assert_eq!(when("2026-05-04T12:30:59.25Z"), "2026-05-04 12:30 UTC");
         assert_eq!(when("yesterday"), "yesterday");
         assert_eq!(when("2026-05-04T12:30:59+02:00"), "2026-05-04T12:30:59+02:00");

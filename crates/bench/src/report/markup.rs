@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_is_markup() {
+    fn markup_in_texts_is_escaped() {
         let check = |text: &str, expected: &str| assert_eq!(Text(text).to_string(), expected);
         check("a < b & \"c\" 'd'", "a &lt; b &amp; &quot;c&quot; &#39;d&#39;");
         check("<script>", "&lt;script&gt;");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_links() {
+    fn names_in_links_are_shortened() {
         assert_eq!(anchor("acl <mix> 2"), "acl-mix-2");
         assert_eq!(shortened("abcdef", 6), "abcdef");
         assert_eq!(shortened("abcdefg", 6), "abcde…");

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_linear_axes() {
+    fn ticks_of_linear_axes() {
         check(Scale::up(extent(120.0, 940.0), false, 6), &["0", "200", "400", "600", "800", "1k"]);
         check(Scale::up(extent(0.0, 2200.0), false, 6), &["0", "500", "1k", "1.5k", "2k", "2.5k"]);
         check(Scale::up(extent(-3.0, 5.0), false, 5), &["-4", "-2", "0", "2", "4", "6"]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_logarithmic_axes() {
+    fn ticks_of_logarithmic_axes() {
         check(Scale::across(extent(3.0, 300.0), true, 8), &["3", "10", "30", "100", "300"]);
         check(Scale::across(extent(10.0, 300_000.0), true, 8), &["10", "100", "1k", "10k", "100k"]);
         check(Scale::across(extent(1.0, 50.0), true, 8), &["1", "2", "5", "10", "20", "50"]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_axis_can_show() {
+    fn values_that_no_axis_can_show_are_ignored() {
         let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300];
         assert_eq!(Extent::of(values.into_iter()), None);
         assert_eq!(

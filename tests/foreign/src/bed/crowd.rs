@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_ids() {
+    fn names_and_ids_are_numbered() {
         let members = Crowd(40_001).members(Crowd(39_999));
         let seen: Vec<(&str, u32)> = members.iter().map(|member| (member.name.as_str(), member.id)).collect();
         assert_eq!(seen, [("u40000", 60_000), ("u40001", 10_040_001)]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_account_files() {
+    fn lines_of_the_account_files_are_formatted() {
         let members = Crowd(1).members(Crowd(0));
         assert_eq!(passwd(&members), "u00001:x:20001:20000::/nonexistent:/usr/sbin/nologin\n");
         let line = smbpasswd(&members);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_the_database() {
+    fn entries_of_the_database_are_formatted() {
         let line = "u00001:x:20001:20000::/nonexistent:/usr/sbin/nologin";
         assert_eq!(database(&passwd(&Crowd(1).members(Crowd(0)))), format!(".u00001 {line}\n=20001 {line}\n"));
     }

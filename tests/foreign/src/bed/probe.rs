@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_listens() {
+    fn a_port_without_a_listener_refuses() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert_eq!(ask(free, Duration::from_secs(5)), Answer::Refused);
     }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_is_a_whole_negotiate() {
+    fn the_request_is_a_complete_negotiate() {
         let frame = negotiate();
         assert_eq!(frame.len(), 4 + 64 + 36 + 4);
         assert_eq!(frame[..4], [0, 0, 0, 104]);

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_other_target_are_left_out() {
+    fn lines_of_the_other_target_are_omitted() {
         let template = "[global]\n@TARGET@\n#@samba\na = 1\n#@end\n#@frevo\nb = 2\n#@end\n[s]\npath = @DIR@/s\n";
         let own = "smb ports = 1\n";
         assert_eq!(fill(template, Target::Samba, "/d", own), "[global]\nsmb ports = 1\na = 1\n[s]\npath = /d/s\n");

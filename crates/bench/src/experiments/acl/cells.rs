@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_make_cells() {
+    fn cell_names_are_parsed() {
         let cells = named(&["frevo/c/posix", "frevo/c/#1", "frevo/n/posix", "samba/n/posix", "samba/n/acl_xattr"]);
         let cells = cells.unwrap().unwrap();
         assert_eq!(cells[1], Cell { family: "frevo".into(), cached: true, store: "#1".into() });
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_make_none() {
+    fn other_names_are_not_cells() {
         assert_eq!(named(&["frevo", "samba"]).unwrap(), None);
         assert_eq!(named(&["frevo/x/#1", "a/c/", "/c/#1", "a/c/#1/x"]).unwrap(), None);
         let said = |names: &[&str]| named(names).unwrap_err().to_string();

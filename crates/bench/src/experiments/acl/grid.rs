@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_stand_beside_those_of_the_study() {
+    fn cells_are_shown_next_to_those_of_the_study() {
         let cells = [
             cell("frevo", false, "posix"),
             cell("frevo", false, "#0"),

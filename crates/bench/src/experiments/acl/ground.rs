@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_with_its_owner() {
+    fn the_directory_is_removed_on_drop() {
         let share = tempfile::tempdir().unwrap();
         let ground = Ground { path: share.path().join("ground"), share: share.path().to_owned() };
         ground.directory("").unwrap();

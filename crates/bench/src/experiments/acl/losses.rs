@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_against_the_plain_files_of_the_same_server() {
+    fn losses_are_relative_to_plain_files_of_the_same_server() {
         let cases = vec![case("plain", &[1000, 400]), case("(a)", &[950, 100]), case("(b)", &[1000, 0])];
         assert_eq!(losses(&cases, 1, Metric::RATE), [Some(0.75), None]);
         assert_eq!(losses(&cases, 1, BY_CPU), [None, None], "nothing is known of their processes");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_compared_with_that_of_its_own_turn() {
+    fn a_round_is_compared_with_that_of_the_same_turn() {
         let rounds = |rates: &[u64]| {
             let round = |rate: &u64| Round { operations: *rate, seconds: 1.0, ..Round::default() };
             Case { servers: vec![rates.iter().map(round).collect()], ..Case::default() }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_at_a_given_rate() {
+    fn no_losses_are_shown_at_a_fixed_rate() {
         let cases = vec![case("plain", &[100]), case("(a)", &[100])];
         let files = [Files::of(&[3]), Files::of(&[4])];
         let experiment = experiment(&["frevo"], cases, &files, true, Vec::new(), Vec::new());

@@ -183,7 +183,7 @@ mod tests {
     use crate::record::{Cost, Round};
 
     #[test]
-    fn growth_is_that_of_the_second_half() {
+    fn growth_is_measured_in_the_second_half() {
         let case = |files: f64, private: u64| {
             let cost = Some(Cost { private, ..Cost::default() });
             let rounds = vec![Round { cost, operations: 10, seconds: 1.0, ..Round::default() }];

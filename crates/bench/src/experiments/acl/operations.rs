@@ -191,7 +191,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn the_mix_has_its_shares() {
+    fn the_mix_has_the_specified_proportions() {
         let mut random = Random::new(1);
         let draws = 100_000;
         let mut counts = [0u64; MIX.len()];
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn some_of_the_files_are_touched_a_few_times() {
+    fn a_part_of_the_files_is_accessed_a_few_times() {
         let requests = Requests::draw(20_000, &mut Random::new(1));
         assert_eq!(requests.list.len(), 24_000);
         let mut accesses: HashMap<usize, usize> = HashMap::new();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_asks_for_the_same() {
+    fn the_same_seed_gives_the_same_requests() {
         let draw = |seed| Requests::draw(1000, &mut Random::new(seed)).list;
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_the_kernels_form() {
+    fn acls_have_the_format_of_the_kernel() {
         let check = |entries, file, expected: Option<&str>| {
             assert_eq!(list(entries, file).as_deref().map(hex).as_deref(), expected, "{entries}");
         };
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn every_length_is_what_was_asked_for() {
+    fn acls_have_the_requested_length() {
         for entries in [4, 5, 34, 300] {
             assert_eq!(list(entries, u32::MAX).map(|value| (value.len() - 4) / 8), Some(entries));
         }
     }
 
     #[test]
-    fn a_file_keeps_its_list() {
+    fn a_file_keeps_its_acl() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, "").unwrap();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sets_have_their_means() {
+    fn the_data_sets_have_the_specified_means() {
         for set in SETS {
             let entries = set.entries(200_000, 500, &mut Random::new(1));
             let error = (mean(&entries) / set.mean() - 1.0).abs();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn their_shapes_are_those_of_the_study() {
+    fn the_distributions_are_those_of_the_study() {
         let share = |set: DataSet, from: usize| {
             let entries = set.entries(200_000, 500, &mut Random::new(2));
             entries.iter().filter(|it| **it >= from).count() as f64 / entries.len() as f64
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn no_list_is_longer_than_the_file_system_takes() {
+    fn no_acl_is_longer_than_the_file_system_allows() {
         for set in SETS {
             assert!(set.entries(1000, 10, &mut Random::new(3)).iter().all(|it| *it <= 10), "{set:?}");
             assert!(set.entries(10, 3, &mut Random::new(3)).iter().all(|it| *it == 3), "{set:?}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_itself() {
+    fn a_seed_gives_the_same_numbers_again() {
         let draw = |seed| DataSet::SocialNetwork.entries(100, 500, &mut Random::new(seed));
         assert_eq!(draw(4), draw(4));
         assert_ne!(draw(4), draw(5));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn storing_pays_where_reading_is_faster_and_accesses_are_enough() {
+    fn storing_pays_if_reading_is_faster_and_accesses_suffice() {
         let check = |times: Times, expected| assert_eq!(times.verdict(), expected, "{times:?}");
         check(of(3.0, 100.0, 120.0, 500.0), Verdict::Never);
         check(of(3.0, 100.0, 100.0, 0.0), Verdict::Never);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_step_is_where_it_pays_ever_after() {
+    fn storing_pays_from_the_first_length_after_which_it_always_pays() {
         let check = |gains: &[f64], expected| {
             let times: Vec<Times> = gains
                 .iter()
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_stored_lists_has_only_what_it_converts() {
+    fn a_server_without_stored_acls_has_only_conversion_times() {
         let round =
             |mean| Round { latency: Some(Latency { mean, ..Latency::default() }), operations: 1, ..Round::default() };
         let case = |target, other: Option<f64>| Case {

@@ -111,7 +111,7 @@ mod tests {
     use crate::record::{Latency, Round};
 
     #[test]
-    fn shares_are_paired_by_their_names() {
+    fn shares_are_paired_by_name() {
         let names = ["frevo/n/never", "samba/n/acl_xattr", "frevo/n/always", "frevo/c/always", "x/never"];
         let found = Shares::of(&names);
         assert_eq!(found, [Shares { name: "frevo without an ACL cache".into(), never: 0, always: 2 }]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_pays_when_reading_has_made_up_for_it() {
+    fn writing_pays_after_enough_faster_reads() {
         let check = |converts, reads, stores, expected| assert_eq!(pays(converts, reads, stores), expected);
         check(100.0, 120.0, 500.0, "never");
         check(100.0, 100.0, 100.0, "never");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn each_time_is_that_of_its_share() {
+    fn each_share_has_its_own_times() {
         let round =
             |mean| Round { latency: Some(Latency { mean, ..Latency::default() }), operations: 1, ..Round::default() };
         let case = |never: f64, always: f64| Case {

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_servers() {
+    fn server_names_are_parsed() {
         let check = |name: &str, party: &str, count: Option<u64>| {
             assert_eq!(Name::of(name), Name { party: party.to_owned(), count }, "{name}");
         };

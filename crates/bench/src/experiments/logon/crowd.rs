@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_has_every_number_once() {
+    fn an_order_contains_every_number_once() {
         for (count, seed) in [(1, 0), (2, 7), (10, 1), (12, 2), (97, 3), (1000, 4)] {
             let order = Order::new(count, seed);
             let mut all: Vec<u64> = (0..count).map(|place| order.nth(place)).collect();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_next() {
+    fn the_next_user_is_chosen_by_the_mode() {
         let mut each = Next::Each(1, 2);
         assert_eq!([(); 4].map(|()| each.place(5)), [1, 3, 0, 2]);
         let given = Arc::new(AtomicU64::new(5));

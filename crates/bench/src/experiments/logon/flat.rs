@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slows_all_of_a_round_is_no_growth() {
+    fn a_slow_round_is_not_growth() {
         // The machine is slow in the second round; 1,000 users take a tenth longer in each round.
         let cases = [
             case("10 users", 10.0, &[&[100.0, 200.0, 100.0]]),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn quarters_of_the_rounds() {
+    fn medians_and_quartiles_of_the_rounds() {
         let ratio = Ratio::of((1..=8).map(f64::from).collect()).unwrap();
         assert_eq!(ratio, Ratio { median: 4.5, low: 3.0, high: 6.0 });
         assert_eq!(Ratio::of(vec![2.0, f64::NAN]), Some(Ratio { median: 2.0, low: 2.0, high: 2.0 }));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_by_name() {
+    fn system_calls_are_listed_by_name() {
         let counted = |reads: u64| {
             let calls = Some([("read".to_owned(), reads), ("mmap".to_owned(), 1), ("futex".to_owned(), 200)].into());
             Round { operations: 100, cost: Some(Cost { calls, ..Cost::default() }), ..Round::default() }

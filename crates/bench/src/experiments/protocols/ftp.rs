@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_data_connections() {
+    fn addresses_of_data_connections_are_parsed() {
         let check = |text: &str, expected: Option<&str>| {
             assert_eq!(passive(text).ok().map(|address| address.to_string()).as_deref(), expected, "{text}");
         };

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads() {
+    fn response_heads_are_parsed() {
         let check = |text: &str, expected: Option<(u16, u64)>| {
             let found = parse(text.as_bytes()).ok().map(|head| (head.status, head.length));
             assert_eq!(found, expected, "{text}");

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_server_stands_in_the_table_and_the_figure() {
+    fn every_server_is_in_the_table_and_the_figure() {
         let round = |mib: u64| vec![Round { seconds: 1.0, bytes: mib << 20, ..Round::default() }];
         let case = |name: &str, speeds: [u64; 3]| Case {
             name: name.into(),

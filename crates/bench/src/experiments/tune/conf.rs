@@ -101,7 +101,7 @@ mod tests {
                         /d\n\toplocks=no\n[more]\n\toplocks = no\n";
 
     #[test]
-    fn one_line_takes_the_place_of_another() {
+    fn a_new_line_replaces_the_old_one() {
         let conf = Conf { text: TEXT.into(), share: "data".into() };
         let check = |setting, expected: &str| assert_eq!(conf.with(setting).text, expected, "{setting:?}");
         check(

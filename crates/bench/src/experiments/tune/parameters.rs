@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quick_look_is_part_of_the_whole() {
+    fn quick_values_are_among_all_values() {
         for parameter in PARAMETERS {
             assert!(parameter.quick.iter().all(|value| parameter.values.contains(value)), "{}", parameter.name);
             assert!(!parameter.values.is_empty() && !parameter.works.is_empty(), "{}", parameter.name);

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_takes_its_time_on_the_wire() {
+    fn a_packet_takes_time_by_its_length_and_the_rate() {
         let check = |length, rate, expected: u128| assert_eq!(wire_time(length, rate).as_nanos(), expected, "{length}");
         check(1500, 1e9, 12_304);
         check(15_000, 1e9, 123_040);

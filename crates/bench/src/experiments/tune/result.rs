@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_stand_beside_the_configuration_as_it_is() {
+    fn variants_are_compared_with_the_unchanged_configuration() {
         let all = vec![
             found(None, &[&[95, 100, 105], &[100, 100]]),
             found(Some("1"), &[&[98, 99], &[50, 50]]),

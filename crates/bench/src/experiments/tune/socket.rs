@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_follows_from_what_was_measured() {
+    fn the_default_follows_from_the_measurements() {
         let check = |speeds, first: &str, last: &str| {
             let remarks = verdicts(&["ours"], &[Work::Read], &[over(speeds)]);
             assert_eq!(remarks[0], first);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_and_delay_has_its_line() {
+    fn each_server_and_delay_has_a_line() {
         let all = [over([100, 80, 10, 101]), over([90, 80, 10, 85])];
         let figure = figure(&["ours"], Work::Read, 0, &all);
         assert_eq!(figure.series.iter().map(|line| line.points.len()).collect::<Vec<_>>(), [2, 2]);

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_of_the_recorded_run() {
+    fn levels_of_the_recorded_run_are_mapped() {
         assert_eq!(file(258), Some((File::STANDARD, 24)));
         assert_eq!(file(1004), Some((File::BASIC, 40)));
         assert_eq!(file(1005), Some((File::STANDARD, 24)));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_none_is_refused() {
+    fn unknown_levels_are_refused() {
         for level in [0, 3, 0x100, 0x10c, 999, 1000, 1256] {
             assert_eq!((file(level), file_system(level), directory(level)), (None, None, None), "{level}");
         }

@@ -51,7 +51,7 @@ const OPEN: &str = "NTCreateX \"\\clients\\client1\" 0x1 0x2 1 NT_STATUS_OK\n\
                     NTCreateX \"\\clients\\client1\\F\" 0x40 0x2 2 NT_STATUS_OK";
 
 #[test]
-fn opens_ask_for_what_is_done_with_them() {
+fn opens_request_the_access_that_they_need() {
     let path = r#""\clients\client1\A""#;
     for (line, after, expect) in [
         (
@@ -96,7 +96,7 @@ fn opens_ask_for_what_is_done_with_them() {
 }
 
 #[test]
-fn what_is_asked_of_handles_is_one_request() {
+fn operations_on_handles_are_one_request() {
     let lock = |flags, offset| format!("1:{:?} = ok", Message::Lock { offset, length: 1, flags });
     let exclusive = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
     let basic = Message::SetBasic { written: EPOCH + 3 * 10_000_000, attributes: FileAttributes::ARCHIVE.0 };
@@ -118,7 +118,7 @@ fn what_is_asked_of_handles_is_one_request() {
 }
 
 #[test]
-fn what_is_asked_of_names_is_a_compound() {
+fn operations_on_names_are_a_compound() {
     let query = format!("{:?}", Message::QueryFile { class: File::BASIC, room: 40 });
     let volume = format!("{:?}", Message::QueryFs { class: Fs::SIZE, room: 24 });
     for (line, expect) in [
@@ -217,7 +217,7 @@ Rename "\clients\client1\old" "\clients\client1\New" 0"#;
 }
 
 #[test]
-fn what_the_load_leaves_is_cleaned_up_after_it() {
+fn files_left_by_the_load_are_deleted_after_it() {
     let plan = Plan::new(&Load::parse("t", OPEN).unwrap()).unwrap();
     assert_eq!(plan.steps.len(), 2);
     assert_eq!(plan.slots, 2);
@@ -236,7 +236,7 @@ fn what_the_load_leaves_is_cleaned_up_after_it() {
 }
 
 #[test]
-fn slots_are_used_again() {
+fn slots_are_reused() {
     let plan = Plan::new(
         &Load::parse(
             "t",
@@ -251,7 +251,7 @@ fn slots_are_used_again() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_by_line() {
+fn operations_that_cannot_be_replayed_are_refused_by_line() {
     for (line, part) in [
         ("Close 7 NT_STATUS_OK", "t:3: Close: handle 7 is not open here"),
         (r#"NTCreateX "\a" 0 1 2 NT_STATUS_OK"#, "t:3: NTCreateX: handle 2 is open already"),
@@ -266,7 +266,7 @@ fn what_cannot_be_replayed_is_refused_by_line() {
 }
 
 #[test]
-fn the_requests_are_those_of_the_load_by_type_and_by_bytes() {
+fn the_requests_match_the_load_by_type_and_bytes() {
     let text = format!(
         "{OPEN}\n{}",
         r#"WriteX 2 0 1000 1000 0

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fold_and_a_subtree_is_no_neighbour() {
+    fn names_ignore_case_and_siblings_are_not_in_the_subtree() {
         let mut tree = Tree::default();
         for (id, path) in (0..).zip([r"\A", r"\a\b", r"\A\b\c", r"\a!", r"\ab"]) {
             tree.add(path, Node { path: TextId(id), directory: id < 2 });

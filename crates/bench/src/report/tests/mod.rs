@@ -62,7 +62,7 @@ fn check_text(text: &str) {
 }
 
 #[test]
-fn the_page_is_whole() {
+fn the_page_contains_all_results() {
     let run = sample();
     let html = page(std::slice::from_ref(&run));
     check_markup(&html);
@@ -102,7 +102,7 @@ fn check_figure(html: &str, figure: &Figure) {
 }
 
 #[test]
-fn a_name_is_no_markup() {
+fn markup_in_names_is_escaped() {
     let html = page(&[sample()]);
     assert!(html.contains("&lt;script&gt;"));
     assert!(!html.contains("<script"));
@@ -112,7 +112,7 @@ fn a_name_is_no_markup() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_said() {
+fn values_that_cannot_be_drawn_are_mentioned() {
     let html = page(&[sample()]);
     assert!(html.contains(
         "4 points are not drawn, because the values are not numbers, or are zero or less on a logarithmic axis."
@@ -123,7 +123,7 @@ fn what_cannot_be_drawn_is_said() {
 }
 
 #[test]
-fn several_runs() {
+fn several_runs_are_in_one_report() {
     let mut later = sample();
     later.started = "2031-05-06T07:08:09Z".to_owned();
     later.machine.name = "other".to_owned();
@@ -143,7 +143,7 @@ fn several_runs() {
 }
 
 #[test]
-fn others_than_servers_have_colours() {
+fn parties_that_are_not_servers_have_colours() {
     let mut run = sample();
     run.experiments[0].cases[0].parties = vec!["frevo".to_owned(), "FTP".to_owned()];
     let runs = [run];
@@ -156,7 +156,7 @@ fn others_than_servers_have_colours() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn reports_without_runs_or_data_are_well_formed() {
     check_markup(&page(&[]));
     let empty =
         Run { experiments: vec![Experiment::default()], servers: Vec::new(), machine: Machine::default(), ..sample() };
@@ -184,7 +184,7 @@ fn check_error(text: &str, expected: &str) {
 }
 
 #[test]
-fn files_that_are_no_records() {
+fn invalid_records_are_refused() {
     check_error("{\n\"format\": 1,\n oops", "line 3: not JSON");
     check_error("{\"format\": 99}", "its format is 99, but this version reads only format 1");
     check_error("[1]", "no number `format`");
@@ -196,7 +196,7 @@ fn files_that_are_no_records() {
 }
 
 #[test]
-fn a_record_becomes_a_file() {
+fn a_record_is_written_as_a_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, out) = (folder.path().join("run.json"), folder.path().join("out.html"));
     let text = serde_json::to_string(&sample()).expect("a record is JSON");
