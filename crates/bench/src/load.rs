@@ -275,7 +275,7 @@ mod tests {
         async fn step(&mut self) -> Result<Done> {
             self.0 += 1;
             if self.0 == 50 {
-                bail!("the fiftieth");
+                bail!("the fiftieth operation fails");
             }
             tokio::task::yield_now().await;
             Ok(Done::one(10))
@@ -296,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_ends_the_run_unless_errors_are_allowed() {
         let until = Until::Operations(100);
-        assert_eq!(run(vec![Counter(0)], pace(until)).await.err().unwrap().to_string(), "the fiftieth");
+        assert_eq!(run(vec![Counter(0)], pace(until)).await.err().unwrap().to_string(), "the fiftieth operation fails");
         let pace = Pace { allow_errors: true, ..pace(until) };
         let (sample, workers) = run(vec![Counter(0)], pace).await.unwrap();
         assert_eq!((sample.operations, sample.errors, workers.len()), (49, 1, 0));
@@ -334,7 +334,7 @@ mod tests {
         let tolerant = Pace { allow_errors: true, ..pace(until) };
         let (sample, workers) = run(vec![Counter(0)], tolerant).await.unwrap();
         assert!(sample.seconds >= 0.05 && workers.is_empty(), "{sample:?}");
-        assert_eq!((sample.operations, sample.failure.as_deref()), (49, Some("the fiftieth")));
+        assert_eq!((sample.operations, sample.failure.as_deref()), (49, Some("the fiftieth operation fails")));
     }
 
     #[test]

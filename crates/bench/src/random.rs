@@ -150,7 +150,7 @@ mod tests {
         data[9001] ^= 1;
         assert_eq!(content.wrong_at(0, &data, Look::Every), Some(8992), "one bit");
         data[8192..12_288].fill(0);
-        assert_eq!(content.wrong_at(0, &data, Look::Pages), Some(8192), "a page that was lost");
+        assert_eq!(content.wrong_at(0, &data, Look::Pages), Some(8192), "a lost page");
     }
 
     #[test]

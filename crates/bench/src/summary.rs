@@ -366,7 +366,7 @@ mod tests {
         let rounds = [failed(100, 0), failed(0, 4), failed(0, 3)];
         assert_eq!(Metric::RATE.median(&rounds), Some(0.0));
         assert!(Metric::RATE.cell(&rounds).ends_with("(7 failed)"), "{}", Metric::RATE.cell(&rounds));
-        assert_eq!(Metric::RATE.median(&[failed(0, 0)]), None, "a round that counts no operations");
+        assert_eq!(Metric::RATE.median(&[failed(0, 0)]), None, "a round without operations");
     }
 
     #[test]

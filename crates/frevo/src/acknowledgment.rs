@@ -89,6 +89,6 @@ mod tests {
         other.read_exact(&mut received).await.unwrap();
         other.write_all(b"x").await.unwrap();
         one.read_exact(&mut [0]).await.unwrap();
-        assert_eq!(unacknowledged(&one).unwrap(), 0, "its answer has acknowledged all");
+        assert_eq!(unacknowledged(&one).unwrap(), 0, "the answer acknowledges all data");
     }
 }

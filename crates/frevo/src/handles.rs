@@ -187,7 +187,7 @@ mod tests {
         let handles = Handles::open(state.clone()).expect("opened");
         assert_eq!(handles.load().await.expect("loaded"), []);
         handles.remove(1).await.expect("nothing to do");
-        assert!(state.open_file(FILE).expect("asked").is_none(), "made with the first record only");
+        assert!(state.open_file(FILE).expect("asked").is_none(), "the file is created with the first record");
         let changes = [
             handles.put(1, vec![1]),
             handles.put(2, vec![2]),

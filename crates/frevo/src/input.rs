@@ -127,7 +127,7 @@ mod tests {
         }
         assert_eq!(inputs.release_unused(), 0, "they were just parked");
         inputs.park(inputs.take(1000), 1000);
-        assert_eq!(inputs.release_unused(), 2000, "one of three was needed");
+        assert_eq!(inputs.release_unused(), 2000, "one of three buffers was needed");
         assert_eq!(inputs.release_unused(), 1000);
         assert_eq!(inputs.parked.lock().buffers.len(), 0);
     }

@@ -110,7 +110,7 @@ mod tests {
         for _ in 0..100 {
             progress.expect(false, true);
             look(&mut progress).await;
-            assert_eq!(progress.judge(0, 10), None, "each is another request");
+            assert_eq!(progress.judge(0, 10), None, "each is a separate request");
             progress.expect(false, false);
         }
     }

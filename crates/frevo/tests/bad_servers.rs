@@ -87,8 +87,8 @@ fn check(served: &Served, port: u16, user: &str, expected: &str) {
     let (said, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(1), "{expected}: {said}");
     assert!(said.contains(expected), "{expected}: {said}");
-    assert!(said.contains(&format!("127.0.0.1:{port}")) || said.contains("target"), "names the server: {said}");
-    assert!(!shown.contains("/s"), "a figure: {shown}");
+    assert!(said.contains(&format!("127.0.0.1:{port}")) || said.contains("target"), "the server is not named: {said}");
+    assert!(!shown.contains("/s"), "a figure is shown: {shown}");
     assert!(!json.exists(), "results of a run that failed");
     // Not a measurement, only a distinction between ending and hanging.
     assert!(begin.elapsed() < Duration::from_secs(120), "{expected}");

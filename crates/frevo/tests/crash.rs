@@ -102,7 +102,7 @@ const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::
 
 impl Worker {
     fn guid(&self) -> [u8; 16] {
-        self.options.client_guid.expect("every worker has one")
+        self.options.client_guid.expect("every worker has a GUID")
     }
 
     fn create_guid(&self, number: u64) -> [u8; 16] {
@@ -210,17 +210,17 @@ impl Worker {
         match self.unsure.take() {
             None => {}
             Some(Unsure::Create(number)) => {
-                let handle = self.create(&mut client, number, true).await.expect("made, or made now");
+                let handle = self.create(&mut client, number, true).await.expect("a new or existing file");
                 self.handles.push(handle);
             }
             Some(Unsure::Close(handle)) => match self.reconnect(&mut client, &handle).await {
-                Ok(file_id) => client.close(file_id).await.expect("closed now"),
+                Ok(file_id) => client.close(file_id).await.expect("closed"),
                 Err(error) => assert_eq!(error.status(), Some(Status::OBJECT_NAME_NOT_FOUND), "closed before"),
             },
             Some(Unsure::Lock(place, range)) => {
                 let request = self.handles[place].next_lock(range);
                 let sent = client.call(Smb::LOCK, 1, |out| request.encode(out)).await;
-                sent.expect("locked or unlocked once, whenever");
+                sent.expect("the lock change succeeds once");
                 self.handles[place].lock_done(range);
             }
             Some(Unsure::Write(place)) => {
@@ -242,7 +242,7 @@ impl Worker {
         let durable = DurableHandleReconnectV2 { file_id, create_guid, flags: DurableHandleFlags::PERSISTENT };
         let file_name = utf16_bytes(&Handle::name(handle.number, self));
         let response = client.create(&self.request(handle.number, &file_name, durable.to_context())).await?;
-        assert_eq!(lease_state(&response.create_contexts), Some(EVERYTHING), "the lease is back");
+        assert_eq!(lease_state(&response.create_contexts), Some(EVERYTHING), "the lease is restored");
         Ok(response.file_id)
     }
 }
@@ -295,7 +295,7 @@ fn start(served: &mut Served) {
 
 fn kill(served: &mut Served) {
     served.process.kill().expect("it runs");
-    served.process.wait().expect("it is gone");
+    served.process.wait().expect("it ends");
 }
 
 fn asked(variable: &str, default: usize) -> usize {
@@ -332,7 +332,7 @@ async fn a_server_killed_under_load_loses_no_confirmed_change() {
         tokio::time::sleep(Duration::from_millis(20 + dice.next(180) as u64)).await;
         kill(&mut served);
         for worker in running {
-            workers.push(worker.await.expect("what the server had confirmed"));
+            workers.push(worker.await.expect("the worker found all confirmed changes"));
         }
         start(&mut served);
         back += workers.iter().map(|worker| worker.handles.len()).sum::<usize>();

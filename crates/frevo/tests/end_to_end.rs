@@ -42,13 +42,13 @@ async fn round_trip(client: &mut Client) -> client::Result<()> {
     client.write(file, 5, &content[..60_000]).await?;
     let back = client.read(file, 0, 65536).await?;
     assert_eq!((&back[..5], &back[5..]), (&[0; 5][..], &content[..60_000]));
-    assert_eq!(client.read(file, 1 << 40, 10).await?, b"", "behind the end");
+    assert_eq!(client.read(file, 1 << 40, 10).await?, b"", "after the end");
     whole_file(client, file, &content).await?;
     client.close(file).await?;
     let root = client.open(&Open::directory("")).await?;
     let class = FileInformationClass::ID_BOTH_DIRECTORY;
     let listing = client.query_directory(root, class.0, "*.bin", 65536).await?.unwrap_or_default();
-    let class = DirectoryClass::new(class).expect("a class of listings");
+    let class = DirectoryClass::new(class).expect("an information class of listings");
     let names: Vec<_> = DirectoryEntry::list(class, listing)
         .map(|entry| String::from_utf16_lossy(&proto::bytes::utf16_units(entry.expect("decodes").file_name).unwrap()))
         .collect();
@@ -62,9 +62,9 @@ async fn round_trip(client: &mut Client) -> client::Result<()> {
     client.rename("über.bin", "unter.bin", false).await?;
     client.delete("unter.bin").await?;
     let gone = client.open(&Open::existing("unter.bin").with_access(Access::ATTRIBUTES)).await;
-    assert_eq!(gone.expect_err("it is gone").status(), Some(Status::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(gone.expect_err("the file does not exist").status(), Some(Status::OBJECT_NAME_NOT_FOUND));
     let chained = client.touch(&Open::existing("über.bin")).await;
-    assert_eq!(chained.expect_err("it is gone").status(), Some(Status::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(chained.expect_err("the file does not exist").status(), Some(Status::OBJECT_NAME_NOT_FOUND));
     assert_eq!(client.in_flight(), 0, "every response was received");
     client.rest();
     client.echo().await
@@ -84,7 +84,7 @@ async fn whole_file(client: &mut Client, file: FileId, content: &[u8]) -> client
     client.read_file(file, range.clone(), window, check).await?;
     assert_eq!(bytes, content.len());
     let past = client.read_file(file, 0..range.end + 1, window, |_, _| {}).await;
-    assert!(past.is_err(), "the file is not that long");
+    assert!(past.is_err(), "the range is past the end of the file");
     while client.in_flight() > 0 {
         client.next().await?;
     }
@@ -95,7 +95,7 @@ async fn whole_file(client: &mut Client, file: FileId, content: &[u8]) -> client
 async fn refusals_have_the_status_of_windows() {
     let served = serve();
     let check = async |options: &Options, share: &str, expected: Status| {
-        let refused = connect(&served, share, options).await.err().unwrap_or_else(|| panic!("{share}: let in"));
+        let refused = connect(&served, share, options).await.err().unwrap_or_else(|| panic!("{share}: accepted"));
         assert_eq!(refused.status(), Some(expected), "{refused}");
     };
     let as_user = |user: &str, password: &str| Options {
@@ -125,8 +125,8 @@ fn a_replaceable_state_directory_is_refused_with_a_remedy() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().expect("a temporary directory");
     let open = directory.path().join("open");
-    std::fs::create_dir(&open).expect("there is room");
-    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).expect("it is ours");
+    std::fs::create_dir(&open).expect("a directory");
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).expect("the owner may change the mode");
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_frevo"))
         .arg("serve")
         .arg(directory.path())

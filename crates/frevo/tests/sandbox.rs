@@ -59,7 +59,7 @@ fn errno_of(call: libc::c_long, arguments: [libc::c_long; 4]) -> i32 {
 
 /// Returns the calls of this thread that are wrongly allowed or wrongly denied.
 fn faults() -> Vec<String> {
-    assert!(rustix::thread::no_new_privs().expect("Linux has it"), "or the following would do harm");
+    assert!(rustix::thread::no_new_privs().expect("a thread setting"), "the calls are harmless only in the sandbox");
     let mut faults = Vec::new();
     let mut check = |name: &str, call, arguments, expected| {
         let errno = errno_of(call, arguments);
@@ -124,7 +124,7 @@ fn inside() {
     let sandbox = Sandbox::begin(Confinement { wanted: true, describes: false }).expect("privileges are given up");
     let (go, wait) = mpsc::channel::<()>();
     let before = std::thread::spawn(move || {
-        wait.recv().expect("the test tells");
+        wait.recv().expect("the test sends a message");
         faults()
     });
     sandbox.close().expect("it closes");
@@ -135,9 +135,9 @@ fn inside() {
         state => assert!(state == State::On && !localfs::identity::may_switch(), "{state}"),
     }
     go.send(()).expect("the thread waits");
-    assert_eq!(before.join().expect("it ends"), [""; 0], "a thread from before");
-    assert_eq!(faults(), [""; 0], "the thread that closed it");
-    assert_eq!(std::thread::spawn(faults).join().expect("it ends"), [""; 0], "a thread from after");
+    assert_eq!(before.join().expect("it ends"), [""; 0], "a thread started before the sandbox");
+    assert_eq!(faults(), [""; 0], "the thread that closed the sandbox");
+    assert_eq!(std::thread::spawn(faults).join().expect("it ends"), [""; 0], "a thread started after the sandbox");
     assert!(!localfs::identity::may_switch() || localfs::identity::gave_up_describing());
     acting_as_a_user();
     for (status, permitted) in permitted("self") {
@@ -161,7 +161,7 @@ fn acting_as_a_user() {
     let links = SymlinkPolicy::default();
     let etc = LocalFs::open(Path::new("/etc"), Options { links }).expect("it is there");
     let shadow = RelPath::root().join(b"shadow").expect("a name");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it needs nothing");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let read = |uid| {
         let who = Arc::new(Identity { uid, gid: uid, groups: Box::default() });
         runtime.block_on(async {
@@ -250,7 +250,7 @@ fn with_library(line: &str) -> (String, Vec<(String, CapabilitySet)>, String) {
     std::fs::write(at("hook.c"), LIBRARY).expect("a file");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(at("hook.so")).arg(at("hook.c")).args(["-ldl", "-lpthread"]);
-    assert!(compiler.status().expect("a C compiler, which building Frevo takes, too").success());
+    assert!(compiler.status().expect("a C compiler, which the build also needs").success());
     let conf = format!("[global]\n{line}\n[x]\npath = {}\nforce user = root\n", directory.path().display());
     std::fs::write(at("smb.conf"), conf).expect("a file");
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();

@@ -124,9 +124,9 @@ mod tests {
     fn an_increase_after_the_first_third_is_growth() {
         let level = |_: u64| 5000;
         assert!(check(level, level));
-        assert!(check(|tenth| 5000.min(2000 + 1000 * tenth), level), "it warms up");
-        assert!(check(|tenth| if tenth == 8 { 9000 } else { 5000 }, level), "a moment");
-        assert!(!check(|tenth| 4000 + 100 * tenth, level), "a tenth of a MiB a minute");
+        assert!(check(|tenth| 5000.min(2000 + 1000 * tenth), level), "an increase at the start");
+        assert!(check(|tenth| if tenth == 8 { 9000 } else { 5000 }, level), "a short peak");
+        assert!(!check(|tenth| 4000 + 100 * tenth, level), "0.1 MiB per minute");
         assert!(!check(level, |tenth| 10 + 10 * tenth), "threads");
         assert!(judge(&[], Duration::from_secs(600), GROWTH.0).is_err(), "no samples");
     }

@@ -53,9 +53,9 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>> {
     let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|word| name.contains(word.as_str()));
     let attacks: Vec<_> = all().filter(|attack| wanted(attack.name)).collect();
-    ensure!(!attacks.is_empty(), "no attack is called so: cargo xtask hostile --list has their names");
+    ensure!(!attacks.is_empty(), "unknown attack: cargo xtask hostile --list prints the names");
     let bed = Bed::make(options.target)?;
-    ensure!(bed.people().many(), "attacker and victim are two users of the system: run this as root");
+    ensure!(bed.people().many(), "attacker and victim need two users of the system: run this as root");
     bed.make_dir(victim::SHARE, &BOB, 0o755)?;
     bed.make_dir(SHARE, &ALICE, 0o777)?;
     let template = TEMPLATE.replace("@LIMIT@", &format!("{}M", LIMIT >> 20));
@@ -143,7 +143,7 @@ fn perform(attack: &'static Attack, address: SocketAddr, dir: PathBuf, options: 
         let ended = runtime.block_on(async { tokio::time::timeout(time, (attack.run)(&scene)).await });
         let mut effort = scene.effort();
         match ended {
-            Ok(Ok(())) => anyhow::bail!("the attack ended before its time"),
+            Ok(Ok(())) => anyhow::bail!("the attack ended early"),
             Ok(Err(error)) => effort.trouble = Some(format!("{error:#}")),
             Err(_) => {}
         }

@@ -231,7 +231,7 @@ async fn round(client: &mut Client, shared: &Shared) -> Result<()> {
     let file: FileId = client.open(&Open::file("everyday")).await.context("CREATE")?;
     done("CREATE");
     let read = client.read(file, 0, PIECE as u32).await.context("READ")?;
-    anyhow::ensure!(read == [7; PIECE], "the victim reads what was not written");
+    anyhow::ensure!(read == [7; PIECE], "the victim read data that was not written");
     done("READ");
     client.write(file, 0, &[7; PIECE]).await.context("WRITE")?;
     done("WRITE");

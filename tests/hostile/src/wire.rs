@@ -53,7 +53,7 @@ impl Wire {
     /// Continues a client's connection as a raw one.
     pub(crate) fn of(client: Client, refusals: Refusals) -> Result<Wire> {
         let (signed, sealed) = client.protected();
-        ensure!(!signed && !sealed, "the server demands signatures, which raw frames do not have");
+        ensure!(!signed && !sealed, "the server requires signatures, which raw frames do not have");
         Ok(Wire::new(client.into_raw(), refusals))
     }
 
@@ -122,7 +122,7 @@ impl Wire {
     pub(crate) async fn send(&mut self) -> Result<()> {
         let sent = timeout(STALLED, self.stream.write_all(&self.out)).await;
         self.out.clear();
-        sent.context("the server takes nothing")??;
+        sent.context("the server accepts no data")??;
         // Other connections of the attack run on the same thread.
         tokio::task::yield_now().await;
         Ok(())
@@ -137,7 +137,7 @@ impl Wire {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.take()?;
                     let both = tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE;
-                    timeout(STALLED, self.stream.ready(both)).await.context("the server takes nothing")??;
+                    timeout(STALLED, self.stream.ready(both)).await.context("the server accepts no data")??;
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -233,7 +233,7 @@ mod tests {
         let sections = TEMPLATE.lines().filter(|line| line.starts_with('['));
         let mut seen = std::collections::HashSet::new();
         for section in sections {
-            assert!(seen.insert(section), "{section} is there twice");
+            assert!(seen.insert(section), "{section} is defined twice");
         }
         let folders = TEMPLATE.lines().filter_map(|line| line.trim().strip_prefix("path = @DIR@/data/"));
         for folder in folders.map(|path| path.trim_end_matches("/%t")) {

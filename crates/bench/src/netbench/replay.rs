@@ -283,7 +283,7 @@ mod tests {
     fn check(line: &str, status: Status, amount: u32, expect: Option<&str>) {
         let before = r#"NTCreateX "\clients\client1\F" 0x40 0x2 1 NT_STATUS_OK"#;
         let plan = Plan::new(&Load::parse("t", &format!("{before}\n{line}")).unwrap()).unwrap();
-        let Some(Step { action: Action::Chain(chain), .. }) = plan.steps.get(1) else { panic!("{line} is no request") };
+        let Some(Step { action: Action::Chain(chain), .. }) = plan.steps.get(1) else { panic!("no request: {line}") };
         let outcome = Outcome { status, file: None, amount };
         assert_eq!(wrong(chain, &outcome).as_deref(), expect, "{line}");
     }

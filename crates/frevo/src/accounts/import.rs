@@ -50,7 +50,7 @@ mod tests {
     fn check(line: &str) -> (Imported, Option<&'static str>) {
         match read_line(line.as_bytes()) {
             Ok(Line::Account(account, note)) => (account, note),
-            Ok(_) => panic!("no account: {line}"),
+            Ok(_) => panic!("not an account: {line}"),
             Err(error) => panic!("{line}: {error:#}"),
         }
     }
@@ -101,7 +101,7 @@ mod tests {
         for (flag, word) in [("W", "workstation"), ("S", "controller"), ("I", "trusted")] {
             match read_line(GOOD.replace("[U", &format!("[{flag}")).as_bytes()) {
                 Ok(Line::Skipped(why)) => assert!(why.contains(word)),
-                _ => panic!("{flag} was imported"),
+                _ => panic!("the line with flag {flag} was imported"),
             }
         }
     }
@@ -121,7 +121,7 @@ mod tests {
             (&GOOD.replace("LCT-6B", "LCT-ZB"), "time"),
             (&GOOD.replace("LCT-", "LTC-"), "LCT-"),
         ] {
-            let Err(error) = read_line(line.as_bytes()) else { panic!("took {line}") };
+            let Err(error) = read_line(line.as_bytes()) else { panic!("accepted {line}") };
             let text = format!("{error:#}");
             assert!(text.contains(word), "{line}: {text}");
             assert!(!text.contains("C02BF8AAF6D00F91"), "{text}");

@@ -207,6 +207,6 @@ mod tests {
         assert!(waits.await.expect("no panic").is_err());
         drop(go_on);
         tokio::time::resume();
-        assert_eq!(read_in_turn(&TURNS, || Ok(2)).await.expect("a turn"), 2);
+        assert_eq!(read_in_turn(&TURNS, || Ok(2)).await.expect("a permit"), 2);
     }
 }

@@ -299,7 +299,7 @@ fn former_sids_are_deleted_before_an_account_of_another_back_end() {
     both.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap();
     let delete = || UserRequest::Delete { name: "Ann".into() };
     refused(&both, delete(), "refused");
-    assert_eq!(view(&both, "ann").former_sids, ["S-1-5-21-1-2-3-1104"], "it is there still");
+    assert_eq!(view(&both, "ann").former_sids, ["S-1-5-21-1-2-3-1104"], "it is still stored");
     watched.refuses.store(false, std::sync::atomic::Ordering::SeqCst);
     both.perform(delete()).unwrap();
     assert_eq!(*watched.known.lock(), [(0, false); 2]);
@@ -451,7 +451,7 @@ async fn a_ticket_cannot_add_former_sids_of_accounts() {
     for user in [anns, gone[0], gone[1], first.with_rid(1000)] {
         assert_eq!(ask(user, &[]).await, own, "{user}");
     }
-    assert_eq!(ask(first.with_rid(1001), &[]).await, with(&[group]), "bob was that one");
+    assert_eq!(ask(first.with_rid(1001), &[]).await, with(&[group]), "the user was bob");
     let forget = |sid: DomainSid| UserRequest::MachineSid { set: None, forget: Some(sid.to_string()) };
     directory.perform(forget(first)).unwrap();
     assert_eq!(ask(theirs, &[gone[0], first.with_rid(1000)]).await, with(&[theirs, group, gone[0]]));
@@ -474,5 +474,5 @@ async fn the_number_of_users_follows_changes() {
     assert_eq!(directory.count_users().await.unwrap(), 77);
     let set = UserRequest::MachineSid { set: Some("S-1-5-21-7-8-9".into()), forget: None };
     directory.perform(set).unwrap();
-    assert_eq!(directory.count_users().await.unwrap(), 2, "another domain was counted before");
+    assert_eq!(directory.count_users().await.unwrap(), 2, "the cached number is of another domain");
 }

@@ -72,7 +72,7 @@ fn each_error_fails_the_check() {
         let (report, _) = report(text);
         assert_eq!((report.starts, report.passes), (starts, false), "{text}: {}", report.complaints());
         let first = report.problems.first().expect("a problem");
-        let place = first.place.as_ref().expect("a place");
+        let place = first.place.as_ref().expect("a location");
         assert!(place.file.ends_with("smb.conf") && place.line > 0, "{first}");
         assert!(!first.remedy.is_empty(), "{first}");
     }

@@ -105,7 +105,7 @@ async fn concurrent_frames_use_at_most_the_memory_share_of_their_user() {
     }
     for piece in [&(8_u32 << 20).to_be_bytes()[..], &[0xfe], b"S", b"M"] {
         for stream in &mut streams {
-            stream.write_all(piece).await.expect("the connection lives");
+            stream.write_all(piece).await.expect("the connection is open");
         }
         // Every task gets several turns.
         for _ in 0..20 * CLIENTS {

@@ -65,7 +65,7 @@ mod tests {
     const DOMAIN: Sid = Sid::of(5, [21, 1, 2, 3]);
 
     fn sid(rid: u32) -> Sid {
-        DOMAIN.with_rid(rid).expect("room for one more")
+        DOMAIN.with_rid(rid).expect("space for a sub-authority")
     }
 
     /// ID = RID - BASE_RID + LOW_RANGE_ID, and the range filters: idmap_rid(8).

@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn invalid_answers_are_ignored() {
-        assert_eq!(read(&answer(7, 0x8180), 8), None, "another question's");
-        assert_eq!(read(&answer(7, 0x0100), 7), None, "a question");
+        assert_eq!(read(&answer(7, 0x8180), 8), None, "the answer of another query");
+        assert_eq!(read(&answer(7, 0x0100), 7), None, "a query");
         let whole = answer(7, 0x8180);
         for length in 0..whole.len() {
             assert_eq!(read(&whole[..length], 7), None, "{length}");

@@ -77,7 +77,7 @@ mod tests {
         // BPF_MAXINSNS.
         assert!(program.len() < 4096, "{}", program.len());
         let calls = rules().expect("rules");
-        assert!(calls.keys().all(|call| (0..=LAST).contains(call)), "all are known to the list");
-        assert_eq!(calls.len(), DENIED.len() + DENIED_HERE.len() + 3, "none is there twice");
+        assert!(calls.keys().all(|call| (0..=LAST).contains(call)), "all system calls are within the range");
+        assert_eq!(calls.len(), DENIED.len() + DENIED_HERE.len() + 3, "no system call is listed twice");
     }
 }

@@ -122,7 +122,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // A new thread inherits the identity of the thread that started it, which may be impersonating a user.
-        .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may become what it is"))
+        .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
         .build()
         .context("cannot start threads")?;
     runtime.block_on(serve(plan, loaded, sandbox))?;

@@ -162,7 +162,7 @@ mod tests {
         StateDir::open(&closed.join("through")).unwrap();
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::lchown(open.join("link"), Some(65_534), None).unwrap();
-            assert!(StateDir::open(&closed.join("through")).is_err(), "its owner may replace the link");
+            assert!(StateDir::open(&closed.join("through")).is_err(), "the owner may replace the link");
         }
     }
 }

@@ -54,7 +54,7 @@ mod tests {
             }
         }
         for (flags, word) in [("X", "brackets"), ("", "brackets"), ("[N]", "flag N"), ("[W]", "'W'"), ("[x]", "'x'")] {
-            let Err(error) = request("ann".into(), flags) else { panic!("took {flags}") };
+            let Err(error) = request("ann".into(), flags) else { panic!("accepted {flags}") };
             assert!(error.to_string().contains(word), "{flags}: {error}");
         }
     }

@@ -73,14 +73,14 @@ fn session(path: &Path) {
     assert!(user(path, &["import", file]).unwrap());
     assert_eq!(names(path), ["ann", "bob"]);
     std::fs::write(file, format!("{SMBPASSWD}bad line\n")).unwrap();
-    assert!(!user(path, &["import", file]).unwrap(), "a bad line must show in the exit status");
+    assert!(!user(path, &["import", file]).unwrap(), "an invalid line must change the exit status");
     assert!(user(path, &["disable", "ANN"]).unwrap());
     assert!(user(path, &["enable", "bob"]).unwrap());
     assert!(user(path, &["list"]).unwrap() && user(path, &["list", "--json"]).unwrap());
     let mut performer = Performer::open(&place(path), false).unwrap().unwrap();
     for (name, disabled) in [("ann", true), ("bob", false)] {
         let UserReply::Found(Some(view)) = performer.perform(UserRequest::Find { name: name.into() }).unwrap() else {
-            panic!("{name} is gone");
+            panic!("{name} does not exist");
         };
         assert_eq!(view.disabled, disabled, "{name}");
     }
@@ -89,14 +89,14 @@ fn session(path: &Path) {
     let lines = |name: &str, rid: u32| format!("Unix username:  {name}\nUser SID:  S-1-5-21-1-2-3-{rid}\n");
     std::fs::write(&printed, lines("ANN", 1000) + &lines("bob", 1001)).unwrap();
     assert!(user(path, &["sids", printed.to_str().unwrap()]).unwrap());
-    assert!(user(path, &["sids", printed.to_str().unwrap()]).unwrap(), "a second time changes nothing");
+    assert!(user(path, &["sids", printed.to_str().unwrap()]).unwrap(), "a second import changes nothing");
     std::fs::write(&printed, lines("nobody", 1002)).unwrap();
     assert!(!user(path, &["sids", printed.to_str().unwrap()]).unwrap());
     std::fs::write(&printed, lines("bob", 1002).replace("S-1-5-21-", "S-1-1-")).unwrap();
     assert!(!user(path, &["sids", printed.to_str().unwrap()]).unwrap());
     let mut performer = Performer::open(&place(path), false).unwrap().unwrap();
     let UserReply::Found(Some(view)) = performer.perform(UserRequest::Find { name: "ann".into() }).unwrap() else {
-        panic!("ann is gone");
+        panic!("ann does not exist");
     };
     assert_eq!(view.former_sids, ["S-1-5-21-1-2-3-1000"]);
     drop(performer);

@@ -33,7 +33,7 @@ fn no_domain_user_becomes_root() {
         match (found, expected) {
             (Ok(account), Ok(groups)) => assert_eq!(&*account.identity.groups, groups),
             (Err(Refused::Unmapped(why)), Err(expected)) => assert!(why.contains(expected), "{why}"),
-            (found, expected) => panic!("{:?} and not {expected:?}", found.map(|account| account.name)),
+            (found, expected) => panic!("{:?} instead of {expected:?}", found.map(|account| account.name)),
         }
     };
     let (user, group) = (Some(UnixId::User(7)), Some(UnixId::Group(8)));
@@ -275,6 +275,6 @@ async fn a_ticket_cannot_name_another_domain() {
     winbind.away.told_by_winbind(&Sid::of(5, [21, 9, 9, 9, 1000]), "DOM").await;
     let refused = winbind.account_of_client(&client, logon.clone()).await;
     assert!(matches!(refused, Err(Refused::Unmapped(_))));
-    winbind.away.told_by_winbind(&DOMAIN.with_rid(1000).expect("room"), "dom").await;
+    winbind.away.told_by_winbind(&DOMAIN.with_rid(1000).expect("space for a sub-authority"), "dom").await;
     assert!(winbind.account_of_client(&client, logon).await.is_ok());
 }

@@ -54,7 +54,7 @@ fn negotiate() -> Vec<u8> {
     message.resize(64 + 36, 0);
     message[64 + 12..64 + 28].fill(0x5a); // ClientGuid
     message.extend_from_slice(&[0x02, 0x02, 0x10, 0x02]);
-    let mut frame = u32::try_from(message.len()).expect("a few hundred bytes").to_be_bytes().to_vec();
+    let mut frame = u32::try_from(message.len()).expect("the length fits 32 bits").to_be_bytes().to_vec();
     frame.extend(message);
     frame
 }

@@ -62,7 +62,7 @@ fn backup(stage: &mut Stage) -> Result<()> {
     done?;
     for name in ["tree", "copy", "copy/denied", "copy/closed/inner"] {
         let uid = path.join(name).metadata().with_context(|| name.to_owned())?.uid();
-        ensure!(uid == BOB.id, "{name} is {uid}'s");
+        ensure!(uid == BOB.id, "{name} belongs to {uid}");
     }
     Ok(())
 }

@@ -313,7 +313,7 @@ async fn read(
 
 async fn read_one(client: &mut Client, name: &str) -> Result<Vec<u8>> {
     let file_id = client.open(&Open::existing(name)).await?;
-    ensure!(client.read(file_id, 0, 4096).await? == CONTENT, "another content");
+    ensure!(client.read(file_id, 0, 4096).await? == CONTENT, "the content differs");
     let parts = SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL;
     let request = QueryInfoRequest {
         info_type: InfoType::SECURITY,

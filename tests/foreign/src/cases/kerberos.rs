@@ -109,7 +109,7 @@ fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
     let signing = derivation.signing_key(&session_key);
     let signing = SigningKey::new(SigningAlgorithm::AES_CMAC, signing.as_bytes()).context("a signing key")?;
     ensure!(Header::decode(&talk.answer)?.flags.contains(Flags::SIGNED), "the last answer is not signed");
-    ensure!(signing.verify(&mut talk.answer), "the server signs with another key");
+    ensure!(signing.verify(&mut talk.answer), "the server signs with a different key");
 
     let length = key_length(cipher).context("a known cipher")?;
     let whole = match cipher {

@@ -145,7 +145,7 @@ fn faithful(stage: &mut Stage, name: &str, load: &Load) -> Result<()> {
 fn whole(stage: &mut Stage) -> Result<()> {
     let load = recorded(usize::MAX)?;
     let plan = Arc::new(Plan::new(&load)?);
-    ensure!(plan.tail.is_empty(), "the recorded run leaves something behind");
+    ensure!(plan.tail.is_empty(), "the recorded run leaves files behind");
     let server = start(stage, "whole")?;
     let mut replayer = Replayer::start(&server, &load, &plan, 1)?;
     let before = counted(stage, &server)?;

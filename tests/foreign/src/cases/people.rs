@@ -192,7 +192,7 @@ fn username_map(stage: &mut Stage) -> Result<()> {
         ("of-alice-bobpw", &BOB),
     ];
     for (file, person) in files {
-        ensure!(owner(stage, &format!("data/map/{file}"))?.0 == person.id, "{file} is not {}'s", person.name);
+        ensure!(owner(stage, &format!("data/map/{file}"))?.0 == person.id, "{file} does not belong to {}", person.name);
     }
     fs::write(&map, "!bob = bob\nalice = *\n")?;
     check(
@@ -205,7 +205,7 @@ fn username_map(stage: &mut Stage) -> Result<()> {
             ("alice%alicepw", "map", WRITES),
         ],
     )?;
-    ensure!(owner(stage, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the stranger is not mapped to alice");
+    ensure!(owner(stage, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the unknown user is not mapped to alice");
     fs::remove_file(&map)?;
     check(stage, &server, &[("alice%alicepw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])
 }

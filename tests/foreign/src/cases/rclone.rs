@@ -72,7 +72,7 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     let one = there.join("copied/part 3/module_003/Source-004.rs");
     let (before, size) = (fs::read(&one)?, fs::metadata(&one)?.len());
     fs::write(&one, vec![b'x'; usize::try_from(size)?])?;
-    let said = run(&check).err().context("rclone finds no difference where there is one")?;
+    let said = run(&check).err().context("rclone does not find a difference")?;
     ensure!(format!("{said:#}").contains("1 differences found"), "{said:#}");
     fs::write(&one, before)?;
 

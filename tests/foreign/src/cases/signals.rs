@@ -37,7 +37,7 @@ fn term_during_transfer(stage: &mut Stage) -> Result<()> {
     // smbd signals its whole process group, including itself.
     let clean = status.success() || stage.bed.target() == Target::Samba;
     ensure!(clean, "the server ended with {status}:\n{}", server.log_tail());
-    ensure!(!ended.success(), "the transfer ended before the signal came: nothing was tested");
+    ensure!(!ended.success(), "the transfer ended before the signal, so nothing was tested");
     // Written data is kept, and the server starts again with it.
     let length = fs::metadata(&stored)?.len();
     server.restart()?;

@@ -226,7 +226,7 @@ fn both_at_once(stage: &mut Stage) -> Result<()> {
 /// `frevo user` without a server: with a file created by Samba, and with a missing one.
 fn without_a_server(stage: &mut Stage) -> Result<()> {
     let shared = Shared::at(stage, "smbpasswd-alone")?;
-    fs::create_dir_all(shared.conf.parent().context("it has a directory")?)?;
+    fs::create_dir_all(shared.conf.parent().context("the file has no parent directory")?)?;
     let state =
         format!("[global]\n\tstate directory = {}/state\n", shared.conf.parent().unwrap_or(Path::new("/")).display());
     let text = shared.template().replace("[global]\n@TARGET@\n", &state);

@@ -42,7 +42,7 @@ fn by_entries(stage: &mut Stage) -> Result<()> {
     let stored = look_at_all(&twins, Twin::Frevo)?;
     ensure!(stored == first, "stored, Frevo shows\n{stored:#?}\nbut before\n{first:#?}");
     let theirs = look_at_all(&twins, Twin::Samba)?;
-    ensure!(theirs == first, "of stored ones, Samba shows\n{theirs:#?}\nbut Frevo\n{first:#?}");
+    ensure!(theirs == first, "of stored descriptors, Samba shows\n{theirs:#?}\nbut Frevo\n{first:#?}");
     setfacl(&path.join("7"), &["-m", "u:64399:rwx"])?;
     for twin in [Twin::Frevo, Twin::Samba] {
         let changed = look(&twins, twin, "7")?;

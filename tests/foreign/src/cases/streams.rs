@@ -164,7 +164,7 @@ fn mislead(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     let made = fs::read_dir(&elsewhere)?.count();
     fs::remove_file(store)?;
     fs::remove_dir_all(&elsewhere)?;
-    ensure!(made == 0, "the server created {made} files through a user's link");
+    ensure!(made == 0, "the server created {made} files through a link of a user");
     ensure!(!said.success || said.text.contains("NT_STATUS_"), "{}", said.text);
     stage.smbclient().run("del other")?.fine()?;
     Ok(())

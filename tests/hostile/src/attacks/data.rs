@@ -20,31 +20,31 @@ use crate::wire::Wire;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "data.copychunk",
-        what: "alice has 16 MiB copied by the server in each of 16 requests under way, on four connections",
+        what: "alice requests server-side copies of 16 MiB, 16 at a time, on four connections",
         prepare: Some(full_file),
         run: |scene| Box::pin(copychunk(scene)),
     },
     Attack {
         name: "data.zero",
-        what: "alice zeroes a tebibyte of sparse files, with 64 requests under way on four connections",
+        what: "alice zeroes a tebibyte of sparse files, with 64 outstanding requests on four connections",
         prepare: None,
         run: |scene| Box::pin(zero(scene)),
     },
     Attack {
         name: "data.extents",
-        what: "alice asks for the allocated ranges of a file of 100,000 extents (5,000 in brief)",
+        what: "alice queries the allocated ranges of a file of 100,000 extents (5,000 in brief)",
         prepare: Some(scattered_file),
         run: |scene| Box::pin(extents(scene)),
     },
     Attack {
         name: "data.sparse",
-        what: "alice writes single bytes all over a tebibyte, with 128 requests under way on four connections",
+        what: "alice writes single bytes throughout a tebibyte, with 128 outstanding requests on four connections",
         prepare: None,
         run: |scene| Box::pin(sparse(scene)),
     },
     Attack {
         name: "data.flushes",
-        what: "alice writes and flushes, with 256 requests under way on four connections",
+        what: "alice writes and flushes, with 256 outstanding requests on four connections",
         prepare: None,
         run: |scene| Box::pin(flushes(scene)),
     },

@@ -16,25 +16,25 @@ use crate::scene::Scene;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "frames.transforms",
-        what: "strangers and alice send transform headers with false lengths and sessions that do not exist",
+        what: "anonymous clients and alice send transform headers with wrong lengths and unknown sessions",
         prepare: None,
         run: |scene| Box::pin(transforms(scene)),
     },
     Attack {
         name: "frames.sealed-large",
-        what: "alice sends sealed frames of 8 MiB under her session whose signature is wrong",
+        what: "alice sends encrypted frames of 8 MiB with a wrong signature in a valid session",
         prepare: None,
         run: |scene| Box::pin(sealed_large(scene)),
     },
     Attack {
         name: "frames.garbage",
-        what: "16 connections send random bytes, in frames and without",
+        what: "16 connections send random bytes, with and without frames",
         prepare: None,
         run: |scene| Box::pin(garbage(scene)),
     },
     Attack {
         name: "frames.longest",
-        what: "strangers and alice announce frames of 16 MiB - 1 and send them",
+        what: "anonymous clients and alice announce frames of 16 MiB - 1 and send them",
         prepare: None,
         run: |scene| Box::pin(longest(scene)),
     },
@@ -46,13 +46,13 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "frames.echoes",
-        what: "alice sends chains of 255 ECHOs on four connections and takes the answers",
+        what: "alice sends chains of 255 ECHOs on four connections and reads the answers",
         prepare: None,
         run: |scene| Box::pin(echoes(scene)),
     },
     Attack {
         name: "frames.cancels",
-        what: "alice cancels requests that wait and requests that do not exist, as fast as that is taken",
+        what: "alice cancels pending and unknown requests as fast as the server accepts them",
         prepare: None,
         run: |scene| Box::pin(cancels(scene)),
     },

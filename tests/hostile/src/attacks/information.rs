@@ -24,19 +24,19 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "information.streams",
-        what: "alice asks in chains for the list of a file's 500 streams",
+        what: "alice queries the list of a file's 500 streams in chains",
         prepare: None,
         run: |scene| Box::pin(streams(scene)),
     },
     Attack {
         name: "information.acls",
-        what: "alice sets ACLs of 64 KiB, and reads and is checked against the longest that fits the file system",
+        what: "alice sets ACLs of 64 KiB, and reads and opens a file with the longest one that fits the file system",
         prepare: Some(one_file),
         run: |scene| Box::pin(acls(scene)),
     },
     Attack {
         name: "information.eas",
-        what: "alice sets lists of 2,000 extended attributes and reads them",
+        what: "alice sets 2,000 extended attributes at a time and reads them",
         prepare: Some(one_file),
         run: |scene| Box::pin(eas(scene)),
     },

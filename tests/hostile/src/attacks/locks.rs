@@ -14,7 +14,7 @@ use crate::wire::Wire;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "locks.handles",
-        what: "alice sets as many locks on one file as she can, 4,096 in a LOCK, with one handle after the other",
+        what: "alice sets as many locks on one file as possible, 4,096 per LOCK, with one handle after another",
         prepare: Some(one_file),
         run: |scene| Box::pin(handles(scene)),
     },
@@ -26,13 +26,13 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "locks.waiting",
-        what: "alice lets as many LOCKs wait for one range as she can, and unlocks it again and again",
+        what: "alice queues as many LOCKs for one range as possible, and unlocks it repeatedly",
         prepare: Some(one_file),
         run: |scene| Box::pin(waiting(scene)),
     },
     Attack {
         name: "locks.conflicts",
-        what: "alice reads a file of which another handle has locked every other byte of 8,000",
+        what: "alice reads a file in which another handle has locked every other byte of 8,000",
         prepare: Some(one_file),
         run: |scene| Box::pin(conflicts(scene)),
     },

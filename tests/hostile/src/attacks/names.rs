@@ -20,19 +20,19 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "names.single",
-        what: "alice asks a directory of 100,000 (5,000 in brief) for one name after the other",
+        what: "alice queries single names in a directory of 100,000 (5,000 in brief)",
         prepare: Some(large_directory),
         run: |scene| Box::pin(single(scene)),
     },
     Attack {
         name: "names.missing",
-        what: "alice opens names in other cases and names that are not there in the same directory",
+        what: "alice opens names in another case and missing names in the same directory",
         prepare: Some(large_directory),
         run: |scene| Box::pin(missing(scene)),
     },
     Attack {
         name: "names.listings",
-        what: "alice lists the same directory from its beginning with 64 KiB at a time on four connections",
+        what: "alice lists the same directory repeatedly, 64 KiB at a time, on four connections",
         prepare: Some(large_directory),
         run: |scene| Box::pin(listings(scene)),
     },

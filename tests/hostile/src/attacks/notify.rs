@@ -20,13 +20,13 @@ use crate::wire::Wire;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "notify.storm",
-        what: "32 handles of alice's watch a tree in which a local program makes 10,000 changes a second",
+        what: "32 handles of alice watch a tree in which a local program makes 10,000 changes a second",
         prepare: Some(tree),
         run: |scene| Box::pin(storm(scene)),
     },
     Attack {
         name: "notify.own",
-        what: "alice watches a tree with 64 handles, and changes it on two connections as fast as she can",
+        what: "alice watches a tree with 64 handles, and changes it on two connections as fast as possible",
         prepare: Some(tree),
         run: |scene| Box::pin(own(scene)),
     },

@@ -15,13 +15,13 @@ use crate::scene::Scene;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "oplocks.unacknowledged",
-        what: "alice takes batch oplocks, opens the same files on other connections, and acknowledges no break",
+        what: "alice requests batch oplocks, opens the same files on other connections, and acknowledges no break",
         prepare: None,
         run: |scene| Box::pin(unacknowledged(scene)),
     },
     Attack {
         name: "oplocks.leases",
-        what: "alice takes leases of one key after the other on one file, writes elsewhere, and acknowledges no break",
+        what: "alice requests leases with different keys on one file, writes elsewhere, and acknowledges no break",
         prepare: None,
         run: |scene| Box::pin(leases(scene)),
     },

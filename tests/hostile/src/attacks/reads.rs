@@ -13,25 +13,25 @@ use crate::wire::Wire;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "reads.compound",
-        what: "alice sends frames of up to 250 READs of 1 to 8 MiB and takes the answers",
+        what: "alice sends frames of up to 250 READs of 1 to 8 MiB and reads the answers",
         prepare: Some(big_file),
         run: |scene| Box::pin(compound(scene)),
     },
     Attack {
         name: "reads.compound-untaken",
-        what: "alice sends such frames on eight connections and takes no answer",
+        what: "alice sends such frames on eight connections and reads no answer",
         prepare: Some(big_file),
         run: |scene| Box::pin(compound_untaken(scene)),
     },
     Attack {
         name: "reads.untaken",
-        what: "alice sends READs of 8 MiB on eight connections as fast as they are taken, and takes no answer",
+        what: "alice sends READs of 8 MiB on eight connections as fast as possible, and reads no answer",
         prepare: Some(big_file),
         run: |scene| Box::pin(untaken(scene)),
     },
     Attack {
         name: "reads.untaken-small",
-        what: "alice sends READs of 1 byte on eight connections as fast as they are taken, and takes no answer",
+        what: "alice sends READs of 1 byte on eight connections as fast as possible, and reads no answer",
         prepare: Some(big_file),
         run: |scene| Box::pin(untaken_small(scene)),
     },

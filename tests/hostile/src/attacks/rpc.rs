@@ -18,19 +18,19 @@ use crate::scene::Scene;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "rpc.names",
-        what: "alice looks up 1,000 names a call that nobody has, on four connections",
+        what: "alice looks up 1,000 unknown names per call on four connections",
         prepare: None,
         run: |scene| Box::pin(names(scene)),
     },
     Attack {
         name: "rpc.sids",
-        what: "alice looks up 5,000 SIDs a call, on four connections",
+        what: "alice looks up 5,000 SIDs per call on four connections",
         prepare: None,
         run: |scene| Box::pin(sids(scene)),
     },
     Attack {
         name: "rpc.unfinished",
-        what: "alice opens pipes and writes the beginnings of calls that never end",
+        what: "alice opens pipes and writes the first fragments of calls that never end",
         prepare: None,
         run: |scene| Box::pin(unfinished(scene)),
     },

@@ -14,25 +14,25 @@ use crate::wire::Wire;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "slow.readers",
-        what: "alice asks for 8 MiB at a time on 64 connections and takes 4 KiB of it a tenth of a second",
+        what: "alice reads 8 MiB at a time on 64 connections and receives 4 KiB of it per 0.1 s",
         prepare: Some(big_file),
         run: |scene| Box::pin(readers(scene)),
     },
     Attack {
         name: "slow.writers",
-        what: "alice sends a frame of 8 MiB on each of 256 connections, a byte a second",
+        what: "alice sends a frame of 8 MiB on each of 256 connections, one byte per second",
         prepare: None,
         run: |scene| Box::pin(writers(scene)),
     },
     Attack {
         name: "slow.strangers",
-        what: "256 connections send a NEGOTIATE, a byte a second",
+        what: "256 connections send a NEGOTIATE, one byte per second",
         prepare: None,
         run: |scene| Box::pin(strangers(scene)),
     },
     Attack {
         name: "slow.halves",
-        what: "alice sends all of a frame of 8 MiB but its last byte on each of 128 connections",
+        what: "alice sends a frame of 8 MiB without its last byte on each of 128 connections",
         prepare: None,
         run: |scene| Box::pin(halves(scene)),
     },

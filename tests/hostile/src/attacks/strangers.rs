@@ -25,13 +25,13 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "strangers.echoes",
-        what: "32 connections on which nobody is logged on send ECHOs and take no answer",
+        what: "32 connections without a session send ECHOs and read no answer",
         prepare: None,
         run: |scene| Box::pin(echoes(scene)),
     },
     Attack {
         name: "strangers.anonymous-echoes",
-        what: "32 anonymous sessions send ECHOs and take no answer",
+        what: "32 anonymous sessions send ECHOs and read no answer",
         prepare: None,
         run: |scene| Box::pin(anonymous_echoes(scene)),
     },
@@ -43,25 +43,25 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "strangers.silent",
-        what: "1,000 connections say nothing at all",
+        what: "1,000 connections send nothing",
         prepare: None,
         run: |scene| Box::pin(silent(scene)),
     },
     Attack {
         name: "strangers.half-logons",
-        what: "200 connections begin logons all the time and finish none",
+        what: "200 connections start logons continuously and finish none",
         prepare: None,
         run: |scene| Box::pin(half_logons(scene)),
     },
     Attack {
         name: "strangers.guesses",
-        what: "32 connections guess alice's password, each again and again",
+        what: "32 connections guess alice's password repeatedly",
         prepare: None,
         run: |scene| Box::pin(guesses(scene)),
     },
     Attack {
         name: "strangers.comings",
-        what: "64 connections come and go, half of them after NEGOTIATE",
+        what: "64 clients connect and disconnect repeatedly, half of them after NEGOTIATE",
         prepare: None,
         run: |scene| Box::pin(comings(scene)),
     },
@@ -178,7 +178,7 @@ async fn guesses(scene: &Scene) -> Result<()> {
             let mut client = scene.negotiated().await?;
             scene.asked(2);
             client.log_on_again(HOST, &options).await?;
-            anyhow::bail!("a wrong password was taken")
+            anyhow::bail!("a wrong password was accepted")
         })
         .await
 }

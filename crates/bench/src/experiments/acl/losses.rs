@@ -176,7 +176,7 @@ mod tests {
     fn losses_are_relative_to_plain_files_of_the_same_server() {
         let cases = vec![case("plain", &[1000, 400]), case("(a)", &[950, 100]), case("(b)", &[1000, 0])];
         assert_eq!(losses(&cases, 1, Metric::RATE), [Some(0.75), None]);
-        assert_eq!(losses(&cases, 1, BY_CPU), [None, None], "nothing is known of their processes");
+        assert_eq!(losses(&cases, 1, BY_CPU), [None, None], "the processes are unknown");
         let files = [Files::of(&[3, 3]), Files::of(&[3, 5]), Files::of(&[30, 6])];
         let experiment = experiment(&["frevo", "samba"], cases, &files, false, Vec::new(), Vec::new());
         let rows = &experiment.tables[0].rows;

@@ -215,7 +215,7 @@ mod tests {
             *accesses.entry(*file).or_default() += 1;
         }
         assert!(accesses.len() <= 6_000 && accesses.len() > 5_700, "{}", accesses.len());
-        assert!(accesses.values().any(|count| *count > 8), "a Poisson process is not even");
+        assert!(accesses.values().any(|count| *count > 8), "a Poisson process is not uniform");
         assert_eq!(Requests::draw(1, &mut Random::new(1)).list.len(), 4);
     }
 

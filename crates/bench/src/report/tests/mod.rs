@@ -135,7 +135,7 @@ fn several_runs_are_in_one_report() {
     assert_eq!(
         html.matches("<h3>2031-05-06 07:08 UTC on other</h3>").count(),
         2,
-        "its experiment, and how to repeat it"
+        "the experiment, and the command to repeat it"
     );
     assert_eq!(html.matches("id=\"x-sessions\"").count(), 1);
     let palette = Palette::new(&runs);
@@ -191,7 +191,7 @@ fn invalid_records_are_refused() {
     check_error(&SAMPLE.replacen("\"seconds\": 1934.5", "\"seconds\": \"long\"", 1), "line 5: invalid type");
     check_error("\u{0}", "not JSON");
     assert!(write(&[], Path::new("x")).is_err());
-    let missing = write(&[PathBuf::from("/nonexistent/run.json")], Path::new("x")).expect_err("there is none");
+    let missing = write(&[PathBuf::from("/nonexistent/run.json")], Path::new("x")).expect_err("no such file");
     assert!(missing.to_string().contains("/nonexistent/run.json"));
 }
 

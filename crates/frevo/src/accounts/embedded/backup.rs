@@ -194,7 +194,7 @@ mod tests {
             damage(&mut content);
             std::fs::write(dir.path().join(FILE), &content).unwrap();
             let restored = start(&state).unwrap_or_else(|error| panic!("{what}: {error:#}"));
-            assert_eq!(names(&restored), ["ann"], "{what}: as it was at the last start");
+            assert_eq!(names(&restored), ["ann"], "{what}: as at the last start");
             assert_eq!(restored.domain(), sid, "{what}");
             assert_eq!(damaged_files(dir.path()).len(), 1, "{what}");
             drop(restored);
@@ -223,14 +223,14 @@ mod tests {
         for name in [FILE, COPY] {
             std::fs::write(dir.path().join(name), &garbage).unwrap();
         }
-        let error = format!("{:#}", start(&state).err().expect("there is nothing to open"));
+        let error = format!("{:#}", start(&state).err().expect("no database can be opened"));
         assert!(error.contains(COPY) && error.contains("backup"), "{error}");
         for name in [FILE, COPY] {
             assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), garbage);
         }
         assert!(damaged_files(dir.path()).is_empty() && !dir.path().join(RESTORED).exists());
         std::fs::remove_file(dir.path().join(COPY)).unwrap();
-        let error = format!("{:#}", start(&state).err().expect("there is nothing to open"));
+        let error = format!("{:#}", start(&state).err().expect("no database can be opened"));
         assert!(error.contains("no copy"), "{error}");
     }
 

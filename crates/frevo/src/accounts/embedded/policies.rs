@@ -145,7 +145,7 @@ mod tests {
         let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
         let hash = |number: u32| nt_hash(&format!("password {number}")).unwrap();
         store.remember_password("ann", &hash(0)).unwrap();
-        assert!(!store.had_password("ann", &hash(0)).unwrap(), "no policy, no history");
+        assert!(!store.had_password("ann", &hash(0)).unwrap(), "without a policy there is no history");
         store.set_policy("password history", 3).unwrap();
         for number in 1..=5 {
             store.remember_password("Ann", &hash(number)).unwrap();

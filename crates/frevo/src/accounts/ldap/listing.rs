@@ -75,7 +75,7 @@ impl Listing {
             let people = people.clone();
             *kept = Some((Instant::now(), worker.wait(async move { people.names().await })?));
         }
-        let (_, names) = kept.as_ref().expect("just filled");
+        let (_, names) = kept.as_ref().expect("the cache was just filled");
         let after = after.map(fold);
         let start = after.map_or(0, |after| names.partition_point(|name| *name <= after));
         let some: Vec<String> = names[start..].iter().take(count).cloned().collect();

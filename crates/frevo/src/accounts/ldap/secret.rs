@@ -75,7 +75,7 @@ mod tests {
         assert!(said("cn=b").contains("cn=a"));
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
         // A password that cannot be stored leaves the previous one.
         let unfinished = dir.path().join(format!("{FILE}.{}", std::process::id()));
         std::fs::create_dir(&unfinished).unwrap();

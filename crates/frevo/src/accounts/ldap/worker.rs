@@ -47,13 +47,13 @@ impl Worker {
         let runtime = Builder::new_current_thread()
             .enable_all()
             // A new thread inherits the identity of its creator.
-            .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may keep its identity"))
+            .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
             .build()
             .context("cannot start the LDAP thread")?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            localfs::identity::as_process(|| ()).expect("a process may keep its identity");
+            localfs::identity::as_process(|| ()).expect("a switch to the process identity");
             _ = runtime.block_on(stopped);
             runtime.shutdown_background();
         };

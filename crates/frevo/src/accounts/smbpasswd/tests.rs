@@ -298,7 +298,7 @@ async fn a_program_that_keeps_the_lock_delays_only_once() {
     // Each by itself would take minutes.
     let logons: Vec<_> = (0..50).map(|_| tokio::spawn(bed.accounts.find("u1"))).collect();
     for logon in logons {
-        let Err(Unavailable(why)) = logon.await.unwrap() else { panic!("answered from an old file") };
+        let Err(Unavailable(why)) = logon.await.unwrap() else { panic!("answered from an outdated file") };
         assert!(why.contains("locked for 5 seconds"), "{why}");
     }
     drop(file);
@@ -376,7 +376,7 @@ fn a_killed_process_leaves_an_intact_file() {
         victim.args(["--exact", "accounts::smbpasswd::tests::a_killed_process_leaves_an_intact_file"]);
         let mut victim = victim.env(VICTIM, bed.path()).stdout(std::process::Stdio::null()).spawn().unwrap();
         while bed.text() == before {
-            assert!(victim.try_wait().unwrap().is_none(), "it ended by itself");
+            assert!(victim.try_wait().unwrap().is_none(), "the process ended by itself");
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_micros(700 * round));

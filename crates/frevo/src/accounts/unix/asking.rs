@@ -174,7 +174,7 @@ mod tests {
         // All permits are held by hanging queries.
         let hanging = asking.turns.clone().acquire_many_owned(AT_A_TIME as u32).await.expect("open");
         let since = Instant::now();
-        let said = asking.ask(2, service(&asked, &gate)).await.expect_err("no turn").0;
+        let said = asking.ask(2, service(&asked, &gate)).await.expect_err("no permit").0;
         assert!(said.contains("10 seconds") && said.contains("nsswitch"), "{said}");
         assert_eq!(since.elapsed(), LIMIT);
         pass(Duration::from_millis(1)).await;
@@ -183,6 +183,6 @@ mod tests {
         assert_eq!(since.elapsed(), Duration::ZERO);
         assert_eq!((asked.load(Ordering::SeqCst), asking.under_way.lock().len()), (0, 0));
         drop(hanging);
-        assert_eq!(asking.ask(4, service(&asked, &gate)).await.expect("a turn"), 40);
+        assert_eq!(asking.ask(4, service(&asked, &gate)).await.expect("a permit"), 40);
     }
 }

@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn without_root_every_user_is_that_of_the_process() {
         let me = Arc::new(user_of("me", 1234));
-        let users = Users::new(Some(me.clone()), Box::new(|_| panic!("not to be asked")));
+        let users = Users::new(Some(me.clone()), Box::new(|_| panic!("unexpected query")));
         assert_eq!(users.find_blocking(&Key::Name("root".into())).unwrap().unwrap(), me);
         assert_eq!(users.only(), Some(&me));
     }

@@ -170,7 +170,7 @@ mod tests {
         ];
         for (question, expected) in cases {
             assert_eq!(names.ask(question.clone()).await.unwrap(), expected, "{question:?}");
-            assert!(matches!(names.ask(question), Answer::Now(_)), "it is kept");
+            assert!(matches!(names.ask(question), Answer::Now(_)), "it is cached");
         }
     }
 }

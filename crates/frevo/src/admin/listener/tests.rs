@@ -114,9 +114,9 @@ fn sids_and_ids_are_resolved() {
         let add = UserRequest::Add { name: name.clone(), nt_hash, full_name: String::new(), uid: None };
         client.user(&add).unwrap();
         let UserReply::Found(Some(account)) = client.user(&UserRequest::Find { name: name.clone() }).unwrap() else {
-            panic!("there is such an account");
+            panic!("there is no account");
         };
-        let uid = account.uid.expect("it has a user");
+        let uid = account.uid.expect("a UNIX user");
         let request = NamesQuery {
             sids: vec![account.sid.clone(), "S-1-5-21-1-1-1-1".into()],
             uids: vec![uid, 4_000_000],
@@ -124,7 +124,7 @@ fn sids_and_ids_are_resolved() {
         };
         let names: Names = client.ask(&NamesRequest::Of(request)).unwrap();
         assert!(account.sid.starts_with(&names.domain), "{names:?}");
-        let [known, unknown] = &*names.sids else { panic!("one for each") };
+        let [known, unknown] = &*names.sids else { panic!("one answer for each expected") };
         assert_eq!((known.uid, known.name.as_ref().map(|named| &named.name)), (Some(uid), Some(&name)));
         assert!(unknown.id().is_none() && unknown.name.is_none());
         assert_eq!(names.uids, [account.sid, "S-1-22-1-4000000".into()]);

@@ -218,7 +218,7 @@ fn include_loops_and_missing_files_are_errors() {
     );
     let twice =
         said(&[("smb.conf", "[global]\ninclude = a.conf\ninclude = a.conf\n"), ("a.conf", "time server = yes\n")]);
-    assert_eq!(twice, "", "a file may be read twice, as long as it is not within itself");
+    assert_eq!(twice, "", "a file may be included twice, but not within itself");
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn without_a_file_shares_from_the_command_line_are_served() {
     let expected = Policy { netbios_name: "BOX".into(), utc_offset, ..Policy::default() };
     let mut policy = loaded.policy;
     let data = policy.shares.remove("data").expect("the share");
-    assert_eq!(format!("{policy:?}"), format!("{expected:?}"), "an empty file means what no file means");
+    assert_eq!(format!("{policy:?}"), format!("{expected:?}"), "an empty file is equivalent to no file");
     let expected = server::policy::Share { read_only: false, ..server::policy::Share::new("data", directory.path()) };
     assert_eq!(format!("{data:?}"), format!("{expected:?}"));
     assert_eq!(loaded.daemon.smb_ports, [445, 139]);
@@ -394,9 +394,9 @@ fn every_served_parameter_is_read_and_no_other() {
     let served: BTreeSet<_> =
         table::all().filter(|entry| entry.status == table::Status::Served).map(|entry| entry.name).collect();
     let unread: Vec<_> = served.difference(&read).collect();
-    assert!(unread.is_empty(), "called served, but never read: {unread:?}");
+    assert!(unread.is_empty(), "listed as served, but never read: {unread:?}");
     let unsaid: Vec<_> = read.difference(&served).collect();
-    assert!(unsaid.is_empty(), "read, but not called served: {unsaid:?}");
+    assert!(unsaid.is_empty(), "read, but not listed as served: {unsaid:?}");
 }
 
 #[test]
@@ -499,6 +499,6 @@ fn the_memory_limit_is_large_enough_or_refused() {
     for (line, expected) in [("", None), ("frevo:memory limit = 0", None), ("frevo:memory limit = 1G", Some(1 << 30))] {
         assert_eq!(load(line).unwrap_or_else(|problems| panic!("{problems}")).daemon.memory_limit, expected, "{line}");
     }
-    let refused = load("frevo:memory limit = 100M").expect_err("too little").to_string();
+    let refused = load("frevo:memory limit = 100M").expect_err("too small").to_string();
     assert!(refused.contains("104857600") && refused.contains("at least 128M"), "{refused}");
 }

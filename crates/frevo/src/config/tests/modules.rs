@@ -141,7 +141,7 @@ async fn homes_that_need_a_missing_module_are_not_served() {
         assert_eq!(loaded.warnings.shares_not_served().count(), usize::from(!served), "{}", loaded.warnings);
         let homes = loaded.policy.homes.expect("there are homes");
         assert_eq!(homes.section().available, served);
-        let home = homes.share_of("ann", None).await.ok().flatten().expect("ann has one");
+        let home = homes.share_of("ann", None).await.ok().flatten().expect("ann has a home");
         assert_eq!(home.available, served);
     }
 }
@@ -177,7 +177,7 @@ fn process_requirements_are_determined_without_user_lookups() {
     assert_eq!(confinement(None, &NoUsers), plain);
     assert_eq!(needs("[x]\npath = /x\n"), plain);
     assert_eq!(needs("[global]\nfrevo:sandbox = no\n[x]\npath = /x\n"), Confinement { wanted: false, ..plain });
-    assert_eq!(needs("[global]\nnonsense\n"), plain, "the server does not start with it");
+    assert_eq!(needs("[global]\nnonsense\n"), plain, "the server does not start with this file");
     let describes = Confinement { describes: true, ..plain };
     assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n"), describes);
     assert_eq!(needs("[global]\nvfs objects = acl_xattr\n[homes]\n"), describes);

@@ -178,7 +178,7 @@ async fn many_users_need_one_search() {
     });
     for trusted in [false, true] {
         let settings = Settings { trusted, ..settings(vec![fake.uri()]) };
-        let users = Users::new(None, Box::new(|key| panic!("asked for {key:?}")));
+        let users = Users::new(None, Box::new(|key| panic!("{key:?} was queried")));
         let ldap = Ldap::open(&settings, "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
         let asked = fake.asked.load(Ordering::SeqCst);
         let users = [(100, "Ann"), (101, "bob"), (102, "cid"), (103, "dora"), (104, "eve"), (105, "fay")];
@@ -320,7 +320,7 @@ fn a_new_domain_gets_the_current_machine_sid() {
     });
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
-    let users = Users::new(None, Box::new(|key| panic!("asked for {key:?}")));
+    let users = Users::new(None, Box::new(|key| panic!("{key:?} was queried")));
     let ldap = Ldap::open(&settings(vec![fake.uri()]), "/nonexistent".into(), store.own_domain(), users).unwrap();
     store.set_domain(DomainSid([7, 8, 9]), || Ok(Vec::new())).unwrap();
     let people = ldap.people.clone();
@@ -340,7 +340,7 @@ fn the_owner_of_a_sid_is_found_without_nss() {
         answer.extend(done(id, 0x65, 0));
         stream.write_all(&answer).unwrap();
     });
-    let users = Users::new(None, Box::new(|key| panic!("asked for {key:?}")));
+    let users = Users::new(None, Box::new(|key| panic!("{key:?} was queried")));
     let ldap = Ldap::open(&settings(vec![fake.uri()]), "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
     let owner = |rid: u32| ldap.owner_of(&Sid::of(5, [21, 1, 2, 3, rid])).unwrap();
     assert_eq!((owner(1001).as_deref(), owner(1002)), (Some("ann"), None));
@@ -369,7 +369,7 @@ fn lists_query_nss_concurrently_or_not_at_all() {
         let identity = Arc::new(server::vfs::Identity { uid: 100, gid: 5, groups: Box::new([]) });
         Ok(Some(User { name: name.clone(), identity, groups: Arc::new([]) }))
     };
-    let groups = |key: &Key| panic!("asked for the groups of {key:?}");
+    let groups = |key: &Key| panic!("the groups of {key:?} were queried");
     let users = Users::with_glances(None, Box::new(groups), Box::new(user));
     let settings = settings(vec![fake.uri()]);
     let ldap = Ldap::open(&settings, "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
