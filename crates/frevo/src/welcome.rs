@@ -69,9 +69,9 @@ pub fn generate_password() -> Result<Zeroizing<String>> {
     // Byte values above the last whole multiple of the alphabet's length would make its first characters more likely.
     let fair = 256 - 256 % ALPHABET.len();
     while password.len() < PASSWORD_LENGTH {
-        let mut dice = Zeroizing::new([0; 2 * PASSWORD_LENGTH]);
-        aws_lc_rs::rand::fill(&mut *dice).map_err(|_| anyhow!("cannot generate random numbers"))?;
-        for byte in dice.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < fair) {
+        let mut random = Zeroizing::new([0; 2 * PASSWORD_LENGTH]);
+        aws_lc_rs::rand::fill(&mut *random).map_err(|_| anyhow!("cannot generate random numbers"))?;
+        for byte in random.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < fair) {
             if password.len() < PASSWORD_LENGTH {
                 password.push(char::from(ALPHABET[byte % ALPHABET.len()]));
             }

@@ -58,9 +58,9 @@ fn relay(mut server: TcpStream, mut client: TcpStream, lie: &Lie) -> io::Result<
         let mut frame = head.to_vec();
         frame.resize(4 + (u32::from_be_bytes(head) & 0xff_ffff) as usize, 0);
         server.read_exact(&mut frame[4..])?;
-        let goes_on = lie(&mut frame);
+        let continues = lie(&mut frame);
         client.write_all(&frame)?;
-        if !goes_on {
+        if !continues {
             return client.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -116,8 +116,8 @@ fn an_honest_server_is_measured() {
 #[test]
 fn dead_servers_are_reported() {
     let served = serve();
-    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    check(&served, nobody, user(&served), "refused");
+    let unused = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    check(&served, unused, user(&served), "refused");
     let closes = proxy(served.port, |_| false);
     check(&served, closes, user(&served), "closed the connection");
     let dies_midway = proxy(served.port, |frame| !answers(frame, WRITE));

@@ -35,9 +35,9 @@ const RANGES: usize = 8;
 const START: Duration = Duration::from_secs(30);
 
 /// A random number generator (xorshift64*).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -70,7 +70,7 @@ enum Unsure {
 struct Worker {
     options: Options,
     port: u16,
-    dice: Dice,
+    random: Random,
     last: u64,
     handles: Vec<Handle>,
     unsure: Option<Unsure>,
@@ -166,7 +166,7 @@ impl Worker {
     }
 
     async fn step(&mut self, client: &mut Client) -> client::Result<()> {
-        let place = self.dice.next(HANDLES);
+        let place = self.random.next(HANDLES);
         let Some(handle) = self.handles.get(place).cloned() else {
             self.last += 1;
             self.unsure = Some(Unsure::Create(self.last));
@@ -175,14 +175,14 @@ impl Worker {
             self.unsure = None;
             return Ok(());
         };
-        match self.dice.next(20) {
+        match self.random.next(20) {
             0 => {
                 self.handles.remove(place);
                 self.unsure = Some(Unsure::Close(handle.clone()));
                 client.close(handle.file_id).await?;
             }
             1..=12 => {
-                let range = self.dice.next(RANGES);
+                let range = self.random.next(RANGES);
                 self.unsure = Some(Unsure::Lock(place, range));
                 let request = handle.next_lock(range);
                 client.call(Smb::LOCK, 1, |out| request.encode(out)).await?;
@@ -317,19 +317,19 @@ async fn a_server_killed_under_load_loses_no_confirmed_change() {
     let worker = |number: usize| Worker {
         options: Options { client_guid: Some([number as u8 + 1; 16]), ..served.options.clone() },
         port: served.port,
-        dice: Dice(number as u64 + 0x9e37_79b9),
+        random: Random(number as u64 + 0x9e37_79b9),
         last: 0,
         handles: Vec::new(),
         unsure: None,
     };
     let mut workers: Vec<Worker> = (0..clients).map(worker).collect();
-    let (mut dice, mut back) = (Dice(7), 0);
+    let (mut random, mut back) = (Random(7), 0);
     for round in 1..=rounds {
         let ready = Arc::new(Barrier::new(clients + 1));
         let running: Vec<_> = workers.drain(..).map(|worker| tokio::spawn(run(worker, ready.clone()))).collect();
         // If one of them panics, the others keep waiting.
         let _ = tokio::time::timeout(START, ready.wait()).await;
-        tokio::time::sleep(Duration::from_millis(20 + dice.next(180) as u64)).await;
+        tokio::time::sleep(Duration::from_millis(20 + random.next(180) as u64)).await;
         kill(&mut served);
         for worker in running {
             workers.push(worker.await.expect("the worker found all confirmed changes"));

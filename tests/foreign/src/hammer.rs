@@ -46,9 +46,9 @@ pub struct Options {
 }
 
 /// A random number generator (xorshift64*).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -76,19 +76,19 @@ async fn connect(options: &Options) -> Result<Client> {
 }
 
 async fn hammer(options: &Options) -> Result<()> {
-    let mut dice = Dice(options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random(options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let notes = File::options().create(true).truncate(true).write(true).open(&options.notes)?;
     let end = Instant::now() + Duration::from_secs(options.seconds);
     let mut client = connect(options).await?;
     let (mut held, mut counted) = (Vec::<FileId>::new(), 0u64);
     while Instant::now() < end {
-        let name = NAMES[dice.next(NAMES.len())];
-        let choice = dice.next(100);
+        let name = NAMES[random.next(NAMES.len())];
+        let choice = random.next(100);
         let result = match choice {
-            0..20 if held.len() < 5 => open(&mut client, &mut dice, name).await.map(|id| held.push(id)),
-            20..60 if !held.is_empty() => use_open(&mut client, &mut dice, &held).await,
-            60..75 if !held.is_empty() => client.close(held.swap_remove(dice.next(held.len()))).await,
-            75..80 => client.rename(name, NAMES[dice.next(NAMES.len())], dice.next(2) == 0).await,
+            0..20 if held.len() < 5 => open(&mut client, &mut random, name).await.map(|id| held.push(id)),
+            20..60 if !held.is_empty() => use_open(&mut client, &mut random, &held).await,
+            60..75 if !held.is_empty() => client.close(held.swap_remove(random.next(held.len()))).await,
+            75..80 => client.rename(name, NAMES[random.next(NAMES.len())], random.next(2) == 0).await,
             80..85 => client.delete(name).await,
             85..99 => count(&mut client).await.and_then(|done| {
                 if done {
@@ -132,13 +132,13 @@ fn expected(result: client::Result<()>) -> Result<()> {
     }
 }
 
-async fn open(client: &mut Client, dice: &mut Dice, name: &str) -> client::Result<FileId> {
+async fn open(client: &mut Client, random: &mut Random, name: &str) -> client::Result<FileId> {
     let wire_name = utf16_bytes(name);
     let mut request = Open::file(name).request(&wire_name);
-    if dice.next(4) == 0 {
+    if random.next(4) == 0 {
         request.create_disposition = CreateDisposition::OVERWRITE_IF;
     }
-    request.requested_oplock_level = match dice.next(5) {
+    request.requested_oplock_level = match random.next(5) {
         0 => OplockLevel::NONE,
         1 => OplockLevel::II,
         2 => OplockLevel::BATCH,
@@ -146,7 +146,7 @@ async fn open(client: &mut Client, dice: &mut Dice, name: &str) -> client::Resul
     };
     if request.requested_oplock_level == OplockLevel::LEASE {
         let mut lease_key = [0; 16];
-        lease_key[..8].copy_from_slice(&(dice.next(usize::MAX) as u64).to_le_bytes());
+        lease_key[..8].copy_from_slice(&(random.next(usize::MAX) as u64).to_le_bytes());
         let lease = LeaseV2 {
             lease_key,
             lease_state: LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING,
@@ -159,10 +159,10 @@ async fn open(client: &mut Client, dice: &mut Dice, name: &str) -> client::Resul
     Ok(client.create(&request).await?.file_id)
 }
 
-async fn use_open(client: &mut Client, dice: &mut Dice, held: &[FileId]) -> client::Result<()> {
-    let open = held[dice.next(held.len())];
-    let offset = dice.next(64) as u64 * 4096;
-    match dice.next(5) {
+async fn use_open(client: &mut Client, random: &mut Random, held: &[FileId]) -> client::Result<()> {
+    let open = held[random.next(held.len())];
+    let offset = random.next(64) as u64 * 4096;
+    match random.next(5) {
         0 | 1 => client.write(open, offset, &[offset as u8; 4096]).await,
         2 | 3 => client.read(open, offset, 4096).await.map(drop),
         _ => {

@@ -96,9 +96,9 @@ impl Report {
     /// Returns the number of tests that passed as expected, and the outcomes that make the run fail.
     pub(super) fn counts(&self) -> Counts {
         let bad = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].into_iter().flat_map(|v| self.with(v));
-        let told = |o: &Outcome| format!("{}: {} {}", o.name, o.result, o.reason);
+        let described = |o: &Outcome| format!("{}: {} {}", o.name, o.result, o.reason);
         let unexplained = |o: &Outcome| format!("{}: the expected failure has no explanation", o.name);
-        let failed = bad.map(told).chain(self.unexplained().map(unexplained)).collect();
+        let failed = bad.map(described).chain(self.unexplained().map(unexplained)).collect();
         Counts { passed: self.with(Verdict::Passed).count(), failed }
     }
 

@@ -49,12 +49,12 @@ pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duratio
     let seconds = start.elapsed().as_secs_f64();
     interrupt::check()?;
     let text = log.finish(status, seconds)?;
-    let told = judge(test, &text, status, seconds, limit);
+    let outcome = judge(test, &text, status, seconds, limit);
     Ok(match ground.look_after(route.server)? {
-        Health::Well => told,
-        Health::Gone => Outcome::new(test, "server-crash", seconds, &format!("{} {}", told.result, told.reason)),
-        Health::Hung => Outcome::new(test, "server-hang", seconds, &format!("{} {}", told.result, told.reason)),
-        Health::Panicked(line) => Outcome::new(test, "server-panic", seconds, &format!("{line}; {}", told.reason)),
+        Health::Well => outcome,
+        Health::Gone => Outcome::new(test, "server-crash", seconds, &format!("{} {}", outcome.result, outcome.reason)),
+        Health::Hung => Outcome::new(test, "server-hang", seconds, &format!("{} {}", outcome.result, outcome.reason)),
+        Health::Panicked(line) => Outcome::new(test, "server-panic", seconds, &format!("{line}; {}", outcome.reason)),
     })
 }
 
@@ -131,7 +131,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
 
 /// Derives the outcome from smbtorture's output.
 fn judge(test: &str, text: &str, status: Option<ExitStatus>, seconds: f64, limit: Duration) -> Outcome {
-    let (told, unfinished) = subunit::read(text);
+    let (results, unfinished) = subunit::read(text);
     if text.contains("Unknown torture operation") {
         return Outcome::new(test, "unknown", seconds, "smbtorture has no such test");
     }
@@ -139,9 +139,9 @@ fn judge(test: &str, text: &str, status: Option<ExitStatus>, seconds: f64, limit
         return Outcome::new(test, "timeout", seconds, &format!("killed after {} s", limit.as_secs()));
     };
     // A name that stands for several tests has the worst of their results.
-    let worst = told.iter().find(|told| told.result != "success").or(told.first());
+    let worst = results.iter().find(|one| one.result != "success").or(results.first());
     match worst {
-        Some(told) if unfinished.is_none() => Outcome::new(test, &told.result, seconds, &told.reason),
+        Some(worst) if unfinished.is_none() => Outcome::new(test, &worst.result, seconds, &worst.reason),
         _ => Outcome::new(test, "crash", seconds, &format!("smbtorture reported no result ({status})")),
     }
 }

@@ -4,7 +4,7 @@
 
 /// The result of one test as reported by smbtorture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct TestResult {
     /// The test's full name.
     pub(super) name: String,
     /// `success`, `failure`, `error` or `skip`.
@@ -14,8 +14,8 @@ pub(super) struct Told {
 }
 
 /// Parses the results in `text`, and the name of a test that was started but not finished.
-pub(super) fn read(text: &str) -> (Vec<Told>, Option<String>) {
-    let mut told = Vec::new();
+pub(super) fn read(text: &str) -> (Vec<TestResult>, Option<String>) {
+    let mut results = Vec::new();
     let mut current: Option<String> = None;
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -29,11 +29,11 @@ pub(super) fn read(text: &str) -> (Vec<Told>, Option<String>) {
             if has_reason {
                 reason.extend(lines.by_ref().take_while(|line| *line != "]"));
             }
-            told.push(Told { name: name.to_owned(), result: result.to_owned(), reason: reason.join(" ") });
+            results.push(TestResult { name: name.to_owned(), result: result.to_owned(), reason: reason.join(" ") });
             current = None;
         }
     }
-    (told, current)
+    (results, current)
 }
 
 fn result_line(line: &str) -> Option<(&str, &str, bool)> {
@@ -52,10 +52,10 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[(&str, &str, &str)], unfinished: Option<&str>) {
-        let (told, current) = read(text);
-        let told: Vec<(&str, &str, &str)> =
-            told.iter().map(|t| (t.name.as_str(), t.result.as_str(), t.reason.as_str())).collect();
-        assert_eq!(told, expected);
+        let (results, current) = read(text);
+        let results: Vec<(&str, &str, &str)> =
+            results.iter().map(|t| (t.name.as_str(), t.result.as_str(), t.reason.as_str())).collect();
+        assert_eq!(results, expected);
         assert_eq!(current.as_deref(), unfinished);
     }
 

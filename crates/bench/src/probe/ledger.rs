@@ -104,7 +104,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Returns whether a process existed at the last reading.
-    pub(super) fn knows(&self, id: &Id) -> bool {
+    pub(super) fn contains(&self, id: &Id) -> bool {
         self.members.contains_key(id)
     }
 
@@ -218,7 +218,7 @@ mod tests {
         ledger.update(vec![seen(1, 0, 50, 0), seen(2, 1, 7, 0)]);
         let again = Seen { id: Id { pid: 2, started: 9 }, ..seen(2, 1, 3, 0) };
         assert_eq!(ledger.update(vec![seen(1, 0, 50, 0), again]).cpu, 60);
-        assert!(ledger.knows(&Id { pid: 2, started: 9 }) && !ledger.knows(&id(2)));
+        assert!(ledger.contains(&Id { pid: 2, started: 9 }) && !ledger.contains(&id(2)));
     }
 
     #[test]

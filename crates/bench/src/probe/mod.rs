@@ -166,7 +166,7 @@ impl Processes {
         stats.iter().for_each(|stat| children.entry(stat.parent).or_default().push(stat));
         let mut found: HashMap<u32, Id> = HashMap::new();
         let mut waiting: Vec<&Stat> =
-            stats.iter().filter(|stat| self.roots.contains(&stat.id) || ledger.knows(&stat.id)).collect();
+            stats.iter().filter(|stat| self.roots.contains(&stat.id) || ledger.contains(&stat.id)).collect();
         while let Some(stat) = waiting.pop() {
             let pid = stat.id.pid;
             // Processes that the tool starts do not belong to the server either.

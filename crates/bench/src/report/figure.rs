@@ -94,8 +94,8 @@ fn drawn<'a>(figure: &Figure, series: &'a Series, look: Look) -> Drawn<'a> {
         Kind::Lines | Kind::Points => shows(&figure.x, point.x) && shows(&figure.y, point.y),
     });
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let says_then = series.name.split(|character: char| !character.is_alphanumeric()).any(|word| word == "study");
-    let name = if series.then && !says_then { format!("{} (study)", series.name) } else { series.name.clone() };
+    let mentions_study = series.name.split(|character: char| !character.is_alphanumeric()).any(|word| word == "study");
+    let name = if series.then && !mentions_study { format!("{} (study)", series.name) } else { series.name.clone() };
     Drawn { name, given: series, look, points }
 }
 

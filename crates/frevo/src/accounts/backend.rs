@@ -35,7 +35,7 @@ pub trait Backend: Send + Sync {
     fn logged_on(&self, _name: &str, _outcome: LogonOutcome) {}
 
     /// Returns whether the back end itself has a UNIX user called `name`, which NSS need not have.
-    fn knows_user(&self, _name: &str) -> Result<bool> {
+    fn has_user(&self, _name: &str) -> Result<bool> {
         Ok(false)
     }
 

@@ -234,7 +234,7 @@ impl Directory {
         if let Some((_, there)) = self.entry(&record.name)? {
             bail!("account {} exists already; change its password with `frevo user passwd`", there.record.name);
         }
-        if !self.first_backend()?.knows_user(&record.name)?
+        if !self.first_backend()?.has_user(&record.name)?
             && let Err(why) = self.users.glance_blocking(&key(&record)).map_err(unavailable)?
         {
             match record.uid {
@@ -407,7 +407,7 @@ impl Accounts for Directory {
 
     fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let this = self.clone();
-        first(self.backends.clone(), 0, name.to_owned(), |backend, name| anew(backend, name)).then(move |found| {
+        first(self.backends.clone(), 0, name.to_owned(), |backend, name| refreshed(backend, name)).then(move |found| {
             match found {
                 Ok(Some(Some(entry))) => this.account_of(entry),
                 Ok(_) => Answer::now(Ok(None)),
@@ -545,10 +545,10 @@ fn first<Q: Send + Sync + 'static, A: Send + 'static>(
 /// Returns a newer entry of a name from a back end. The inner `None` means that the back end has the account, but
 /// nothing newer. In that case later back ends are not queried, because an account of that name there may belong to a
 /// different user.
-fn anew(backend: &dyn Backend, name: &str) -> Answer<Result<Option<Option<Entry>>, Unavailable>> {
-    let anew = backend.find_anew(name);
+fn refreshed(backend: &dyn Backend, name: &str) -> Answer<Result<Option<Option<Entry>>, Unavailable>> {
+    let newer = backend.find_anew(name);
     let known = backend.find(name);
-    anew.then(move |anew| match anew {
+    newer.then(move |newer| match newer {
         Ok(Some(entry)) => Answer::now(Ok(Some(Some(entry)))),
         Ok(None) => known.map(|known| known.map(|known| known.map(|_| None))),
         Err(why) => Answer::now(Err(why)),

@@ -55,7 +55,7 @@ impl Away {
     }
 
     /// Records the SID of the domain to which `user` belongs according to winbindd.
-    pub(super) async fn told_by_winbind(&self, user: &Sid, domain: &str) {
+    pub(super) async fn learn_from_winbind(&self, user: &Sid, domain: &str) {
         let workgroup = self.settings.read().workgroup.clone();
         if let Some(sid) = user.domain().filter(|_| domain.eq_ignore_ascii_case(&workgroup)) {
             self.learn(workgroup, sid, Source::Winbind).await;

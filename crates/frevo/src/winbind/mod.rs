@@ -326,7 +326,7 @@ impl Winbind {
         let ids = self.ids_of(&sids).await.map_err(unavailable)?;
         let names = self.names_of(&sids).await.map_err(unavailable)?;
         if let (Some(user), Some(Some(name))) = (sids.first(), names.first()) {
-            self.away.told_by_winbind(user, &name.domain).await;
+            self.away.learn_from_winbind(user, &name.domain).await;
         }
         account(&sids, &ids, &names)
     }

@@ -272,9 +272,9 @@ async fn a_ticket_cannot_name_another_domain() {
     let (client, logon) = ticket("DOM.TEST");
     let other = LogonInfo { logon_domain_name: "OTHER".into(), ..logon.clone() };
     assert!(matches!(winbind.account_of_client(&client, other).await, Err(Refused::Unavailable(_))));
-    winbind.away.told_by_winbind(&Sid::of(5, [21, 9, 9, 9, 1000]), "DOM").await;
+    winbind.away.learn_from_winbind(&Sid::of(5, [21, 9, 9, 9, 1000]), "DOM").await;
     let refused = winbind.account_of_client(&client, logon.clone()).await;
     assert!(matches!(refused, Err(Refused::Unmapped(_))));
-    winbind.away.told_by_winbind(&DOMAIN.with_rid(1000).expect("space for a sub-authority"), "dom").await;
+    winbind.away.learn_from_winbind(&DOMAIN.with_rid(1000).expect("space for a sub-authority"), "dom").await;
     assert!(winbind.account_of_client(&client, logon).await.is_ok());
 }

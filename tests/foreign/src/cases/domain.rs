@@ -189,8 +189,8 @@ fn kerberos(stage: &mut Stage) -> Result<()> {
         ("files", dora, "get \"crew's\" /dev/null", "getting file"),
         ("files", emil, "get \"crew's\" /dev/null", "NT_STATUS_ACCESS_DENIED"),
     ] {
-        let told = || format!("{share} {user} {commands}");
-        check(domain, with_ticket(share, user, commands), expected).with_context(told)?;
+        let described = || format!("{share} {user} {commands}");
+        check(domain, with_ticket(share, user, commands), expected).with_context(described)?;
     }
     let owner = fs::metadata(files.join("ticketed"))?.uid();
     ensure!(owner == DORAS_UID, "dora's file belongs to {owner}");

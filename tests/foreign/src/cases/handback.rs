@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 
 use crate::bed::ALICE;
 use crate::cases::parity::{SEED, files};
-use crate::cases::random_tree::{self, Dice};
+use crate::cases::random_tree::{self, Random};
 use crate::cases::twins::{Differences, Twin, Twins};
 use crate::stage::Stage;
 use crate::suite::Case;
@@ -71,10 +71,10 @@ fn handed_back(stage: &mut Stage) -> Result<()> {
 
 /// Local changes are seen by both servers, and nothing else changes.
 fn behind_the_back(ground: &Ground<'_>, before: &Shown) -> Result<()> {
-    let mut dice = Dice(SEED + 4);
+    let mut random = Random(SEED + 4);
     let (mut lists, mut changed) = (String::new(), Vec::new());
     for name in ground.names.iter().step_by(4) {
-        lists += &random_tree::random_lists(&mut dice, &ground.tree.join(name));
+        lists += &random_tree::random_lists(&mut random, &ground.tree.join(name));
         changed.push(name);
     }
     random_tree::restore(&lists, &ground.tree)?;

@@ -53,7 +53,7 @@ fn tickets(stage: &mut Stage) -> Result<()> {
             }
         }
     }
-    nobody_knows("unknown.test")
+    unknown_host("unknown.test")
 }
 
 /// Lets the client log on by itself and read a file, signed or encrypted.
@@ -71,7 +71,7 @@ fn fetch(address: SocketAddr, dialect: Dialect, seal: bool) -> Result<()> {
 }
 
 /// An unknown host is named in the error.
-fn nobody_knows(host: &str) -> Result<()> {
+fn unknown_host(host: &str) -> Result<()> {
     let said = Kerberos::initiate(host).err().context("a ticket to an unknown host")?.to_string();
     ensure!(said.contains(&format!("cifs@{host}")) && said.contains("not found in Kerberos database"), "{said}");
     Ok(())

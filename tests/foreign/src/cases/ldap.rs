@@ -31,18 +31,18 @@ pub(super) const CASES: &[Case] = &[
 const KEPT: Duration = Duration::from_secs(5);
 
 /// A server that has its accounts in a directory.
-struct House<'a> {
+struct Site<'a> {
     stage: &'a Stage,
     server: Server,
 }
 
-impl<'a> House<'a> {
+impl<'a> Site<'a> {
     /// Starts the server with these lines for `[global]`, and shares in addition to the bed's.
-    fn open(stage: &'a Stage, name: &str, globals: &str, shares: &str) -> Result<House<'a>> {
+    fn open(stage: &'a Stage, name: &str, globals: &str, shares: &str) -> Result<Site<'a>> {
         let template = TEMPLATE.replace("@TARGET@\n", &format!("@TARGET@\n{globals}")) + shares;
         let target = stage.bed.target();
         let server = stage.bed.start_with_accounts(name, &template, &|conf| Slapd::give_password(target, conf))?;
-        Ok(House { stage, server })
+        Ok(Site { stage, server })
     }
 
     fn log_on(&self, name: &str, password: &str) -> Result<Said> {
@@ -79,21 +79,21 @@ fn said(command: &mut Command, input: &str) -> Result<String> {
 /// Both servers can have their accounts in the bed's directory.
 fn directory(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "slapd", Crowd(100), "")?;
-    let house = House::open(stage, "ldap", &Slapd::globals(&slapd.uri(), false), "")?;
-    house.log_on(ALICE.name, ALICE.password)?.fine()?;
-    house.log_on("ALICE", ALICE.password)?.fine()?;
-    house.log_on(BOB.name, PASSWORD)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
-    house.log_on("nobody*", "x")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
-    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
+    let site = Site::open(stage, "ldap", &Slapd::globals(&slapd.uri(), false), "")?;
+    site.log_on(ALICE.name, ALICE.password)?.fine()?;
+    site.log_on("ALICE", ALICE.password)?.fine()?;
+    site.log_on(BOB.name, PASSWORD)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    site.log_on("nobody*", "x")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    site.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
     // Old directories may have outdated password expiry times; the policies apply instead.
     let past = |attribute: &str| {
         slapd.modify(&format!("dn: {}\nchangetype: modify\nadd: {attribute}\n{attribute}: 1000000000\n", dn(BOB.name)))
     };
     past("sambaPwdMustChange")?;
-    house.log_on(BOB.name, BOB.password)?.fine()?;
+    site.log_on(BOB.name, BOB.password)?.fine()?;
     past("sambaKickoffTime")?;
     std::thread::sleep(KEPT);
-    house.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_ACCOUNT_EXPIRED")
+    site.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_ACCOUNT_EXPIRED")
 }
 
 /// Accounts with an expiry date, with a UNIX user only in the directory, in groups only in the directory, and with
@@ -116,11 +116,11 @@ fn people(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "people", Crowd(0), &more.concat())?;
     stage.bed.make_dir("data/floor", &ALICE, 0o777)?;
     let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", stage.share("floor").display());
-    let house = House::open(stage, "ldap people", &Slapd::globals(&slapd.uri(), false), &share)?;
-    house.log_on("dora", "dorapw")?.fine()?;
-    house.list("floor", "dora", "dorapw")?.fine()?;
-    house.list("floor", ALICE.name, ALICE.password)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
-    house.log_on("in (the) *office", "officepw")?.fine()?;
+    let site = Site::open(stage, "ldap people", &Slapd::globals(&slapd.uri(), false), &share)?;
+    site.log_on("dora", "dorapw")?.fine()?;
+    site.list("floor", "dora", "dorapw")?.fine()?;
+    site.list("floor", ALICE.name, ALICE.password)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    site.log_on("in (the) *office", "officepw")?.fine()?;
     for (name, password, status) in [
         ("in (the) *", "officepw", "NT_STATUS_LOGON_FAILURE"),
         ("erik", "erikpw", "NT_STATUS_ACCOUNT_EXPIRED"),
@@ -132,10 +132,10 @@ fn people(stage: &mut Stage) -> Result<()> {
         ("wheel", "wheelpw", "NT_STATUS_LOGON_FAILURE"),
         ("host$", "hostpw", "NT_STATUS_ACCOUNT_DISABLED"),
     ] {
-        house.log_on(name, password)?.refused_with(status).with_context(|| name.to_owned())?;
+        site.log_on(name, password)?.refused_with(status).with_context(|| name.to_owned())?;
     }
     // `frevo user` reports accounts that cannot act as any user.
-    let list: serde_json::Value = serde_json::from_str(&house.user(&["list", "--json"], "")?)?;
+    let list: serde_json::Value = serde_json::from_str(&site.user(&["list", "--json"], "")?)?;
     for (name, problem) in [("dora", false), ("super", true), ("root", true)] {
         let account = list.as_array().context("a list")?.iter().find(|it| it["name"] == name).context(name)?;
         ensure!(account["problem"].is_string() == problem, "{account}");
@@ -144,7 +144,7 @@ fn people(stage: &mut Stage) -> Result<()> {
     let steps = stage.local("dora")?.join("steps");
     fs::write(&steps, "one two three")?;
     let put = format!("put {} steps", steps.display());
-    stage.smbclient().server(&house.server).share("floor").credentials("dora%dorapw").run(&put)?.fine()?;
+    stage.smbclient().server(&site.server).share("floor").credentials("dora%dorapw").run(&put)?.fine()?;
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(stage.share("floor").join("steps"))?);
     ensure!(owner == 64_301, "dora's file belongs to {owner}");
     Ok(())
@@ -157,49 +157,49 @@ fn tls(stage: &mut Stage) -> Result<()> {
     let signed = |by: &Slapd| format!("\ttls cafile = {}\n", by.authority().display());
     for (number, uri) in [slapd.tls_uri(), slapd.uri(), slapd.local_uri()].iter().enumerate() {
         let globals = Slapd::globals(uri, true) + &signed(&slapd);
-        let house = House::open(stage, &format!("ldap tls {number}"), &globals, "")?;
-        house.log_on(ALICE.name, ALICE.password)?.fine().with_context(|| uri.clone())?;
+        let site = Site::open(stage, &format!("ldap tls {number}"), &globals, "")?;
+        site.log_on(ALICE.name, ALICE.password)?.fine().with_context(|| uri.clone())?;
     }
     for (number, uri) in [slapd.tls_uri(), slapd.uri()].iter().enumerate() {
         let globals = Slapd::globals(uri, true) + &signed(&stranger);
-        let house = House::open(stage, &format!("ldap not tls {number}"), &globals, "")?;
-        house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
-        let log = house.server.log_tail();
+        let site = Site::open(stage, &format!("ldap not tls {number}"), &globals, "")?;
+        site.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
+        let log = site.server.log_tail();
         ensure!(log.contains("its certificate") && log.contains("tls cafile"), "the reason is not in the log:\n{log}");
     }
     // Without the bed's authority, those of the host are used, which have not signed the certificate either.
-    let house = House::open(stage, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
-    house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")
+    let site = Site::open(stage, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
+    site.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")
 }
 
 /// Passwords that are changed by other programs, and new accounts.
 fn changes(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "changes", Crowd(0), "")?;
-    let house = House::open(stage, "ldap changes", &Slapd::globals(&slapd.uri(), false), "")?;
-    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    let site = Site::open(stage, "ldap changes", &Slapd::globals(&slapd.uri(), false), "")?;
+    site.log_on(ALICE.name, ALICE.password)?.fine()?;
     slapd.set_password(ALICE.name, "another")?;
     let changed = Instant::now();
-    house.log_on(ALICE.name, "another")?.fine()?;
+    site.log_on(ALICE.name, "another")?.fine()?;
     // A logon with the new password has shown the server that the old one is outdated.
-    house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    site.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
 
-    house.log_on(BOB.name, BOB.password)?.fine()?;
+    site.log_on(BOB.name, BOB.password)?.fine()?;
     slapd.set_password(BOB.name, "another")?;
     std::thread::sleep(KEPT);
-    house.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
-    house.log_on(BOB.name, "another")?.fine()?;
+    site.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    site.log_on(BOB.name, "another")?.fine()?;
 
-    house.log_on("dora", "dorapw")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    site.log_on("dora", "dorapw")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
     slapd.modify(&account("dora", 64_301, "dorapw", "[U          ]").replacen('\n', "\nchangetype: add\n", 1))?;
-    house.log_on("dora", "dorapw")?.fine()?;
+    site.log_on("dora", "dorapw")?.fine()?;
 
     // The directory is updated after logons without delaying them.
-    let told = |attribute: &str, name: &str| slapd.search(&format!("(uid={name})"), &[attribute]);
+    let stored = |attribute: &str, name: &str| slapd.search(&format!("(uid={name})"), &[attribute]);
     let end = changed + Duration::from_secs(60);
-    while !(told("sambaLogonTime", ALICE.name)?.contains("sambaLogonTime: ")
-        && told("sambaBadPasswordCount", ALICE.name)?.contains("sambaBadPasswordCount: 1"))
+    while !(stored("sambaLogonTime", ALICE.name)?.contains("sambaLogonTime: ")
+        && stored("sambaBadPasswordCount", ALICE.name)?.contains("sambaBadPasswordCount: 1"))
     {
-        ensure!(Instant::now() < end, "the directory was not updated:\n{}", told("*", ALICE.name)?);
+        ensure!(Instant::now() < end, "the directory was not updated:\n{}", stored("*", ALICE.name)?);
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())
@@ -211,17 +211,17 @@ fn commands(stage: &mut Stage) -> Result<()> {
     let without_samba: String =
         unknown.lines().filter(|line| !line.contains("amba")).flat_map(|line| [line, "\n"]).chain(["\n"]).collect();
     let slapd = Slapd::start(&stage.bed, "commands", Crowd(1_500), &without_samba)?;
-    let house = House::open(stage, "ldap commands", &Slapd::globals(&slapd.uri(), false), "")?;
-    house.user(&["add", "dora", "--password-stdin"], "dorapw\n")?;
-    house.log_on("dora", "dorapw")?.fine()?;
-    house.user(&["passwd", "dora", "--password-stdin"], "second\n")?;
-    house.log_on("dora", "second")?.fine()?;
-    house.log_on("dora", "dorapw")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
-    house.user(&["disable", "dora"], "")?;
-    house.log_on("dora", "second")?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
-    house.user(&["enable", "dora"], "")?;
-    house.log_on("dora", "second")?.fine()?;
-    let list = house.user(&["list", "--json"], "")?;
+    let site = Site::open(stage, "ldap commands", &Slapd::globals(&slapd.uri(), false), "")?;
+    site.user(&["add", "dora", "--password-stdin"], "dorapw\n")?;
+    site.log_on("dora", "dorapw")?.fine()?;
+    site.user(&["passwd", "dora", "--password-stdin"], "second\n")?;
+    site.log_on("dora", "second")?.fine()?;
+    site.log_on("dora", "dorapw")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    site.user(&["disable", "dora"], "")?;
+    site.log_on("dora", "second")?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
+    site.user(&["enable", "dora"], "")?;
+    site.log_on("dora", "second")?.fine()?;
+    let list = site.user(&["list", "--json"], "")?;
     let list: serde_json::Value = serde_json::from_str(&list)?;
     let names: Vec<&str> = list.as_array().context("a list")?.iter().filter_map(|it| it["name"].as_str()).collect();
     ensure!(
@@ -240,32 +240,32 @@ fn commands(stage: &mut Stage) -> Result<()> {
     ensure!(hashes.contains(hash), "{hashes} has no {hash}");
 
     // Both programs can set that a password never expires.
-    expire_all(|args| house.user(args, ""))?;
-    house.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
-    house.user(&["account-control", "dora", "[X]"], "")?;
-    house.log_on("dora", "second")?.fine()?;
+    expire_all(|args| site.user(args, ""))?;
+    site.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
+    site.user(&["account-control", "dora", "[X]"], "")?;
+    site.log_on("dora", "second")?.fine()?;
     let seen = samba.pdbedit(&["-L", "-v", "dora"], "")?;
     ensure!(seen.contains("[UX         ]"), "pdbedit sees:\n{seen}");
     samba.pdbedit(&["-r", "-u", "dora", "-c", "[]"], "")?;
     std::thread::sleep(KEPT);
-    house.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
+    site.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
     samba.pdbedit(&["-r", "-u", "dora", "-c", "[X]"], "")?;
     std::thread::sleep(KEPT);
-    house.log_on("dora", "second")?.fine()?;
-    house.user(&["policy", "maximum password age", "-1"], "")?;
+    site.log_on("dora", "second")?.fine()?;
+    site.user(&["policy", "maximum password age", "-1"], "")?;
 
     // Samba assigns the next RID, and Frevo the one after Samba's.
-    house.user(&["delete", "alice"], "")?;
+    site.user(&["delete", "alice"], "")?;
     samba.pdbedit(&["-a", "-t", "alice"], "alicepw\nalicepw\n")?;
-    house.user(&["delete", "bob"], "")?;
-    house.user(&["add", "bob", "--password-stdin"], "bobpw\n")?;
+    site.user(&["delete", "bob"], "")?;
+    site.user(&["add", "bob", "--password-stdin"], "bobpw\n")?;
     for (name, rid) in [("alice", 500_000_002), ("bob", 500_000_003)] {
         let found = slapd.search(&format!("(uid={name})"), &["sambaSID"])?;
         ensure!(found.contains(&format!("{DOMAIN}-{rid}\n")), "{name} has another RID than {rid}:\n{found}");
     }
-    house.log_on(ALICE.name, ALICE.password)?.fine()?;
-    house.log_on(BOB.name, BOB.password)?.fine()?;
-    let gone = house.user(&["delete", "nobody"], "").err().context("a missing account was deleted")?.to_string();
+    site.log_on(ALICE.name, ALICE.password)?.fine()?;
+    site.log_on(BOB.name, BOB.password)?.fine()?;
+    let gone = site.user(&["delete", "nobody"], "").err().context("a missing account was deleted")?.to_string();
     ensure!(gone.contains("there is no account"), "{gone}");
     Ok(())
 }
@@ -280,8 +280,8 @@ fn groups(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "groups", Crowd(0), &more.concat())?;
     stage.bed.make_dir("data/floor", &ALICE, 0o777)?;
     let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", stage.share("floor").display());
-    let house = House::open(stage, "ldap groups", &Slapd::globals(&slapd.uri(), false), &share)?;
-    let group = |arguments: &[&str]| house.frevo("group", arguments, "");
+    let site = Site::open(stage, "ldap groups", &Slapd::globals(&slapd.uri(), false), &share)?;
+    let group = |arguments: &[&str]| site.frevo("group", arguments, "");
     let samba = Samba::of(stage, &slapd)?;
     let seen = || samba.run("net", &["groupmap", "list", "verbose"], "");
 
@@ -310,17 +310,17 @@ fn groups(stage: &mut Stage) -> Result<()> {
 
     // The members of a group are returned if they and the group have SIDs of the same machine: alice and bob, as listed
     // by NSS.
-    house.user(&["machine-sid", "--set", DOMAIN], "")?;
-    let ask = |call: &str| rpcclient(&house.server, "dora%dorapw", "", call);
+    site.user(&["machine-sid", "--set", DOMAIN], "")?;
+    let ask = |call: &str| rpcclient(&site.server, "dora%dorapw", "", call);
     let known = ask("samlookupnames domain crew")?;
     let rid = known.split_whitespace().find(|word| word.starts_with("0x")).with_context(|| known.clone())?;
     let said = ask(&format!("querygroupmem {rid}"))?;
     ensure!(said.matches("rid:[").count() == 2, "crew is {rid}: {said}");
 
-    house.list("floor", "dora", "dorapw")?.fine()?;
+    site.list("floor", "dora", "dorapw")?.fine()?;
     let members = group(&["members", "Night Dancers", "--remove", "dora", "--add", "bob"])?;
     ensure!(members == "bob\n", "{members}");
-    house.list("floor", "dora", "dorapw")?.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    site.list("floor", "dora", "dorapw")?.refused_with("NT_STATUS_ACCESS_DENIED")?;
     group(&["edit", "Night Dancers", "--rename", "Day Dancers", "--comment", "at noon"])?;
     let list = seen()?;
     ensure!(list.contains("Day Dancers") && list.contains("at noon") && !list.contains("Night"), "{list}");
@@ -377,23 +377,23 @@ fn failover(stage: &mut Stage) -> Result<()> {
     let mut first = Slapd::start(&stage.bed, "first", Crowd(0), "")?;
     let mut second = Slapd::start(&stage.bed, "second", Crowd(0), "")?;
     let uris = format!("{} {}", first.uri(), second.uri());
-    let house = House::open(stage, "ldap failover", &Slapd::globals(&uris, false), "")?;
+    let site = Site::open(stage, "ldap failover", &Slapd::globals(&uris, false), "")?;
     second.set_password(BOB.name, "of the second")?;
-    house.log_on(BOB.name, BOB.password)?.fine()?;
+    site.log_on(BOB.name, BOB.password)?.fine()?;
     first.kill()?;
-    house.log_on(BOB.name, "of the second")?.fine()?;
-    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    site.log_on(BOB.name, "of the second")?.fine()?;
+    site.log_on(ALICE.name, ALICE.password)?.fine()?;
     second.kill()?;
     let began = Instant::now();
     // A user who logged on recently can log on with cached data; for others there is none.
     std::thread::sleep(KEPT);
-    house.log_on(ALICE.name, ALICE.password)?.fine()?;
-    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
+    site.log_on(ALICE.name, ALICE.password)?.fine()?;
+    site.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
     ensure!(began.elapsed() < KEPT + Duration::from_secs(25), "it took {:?}", began.elapsed());
     first.restart()?;
     std::thread::sleep(Duration::from_secs(1));
-    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
-    house.log_on(BOB.name, BOB.password)?.fine()?;
+    site.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
+    site.log_on(BOB.name, BOB.password)?.fine()?;
     Ok(())
 }
 
@@ -405,8 +405,8 @@ fn killed(stage: &mut Stage) -> Result<()> {
     let crowd = Crowd(u32::try_from(LOGONS)?);
     let mut slapd = Slapd::start(&stage.bed, "killed", crowd, "")?;
     let globals = Slapd::globals(&slapd.uri(), false) + "\tldap timeout = 5\n";
-    let house = House::open(stage, "ldap killed", &globals, "")?;
-    let address = house.server.address();
+    let site = Site::open(stage, "ldap killed", &globals, "")?;
+    let address = site.server.address();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut there = runtime.block_on(log_on(address, ALICE.name, ALICE.password))?;
     let (good, refused, longest) = runtime.block_on(async {
@@ -447,7 +447,7 @@ fn killed(stage: &mut Stage) -> Result<()> {
     runtime.block_on(there.echo()).context("an existing session")?;
     slapd.restart()?;
     std::thread::sleep(Duration::from_secs(1));
-    house.log_on("u01000", Crowd::PASSWORD)?.fine()?;
+    site.log_on("u01000", Crowd::PASSWORD)?.fine()?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use anyhow::Result;
 
 use crate::bed::{ALICE, BOB, Person};
-use crate::cases::random_tree::{self, Dice, FOLDERS};
+use crate::cases::random_tree::{self, FOLDERS, Random};
 use crate::cases::twins::{Call, Differences, Twin, Twins};
 use crate::stage::Stage;
 use crate::suite::Case;
@@ -106,14 +106,14 @@ fn posix_changed(stage: &mut Stage) -> Result<()> {
     }
     random_tree::copy(&trees[0], &trees[1])?;
     let twins = Twins::start(stage, "changed", CHANGED, [&trees[0], &trees[1]])?;
-    let mut dice = Dice(SEED + 2);
-    let told: Vec<(&str, &String)> = names.iter().enumerate().map(|(at, name)| (TREES[at % 2], name)).collect();
-    let changes: Vec<Call> = told.iter().map(|(share, name)| change(&mut dice, share, name)).collect();
+    let mut random = Random(SEED + 2);
+    let paths: Vec<(&str, &String)> = names.iter().enumerate().map(|(at, name)| (TREES[at % 2], name)).collect();
+    let changes: Vec<Call> = paths.iter().map(|(share, name)| change(&mut random, share, name)).collect();
     let mut found = twins.differences(&changes)?;
     for folder in 0..FOLDERS / 2 {
-        found.add(twins.differences(&[propagate(&mut dice, folder)])?);
+        found.add(twins.differences(&[propagate(&mut random, folder)])?);
     }
-    let gets: Vec<Call> = told.iter().map(|(share, name)| get(&ALICE, share, name)).collect();
+    let gets: Vec<Call> = paths.iter().map(|(share, name)| get(&ALICE, share, name)).collect();
     found.add(twins.differences(&gets)?);
     let inside = |name: &&String| (0..FOLDERS / 2).any(|folder| name.starts_with(&format!("d{folder}/")));
     let gets: Vec<Call> = names.iter().filter(inside).map(|name| get(&ALICE, "stored", name)).collect();
@@ -135,31 +135,31 @@ const WHO: [&str; 10] = [
     "S-1-5-21-9-9-9-1104",
 ];
 
-fn random_entry(dice: &mut Dice) -> String {
-    let kind = dice.pick(&["ALLOWED", "ALLOWED", "DENIED"]);
-    let flags = dice.pick(&["0x0", "0x0", "OI|CI", "OI|CI|IO", "CI"]);
-    let rights = dice.pick(&["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "RX", "0x00000001", "0x00010000"]);
-    format!("ACL:{}:{kind}/{flags}/{rights}", dice.pick(&WHO))
+fn random_entry(random: &mut Random) -> String {
+    let kind = random.pick(&["ALLOWED", "ALLOWED", "DENIED"]);
+    let flags = random.pick(&["0x0", "0x0", "OI|CI", "OI|CI|IO", "CI"]);
+    let rights = random.pick(&["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "RX", "0x00000001", "0x00010000"]);
+    format!("ACL:{}:{kind}/{flags}/{rights}", random.pick(&WHO))
 }
 
 /// Returns a random change with smbcacls.
-fn change(dice: &mut Dice, share: &'static str, path: &str) -> Call {
-    let options: [String; 2] = match dice.below(9) {
-        0 | 1 => ["-a".into(), random_entry(dice)],
-        2 => ["-M".into(), random_entry(dice)],
-        3 => ["-D".into(), format!("ACL:Everyone:ALLOWED/0x0/{}", dice.pick(&["READ", "", "R", "X", "FULL"]))],
-        4 | 5 => ["-S".into(), (0..1 + dice.below(4)).map(|_| random_entry(dice)).collect::<Vec<_>>().join(",")],
-        6 => ["-C".into(), dice.pick(&["alice", "bob", "BED\\carol", "Unix User\\root"]).to_owned()],
-        7 => ["-G".into(), dice.pick(&["crew", "Unix Group\\bob", "Unix Group\\root"]).to_owned()],
-        _ => ["-I".into(), dice.pick(&["allow", "remove", "copy"]).to_owned()],
+fn change(random: &mut Random, share: &'static str, path: &str) -> Call {
+    let options: [String; 2] = match random.below(9) {
+        0 | 1 => ["-a".into(), random_entry(random)],
+        2 => ["-M".into(), random_entry(random)],
+        3 => ["-D".into(), format!("ACL:Everyone:ALLOWED/0x0/{}", random.pick(&["READ", "", "R", "X", "FULL"]))],
+        4 | 5 => ["-S".into(), (0..1 + random.below(4)).map(|_| random_entry(random)).collect::<Vec<_>>().join(",")],
+        6 => ["-C".into(), random.pick(&["alice", "bob", "BED\\carol", "Unix User\\root"]).to_owned()],
+        7 => ["-G".into(), random.pick(&["crew", "Unix Group\\bob", "Unix Group\\root"]).to_owned()],
+        _ => ["-I".into(), random.pick(&["allow", "remove", "copy"]).to_owned()],
     };
     Call { options: options.into(), ..get(&ALICE, share, path) }
 }
 
 /// Returns a change that smbcacls propagates into a directory.
-fn propagate(dice: &mut Dice, folder: usize) -> Call {
-    let flags = dice.pick(&["OI|CI", "CI", "OI", "OI|CI|IO", "OI|CI|NP"]);
-    let entry = format!("ACL:{}:ALLOWED/{flags}/{}", dice.pick(&WHO), dice.pick(&["READ", "CHANGE", "FULL"]));
+fn propagate(random: &mut Random, folder: usize) -> Call {
+    let flags = random.pick(&["OI|CI", "CI", "OI", "OI|CI|IO", "OI|CI|NP"]);
+    let entry = format!("ACL:{}:ALLOWED/{flags}/{}", random.pick(&WHO), random.pick(&["READ", "CHANGE", "FULL"]));
     let options = ["--propagate-inheritance", "-a", &entry].map(str::to_owned);
     Call { options: options.into(), ..get(&ALICE, "stored", &format!("d{folder}")) }
 }

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use crate::bed::{ALICE, BOB, CAROL, CREW};
 use crate::cases::parity::{SEED, files, get};
 use crate::cases::people::output;
-use crate::cases::random_tree::{self, Dice, FOLDERS};
+use crate::cases::random_tree::{self, FOLDERS, Random};
 use crate::cases::twins::{Call, Differences, Twin, Twins};
 use crate::stage::Stage;
 use crate::suite::Case;
@@ -39,25 +39,26 @@ fn set(stage: &mut Stage) -> Result<()> {
     let names = random_tree::make(&trees[0], files(), SEED + 4)?;
     random_tree::copy(&trees[0], &trees[1])?;
     let twins = Twins::start(stage, "set", PLAIN, [&trees[0], &trees[1]])?;
-    let mut dice = Dice(SEED + 5);
+    let mut random = Random(SEED + 5);
     let mut found = Differences::default();
     let lists: Vec<Call> = names
         .iter()
-        .map(|name| Ok(told(name, "-S", random_list(&mut dice, &trees[0], name)?)))
+        .map(|name| Ok(change_call(name, "-S", random_list(&mut random, &trees[0], name)?)))
         .collect::<Result<_>>()?;
     found.add(twins.differences(&lists)?);
     found.add(Differences::of("getfacl", lists_of(&trees[0])?, &lists_of(&trees[1])?));
     for _ in 0..2 {
-        let changes: Vec<Call> = names.iter().map(|name| change(&mut dice, &trees[0], name)).collect::<Result<_>>()?;
+        let changes: Vec<Call> =
+            names.iter().map(|name| change(&mut random, &trees[0], name)).collect::<Result<_>>()?;
         found.add(twins.differences(&changes)?);
     }
     for folder in 0..FOLDERS / 2 {
-        let entry = format!("ACL:{}:ALLOWED/OI|CI/{}", dice.pick(&GROUPS).0, dice.pick(&RIGHTS));
-        let mut call = told(&format!("d{folder}"), "-a", entry);
+        let entry = format!("ACL:{}:ALLOWED/OI|CI/{}", random.pick(&GROUPS).0, random.pick(&RIGHTS));
+        let mut call = change_call(&format!("d{folder}"), "-a", entry);
         call.options.push("--propagate-inheritance".into());
         found.add(twins.differences(&[call])?);
     }
-    let owners: Vec<Call> = names.iter().map(|name| own(&mut dice, name)).collect();
+    let owners: Vec<Call> = names.iter().map(|name| own(&mut random, name)).collect();
     found.add(twins.differences(&owners)?);
     let gets: Vec<Call> = names.iter().map(|name| get(&ALICE, "plain", name)).collect();
     found.add(twins.differences(&gets)?);
@@ -65,7 +66,7 @@ fn set(stage: &mut Stage) -> Result<()> {
     found.none()
 }
 
-fn told(path: &str, option: &str, entries: String) -> Call {
+fn change_call(path: &str, option: &str, entries: String) -> Call {
     Call { options: [option.to_owned(), entries].into(), ..get(&ALICE, "plain", path) }
 }
 
@@ -78,58 +79,58 @@ const RIGHTS: [&str; 8] = ["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "0x000
 
 /// Returns an ACL in which the owner has full control, and whose inheritable ACEs include the owner and the creator.
 /// For such ACLs both servers agree, except for the differences in [`differ`].
-fn random_list(dice: &mut Dice, tree: &Path, name: &str) -> Result<String> {
+fn random_list(random: &mut Random, tree: &Path, name: &str) -> Result<String> {
     let metadata = fs::metadata(tree.join(name))?;
     let is_folder = !name.contains('/');
-    let inherits = metadata.is_dir() && (is_folder || dice.below(2) == 0);
+    let inherits = metadata.is_dir() && (is_folder || random.below(2) == 0);
     let (own, made) = if inherits { ("OI|CI", "OI|CI|IO") } else { ("0x0", "0x0") };
     let entry = |who: &str, flags: &str, rights: &str| format!("ACL:{who}:ALLOWED/{flags}/{rights}");
     let mut entries = vec![entry(&format!("S-1-22-1-{}", metadata.uid()), own, "FULL")];
-    let group = dice.below(2) == 0;
+    let group = random.below(2) == 0;
     if group {
-        entries.push(entry(&format!("S-1-22-2-{}", metadata.gid()), own, dice.pick(&RIGHTS)));
+        entries.push(entry(&format!("S-1-22-2-{}", metadata.gid()), own, random.pick(&RIGHTS)));
     }
     if inherits {
         entries.push(entry("Creator Owner", made, "FULL"));
-        entries.extend(group.then(|| entry("Creator Group", made, dice.pick(&RIGHTS))));
+        entries.extend(group.then(|| entry("Creator Group", made, random.pick(&RIGHTS))));
     }
-    let (denied, id) = dice.pick(&USERS);
-    for _ in 0..dice.below(5) {
-        let who = match dice.below(4) {
+    let (denied, id) = random.pick(&USERS);
+    for _ in 0..random.below(5) {
+        let who = match random.below(4) {
             0 => "Everyone",
-            1 => dice.pick(&["NT Authority\\SYSTEM", "NT Authority\\Authenticated Users", "BUILTIN\\Administrators"]),
-            2 => dice.pick(&USERS).0,
-            _ => dice.pick(&GROUPS).0,
+            1 => random.pick(&["NT Authority\\SYSTEM", "NT Authority\\Authenticated Users", "BUILTIN\\Administrators"]),
+            2 => random.pick(&USERS).0,
+            _ => random.pick(&GROUPS).0,
         };
-        let flags = dice.pick(&["0x0", own, made]);
-        entries.extend((who != denied).then(|| entry(who, flags, dice.pick(&RIGHTS))));
+        let flags = random.pick(&["0x0", own, made]);
+        entries.extend((who != denied).then(|| entry(who, flags, random.pick(&RIGHTS))));
     }
-    if id != metadata.uid() && dice.below(2) == 0 {
-        let rights = dice.pick(&["R", "W", "X", "0x00000100", "FULL"]);
+    if id != metadata.uid() && random.below(2) == 0 {
+        let rights = random.pick(&["R", "W", "X", "0x00000100", "FULL"]);
         entries.push(entry(denied, own, rights).replace("ALLOWED", "DENIED"));
     }
     Ok(entries.join(","))
 }
 
 /// Returns an addition, change or deletion of an ACE for a trustee who does not own the file.
-fn change(dice: &mut Dice, tree: &Path, name: &str) -> Result<Call> {
+fn change(random: &mut Random, tree: &Path, name: &str) -> Result<Call> {
     let metadata = fs::metadata(tree.join(name))?;
-    let who = match dice.below(3) {
-        0 => dice.pick(&USERS),
-        1 => dice.pick(&GROUPS),
+    let who = match random.below(3) {
+        0 => random.pick(&USERS),
+        1 => random.pick(&GROUPS),
         _ => ("Everyone", u32::MAX),
     };
     let owns = [metadata.uid(), metadata.gid()].contains(&who.1);
     let who = if owns { "S-1-22-1-64997" } else { who.0 };
-    let option = dice.pick(&["-a", "-a", "-M", "-D"]);
-    Ok(told(name, option, format!("ACL:{who}:ALLOWED/0x0/{}", dice.pick(&RIGHTS))))
+    let option = random.pick(&["-a", "-a", "-M", "-D"]);
+    Ok(change_call(name, option, format!("ACL:{who}:ALLOWED/0x0/{}", random.pick(&RIGHTS))))
 }
 
 /// Returns a change of the owner or group.
-fn own(dice: &mut Dice, name: &str) -> Call {
+fn own(random: &mut Random, name: &str) -> Call {
     let (option, who) =
-        dice.pick(&[("-C", "bob"), ("-C", "Unix User\\root"), ("-G", "crew"), ("-G", "Unix Group\\bob")]);
-    told(name, option, who.to_owned())
+        random.pick(&[("-C", "bob"), ("-C", "Unix User\\root"), ("-G", "crew"), ("-G", "Unix Group\\bob")]);
+    change_call(name, option, who.to_owned())
 }
 
 /// Returns the output of getfacl for everything below a directory, by path.
@@ -254,7 +255,7 @@ fn differ(stage: &mut Stage) -> Result<()> {
             if directory { fs::create_dir(&path) } else { fs::write(&path, "") }?;
             chown(&path, Some(ALICE.id), Some(CREW.1))?;
             fs::set_permissions(&path, Permissions::from_mode(if directory { 0o750 } else { 0o640 }))?;
-            let said = twins.ask(twin, &told(&name, "-S", (*entries).to_owned()))?;
+            let said = twins.ask(twin, &change_call(&name, "-S", (*entries).to_owned()))?;
             let refused = if said.is_empty() { "" } else { "refused: " };
             let found = refused.to_owned() + &list_of(&path)?;
             if found != *expected {

@@ -11,7 +11,7 @@ use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("passwords.change", change).needs_root().frevo_only(),
-    Case::new("passwords.who_is_here", who_is_here).needs_root().frevo_only(),
+    Case::new("passwords.who_is_here", visible_accounts).needs_root().frevo_only(),
     Case::new("passwords.expired", expired).needs_root().frevo_only(),
     Case::new("passwords.never_expire", never_expire).needs_root().frevo_only(),
     Case::new("passwords.lockout", lockout).needs_root().frevo_only(),
@@ -90,7 +90,7 @@ fn change(stage: &mut Stage) -> Result<()> {
 }
 
 /// Users, groups and policies as shown by Samba's programs, to a user and anonymously.
-fn who_is_here(stage: &mut Stage) -> Result<()> {
+fn visible_accounts(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-who", TEMPLATE)?;
     let who = format!("alice%{}", ALICE.password);
     for (call, expected) in [
@@ -194,27 +194,27 @@ fn never_told(stage: &mut Stage) -> Result<()> {
     logon(stage, &server, "Wrong-0815-quilt", Some("NT_STATUS_LOGON_FAILURE"))?;
     let said = rpcclient(&server, &format!("alice%{new}"), "[seal,ntlm]", &format!("chgpasswd2 alice {new} {new}-2"))?;
     logon(stage, &server, &format!("{new}-2"), None).context(said)?;
-    let mut told = user(stage, &server, &["list", "--json"], "")?;
+    let mut printed = user(stage, &server, &["list", "--json"], "")?;
     let status = Command::new(bed::frevo()).args(["status", "--json", "-c"]).arg(server.conf()).output()?;
-    told.push_str(&String::from_utf8_lossy(&status.stdout));
+    printed.push_str(&String::from_utf8_lossy(&status.stdout));
     let folder = server.conf().parent().context("the server has a folder")?;
     let mut logs = 0;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|kind| kind == "log") || path.to_string_lossy().contains("log") {
-            told.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()));
+            printed.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()));
             logs += 1;
         }
     }
-    told.push_str(&server.log_tail());
-    ensure!(told.contains("logged on"), "{logs} logs were searched, but none has a logon");
+    printed.push_str(&server.log_tail());
+    ensure!(printed.contains("logged on"), "{logs} logs were searched, but none has a logon");
     for password in [new, "Zebra-4711-quilt-2", "Wrong-0815-quilt"] {
-        ensure!(!told.contains(password), "{password} is shown");
+        ensure!(!printed.contains(password), "{password} is shown");
         let hash = proto::auth::ntlm::nt_hash(password);
         let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let list = format!("{hash:?}");
-        ensure!(!told.to_lowercase().contains(&hex), "the hash of {password} is shown");
-        ensure!(!told.contains(list.trim_matches(['[', ']'])), "the hash of {password} is shown as a list");
+        ensure!(!printed.to_lowercase().contains(&hex), "the hash of {password} is shown");
+        ensure!(!printed.contains(list.trim_matches(['[', ']'])), "the hash of {password} is shown as a list");
     }
     // The process memory is accessible only to root, and a crash does not write it to disk.
     let status = std::fs::metadata(format!("/proc/{}/mem", server.pid()))?;

@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("people.homes_of_a_path", homes_of_a_path).needs_root(),
     Case::new("people.homes_among_shares", homes_among_shares).needs_root(),
     Case::new("people.username_map", username_map).needs_root(),
-    Case::new("people.nobody_becomes_root", nobody_becomes_root).needs_root().frevo_only(),
+    Case::new("people.nobody_becomes_root", no_user_becomes_root).needs_root().frevo_only(),
     Case::new("people.lists", lists).needs_root(),
     Case::new("people.forced", forced).needs_root(),
     Case::new("people.guests", guests).needs_root(),
@@ -210,7 +210,7 @@ fn username_map(stage: &mut Stage) -> Result<()> {
     check(stage, &server, &[("alice%alicepw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])
 }
 
-fn nobody_becomes_root(stage: &mut Stage) -> Result<()> {
+fn no_user_becomes_root(stage: &mut Stage) -> Result<()> {
     fs::write(stage.bed.dir().join("root.map"), "root = *\nroot = @crew +crew\n")?;
     stage.bed.make_dir("data/map", &ALICE, 0o777)?;
     let template =

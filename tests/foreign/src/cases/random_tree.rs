@@ -13,9 +13,9 @@ use crate::bed::people::EVERYBODY;
 use crate::cases::people::output;
 
 /// A deterministic random number generator (SplitMix64).
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct Random(pub(super) u64);
 
-impl Dice {
+impl Random {
     pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,18 +42,18 @@ pub(super) const FOLDERS: usize = 10;
 
 /// Fills the directory with `count` files and directories. Returns their relative paths.
 pub(super) fn make(tree: &Path, count: usize, seed: u64) -> Result<Vec<String>> {
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     let (mut names, mut lists) = (Vec::new(), String::new());
     for number in 0..count {
         let is_folder = number < FOLDERS;
-        let name = if is_folder { format!("d{number}") } else { format!("d{}/f{number}", dice.below(FOLDERS)) };
+        let name = if is_folder { format!("d{number}") } else { format!("d{}/f{number}", random.below(FOLDERS)) };
         let path = tree.join(&name);
-        if is_folder || dice.below(3) == 0 {
+        if is_folder || random.below(3) == 0 {
             fs::create_dir(&path)?
         } else {
             fs::write(&path, "something")?
         }
-        lists += &random_lists(&mut dice, &path);
+        lists += &random_lists(&mut random, &path);
         names.push(name);
     }
     restore(&lists, tree)?;
@@ -61,20 +61,20 @@ pub(super) fn make(tree: &Path, count: usize, seed: u64) -> Result<Vec<String>> 
 }
 
 /// Returns a random owner, flags and ACLs for a file in getfacl format.
-pub(super) fn random_lists(dice: &mut Dice, path: &Path) -> String {
+pub(super) fn random_lists(random: &mut Random, path: &Path) -> String {
     let mut text = format!("# file: {}\n", path.display());
-    let _ = writeln!(text, "# owner: {}\n# group: {}", dice.pick(&USERS), dice.pick(&GROUPS));
+    let _ = writeln!(text, "# owner: {}\n# group: {}", random.pick(&USERS), random.pick(&GROUPS));
     if path.is_dir() {
-        let _ = writeln!(text, "# flags: {}", dice.pick(&["---", "-s-", "--t", "-st", "---", "---"]));
+        let _ = writeln!(text, "# flags: {}", random.pick(&["---", "-s-", "--t", "-st", "---", "---"]));
     }
-    let lists = if path.is_dir() { 1 + dice.below(2) } else { 1 };
+    let lists = if path.is_dir() { 1 + random.below(2) } else { 1 };
     for prefix in ["", "default:"].into_iter().take(lists) {
-        let kind = dice.below(3);
-        let named = |dice: &mut Dice, ids: &[u32; 5]| -> Vec<u32> {
-            ids.iter().copied().filter(|_| kind > 0 && dice.below(3) == 0).collect()
+        let kind = random.below(3);
+        let named = |random: &mut Random, ids: &[u32; 5]| -> Vec<u32> {
+            ids.iter().copied().filter(|_| kind > 0 && random.below(3) == 0).collect()
         };
-        let (users, groups) = (named(dice, &USERS), named(dice, &GROUPS));
-        let mut line = |entry: String| _ = writeln!(text, "{prefix}{entry}:{}", dice.bits());
+        let (users, groups) = (named(random, &USERS), named(random, &GROUPS));
+        let mut line = |entry: String| _ = writeln!(text, "{prefix}{entry}:{}", random.bits());
         line("user:".into());
         users.iter().for_each(|user| line(format!("user:{user}")));
         line("group:".into());

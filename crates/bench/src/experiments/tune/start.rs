@@ -139,8 +139,8 @@ fn about(directory: &Path, name: &str) -> Vec<String> {
         let data = read_head(&file, HEAD);
         let text = String::from_utf8_lossy(&data);
         let quoted = [format!("`{name}`"), format!("`{name} ="), format!("\"{name}\"")];
-        let told = text.lines().filter(|line| quoted.iter().any(|it| line.contains(it.as_str())));
-        for line in told.map(|line| without_place(line, directory)) {
+        let matching = text.lines().filter(|line| quoted.iter().any(|it| line.contains(it.as_str())));
+        for line in matching.map(|line| without_place(line, directory)) {
             if !lines.contains(&line) {
                 lines.push(line);
             }

@@ -231,9 +231,9 @@ impl Store {
                 Self::place(state)
             )));
         }
-        let mut dice = [0; 20];
-        aws_lc_rs::rand::fill(&mut dice).map_err(|_| anyhow::anyhow!("the random number generator failed"))?;
-        let (sid, unique) = dice.split_at(12);
+        let mut random = [0; 20];
+        aws_lc_rs::rand::fill(&mut random).map_err(|_| anyhow::anyhow!("the random number generator failed"))?;
+        let (sid, unique) = random.split_at(12);
         let temporary = unique.iter().fold(format!("{FILE}."), |name, byte| format!("{name}{byte:02x}"));
         let file = state.create_file(&temporary)?;
         let made = Self::initialise(file, sid).and_then(|store| Ok((store, state.link(&temporary, FILE)?)));

@@ -173,7 +173,7 @@ impl Cache {
     }
 
     /// Caches that the uid has no owner, from a query that began at `seen`.
-    pub(super) fn put_nobodys_uid(&self, uid: u32, seen: u64) {
+    pub(super) fn put_uid_without_account(&self, uid: u32, seen: u64) {
         let generation = self.generation.lock();
         if *generation == seen {
             self.uids.put(uid, None, STALE);

@@ -164,7 +164,7 @@ impl People {
             bail!("{stranger:?} is not a listed member of {name:?}; users are not listed in their primary group");
         }
         for user in add {
-            ensure!(self.knows_user(user).await?, "the directory has no user {user:?} (posixAccount with that uid)");
+            ensure!(self.has_user(user).await?, "the directory has no user {user:?} (posixAccount with that uid)");
         }
         let change = |kind| move |user: &String| Change::new(kind, "memberUid", user.clone());
         let mut changes: Vec<Change> = add.iter().filter(|user| !has(user)).map(change(ChangeKind::Add)).collect();

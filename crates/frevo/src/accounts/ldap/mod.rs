@@ -220,9 +220,9 @@ impl Backend for Ldap {
         self.worker.wait(async move { people.owner_of(&sid).await })
     }
 
-    fn knows_user(&self, name: &str) -> Result<bool> {
+    fn has_user(&self, name: &str) -> Result<bool> {
         let (people, name) = (self.people.clone(), name.to_owned());
-        self.worker.wait(async move { people.knows_user(&name).await })
+        self.worker.wait(async move { people.has_user(&name).await })
     }
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {

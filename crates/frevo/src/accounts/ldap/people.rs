@@ -127,7 +127,7 @@ impl People {
                 Ok(entry.filter(|entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == uid)))
             }
             Ok(None) => {
-                self.cache.put_nobodys_uid(uid, seen);
+                self.cache.put_uid_without_account(uid, seen);
                 Ok(None)
             }
             Err(error) => self.cache.stale_uid(uid).ok_or_else(|| unavailable(error)),
@@ -279,7 +279,7 @@ impl People {
     }
 
     /// Returns whether the directory has a UNIX user called `name`, which may become an account.
-    pub(super) async fn knows_user(&self, name: &str) -> Result<bool> {
+    pub(super) async fn has_user(&self, name: &str) -> Result<bool> {
         let filter = Filter::And(vec![
             Filter::Equal("uid", name.to_owned()),
             Filter::Equal("objectClass", "posixAccount".into()),

@@ -135,8 +135,8 @@ mod tests {
         std::fs::create_dir_all(top.path().join("a/b")).unwrap();
         std::fs::write(top.path().join("a/b/c"), "").unwrap();
         std::os::unix::fs::symlink("/", top.path().join("a/out")).unwrap();
-        let mut told = 0;
-        count(top.path(), &mut |count| told = count);
-        assert_eq!(told, 5);
+        let mut reported = 0;
+        count(top.path(), &mut |count| reported = count);
+        assert_eq!(reported, 5);
     }
 }

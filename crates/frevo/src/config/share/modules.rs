@@ -36,7 +36,7 @@ pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
         match lacking(module).filter(|_| !overridden.contains(&name)) {
             Some(_) if asked.contains(&name) => {}
             Some(why) => missing.push(Missing { name: name.clone(), why }),
-            None => reader.report_some(OBJECTS, told(&element, module)),
+            None => reader.report_some(OBJECTS, problem_of(&element, module)),
         }
         asked.push(name);
     }
@@ -60,7 +60,7 @@ fn lacking(module: Option<&Module>) -> Option<String> {
 }
 
 /// Returns the message about a module that the share is served with, or without.
-fn told(element: &str, module: Option<&Module>) -> Option<Problem> {
+fn problem_of(element: &str, module: Option<&Module>) -> Option<Problem> {
     let vital = module.is_none_or(|module| module.vital.is_some());
     match module.map(|module| module.status) {
         Some(Status::Served) => None,

@@ -395,8 +395,8 @@ fn every_served_parameter_is_read_and_no_other() {
         table::all().filter(|entry| entry.status == table::Status::Served).map(|entry| entry.name).collect();
     let unread: Vec<_> = served.difference(&read).collect();
     assert!(unread.is_empty(), "listed as served, but never read: {unread:?}");
-    let unsaid: Vec<_> = read.difference(&served).collect();
-    assert!(unsaid.is_empty(), "read, but not listed as served: {unsaid:?}");
+    let unlisted: Vec<_> = read.difference(&served).collect();
+    assert!(unlisted.is_empty(), "read, but not listed as served: {unlisted:?}");
 }
 
 #[test]

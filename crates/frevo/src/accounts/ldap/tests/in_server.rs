@@ -257,8 +257,8 @@ async fn groups_read_before_a_change_are_not_cached() {
     stream.write_all(&with_group).unwrap();
     assert_eq!(before.await.unwrap(), 1);
     let after = find();
-    let is_asked = tokio::task::spawn_blocking(move || holds.recv_timeout(Duration::from_secs(60)));
-    let (_, without, mut stream) = is_asked.await.unwrap().expect("the directory is queried again");
+    let queried = tokio::task::spawn_blocking(move || holds.recv_timeout(Duration::from_secs(60)));
+    let (_, without, mut stream) = queried.await.unwrap().expect("the directory is queried again");
     stream.write_all(&without).unwrap();
     assert_eq!(after.await.unwrap(), 0);
 }
