@@ -17,15 +17,15 @@ pub(crate) struct Smbclient<'a> {
 }
 
 /// The output of a program, including errors, and whether it succeeded.
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     pub(crate) text: String,
     pub(crate) success: bool,
 }
 
-impl Said {
-    fn new(output: Output) -> Said {
+impl ProgramOutput {
+    fn new(output: Output) -> ProgramOutput {
         let text = [output.stdout, output.stderr].concat();
-        Said { text: String::from_utf8_lossy(&text).into_owned(), success: output.status.success() }
+        ProgramOutput { text: String::from_utf8_lossy(&text).into_owned(), success: output.status.success() }
     }
 
     /// Checks that it succeeded without any NTSTATUS error. Returns the output.
@@ -56,10 +56,10 @@ impl Stage {
     }
 
     /// Runs rpcclient as alice.
-    pub(crate) fn rpcclient(&self, commands: &str) -> Result<Said> {
+    pub(crate) fn rpcclient(&self, commands: &str) -> Result<ProgramOutput> {
         let mut command = self.program("rpcclient", &self.server, &ALICE.credentials());
         let output = command.args(["127.0.0.1", "-c", commands]).output().context("cannot start rpcclient")?;
-        Ok(Said::new(output))
+        Ok(ProgramOutput::new(output))
     }
 
     /// Returns the command of one of Samba's programs for the server, with these credentials.
@@ -111,14 +111,14 @@ impl<'a> Smbclient<'a> {
     }
 
     /// Runs the commands to their end.
-    pub(crate) fn run(self, commands: &str) -> Result<Said> {
-        Ok(Said::new(self.command(commands).output().context("cannot start smbclient")?))
+    pub(crate) fn run(self, commands: &str) -> Result<ProgramOutput> {
+        Ok(ProgramOutput::new(self.command(commands).output().context("cannot start smbclient")?))
     }
 
     /// Runs `smbclient -L`, which lists the shares.
-    pub(crate) fn list_shares(self) -> Result<Said> {
+    pub(crate) fn list_shares(self) -> Result<ProgramOutput> {
         let mut command = self.stage.program("smbclient", self.server, &self.credentials);
         let output = command.args(&self.options).args(["-L", "127.0.0.1"]).output();
-        Ok(Said::new(output.context("cannot start smbclient")?))
+        Ok(ProgramOutput::new(output.context("cannot start smbclient")?))
     }
 }

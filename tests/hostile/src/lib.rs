@@ -18,5 +18,5 @@ pub use marks::Marks;
 pub use outcome::Outcome;
 pub use run::{Options, list, run};
 pub use scene::Effort;
-pub use victim::Suffering;
+pub use victim::VictimResult;
 pub use vitals::Vitals;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::scene::Effort;
-use crate::victim::Suffering;
+use crate::victim::VictimResult;
 use crate::vitals::Vitals;
 
 /// One attack and its effects.
@@ -12,7 +12,7 @@ pub struct Outcome {
     /// Its name.
     pub name: &'static str,
     /// The victim's measurements during the attack.
-    pub victim: Suffering,
+    pub victim: VictimResult,
     /// The server before the attack, with the victim working.
     pub before: Vitals,
     /// The maximum during the attack.

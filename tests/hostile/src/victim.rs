@@ -39,7 +39,7 @@ const PREFERRED: i32 = -10;
 
 /// The victim's measurements, with times in milliseconds.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Suffering {
+pub struct VictimResult {
     /// Requests answered.
     pub requests: u64,
     /// Median time.
@@ -76,8 +76,8 @@ impl Notes {
         self.worst = self.worst.max((took, what));
     }
 
-    fn suffering(&self) -> Suffering {
-        Suffering {
+    fn summary(&self) -> VictimResult {
+        VictimResult {
             requests: self.times.len(),
             median_ms: self.times.value_at_quantile(0.5) as f64 / 1000.0,
             worst_ms: self.worst.0.as_secs_f64() * 1000.0,
@@ -154,14 +154,14 @@ impl Victim {
     }
 
     /// Returns the measurements so far. They include the round in progress, because its requests have already waited.
-    pub(crate) fn result(&self) -> Suffering {
+    pub(crate) fn result(&self) -> VictimResult {
         let (begun, rounds) = (Instant::now(), self.shared.rounds.load(Ordering::Acquire));
         while self.shared.rounds.load(Ordering::Acquire) == rounds && begun.elapsed() < PATIENCE * 2 {
             std::thread::sleep(PAUSE);
         }
-        let suffering = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).suffering();
+        let summary = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).summary();
         self.shared.measuring.store(false, Ordering::Release);
-        suffering
+        summary
     }
 }
 

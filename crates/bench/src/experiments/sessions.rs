@@ -84,13 +84,13 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let passes = bench.method.pick(3, 1);
     let measure = async || bench.cold_cases(passes, &names, turn).await;
     let mut cases = ground::within(bench, DIRECTORY, measure).await?;
-    cases.iter_mut().for_each(only_what_was_held);
+    cases.iter_mut().for_each(remove_refused_rounds);
     let refused = refusals.into_inner().into_iter().collect();
     Ok(experiment(bench, cases, count, steps, refused))
 }
 
 /// Removes rounds in which the server refused further sessions before the number of the case was reached.
-fn only_what_was_held(case: &mut Case) {
+fn remove_refused_rounds(case: &mut Case) {
     for rounds in &mut case.servers {
         rounds.retain(|round| round.figures.get(HELD).copied() == case.x);
     }
@@ -288,7 +288,7 @@ mod tests {
         let round = |held: f64| Round { figures: [(HELD.to_owned(), held)].into(), ..Round::default() };
         let servers = vec![vec![round(150.0), round(100.0)], vec![]];
         let mut case = Case { name: "150 sessions".into(), x: Some(150.0), servers, ..Case::default() };
-        only_what_was_held(&mut case);
+        remove_refused_rounds(&mut case);
         assert_eq!(case.servers, [vec![round(150.0)], vec![]]);
     }
 

@@ -18,9 +18,9 @@ pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String 
         [low, point.y, high]
     });
     let Some(extent) = Extent::of(ends) else { return String::new() };
-    match Upright::new(figure, &drawn, extent, layout) {
+    match VerticalBars::new(figure, &drawn, extent, layout) {
         Some(upright) => upright.draw(figure, &drawn, layout),
-        None => Lying::new(figure, &drawn, extent, layout).draw(),
+        None => HorizontalBars::new(figure, &drawn, extent, layout).draw(),
     }
 }
 
@@ -36,7 +36,7 @@ fn widest(drawn: &[&Drawn], layout: &Layout) -> f64 {
 }
 
 /// A layout with vertical bars.
-struct Upright {
+struct VerticalBars {
     left: f64,
     right: f64,
     top: f64,
@@ -48,7 +48,7 @@ struct Upright {
     names: Vec<Vec<String>>,
 }
 
-impl Upright {
+impl VerticalBars {
     /// Returns `None` if names or values would overlap.
     fn new(figure: &Figure, drawn: &[&Drawn], extent: Extent, layout: &Layout) -> Option<Self> {
         let y = Scale::bars(extent, figure.y.logarithmic, (layout.height / 45.0) as usize);
@@ -133,7 +133,7 @@ impl Upright {
 
 /// A layout with horizontal bars. The name of a group is beside the bars if there is space for it, otherwise above
 /// them.
-struct Lying<'a> {
+struct HorizontalBars<'a> {
     figure: &'a Figure,
     drawn: &'a [&'a Drawn<'a>],
     layout: &'a Layout,
@@ -148,7 +148,7 @@ struct Lying<'a> {
     beside: bool,
 }
 
-impl<'a> Lying<'a> {
+impl<'a> HorizontalBars<'a> {
     fn new(figure: &'a Figure, drawn: &'a [&'a Drawn<'a>], extent: Extent, layout: &'a Layout) -> Self {
         let room = widest(drawn, layout) + 12.0;
         let beside = layout.width > 600.0;

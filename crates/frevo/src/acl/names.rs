@@ -19,7 +19,7 @@ use crate::winbind::{Winbind, WithDomain};
 /// Returns the accounts in `place`. If there are none, only SIDs that contain an id can be resolved.
 pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Accounts>> {
     Ok(match Performer::open(place, false)? {
-        Some(Performer::Server(client)) => Arc::new(Asked::of(client)?),
+        Some(Performer::Server(client)) => Arc::new(QueriedAccounts::of(client)?),
         Some(Performer::Own(directory)) => Arc::new(WithDomain::new(Arc::new(*directory), Winbind::new(member))),
         None => no_accounts(),
     })
@@ -27,7 +27,7 @@ pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Acc
 
 /// Returns a back end without any accounts.
 pub(super) fn no_accounts() -> Arc<dyn Accounts> {
-    Arc::new(Asked { client: None, domain: DomainSid([0; 3]) })
+    Arc::new(QueriedAccounts { client: None, domain: DomainSid([0; 3]) })
 }
 
 /// Returns the name of a SID, or the SID itself if it has no name.
@@ -53,20 +53,20 @@ fn of_host(id: UnixId) -> Result<Option<Principal>, Unavailable> {
 }
 
 /// The accounts of a running server. No user logs on here; only SIDs, ids and names are looked up.
-struct Asked {
+struct QueriedAccounts {
     client: Option<Mutex<Client>>,
     domain: DomainSid,
 }
 
-impl Asked {
-    fn of(mut client: Client) -> Result<Asked> {
+impl QueriedAccounts {
+    fn of(mut client: Client) -> Result<QueriedAccounts> {
         let names: Names = client.ask(&NamesRequest::Of(NamesQuery::default()))?;
         let sid: Sid = names.domain.parse().ok().context("the server sent an invalid SID as its own")?;
         let domain = match *sid.sub_authorities() {
             [21, x, y, z] => DomainSid([x, y, z]),
             _ => bail!("the server's SID {sid} is not a machine SID"),
         };
-        Ok(Asked { client: Some(Mutex::new(client)), domain })
+        Ok(QueriedAccounts { client: Some(Mutex::new(client)), domain })
     }
 
     fn ask(&self, query: NamesQuery) -> Result<Option<Names>, Unavailable> {
@@ -98,7 +98,7 @@ impl Asked {
     }
 }
 
-impl Accounts for Asked {
+impl Accounts for QueriedAccounts {
     fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         Answer::now(Ok(None))
     }

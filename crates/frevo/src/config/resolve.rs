@@ -185,7 +185,7 @@ pub(super) const WITHOUT: &str = "remove it if it is not needed; otherwise keep 
 const RUN_ELSEWHERE: &str = "run the command by other means, for example from a systemd unit, and remove the line";
 
 fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str) -> Problem {
-    match asks_for_nothing(parameter, text) {
+    match turns_feature_off(parameter, text) {
         true => note(Code::NotServed, format!("`{name}` disables a feature that Frevo does not have: {feature}"))
             .remedy("the line may be removed"),
         false => warning(Code::NotServed, format!("`{name}` is not supported: {feature}"))
@@ -200,7 +200,7 @@ const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos fileti
 const OFF: &[(&str, &str)] = &[("disable spoolss", "yes"), ("printcap name", "/dev/null"), ("printing", "bsd")];
 
 /// Returns whether the value turns off an unsupported feature, so that nothing is missing.
-fn asks_for_nothing(parameter: &Parameter, text: &str) -> bool {
+fn turns_feature_off(parameter: &Parameter, text: &str) -> bool {
     if OFF.contains(&(parameter.name, text)) {
         return true;
     }

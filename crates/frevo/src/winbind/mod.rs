@@ -137,7 +137,7 @@ impl Winbind {
         self: &Arc<Self>,
         gate: &Gate,
         work: impl FnOnce(&mut Connection) -> Result<T, Failed> + Send + 'static,
-    ) -> Result<T, Asked> {
+    ) -> Result<T, Unanswered> {
         let turns = gate.turns.clone();
         let this = self.clone();
         let answered = async move {
@@ -150,9 +150,11 @@ impl Winbind {
             tokio::task::spawn_blocking(work).await
         };
         match tokio::time::timeout(gate.limit, answered).await {
-            Ok(Ok(answer)) => answer.map_err(Asked::Failed),
-            Ok(Err(ended)) => Err(Asked::Nothing(format!("winbind: {ended}"))),
-            Err(_) => Err(Asked::Nothing(format!("winbindd did not answer within {} seconds", gate.limit.as_secs()))),
+            Ok(Ok(answer)) => answer.map_err(Unanswered::Failed),
+            Ok(Err(ended)) => Err(Unanswered::Nothing(format!("winbind: {ended}"))),
+            Err(_) => {
+                Err(Unanswered::Nothing(format!("winbindd did not answer within {} seconds", gate.limit.as_secs())))
+            }
         }
     }
 
@@ -186,9 +188,9 @@ impl Winbind {
         }
         match self.ask(&self.look_ups, work).await {
             Ok(answer) => Ok(Some(answer)),
-            Err(Asked::Failed(failed)) if failed.is_missing() => Ok(None),
-            Err(Asked::Failed(failed)) => Err(Unavailable(failed.to_string())),
-            Err(Asked::Nothing(why)) => {
+            Err(Unanswered::Failed(failed)) if failed.is_missing() => Ok(None),
+            Err(Unanswered::Failed(failed)) => Err(Unavailable(failed.to_string())),
+            Err(Unanswered::Nothing(why)) => {
                 *self.rests_until.lock() = Some(Instant::now() + REST);
                 Err(Unavailable(why))
             }
@@ -198,8 +200,8 @@ impl Winbind {
     /// Queries information about winbindd. The error is a text for the administrator.
     pub async fn details(self: &Arc<Self>) -> Result<Details, String> {
         self.ask(&self.look_ups, Connection::details).await.map_err(|asked| match asked {
-            Asked::Failed(failed) => failed.to_string(),
-            Asked::Nothing(why) => why,
+            Unanswered::Failed(failed) => failed.to_string(),
+            Unanswered::Nothing(why) => why,
         })
     }
 
@@ -374,7 +376,7 @@ fn may_be_mapped(sid: &Sid) -> bool {
 }
 
 /// Why a query was not answered.
-enum Asked {
+enum Unanswered {
     /// winbind answered with an error.
     Failed(Failed),
     /// There was no answer in time.
@@ -452,8 +454,8 @@ impl Domain for Member {
             });
             let Accepted { session_base_key, sids } = match asked.await {
                 Ok(answered) => answered.map_err(refused)?,
-                Err(Asked::Failed(failed)) => return Err(Refused::Unavailable(failed.to_string())),
-                Err(Asked::Nothing(why)) => return Err(Refused::Unavailable(why)),
+                Err(Unanswered::Failed(failed)) => return Err(Refused::Unavailable(failed.to_string())),
+                Err(Unanswered::Nothing(why)) => return Err(Refused::Unavailable(why)),
             };
             let account = winbind.account_of(sids).await?;
             Ok(Proven { account, session_base_key })

@@ -12,7 +12,7 @@ use client::{Client, Credentials, Options};
 use super::passwords::{expire_all, rpcclient};
 use crate::bed::slapd::{DOMAIN, PASSWORD, SUFFIX, account, dn, group};
 use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
-use crate::smbclient::Said;
+use crate::smbclient::ProgramOutput;
 use crate::stage::{Stage, TEMPLATE};
 use crate::suite::Case;
 
@@ -45,11 +45,11 @@ impl<'a> Site<'a> {
         Ok(Site { stage, server })
     }
 
-    fn log_on(&self, name: &str, password: &str) -> Result<Said> {
+    fn log_on(&self, name: &str, password: &str) -> Result<ProgramOutput> {
         self.list("files", name, password)
     }
 
-    fn list(&self, share: &str, name: &str, password: &str) -> Result<Said> {
+    fn list(&self, share: &str, name: &str, password: &str) -> Result<ProgramOutput> {
         let credentials = format!("{name}%{password}");
         self.stage.smbclient().server(&self.server).share(share).credentials(&credentials).run("ls")
     }

@@ -77,7 +77,7 @@ impl People {
         let reply = if self.settings.delete_dn {
             self.change_of(name, &Request::Delete { dn: &person.dn }).await?
         } else {
-            let changes = self.what_makes_it_an_account(&person).await?;
+            let changes = self.account_removals(&person).await?;
             self.change_of(name, &Request::Modify { dn: &person.dn, changes: &changes }).await?
         };
         if reply.outcome.code == ResultCode::NO_SUCH_OBJECT {
@@ -89,7 +89,7 @@ impl People {
 
     /// Returns changes that remove the account's class and existing attributes. Other attributes of the class are
     /// omitted, because the server may not have them in its schema.
-    async fn what_makes_it_an_account(&self, person: &Person) -> Result<Vec<Change>> {
+    async fn account_removals(&self, person: &Person) -> Result<Vec<Change>> {
         let filter = Filter::And(vec![
             Filter::Equal("uid", person.record.name.clone()),
             Filter::Equal("objectClass", ACCOUNT.into()),

@@ -94,7 +94,7 @@ impl People {
         let of_linux = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(POSIX));
         let reply = match others_class(&entry) {
             _ if of_linux => {
-                let changes = what_makes_it_one(&entry);
+                let changes = mapping_removals(&entry);
                 self.change_group(&Request::Modify { dn: &entry.dn, changes: &changes }).await?
             }
             None => self.change_group(&Request::Delete { dn: &entry.dn }).await?,
@@ -281,7 +281,7 @@ fn entry(group: &Group, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizin
 }
 
 /// Returns the changes that remove a mapping. The description also belongs to the Linux group and remains.
-fn what_makes_it_one(entry: &Found) -> Vec<Change> {
+fn mapping_removals(entry: &Found) -> Vec<Change> {
     let mut changes = vec![Change::new(ChangeKind::Delete, "objectClass", MAPPING)];
     for attribute in ["sambaSID", "sambaGroupType", "displayName"] {
         changes.extend(entry.first(attribute).map(|value| Change::new(ChangeKind::Delete, attribute, value)));

@@ -20,7 +20,7 @@ use super::entry::Person;
 use super::mapping;
 use super::message::{Filter, Found};
 use super::people::People;
-use super::servers::Unasked;
+use super::servers::NoAnswer;
 use crate::accounts::unix::User;
 
 /// How long groups are cached.
@@ -71,7 +71,7 @@ impl Groups {
                 }
                 Ok(user)
             }
-            Err(error) if error.is::<Unasked>() => self.users.get(&key, |_| STALE).ok_or(error),
+            Err(error) if error.is::<NoAnswer>() => self.users.get(&key, |_| STALE).ok_or(error),
             Err(error) => Err(error),
         }
     }

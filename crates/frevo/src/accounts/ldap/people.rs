@@ -21,7 +21,7 @@ use super::groups::Groups;
 use super::mapping::Mappings;
 use super::message::{Filter, Found, Request, ResultCode, Search};
 use super::secret;
-use super::servers::{Servers, Unasked};
+use super::servers::{NoAnswer, Servers};
 use super::tls;
 use crate::accounts::backend::Entry;
 use crate::accounts::embedded::OwnDomain;
@@ -356,7 +356,7 @@ pub(super) fn found(reply: Reply, base: &str) -> Result<Vec<Found>> {
 }
 
 pub(super) fn unavailable(error: anyhow::Error) -> Unavailable {
-    match error.downcast_ref::<Unasked>() {
+    match error.downcast_ref::<NoAnswer>() {
         Some(unasked) => Unavailable(format!("no LDAP server answers: {unasked}")),
         None => Unavailable(format!("LDAP directory: {error:#}")),
     }

@@ -31,15 +31,15 @@ const RELIEF: Duration = Duration::from_secs(10);
 
 /// No server answered; the text has the reason for each server that was tried.
 #[derive(Debug)]
-pub(super) struct Unasked(String);
+pub(super) struct NoAnswer(String);
 
-impl fmt::Display for Unasked {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unasked {}
+impl std::error::Error for NoAnswer {}
 
 /// Makes a [`Way`]. It is called for each connection, so that a new password is used without a restart.
 pub(super) type FindWay = Box<dyn Fn() -> Result<Way> + Send + Sync>;
@@ -81,17 +81,17 @@ impl Servers {
     }
 
     /// Sends a query within `patience`. The query may be repeated because it changes nothing.
-    pub(super) async fn ask(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, Unasked> {
+    pub(super) async fn ask(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, NoAnswer> {
         self.ask_until(request, Instant::now() + patience, true).await
     }
 
     /// Sends a change within `patience`. Once sent it is not repeated, because it may have been made.
-    pub(super) async fn change(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, Unasked> {
+    pub(super) async fn change(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, NoAnswer> {
         self.ask_until(request, Instant::now() + patience, false).await
     }
 
     /// Returns one connection, for related queries.
-    pub(super) async fn pin(&self, patience: Duration) -> Result<Arc<Connection>, Unasked> {
+    pub(super) async fn pin(&self, patience: Duration) -> Result<Arc<Connection>, NoAnswer> {
         let mut reasons = Vec::new();
         for server in self.order(&mut reasons) {
             match timeout(patience, server.connection()).await {
@@ -100,10 +100,10 @@ impl Servers {
                 Err(_) => reasons.push(server.fail(&format!("no connection within {patience:?}"))),
             }
         }
-        Err(Unasked(reasons.join("; ")))
+        Err(NoAnswer(reasons.join("; ")))
     }
 
-    async fn ask_until(&self, request: &Request<'_>, end: Instant, again: bool) -> Result<Reply, Unasked> {
+    async fn ask_until(&self, request: &Request<'_>, end: Instant, again: bool) -> Result<Reply, NoAnswer> {
         let mut reasons = Vec::new();
         let order = self.order(&mut reasons);
         for (position, server) in order.iter().enumerate() {
@@ -121,17 +121,17 @@ impl Servers {
                 Ok(Err(Failure::Dead(why))) => reasons.push(server.fail(&why)),
                 Ok(Err(Failure::Old(closed))) if again => reasons.push(server.fail(&closed.0)),
                 Ok(Err(Failure::Old(closed))) => {
-                    return Err(Unasked(format!("{}: {closed}; the change may have been made", server.uri)));
+                    return Err(NoAnswer(format!("{}: {closed}; the change may have been made", server.uri)));
                 }
                 Err(_) => {
                     reasons.push(server.fail(&format!("no answer within {share:?}")));
                     if !again {
-                        return Err(Unasked(format!("{}; the change may have been made", reasons.join("; "))));
+                        return Err(NoAnswer(format!("{}; the change may have been made", reasons.join("; "))));
                     }
                 }
             }
         }
-        Err(Unasked(reasons.join("; ")))
+        Err(NoAnswer(reasons.join("; ")))
     }
 
     /// Returns the servers to try, in order. The reasons for skipping the others are added to `reasons` if all are

@@ -74,14 +74,14 @@ struct Parts {
 }
 
 /// An account as its line specifies it. The record has no RID yet.
-struct Stands {
+struct LineAccount {
     record: Record,
     uid: Option<u32>,
 }
 
-impl Stands {
+impl LineAccount {
     fn of(fields: &Fields<'_>) -> Self {
-        Stands { record: fields.record(0), uid: fields.uid }
+        LineAccount { record: fields.record(0), uid: fields.uid }
     }
 }
 
@@ -100,22 +100,22 @@ impl Smbpasswd {
     /// Queries the index, at once or after the file was read again.
     fn ask(
         &self,
-        ask: impl FnOnce(&Parts, &Index) -> Result<Option<Stands>, Unavailable> + Send + 'static,
+        ask: impl FnOnce(&Parts, &Index) -> Result<Option<LineAccount>, Unavailable> + Send + 'static,
     ) -> Answered {
         let parts = self.parts.clone();
         match parts.live.at_once() {
             Err(why) => return Answer::now(Err(why)),
             Ok(Some(known)) => {
-                let stands = ask(&parts, &known.index);
+                let listed = ask(&parts, &known.index);
                 drop(known);
-                return parts.clone().entry(stands);
+                return parts.clone().entry(listed);
             }
             Ok(None) => {}
         }
         Answer::later(async move {
             parts.live.waited().await?;
-            let stands = ask(&parts, &parts.live.known().index);
-            parts.entry(stands).await
+            let listed = ask(&parts, &parts.live.known().index);
+            parts.entry(listed).await
         })
     }
 
@@ -159,9 +159,9 @@ impl Smbpasswd {
         if let Some(skipped) = misnamed(&account) {
             return Ok(skipped);
         }
-        let before = change.look(|index| self.parts.stands(&account.name, index));
+        let before = change.look(|index| self.parts.listed(&account.name, index));
         let before = match before {
-            Ok(before) => before.map(|stands| stands.record),
+            Ok(before) => before.map(|listed| listed.record),
             Err(Unavailable(why)) => return skipped(why),
         };
         let (record, outcome) = weigh(account, before.as_ref(), check)?;
@@ -181,9 +181,9 @@ impl Smbpasswd {
 
 impl Parts {
     /// Returns the account called `name`, as its line specifies it.
-    fn stands(&self, name: &str, index: &Index) -> Result<Option<Stands>, Unavailable> {
+    fn listed(&self, name: &str, index: &Index) -> Result<Option<LineAccount>, Unavailable> {
         match index.find(&fold(name)) {
-            Some(Found::Account(fields)) => Ok(Some(Stands::of(&fields))),
+            Some(Found::Account(fields)) => Ok(Some(LineAccount::of(&fields))),
             Some(Found::Damaged(line, error)) => {
                 Err(Unavailable(format!("{}, line {line}: {error:#}", self.live.place())))
             }
@@ -204,24 +204,24 @@ impl Parts {
         twice.map(|twice| twice / 2)
     }
 
-    fn entry(self: Arc<Self>, stands: Result<Option<Stands>, Unavailable>) -> Answered {
-        let stands = match stands {
-            Ok(Some(stands)) => stands,
+    fn entry(self: Arc<Self>, listed: Result<Option<LineAccount>, Unavailable>) -> Answered {
+        let listed = match listed {
+            Ok(Some(listed)) => listed,
             Ok(None) => return Answer::now(Ok(None)),
             Err(why) => return Answer::now(Err(why)),
         };
-        self.users.find(Key::Name(stands.record.name.clone())).map(move |found| Ok(self.complete(stands, found?.ok())))
+        self.users.find(Key::Name(listed.record.name.clone())).map(move |found| Ok(self.complete(listed, found?.ok())))
     }
 
-    fn entry_blocking(&self, stands: Stands) -> Result<Option<Entry>> {
-        let found = self.users.glance_blocking(&Key::Name(stands.record.name.clone()));
-        Ok(self.complete(stands, found.map_err(|Unavailable(why)| anyhow!(why))?.ok()))
+    fn entry_blocking(&self, listed: LineAccount) -> Result<Option<Entry>> {
+        let found = self.users.glance_blocking(&Key::Name(listed.record.name.clone()));
+        Ok(self.complete(listed, found.map_err(|Unavailable(why)| anyhow!(why))?.ok()))
     }
 
     /// Returns the entry of an account whose UNIX user is `user`. If the line has a different uid, the UNIX user
     /// applies, with the RID of its uid, as in Samba. Otherwise the account would have the SID of a different user.
-    fn complete(&self, stands: Stands, user: Option<Arc<User>>) -> Option<Entry> {
-        let Stands { record, uid } = stands;
+    fn complete(&self, listed: LineAccount, user: Option<Arc<User>>) -> Option<Entry> {
+        let LineAccount { record, uid } = listed;
         let real = user.as_ref().filter(|_| self.users.only().is_none()).map(|user| user.identity.uid);
         if let Some(real) = real.filter(|real| Some(*real) != uid) {
             let there = uid.map_or_else(|| "-1".to_owned(), |uid| uid.to_string());
@@ -269,26 +269,26 @@ impl Backend for Smbpasswd {
 
     fn find(&self, name: &str) -> Answered {
         let name = name.to_owned();
-        self.ask(move |parts, index| parts.stands(&name, index))
+        self.ask(move |parts, index| parts.listed(&name, index))
     }
 
     fn by_sid(&self, sid: &Sid) -> Answered {
         let Some(uid) = self.parts.uid_in(sid) else { return Answer::now(Ok(None)) };
         let sid = *sid;
-        let found = self.ask(move |_, index| Ok(index.by_uid(uid).map(|fields| Stands::of(&fields))));
+        let found = self.ask(move |_, index| Ok(index.by_uid(uid).map(|fields| LineAccount::of(&fields))));
         // An account whose line has a different user's uid has a different SID.
         found.map(move |found| Ok(found?.filter(|entry| entry.sid == sid)))
     }
 
     fn get(&self, name: &str) -> Result<Option<Entry>> {
-        let stands = self.ask_blocking(|index| self.parts.stands(name, index))?;
-        stands.map(|stands| self.parts.entry_blocking(stands)).transpose().map(Option::flatten)
+        let listed = self.ask_blocking(|index| self.parts.listed(name, index))?;
+        listed.map(|listed| self.parts.entry_blocking(listed)).transpose().map(Option::flatten)
     }
 
     fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
         let Some(uid) = self.parts.uid_in(sid) else { return Ok(None) };
-        let stands = self.ask_blocking(|index| Ok(index.by_uid(uid).map(|fields| Stands::of(&fields))))?;
-        let entry = stands.map(|stands| self.parts.entry_blocking(stands)).transpose()?.flatten();
+        let listed = self.ask_blocking(|index| Ok(index.by_uid(uid).map(|fields| LineAccount::of(&fields))))?;
+        let entry = listed.map(|listed| self.parts.entry_blocking(listed)).transpose()?.flatten();
         Ok(entry.filter(|entry| entry.sid == *sid).map(|entry| entry.record.name.clone()))
     }
 
@@ -301,12 +301,12 @@ impl Backend for Smbpasswd {
         // A page shorter than `count` must be the last, even if many lines have no UNIX user on this host.
         while page.len() < count {
             let most = count - page.len();
-            let stand: Vec<Stands> =
-                self.ask_blocking(|index| Ok(index.page(after.as_deref(), most).iter().map(Stands::of).collect()))?;
-            let Some(last) = stand.last() else { break };
+            let accounts: Vec<LineAccount> = self
+                .ask_blocking(|index| Ok(index.page(after.as_deref(), most).iter().map(LineAccount::of).collect()))?;
+            let Some(last) = accounts.last() else { break };
             after = Some(fold(&last.record.name));
-            for stands in stand {
-                page.extend(self.parts.entry_blocking(stands)?);
+            for listed in accounts {
+                page.extend(self.parts.entry_blocking(listed)?);
             }
         }
         Ok(page)
@@ -327,8 +327,8 @@ impl Backend for Smbpasswd {
 
     fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
         let there = self.parts.live.change(|change| {
-            let stands = change.look(|index| self.parts.stands(name, index));
-            let Some(Stands { mut record, .. }) = stands.map_err(|Unavailable(why)| anyhow!(why))? else {
+            let listed = change.look(|index| self.parts.listed(name, index));
+            let Some(LineAccount { mut record, .. }) = listed.map_err(|Unavailable(why)| anyhow!(why))? else {
                 return Ok(false);
             };
             let called = record.name.clone();
@@ -340,8 +340,8 @@ impl Backend for Smbpasswd {
 
     fn remove(&self, name: &str) -> Result<bool> {
         self.parts.live.change(|change| {
-            let stands = change.look(|index| self.parts.stands(name, index));
-            match stands.map_err(|Unavailable(why)| anyhow!(why))? {
+            let listed = change.look(|index| self.parts.listed(name, index));
+            match listed.map_err(|Unavailable(why)| anyhow!(why))? {
                 Some(_) => change.remove(name),
                 None => Ok(false),
             }

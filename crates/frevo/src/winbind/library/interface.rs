@@ -218,9 +218,9 @@ impl Functions {
 }
 
 /// Memory allocated by the library, which is freed on drop.
-pub(super) struct Lent<T>(pub(super) &'static Functions, pub(super) *mut T);
+pub(super) struct LibraryMemory<T>(pub(super) &'static Functions, pub(super) *mut T);
 
-impl<T> Drop for Lent<T> {
+impl<T> Drop for LibraryMemory<T> {
     fn drop(&mut self) {
         // SAFETY: the library allocated it and it has not been freed yet; null is allowed.
         unsafe { (self.0.free_memory)(self.1.cast()) };

@@ -17,7 +17,7 @@ use server::accounts::principals::{SidNameUse, UnixId};
 use server::domain::NetworkLogon;
 use zeroize::{Zeroize, Zeroizing};
 
-use self::interface::{AuthError, AuthParameters, AuthResponse, Context, Functions, Lent, RawId, RawSid};
+use self::interface::{AuthError, AuthParameters, AuthResponse, Context, Functions, LibraryMemory, RawId, RawSid};
 
 /// The longest name that winbindd accepts, in bytes. The library would truncate longer ones.
 const LONGEST_NAME: usize = 255;
@@ -147,7 +147,7 @@ impl Connection {
         let mut details = ptr::null_mut();
         // SAFETY: the context is valid, and the pointer can be written.
         done(unsafe { (self.functions.interface_details)(self.context, &mut details) })?;
-        let details = Lent(self.functions, details);
+        let details = LibraryMemory(self.functions, details);
         // SAFETY: on success it points to a structure that the library filled in and that lives until it is freed.
         unsafe {
             let raw = &*details.1;
@@ -187,7 +187,7 @@ impl Connection {
         // SAFETY: the context is valid, the parameters point to values that live longer, and both pointers can be
         // written.
         let code = unsafe { (self.functions.authenticate)(self.context, &parameters, &mut info, &mut error) };
-        let (info, error) = (Lent(self.functions, info), Lent(self.functions, error));
+        let (info, error) = (LibraryMemory(self.functions, info), LibraryMemory(self.functions, error));
         if code != 0 || info.1.is_null() {
             return Err(self.refusal(code, &error));
         }
@@ -203,7 +203,7 @@ impl Connection {
         Ok(Accepted { session_base_key, sids: sids.iter().filter_map(|with| with.sid.sid()).collect() })
     }
 
-    fn refusal(&self, code: u32, error: &Lent<AuthError>) -> LogonFailed {
+    fn refusal(&self, code: u32, error: &LibraryMemory<AuthError>) -> LogonFailed {
         if error.1.is_null() {
             return LogonFailed::Failed(Failed::Code(code));
         }
@@ -233,7 +233,7 @@ impl Connection {
         let raw = RawSid::of(sid);
         // SAFETY: the context is valid, and all results can be written.
         let code = unsafe { (self.functions.lookup_sid)(self.context, &raw, &mut domain, &mut name, &mut kind) };
-        let (domain, name) = (Lent(self.functions, domain), Lent(self.functions, name));
+        let (domain, name) = (LibraryMemory(self.functions, domain), LibraryMemory(self.functions, name));
         done(code)?;
         // SAFETY: null or strings of the library that have not been freed yet.
         unsafe { Ok((Functions::text(domain.1), Functions::text(name.1), name_use(kind))) }
@@ -245,7 +245,7 @@ impl Connection {
         let raw = RawSid::of(user);
         // SAFETY: the context is valid, and both results can be written.
         let code = unsafe { (self.functions.lookup_user_sids)(self.context, &raw, false, &mut count, &mut sids) };
-        let sids = Lent(self.functions, sids);
+        let sids = LibraryMemory(self.functions, sids);
         done(code)?;
         if sids.1.is_null() {
             return Ok(Vec::new());
@@ -280,7 +280,7 @@ impl Connection {
         let mut error = ptr::null_mut();
         // SAFETY: the context is valid, the string lives longer, and the pointer can be written.
         let code = unsafe { (self.functions.check_trust)(self.context, name.as_ptr(), &mut error) };
-        let error = Lent(self.functions, error);
+        let error = LibraryMemory(self.functions, error);
         if code == 0 { Ok(()) } else { Err(self.refusal(code, &error)) }
     }
 }
