@@ -15,6 +15,7 @@ use proto::rpc::auth::{AuthLevel, AuthType, Trailer};
 use proto::rpc::pdu::Header;
 use proto::status::Status;
 
+use crate::accounts::Account;
 use crate::conn::Request;
 use crate::error::{Error, Result as Executed};
 use crate::policy::limits::PIPE_NEGOTIATE_BYTES;
@@ -134,10 +135,16 @@ async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Re
     if !server.may_try(&account.name, request.connection.peer.remote.ip().into()) {
         return Err(Wrong);
     }
-    let hash = account.nt_hash.as_ref().map(|hash| &hash.0);
-    match acceptor.verify(&claim, hash) {
-        Ok(verified) => verified.sealing(Sender::Server).ok_or(Wrong),
-        Err(_) => {
+    let verify = |account: &Account| acceptor.verify(&claim, account.nt_hash.as_ref().map(|hash| &hash.0)).ok();
+    let mut verified = verify(&account);
+    if verified.is_none() {
+        // The back end's cache may be older than the account's latest password.
+        let anew = server.accounts.find_anew(&claim.user).await.map_err(|_| Wrong)?;
+        verified = anew.filter(|anew| anew.name == account.name).and_then(|anew| verify(&anew));
+    }
+    match verified {
+        Some(verified) => verified.sealing(Sender::Server).ok_or(Wrong),
+        None => {
             server.wrong_password(&account.name, true);
             Err(Wrong)
         }
