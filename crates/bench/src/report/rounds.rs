@@ -29,6 +29,9 @@ pub(super) fn details(out: &mut String, run: &Run, experiment: &Experiment, pale
     if rounds.iter().any(|round| round.odd) {
         out.push_str("<p class=\"note\">Shaded and marked †: an odd round, far from the others of its case.</p>\n");
     }
+    if rounds.iter().any(|round| traced(round)) {
+        out.push_str("<p class=\"note\">Marked ‡: system calls were counted, which slows the round down.</p>\n");
+    }
     out.push_str(
         "<div class=\"scroll\"><table class=\"rounds\">\n<thead><tr><th>Server</th><th class=\"n\">Round</th>",
     );
