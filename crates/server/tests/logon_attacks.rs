@@ -44,7 +44,7 @@ impl Clock {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn world_now(&self) -> i64 {
+    fn unix_now(&self) -> i64 {
         Environment::now(self).secs
     }
 }
@@ -112,7 +112,7 @@ impl Accounts for People {
             expires: ["ends", "ended"]
                 .iter()
                 .position(|known| *known == name)
-                .map(|ended| Time { secs: self.clock.world_now() + 1 - ended as i64, nanos: 0 }),
+                .map(|ended| Time { secs: self.clock.unix_now() + 1 - ended as i64, nanos: 0 }),
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: Some(if name.starts_with("old") {
