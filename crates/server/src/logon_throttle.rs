@@ -117,16 +117,16 @@ impl Failures {
     }
 
     /// Takes a slot; `None` if `limit` failures wait already.
-    pub(crate) fn join(&self, limit: usize) -> Option<Place<'_>> {
+    pub(crate) fn join(&self, limit: usize) -> Option<WaitingSlot<'_>> {
         let take = |waiting: usize| (waiting < limit).then_some(waiting + 1);
-        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Place(self))
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| WaitingSlot(self))
     }
 }
 
 /// The slot of one waiting failure.
-pub(crate) struct Place<'a>(&'a Failures);
+pub(crate) struct WaitingSlot<'a>(&'a Failures);
 
-impl Drop for Place<'_> {
+impl Drop for WaitingSlot<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

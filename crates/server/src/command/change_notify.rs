@@ -14,7 +14,7 @@ use proto::status::Status;
 use crate::accounting::Resource;
 use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
-use crate::files::notify::{Event, Guard, Terms, Told, Watch};
+use crate::files::notify::{Event, Guard, NotifyResult, Terms, Watch};
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::vfs::Kind;
@@ -48,9 +48,9 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
     }
     let watch = watch(server, &open, file, &asked)?;
     match wait(request, reply, file, watch, asked.output_buffer_length as usize).await? {
-        Told::Changes(events) => Ok(answer(reply, &events, asked.output_buffer_length as usize)),
-        Told::TooMuch => Ok(answer(reply, &[], 0)),
-        Told::Doomed => Err(Error::new(Status::DELETE_PENDING)),
+        NotifyResult::Changes(events) => Ok(answer(reply, &events, asked.output_buffer_length as usize)),
+        NotifyResult::TooMuch => Ok(answer(reply, &[], 0)),
+        NotifyResult::Doomed => Err(Error::new(Status::DELETE_PENDING)),
     }
 }
 
@@ -107,7 +107,13 @@ pub(crate) fn end(server: &Server, open: &Open, file: &FileOpen) {
     }
 }
 
-async fn wait(request: &Request<'_>, reply: &mut Reply, file: &FileOpen, watch: &Watch, room: usize) -> Result<Told> {
+async fn wait(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    file: &FileOpen,
+    watch: &Watch,
+    room: usize,
+) -> Result<NotifyResult> {
     let mut asked = match watch.ask(room) {
         Ok(told) => return Ok(told),
         Err(wait) => wait,

@@ -56,14 +56,14 @@ const NONE: u8 = 1;
 const USED: u8 = 2;
 
 /// A file found in a store.
-struct Found {
+struct StoredFile {
     directory: Arc<dyn Private>,
     node: Arc<dyn Node>,
     /// `None` for files created before marks were introduced, and where marks are not available.
     mark: Option<Mark>,
 }
 
-impl Found {
+impl StoredFile {
     /// Whether the stream belongs to `owner`, whose attribute names it as a stream of the file `inode`.
     fn belongs_to(&self, owner: &Metadata, inode: u64) -> bool {
         inode == owner.id.inode && self.mark.is_none_or(|mark| mark.names(owner))
@@ -228,7 +228,7 @@ impl Store {
         self.discard_if(name, |_| true).await;
     }
 
-    async fn discard_if(&self, name: &str, condition: impl Fn(&Found) -> bool) {
+    async fn discard_if(&self, name: &str, condition: impl Fn(&StoredFile) -> bool) {
         let Some((_, inode)) = parse(name.as_bytes()) else { return };
         let removed = match self.find(name, inode).await {
             Ok(Some(found)) if condition(&found) => found.directory.remove(name).await,
@@ -245,7 +245,7 @@ impl Store {
     }
 
     /// Searches this store and those of overlapping shares for a stream of the file `inode`.
-    async fn find(&self, name: &str, inode: u64) -> Result<Option<Found>> {
+    async fn find(&self, name: &str, inode: u64) -> Result<Option<StoredFile>> {
         let here = self.find_here(name, inode).await;
         if !matches!(here, Ok(None) | Err(Errno::PERM)) {
             return here;
@@ -259,7 +259,7 @@ impl Store {
         Ok(None)
     }
 
-    async fn find_here(&self, name: &str, inode: u64) -> Result<Option<Found>> {
+    async fn find_here(&self, name: &str, inode: u64) -> Result<Option<StoredFile>> {
         let Some(directory) = self.directory(false).await? else { return Ok(None) };
         let Some((node, _)) = directory.find(name).await? else { return Ok(None) };
         let mark = Mark::read(&node, &self.own).await?;
@@ -267,7 +267,7 @@ impl Store {
             tracing::error!(name, "a file of {DIRECTORY} is marked as belonging to another file; it is not used");
             return Ok(None);
         }
-        Ok(Some(Found { directory, node, mark }))
+        Ok(Some(StoredFile { directory, node, mark }))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::vfs::{Kind, RelPath};
 
 /// The requested oplock or lease.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum RequestedCaching {
     Oplock(OplockLevel),
     Lease {
         lease: OpenLease,
@@ -37,20 +37,27 @@ pub(super) struct Granted {
     pub(super) context: Option<CreateContext<'static>>,
 }
 
-impl Asked {
+impl RequestedCaching {
     /// Determines which part of a request's oplock level and lease context is valid on this connection and share.
-    pub(super) fn new(request: &Request<'_>, disk: &Disk, level: OplockLevel, lease: Option<Lease>) -> Asked {
-        let Some(negotiated) = request.connection.negotiated() else { return Asked::Oplock(OplockLevel::NONE) };
+    pub(super) fn new(
+        request: &Request<'_>,
+        disk: &Disk,
+        level: OplockLevel,
+        lease: Option<Lease>,
+    ) -> RequestedCaching {
+        let Some(negotiated) = request.connection.negotiated() else {
+            return RequestedCaching::Oplock(OplockLevel::NONE);
+        };
         if level != OplockLevel::LEASE {
-            return Asked::Oplock(level);
+            return RequestedCaching::Oplock(level);
         }
         let offers = |capability| negotiated.server_capabilities.contains(capability);
         let id = |key| LeaseId { client: negotiated.client_guid, key };
         match lease {
             _ if !offers(Capabilities::LEASING) || !disk.share.oplocks || disk.share.kernel_oplocks => {
-                Asked::Oplock(OplockLevel::NONE)
+                RequestedCaching::Oplock(OplockLevel::NONE)
             }
-            Some(Lease::V1(asked)) => Asked::Lease {
+            Some(Lease::V1(asked)) => RequestedCaching::Lease {
                 lease: OpenLease { id: id(asked.lease_key), parent: None },
                 state: asked.lease_state,
                 epoch: None,
@@ -58,31 +65,31 @@ impl Asked {
             Some(Lease::V2(asked)) if negotiated.dialect.0 >= Dialect::SMB_3_0.0 => {
                 let has_parent = asked.flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
                 let parent = has_parent.then_some(asked.parent_lease_key);
-                Asked::Lease {
+                RequestedCaching::Lease {
                     lease: OpenLease { id: id(asked.lease_key), parent },
                     state: asked.lease_state,
                     epoch: Some(asked.epoch),
                 }
             }
-            Some(Lease::V2(_)) | None => Asked::Oplock(OplockLevel::NONE),
+            Some(Lease::V2(_)) | None => RequestedCaching::Oplock(OplockLevel::NONE),
         }
     }
 
     /// Applies the request to `path`. If the lease key belongs to a file with the same name in another directory that
     /// the share's variable path has led to, that lease is broken, and nothing is granted under its key.
-    pub(super) fn of_file(self, request: &Request<'_>, disk: &Disk, path: &RelPath) -> Asked {
+    pub(super) fn of_file(self, request: &Request<'_>, disk: &Disk, path: &RelPath) -> RequestedCaching {
         let server = &request.connection.server;
-        let Asked::Lease { lease, epoch, .. } = self else { return self };
+        let RequestedCaching::Lease { lease, epoch, .. } = self else { return self };
         let Some(other) = server.files.lease_of_namesakes(lease.id, disk.volume, path) else { return self };
         server.files.content_changes(other, None, server.environment.uptime());
-        Asked::Nothing { lease, epoch }
+        RequestedCaching::Nothing { lease, epoch }
     }
 
     /// Returns the lease of the open.
     pub(super) fn lease(&self) -> Option<OpenLease> {
         match self {
-            Asked::Oplock(_) | Asked::Nothing { .. } => None,
-            Asked::Lease { lease, .. } => Some(*lease),
+            RequestedCaching::Oplock(_) | RequestedCaching::Nothing { .. } => None,
+            RequestedCaching::Lease { lease, .. } => Some(*lease),
         }
     }
 }
@@ -94,7 +101,7 @@ pub(super) async fn grant(
     open: &Open,
     file: &FileOpen,
     disk: &Disk,
-    asked: Asked,
+    asked: RequestedCaching,
 ) -> Granted {
     let nothing = Granted { level: OplockLevel::NONE, context: None };
     let Some(channel) = &request.channel else { return nothing };
@@ -108,9 +115,9 @@ pub(super) async fn grant(
     let shared = disk.share.level2_oplocks && !disk.share.kernel_oplocks;
     match asked {
         // [MS-FSA] 2.1.5.18: directories have leases only, not oplocks.
-        Asked::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
-        Asked::Oplock(level) if disk.share.fake_oplocks => Granted { level, context: None },
-        Asked::Oplock(level) => {
+        RequestedCaching::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
+        RequestedCaching::Oplock(level) if disk.share.fake_oplocks => Granted { level, context: None },
+        RequestedCaching::Oplock(level) => {
             let server = &request.connection.server;
             // Local programs do not open streams.
             let level = match disk.share.kernel_oplocks && file.file.stream == 0 {
@@ -122,12 +129,12 @@ pub(super) async fn grant(
             }
             Granted { level, context: None }
         }
-        Asked::Nothing { lease, epoch } => {
+        RequestedCaching::Nothing { lease, epoch } => {
             let granted = LeaseGranted { state: LeaseState::NONE, breaking: false, epoch };
             Granted { level: OplockLevel::LEASE, context: Some(context(&lease, &granted)) }
         }
-        Asked::Lease { .. } if !may_lease(request, file, &asked) => nothing,
-        Asked::Lease { lease, state, epoch } => {
+        RequestedCaching::Lease { .. } if !may_lease(request, file, &asked) => nothing,
+        RequestedCaching::Lease { lease, state, epoch } => {
             let wanted = LeaseAsked { id: lease.id, state, epoch };
             let directory = file.kind == Kind::Directory;
             let id = open.persistent_id;
@@ -141,12 +148,12 @@ pub(super) async fn grant(
 }
 
 /// Returns whether a lease may be granted; directories need a lease of version 2 (3.3.5.9.8).
-fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &Asked) -> bool {
+fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &RequestedCaching) -> bool {
     let offers = |it: &crate::conn::Negotiated| it.server_capabilities.contains(Capabilities::DIRECTORY_LEASING);
     match file.kind {
         Kind::File => true,
         Kind::Directory => {
-            let version_two = matches!(asked, Asked::Lease { epoch: Some(_), .. });
+            let version_two = matches!(asked, RequestedCaching::Lease { epoch: Some(_), .. });
             version_two && file.file.stream == 0 && request.connection.negotiated().is_some_and(offers)
         }
         Kind::Symlink | Kind::Special => false,

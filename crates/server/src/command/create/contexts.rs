@@ -28,9 +28,9 @@ pub(super) struct Contexts {
     /// `QFid`: the response must contain the file's id.
     query_on_disk_id: bool,
     /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
-    pub(super) durable: durable::Asked,
+    pub(super) durable: durable::RequestedDurability,
     /// The application instance.
-    pub(super) instance: instance::Asked,
+    pub(super) instance: instance::RequestedInstance,
 }
 
 impl Contexts {

@@ -23,14 +23,14 @@ use crate::vfs::Kind;
 
 /// A request's contexts for durable handles.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct RequestedDurability {
     requests: bool,
     pub(super) reconnects: Option<DurableHandleReconnect>,
     requests_v2: Option<DurableHandleRequestV2>,
     pub(super) reconnects_v2: Option<DurableHandleReconnectV2>,
 }
 
-impl Asked {
+impl RequestedDurability {
     /// Decodes a context if it is for durable handles.
     pub(super) fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
         match &*context.name {

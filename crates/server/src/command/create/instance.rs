@@ -19,12 +19,12 @@ use crate::tree::Disk;
 
 /// A request's contexts for application instances.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct RequestedInstance {
     id: Option<AppInstanceId>,
     version: Option<AppInstanceVersion>,
 }
 
-impl Asked {
+impl RequestedInstance {
     /// Decodes a context if it is for application instances.
     pub(super) fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
         match &*context.name {

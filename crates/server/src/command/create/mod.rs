@@ -92,7 +92,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
         parameters.options |= CreateOptions::WRITE_THROUGH;
     }
     let name = name.map_err(|error| Error::new(error.status()))?;
-    let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
+    let caching = caching::RequestedCaching::new(request, disk, asked.requested_oplock_level, contexts.lease);
     let caching = caching.of_file(request, disk, &name.path);
     parameters.lease = caching.lease();
     check_stream(disk, &name, &parameters)?;
@@ -237,7 +237,7 @@ async fn open_file(
                 existing::open(request, reply, disk, name, parameters, contexts, found).await?
             }
             Lookup::Missing { path, parent } => {
-                let place = new::Place { path, parent };
+                let place = new::NewName { path, parent };
                 new::make(request, disk, name, parameters, contexts, place).await?
             }
             Lookup::NoParent => return Err(no_parent(request, disk, &wanted).await),

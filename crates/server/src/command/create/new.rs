@@ -31,7 +31,7 @@ const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
 
 /// The location of a new file.
-pub(super) struct Place {
+pub(super) struct NewName {
     /// The path of the file.
     pub(super) path: RelPath,
     /// Its directory, if that is watched.
@@ -45,9 +45,9 @@ pub(super) async fn make(
     name: &Name,
     parameters: &Parameters,
     contexts: &Contexts,
-    place: Place,
+    place: NewName,
 ) -> Result<Option<Opened>> {
-    let Place { path, parent: watched } = place;
+    let NewName { path, parent: watched } = place;
     if !parameters.creates() {
         return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND));
     }

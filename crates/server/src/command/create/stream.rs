@@ -69,8 +69,9 @@ pub(super) async fn open(
             }
             Lookup::Missing { path, parent } => {
                 let name = Name { path: path.clone(), stream: name::Stream::Unnamed, trailing_backslash: false };
-                let made = new::make(request, disk, &name, &of_base(parameters), contexts, new::Place { path, parent })
-                    .await?;
+                let made =
+                    new::make(request, disk, &name, &of_base(parameters), contexts, new::NewName { path, parent })
+                        .await?;
                 made.map(|made| new_base(request, disk, stream, parameters, made)).transpose()?
             }
             Lookup::NoParent => return Err(no_parent(request, disk, &wanted).await),

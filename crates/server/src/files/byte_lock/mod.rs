@@ -102,11 +102,11 @@ pub struct Closed {
 /// All locks of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct ByteLocks {
-    exclusive: Held,
-    shared: Held,
+    exclusive: HeldLocks,
+    shared: HeldLocks,
     /// The locks and waiting requests of each open.
     opens: HashMap<u64, OpenLocks>,
-    waiting: HashMap<WaiterId, Waiting>,
+    waiting: HashMap<WaiterId, WaitingLock>,
     /// The waiting requests, by a lock that conflicts with them.
     parked: HashMap<Lock, BTreeSet<WaiterId>>,
     /// Number of held locks.
@@ -114,7 +114,7 @@ pub struct ByteLocks {
 }
 
 /// Locks of one kind, each with the number of times it is held.
-type Held = Tree<(Range, Owner), u32>;
+type HeldLocks = Tree<(Range, Owner), u32>;
 
 #[derive(Clone, Debug, Default)]
 struct OpenLocks {
@@ -126,7 +126,7 @@ struct OpenLocks {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingLock {
     lock: Lock,
     /// The lock that it is parked at.
     at: Lock,
@@ -140,7 +140,7 @@ impl ByteLocks {
 
     /// Returns all held locks.
     pub fn held(&self) -> Vec<Lock> {
-        let of = |held: &Held, exclusive| {
+        let of = |held: &HeldLocks, exclusive| {
             let locks = held.iter().map(|(&(range, owner), &count)| (Lock { owner, range, exclusive }, count));
             locks.flat_map(|(lock, count)| std::iter::repeat_n(lock, count as usize)).collect::<Vec<_>>()
         };
@@ -176,7 +176,7 @@ impl ByteLocks {
         let different = self.exclusive.len() + self.shared.len();
         let index =
             different * 2 * size_of::<(Range, u32, bool)>() + self.opens.capacity() * size_of::<(u64, OpenLocks)>();
-        let waiting = self.waiting.capacity() * size_of::<(WaiterId, Waiting)>() + self.waiting.len() * PARKED;
+        let waiting = self.waiting.capacity() * size_of::<(WaiterId, WaitingLock)>() + self.waiting.len() * PARKED;
         let parked = self.parked.capacity() * size_of::<(Lock, BTreeSet<WaiterId>)>();
         self.exclusive.bytes() + self.shared.bytes() + index + waiting + parked
     }
@@ -209,7 +209,7 @@ impl ByteLocks {
         if self.waiting.len() >= bounds.waiting {
             return Err(Refused::TooMany);
         }
-        self.park(waiter, Waiting { lock, at });
+        self.park(waiter, WaitingLock { lock, at });
         self.opens.entry(lock.owner.open).or_default().waiting.insert(waiter);
         Ok(false)
     }
@@ -239,7 +239,7 @@ impl ByteLocks {
 
     /// Removes a waiting request; `false` if there is none, for example because it has been granted.
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
-        let Some(Waiting { lock, at }) = self.waiting.remove(&waiter) else { return false };
+        let Some(WaitingLock { lock, at }) = self.waiting.remove(&waiter) else { return false };
         if let Some(parked) = self.parked.get_mut(&at) {
             parked.remove(&waiter);
             if parked.is_empty() {
@@ -288,11 +288,11 @@ impl ByteLocks {
         exclusive.or_else(|| reach::first(&self.shared, new.range, None).map(lock(false)))
     }
 
-    fn kind(&self, exclusive: bool) -> &Held {
+    fn kind(&self, exclusive: bool) -> &HeldLocks {
         if exclusive { &self.exclusive } else { &self.shared }
     }
 
-    fn kind_mut(&mut self, exclusive: bool) -> &mut Held {
+    fn kind_mut(&mut self, exclusive: bool) -> &mut HeldLocks {
         if exclusive { &mut self.exclusive } else { &mut self.shared }
     }
 
@@ -335,7 +335,7 @@ impl ByteLocks {
         }
     }
 
-    fn park(&mut self, waiter: WaiterId, waiting: Waiting) {
+    fn park(&mut self, waiter: WaiterId, waiting: WaitingLock) {
         self.parked.entry(waiting.at).or_default().insert(waiter);
         self.waiting.insert(waiter, waiting);
     }
@@ -349,9 +349,9 @@ impl ByteLocks {
     fn grant(&mut self, woken: BTreeSet<WaiterId>) -> Vec<WaiterId> {
         let mut granted = Vec::new();
         for waiter in woken {
-            let Some(&Waiting { lock, .. }) = self.waiting.get(&waiter) else { continue };
+            let Some(&WaitingLock { lock, .. }) = self.waiting.get(&waiter) else { continue };
             if let Some(at) = self.in_the_way(&lock) {
-                self.park(waiter, Waiting { lock, at });
+                self.park(waiter, WaitingLock { lock, at });
                 continue;
             }
             self.hold(&lock);

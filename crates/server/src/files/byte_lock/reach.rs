@@ -1,6 +1,6 @@
 //! Summaries of byte-range locks in a tree, and the search for one that overlaps a range.
 
-use super::{Held, Owner, Range};
+use super::{HeldLocks, Owner, Range};
 use crate::files::tree::Element;
 
 /// The largest last byte of several locks with its owner, and the largest one of all other owners.
@@ -42,7 +42,7 @@ impl Element<(Range, Owner)> for u32 {
 }
 
 /// Returns a lock of an owner other than `except` that overlaps `range`.
-pub(super) fn first(held: &Held, range: Range, except: Option<Owner>) -> Option<(Range, Owner)> {
+pub(super) fn first(held: &HeldLocks, range: Range, except: Option<Owner>) -> Option<(Range, Owner)> {
     let last = range.last()?;
     // Of the locks that reach the range, this is the one with the smallest first byte.
     let found = held.first(None, |_, of| of.reaches(range.offset, except));

@@ -23,10 +23,10 @@ use proto::fscc::FileAction;
 use proto::smb2::change_notify::CompletionFilter;
 
 pub(crate) use self::guard::{Checks, Guard};
-use self::place::Place;
+use self::place::DirectoryNode;
 pub use self::report::Change;
 pub(crate) use self::report::{STREAM, Unreported, name_of};
-pub(crate) use self::watch::{Event, Terms, Told, Watch};
+pub(crate) use self::watch::{Event, NotifyResult, Terms, Watch};
 
 use crate::name;
 use crate::vfs::{FileId, RelPath};
@@ -37,7 +37,7 @@ pub(crate) struct Watches {
     /// Number of watches. Without any, changes are not reported.
     count: AtomicUsize,
     /// By the absolute path of the directory.
-    directories: RwLock<Place>,
+    directories: RwLock<DirectoryNode>,
     /// Watches that wait for access checks.
     pub(crate) checks: Arc<Checks>,
 }

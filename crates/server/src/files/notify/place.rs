@@ -8,8 +8,8 @@ use super::Watch;
 
 /// A node for a directory that is watched, or is on the path to one.
 #[derive(Default)]
-pub(super) struct Place {
-    below: HashMap<Box<[u8]>, Place>,
+pub(super) struct DirectoryNode {
+    below: HashMap<Box<[u8]>, DirectoryNode>,
     pub(super) watches: Vec<Arc<Watch>>,
 }
 
@@ -18,31 +18,31 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|component| !component.is_empty())
 }
 
-impl Place {
+impl DirectoryNode {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.watches.is_empty() && self.below.is_empty()
     }
 
     /// Returns the child called `name`.
-    pub(super) fn below(&self, name: &[u8]) -> Option<&Place> {
+    pub(super) fn below(&self, name: &[u8]) -> Option<&DirectoryNode> {
         #[cfg(test)]
         crate::files::tree::steps::count();
         self.below.get(name)
     }
 
     /// Returns the node of a path.
-    pub(super) fn get(&self, path: &[u8]) -> Option<&Place> {
+    pub(super) fn get(&self, path: &[u8]) -> Option<&DirectoryNode> {
         components(path).try_fold(self, |place, name| place.below(name))
     }
 
     /// Returns the node of a path, creating it if it is missing.
-    pub(super) fn make(&mut self, path: &[u8]) -> &mut Place {
+    pub(super) fn make(&mut self, path: &[u8]) -> &mut DirectoryNode {
         components(path).fold(self, |place, name| place.below.entry(name.into()).or_default())
     }
 
     /// Removes the node of a path and everything below.
-    pub(super) fn take(&mut self, path: &[u8]) -> Option<Place> {
+    pub(super) fn take(&mut self, path: &[u8]) -> Option<DirectoryNode> {
         self.get(path)?;
         let names: Vec<_> = components(path).collect();
         // Ancestors without other children are removed as well, from `cut` on.
@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// Merges everything at `other` into this node.
-    pub(super) fn add(&mut self, mut other: Place) {
+    pub(super) fn add(&mut self, mut other: DirectoryNode) {
         self.watches.append(&mut other.watches);
         if self.below.is_empty() {
             std::mem::swap(&mut self.below, &mut other.below);
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for DirectoryNode {
     /// Iterative, because a path can have thousands of components.
     fn drop(&mut self) {
         let mut left: Vec<_> = std::mem::take(&mut self.below).into_values().collect();
@@ -128,7 +128,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn names(place: &Place) -> Vec<String> {
+    fn names(place: &DirectoryNode) -> Vec<String> {
         let mut names: Vec<_> = place.below.keys().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         names.sort();
         names
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn removing_an_entry_removes_unused_parents() {
-        let mut root = Place::default();
+        let mut root = DirectoryNode::default();
         for path in ["/a/b/c", "/a/d", "/e/f/g"] {
             root.make(path.as_bytes());
         }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((names(&taken), names(root.get(b"/a").expect("it remains"))), (vec!["c".into()], vec!["d".into()]));
         root.make(b"/x/b").add(taken);
         assert!(root.get(b"/x/b/c").is_some() && root.take(b"/a/b").is_none());
-        let mut other = Place::default();
+        let mut other = DirectoryNode::default();
         other.make(b"/d/deep");
         root.make(b"/a").add(other);
         assert!(root.get(b"/a/d/deep").is_some());
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_path_of_thousands_of_components() {
-        let mut root = Place::default();
+        let mut root = DirectoryNode::default();
         root.make("/a".repeat(100_000).as_bytes());
         assert!(root.get("/a".repeat(100_000).as_bytes()).is_some());
     }

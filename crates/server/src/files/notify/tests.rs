@@ -51,7 +51,7 @@ fn text(event: &Event) -> String {
 /// Returns what a request gets at once: `+1 name`, or another result; nothing if it has to wait.
 fn told(watch: &Watch) -> Vec<String> {
     match watch.ask(1000) {
-        Ok(Told::Changes(events)) => events.iter().map(text).collect(),
+        Ok(NotifyResult::Changes(events)) => events.iter().map(text).collect(),
         Ok(other) => vec![format!("{other:?}")],
         Err(wait) => {
             assert_eq!(watch.give_up(wait), None);
@@ -133,7 +133,7 @@ fn more_changes_than_fit_the_first_buffer() {
     }
     let watch = bed.watch("", terms(ALL, false));
     bed.happened(FileAction::ADDED, "x");
-    assert_eq!(watch.ask(15).ok(), Some(Told::TooMuch), "a smaller buffer than that of the first request");
+    assert_eq!(watch.ask(15).ok(), Some(NotifyResult::TooMuch), "a smaller buffer than that of the first request");
     assert!(told(&watch).is_empty());
 }
 
@@ -168,7 +168,7 @@ fn requests_of_one_handle_are_answered_in_order() {
     assert_eq!(last.told.try_recv().ok(), None);
     bed.happened(FileAction::ADDED, "y");
     for (wait, name) in [(&mut first, "1 x"), (&mut last, "1 y")] {
-        let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("{name} is reported") };
+        let Ok(NotifyResult::Changes(events)) = wait.told.try_recv() else { panic!("{name} is reported") };
         assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [name]);
     }
     assert!(told(&watch).is_empty());
@@ -184,7 +184,7 @@ fn both_names_of_a_rename_are_reported_together() {
     let pair: Vec<_> =
         actions.iter().zip(&paths).map(|(&action, path)| Happening { action, path, stream: "" }).collect();
     bed.0.happened(&pair, CompletionFilter::FILE_NAME);
-    let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("the rename is reported") };
+    let Ok(NotifyResult::Changes(events)) = wait.told.try_recv() else { panic!("the rename is reported") };
     assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [r"4 d\a", r"5 d\b"]);
 }
 
@@ -215,7 +215,7 @@ fn a_directory_marked_for_deletion_reports_nothing_more() {
     bed.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
     assert!(wait.told.try_recv().is_err(), "another directory has the name");
     bed.0.doom(b"/share/d", FILE);
-    assert_eq!(wait.told.try_recv(), Ok(Told::Doomed));
+    assert_eq!(wait.told.try_recv(), Ok(NotifyResult::Doomed));
     bed.happened(FileAction::REMOVED, "d/x");
     assert_eq!(told(&watch), ["Doomed"]);
 }

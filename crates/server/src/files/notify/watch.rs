@@ -70,7 +70,7 @@ fn alone(action: FileAction) -> FileAction {
 
 /// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
+pub(crate) enum NotifyResult {
     /// These changes were made.
     Changes(Vec<Event>),
     /// There were more changes than were kept, or than fit into the response.
@@ -84,7 +84,7 @@ pub(crate) enum Told {
 pub(crate) struct Wait {
     number: u64,
     /// Receives the result.
-    pub(crate) told: oneshot::Receiver<Told>,
+    pub(crate) told: oneshot::Receiver<NotifyResult>,
 }
 
 /// The watch of a directory by one handle.
@@ -104,7 +104,7 @@ struct State {
     size: usize,
     /// Changes were lost that are not in `events`.
     lost: bool,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingRequest>,
     next: u64,
     phase: Phase,
 }
@@ -117,10 +117,10 @@ enum Phase {
     Closed,
 }
 
-struct Waiting {
+struct WaitingRequest {
     number: u64,
     room: usize,
-    told: oneshot::Sender<Told>,
+    told: oneshot::Sender<NotifyResult>,
 }
 
 impl State {
@@ -173,10 +173,10 @@ impl Watch {
 
     /// Returns the result of a request whose response has `room` bytes, at once or when a change is made. Requests are
     /// answered in the order of their arrival.
-    pub(crate) fn ask(&self, room: usize) -> Result<Told, Wait> {
+    pub(crate) fn ask(&self, room: usize) -> Result<NotifyResult, Wait> {
         let mut state = self.state.lock();
         if state.phase == Phase::Doomed {
-            return Ok(Told::Doomed);
+            return Ok(NotifyResult::Doomed);
         }
         if state.waiting.is_empty()
             && let Some(told) = self.take(&mut state, room)
@@ -188,13 +188,13 @@ impl Watch {
         state.next += 1;
         // On a closed handle the sender is dropped, which notifies the caller.
         if state.phase == Phase::Open {
-            state.waiting.push_back(Waiting { number, room, told: sender });
+            state.waiting.push_back(WaitingRequest { number, room, told: sender });
         }
         Err(Wait { number, told })
     }
 
     /// Cancels a wait; returns a result that was sent at the same moment.
-    pub(crate) fn give_up(&self, mut wait: Wait) -> Option<Told> {
+    pub(crate) fn give_up(&self, mut wait: Wait) -> Option<NotifyResult> {
         self.state.lock().waiting.retain(|waiting| waiting.number != wait.number);
         wait.told.try_recv().ok()
     }
@@ -297,7 +297,7 @@ impl Watch {
         for waiting in std::mem::take(&mut state.waiting) {
             if phase == Phase::Doomed {
                 // Fails if the request was cancelled.
-                let _ = waiting.told.send(Told::Doomed);
+                let _ = waiting.told.send(NotifyResult::Doomed);
             }
         }
     }
@@ -331,13 +331,13 @@ impl Watch {
     }
 
     /// Returns the result for a response of `room` bytes; `None` if there are no changes.
-    fn take(&self, state: &mut State, room: usize) -> Option<Told> {
+    fn take(&self, state: &mut State, room: usize) -> Option<NotifyResult> {
         if state.events.is_empty() && !state.lost {
             return None;
         }
         let fits = !state.lost && state.size <= room;
         let events = self.clear(state);
-        Some(if fits { Told::Changes(events) } else { Told::TooMuch })
+        Some(if fits { NotifyResult::Changes(events) } else { NotifyResult::TooMuch })
     }
 
     /// Answers waiting requests, oldest first.
@@ -349,7 +349,7 @@ impl Watch {
             // Events sent to a cancelled request are kept.
             match first.told.send(told) {
                 Ok(()) => {}
-                Err(Told::Changes(events)) => events.into_iter().for_each(|event| self.keep(state, event)),
+                Err(NotifyResult::Changes(events)) => events.into_iter().for_each(|event| self.keep(state, event)),
                 Err(_) => state.lost = true,
             }
         }

@@ -6,7 +6,7 @@ use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 
 use super::Client;
-use super::held::Held;
+use super::held::HeldOplock;
 use super::{HANDLE, NOTHING, Oplocks, READ, level};
 use crate::files::lease::LeaseId;
 
@@ -22,7 +22,7 @@ impl Oplocks {
             self.told.swap_remove(index);
             return Err(Status::INVALID_OPLOCK_PROTOCOL);
         }
-        let of = |held: &&mut Held| held.lease.is_none() && held.is_of(open);
+        let of = |held: &&mut HeldOplock| held.lease.is_none() && held.is_of(open);
         let held = self.held.iter_mut().find(of).ok_or(Status::INVALID_DEVICE_STATE)?;
         let breaking = held.breaking.take().ok_or(Status::INVALID_DEVICE_STATE)?;
         let batch = held.state.contains(HANDLE);
@@ -52,7 +52,7 @@ impl Oplocks {
         kept: LeaseState,
         now: Duration,
     ) -> Result<LeaseState, Status> {
-        let of = |held: &&mut Held| held.lease == Some(id);
+        let of = |held: &&mut HeldOplock| held.lease == Some(id);
         let held = self.held.iter_mut().find(of).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         let breaking = held.breaking.ok_or(Status::UNSUCCESSFUL)?;
         if !breaking.requested.contains(kept) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::held::Held;
+use super::held::HeldOplock;
 use super::{HANDLE, NOTHING, Opening, Oplocks, READ, WRITE, Wait};
 use crate::files::lease::LeaseId;
 
@@ -112,7 +112,7 @@ impl Oplocks {
 
     /// Breaks the oplock of `open` because a local program opens the file. Returns the deadline.
     pub(in crate::files) fn open_locally(&mut self, open: u64, now: Duration) -> Option<Duration> {
-        let of = |held: &&mut Held| held.backing.is_some() && held.is_of(open);
+        let of = |held: &&mut HeldOplock| held.backing.is_some() && held.is_of(open);
         let held = self.held.iter_mut().find(of)?;
         held.take_back(NOTHING, now);
         held.deadline()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proto::smb2::{LeaseState, OplockLevel};
 
-use super::held::Held;
+use super::held::HeldOplock;
 use super::{HANDLE, Holder, NOTHING, Oplocks, READ, WRITE, level, state};
 use crate::files::lease::LeaseId;
 use crate::vfs;
@@ -72,7 +72,14 @@ impl Oplocks {
         }
         if granted != NOTHING {
             let opens = vec![(open, holder)];
-            self.held.push(Held { lease: None, state: granted, breaking: None, epoch: None, opens, backing: None });
+            self.held.push(HeldOplock {
+                lease: None,
+                state: granted,
+                breaking: None,
+                epoch: None,
+                opens,
+                backing: None,
+            });
         }
         level(granted)
     }
@@ -123,7 +130,14 @@ impl Oplocks {
         let Some(held) = self.held.iter_mut().find(|held| held.lease == Some(asked.id)) else {
             let epoch = asked.epoch.map(|epoch| epoch.wrapping_add(1));
             let opens = vec![(open, holder)];
-            self.held.push(Held { lease: Some(asked.id), state: granted, breaking: None, epoch, opens, backing: None });
+            self.held.push(HeldOplock {
+                lease: Some(asked.id),
+                state: granted,
+                breaking: None,
+                epoch,
+                opens,
+                backing: None,
+            });
             return LeaseGranted { state: granted, breaking: false, epoch };
         };
         held.opens.push((open, holder));

@@ -10,7 +10,7 @@ use crate::files::lease::LeaseId;
 use crate::vfs;
 
 /// The cache of one client, or of one open.
-pub(super) struct Held {
+pub(super) struct HeldOplock {
     /// The lease; `None` for an oplock.
     pub(super) lease: Option<LeaseId>,
     pub(super) state: LeaseState,
@@ -33,7 +33,7 @@ pub(super) struct Breaking {
     pub(super) deadline: Duration,
 }
 
-impl Held {
+impl HeldOplock {
     pub(super) fn is(&self, lease: Option<LeaseId>) -> bool {
         lease.is_some() && self.lease == lease
     }

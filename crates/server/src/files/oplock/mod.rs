@@ -26,7 +26,7 @@ use proto::smb2::{LeaseState, OplockLevel};
 use tokio::sync::oneshot;
 
 pub use granting::{Circumstances, LeaseAsked, LeaseGranted};
-use held::Held;
+use held::HeldOplock;
 
 use super::lease::LeaseId;
 use crate::user::User;
@@ -147,7 +147,7 @@ pub struct Wait {
 /// The oplocks and leases of a file.
 #[derive(Default)]
 pub(super) struct Oplocks {
-    held: Vec<Held>,
+    held: Vec<HeldOplock>,
     /// Opens that were notified of the end of level II, which they might acknowledge needlessly.
     told: Vec<u64>,
     waiting: Vec<oneshot::Sender<()>>,

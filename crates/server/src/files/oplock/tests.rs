@@ -13,16 +13,16 @@ const EXCLUSIVE: OplockLevel = OplockLevel::EXCLUSIVE;
 const BATCH: OplockLevel = OplockLevel::BATCH;
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Break>>);
+struct Breaks(Mutex<Vec<Break>>);
 
-impl Holder for Told {
+impl Holder for Breaks {
     fn broken(&self, what: Break) -> bool {
         self.0.lock().push(what);
         true
     }
 }
 
-impl Told {
+impl Breaks {
     #[track_caller]
     fn check(&self, expected: &[OplockLevel]) {
         let expected: Vec<_> = expected.iter().map(|level| Break::Oplock(*level)).collect();
@@ -38,8 +38,8 @@ fn opening(overwrites: bool) -> Opening {
     Opening::new(AccessMask::FILE_READ_DATA, overwrites, None, NOW)
 }
 
-fn held(level: OplockLevel) -> (Oplocks, Arc<Told>) {
-    let (mut oplocks, told) = (Oplocks::default(), Arc::new(Told::default()));
+fn held(level: OplockLevel) -> (Oplocks, Arc<Breaks>) {
+    let (mut oplocks, told) = (Oplocks::default(), Arc::new(Breaks::default()));
     assert_eq!(oplocks.grant(1, level, circumstances(true, true), told.clone()), level);
     (oplocks, told)
 }
@@ -49,9 +49,9 @@ fn granted_oplock_levels() {
     let grant = |first: OplockLevel, asked, alone, level_two| {
         let mut oplocks = Oplocks::default();
         if first != NONE {
-            assert_eq!(oplocks.grant(1, first, circumstances(true, true), Arc::new(Told::default())), first);
+            assert_eq!(oplocks.grant(1, first, circumstances(true, true), Arc::new(Breaks::default())), first);
         }
-        oplocks.grant(2, asked, circumstances(alone, level_two), Arc::new(Told::default()))
+        oplocks.grant(2, asked, circumstances(alone, level_two), Arc::new(Breaks::default()))
     };
     assert_eq!(grant(NONE, BATCH, true, true), BATCH);
     assert_eq!(grant(NONE, BATCH, true, false), BATCH);
@@ -95,7 +95,7 @@ fn attributes_break_nothing() {
 #[test]
 fn writing_ends_level_two_without_a_wait() {
     let (mut oplocks, told) = held(II);
-    let other = Arc::new(Told::default());
+    let other = Arc::new(Breaks::default());
     assert_eq!(oplocks.grant(2, II, circumstances(false, true), other.clone()), II);
     assert!(oplocks.open(opening(false), false).is_none());
     told.check(&[]);
@@ -166,7 +166,7 @@ fn states(text: &str) -> LeaseState {
 #[derive(Default)]
 struct Leases {
     oplocks: Oplocks,
-    told: Arc<Told>,
+    told: Arc<Breaks>,
 }
 
 impl Leases {
@@ -218,7 +218,7 @@ fn leases_are_granted_as_far_as_others_allow() {
     let mut leases = Leases::default();
     leases.grant(1, 1, "RWH", false, "RH");
     leases.grant(2, 2, "RWH", false, "RH");
-    let oplock = leases.oplocks.grant(3, II, circumstances(false, true), Arc::new(Told::default()));
+    let oplock = leases.oplocks.grant(3, II, circumstances(false, true), Arc::new(Breaks::default()));
     assert_eq!(oplock, NONE, "no oplock together with a lease on handles");
 }
 
@@ -344,7 +344,7 @@ fn a_directory_is_cached_until_another_client_changes_it() {
     assert_eq!(leases.told(), ["RH>!"]);
     assert_eq!(leases.acknowledge(1, ""), Ok(NOTHING));
     assert_eq!(leases.oplocks.grant_lease(2, asked, circumstances, leases.told.clone()).state, states("RH"));
-    let oplock = leases.oplocks.grant(3, BATCH, circumstances, Arc::new(Told::default()));
+    let oplock = leases.oplocks.grant(3, BATCH, circumstances, Arc::new(Breaks::default()));
     assert_eq!(oplock, NONE, "directories have no oplocks");
 }
 
@@ -361,7 +361,7 @@ impl Drop for Backing {
 
 #[test]
 fn the_kernels_lease_ends_with_its_oplock() {
-    let (mut oplocks, told) = (Oplocks::default(), Arc::new(Told::default()));
+    let (mut oplocks, told) = (Oplocks::default(), Arc::new(Breaks::default()));
     let given_up = Arc::default();
     let lease = |given_up: &Arc<_>| Box::new(Backing(Arc::clone(given_up)));
     let free = |given_up: &Arc<std::sync::atomic::AtomicBool>| given_up.load(std::sync::atomic::Ordering::Relaxed);

@@ -25,12 +25,12 @@ pub(crate) struct Stream {
     /// The name on disk, existing or not. `None` after the stream was removed, so that it is not found any more.
     name: Cell<Option<Arc<str>>>,
     /// Locked by all operations on the content.
-    place: Mutex<Place>,
+    place: Mutex<StreamLocation>,
     open: Arc<Open>,
 }
 
 /// The location of the content.
-enum Place {
+enum StreamLocation {
     /// Not looked up yet, or not present.
     Nowhere,
     /// In the value of this attribute.
@@ -66,7 +66,7 @@ impl Stream {
             layout: layout.clone(),
             store,
             name: Cell::new(Some(name.into())),
-            place: Mutex::new(Place::Nowhere),
+            place: Mutex::new(StreamLocation::Nowhere),
             open,
         }
     }
@@ -94,20 +94,20 @@ impl Stream {
     pub(crate) async fn exists(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<bool> {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
-        Ok(!matches!(*place, Place::Nowhere | Place::Removed))
+        Ok(!matches!(*place, StreamLocation::Nowhere | StreamLocation::Removed))
     }
 
     /// Creates the stream, empty. `false` if it exists already.
     pub(crate) async fn create(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<bool> {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
-        if !matches!(*place, Place::Nowhere) {
+        if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(false);
         }
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
-        *place = Place::Inline(attribute.clone());
+        *place = StreamLocation::Inline(attribute.clone());
         if let Err(errno) = file.set_xattr(who, &attribute, Some(layout::value(b""))).await {
-            *place = Place::Nowhere;
+            *place = StreamLocation::Nowhere;
             if !layout::is_too_large(errno) {
                 return Err(errno);
             }
@@ -119,12 +119,12 @@ impl Stream {
     /// Records the location of the content, taken from a listing of the file's streams.
     pub(crate) async fn is_at(&self, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
         let mut place = self.place.lock().await;
-        if matches!(*place, Place::Nowhere) { self.settle(&mut place, file, stored).await } else { Ok(()) }
+        if matches!(*place, StreamLocation::Nowhere) { self.settle(&mut place, file, stored).await } else { Ok(()) }
     }
 
     /// Looks up the location of the content, if it is not known.
-    async fn find(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
-        if !matches!(*place, Place::Nowhere) {
+    async fn find(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+        if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(());
         }
         match self.stored(file, who).await? {
@@ -139,13 +139,13 @@ impl Stream {
         Ok(layout::find(list(file, who, &self.layout).await?, &name))
     }
 
-    async fn settle(&self, place: &mut Place, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
+    async fn settle(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
         *place = match (&stored.overflow, &stored.inline) {
             (Some(attribute), inline) => {
                 let sidecar = match self.sidecar(file, attribute).await {
                     Ok(sidecar) => sidecar,
                     Err(Errno::INVAL | Errno::IO) => {
-                        *place = Place::Lost(stored.clone());
+                        *place = StreamLocation::Lost(stored.clone());
                         return Ok(());
                     }
                     Err(errno) => return Err(errno),
@@ -156,10 +156,10 @@ impl Stream {
                 {
                     tracing::debug!(?errno, "cannot remove the attribute of a stream that is in the store");
                 }
-                Place::Store(attribute.clone(), sidecar)
+                StreamLocation::Store(attribute.clone(), sidecar)
             }
-            (None, Some(attribute)) => Place::Inline(attribute.clone()),
-            (None, None) => Place::Nowhere,
+            (None, Some(attribute)) => StreamLocation::Inline(attribute.clone()),
+            (None, None) => StreamLocation::Nowhere,
         };
         *self.name.lock() = Some(stored.name.as_str().into());
         Ok(())
@@ -176,17 +176,17 @@ impl Stream {
         let place = self.place.lock().await;
         let of_file = file.metadata().await?;
         let (size, allocated) = match &*place {
-            Place::Inline(attribute) => {
+            StreamLocation::Inline(attribute) => {
                 // Users who may list attributes may see their sizes.
                 let size = inline(file, self.store.own(), attribute).await?.len() as u64;
                 (size, allocated(size))
             }
-            Place::Store(_, sidecar) => {
+            StreamLocation::Store(_, sidecar) => {
                 let metadata = sidecar.node.metadata().await?;
                 (metadata.size, metadata.allocated)
             }
-            Place::Own(_) => (of_file.size, of_file.allocated),
-            Place::Nowhere | Place::Lost(_) | Place::Removed => (0, 0),
+            StreamLocation::Own(_) => (of_file.size, of_file.allocated),
+            StreamLocation::Nowhere | StreamLocation::Lost(_) | StreamLocation::Removed => (0, 0),
         };
         Ok(super::metadata(of_file, self.id, size, allocated))
     }
@@ -202,11 +202,11 @@ impl Stream {
     ) -> (Vec<u8>, Result<usize>) {
         let place = self.place.lock().await;
         let content = match &*place {
-            Place::Inline(attribute) => inline(file, who, attribute).await,
-            Place::Store(_, sidecar) => return sidecar.node.read(offset, buffer, filled).await,
-            Place::Own(node) => return node.read(offset, buffer, filled).await,
-            Place::Lost(_) => Err(Errno::IO),
-            Place::Nowhere | Place::Removed => Err(Errno::STALE),
+            StreamLocation::Inline(attribute) => inline(file, who, attribute).await,
+            StreamLocation::Store(_, sidecar) => return sidecar.node.read(offset, buffer, filled).await,
+            StreamLocation::Own(node) => return node.read(offset, buffer, filled).await,
+            StreamLocation::Lost(_) => Err(Errno::IO),
+            StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         };
         let done = content.and_then(|content| {
             let space = buffer.get_mut(filled..).ok_or(Errno::INVAL)?;
@@ -229,7 +229,7 @@ impl Stream {
     ) -> Result<()> {
         let mut place = self.place.lock().await;
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
-        if let Place::Inline(attribute) = &*place {
+        if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
             let mut content = inline(file, who, &attribute).await?;
             if end <= LARGEST_INLINE {
@@ -246,9 +246,9 @@ impl Stream {
         }
         self.own_sidecar(&mut place, file, who).await?;
         match &*place {
-            Place::Store(_, sidecar) => sidecar.node.write(self.store.own(), offset, data, through).await,
-            Place::Own(node) => node.write(who, offset, data, through).await,
-            Place::Lost(_) => Err(Errno::IO),
+            StreamLocation::Store(_, sidecar) => sidecar.node.write(self.store.own(), offset, data, through).await,
+            StreamLocation::Own(node) => node.write(who, offset, data, through).await,
+            StreamLocation::Lost(_) => Err(Errno::IO),
             _ => Err(Errno::STALE),
         }
     }
@@ -256,7 +256,7 @@ impl Stream {
     /// Truncates or extends the content.
     pub(super) async fn set_size(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, size: u64) -> Result<()> {
         let mut place = self.place.lock().await;
-        if let Place::Inline(attribute) = &*place {
+        if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
             let mut content = inline(file, who, &attribute).await?;
             if size <= LARGEST_INLINE {
@@ -269,17 +269,17 @@ impl Stream {
                 self.overflow(&mut place, file, who, &content).await?;
             }
         }
-        if size == 0 && matches!(*place, Place::Store(..)) {
+        if size == 0 && matches!(*place, StreamLocation::Store(..)) {
             return self.bring_home(&mut place, file, who).await;
         }
-        if size == 0 && matches!(*place, Place::Lost(_)) {
+        if size == 0 && matches!(*place, StreamLocation::Lost(_)) {
             return self.begin_anew(&mut place, file, who).await;
         }
         self.own_sidecar(&mut place, file, who).await?;
         match &*place {
-            Place::Store(_, sidecar) => sidecar.node.set_size(self.store.own(), size).await,
-            Place::Own(node) => node.set_size(who, size).await,
-            Place::Lost(_) => Err(Errno::IO),
+            StreamLocation::Store(_, sidecar) => sidecar.node.set_size(self.store.own(), size).await,
+            StreamLocation::Own(node) => node.set_size(who, size).await,
+            StreamLocation::Lost(_) => Err(Errno::IO),
             _ => Err(Errno::STALE),
         }
     }
@@ -289,7 +289,7 @@ impl Stream {
         let mut place = self.place.lock().await;
         self.own_sidecar(&mut place, file, who).await?;
         match &*place {
-            Place::Inline(attribute) => {
+            StreamLocation::Inline(attribute) => {
                 let attribute = attribute.clone();
                 let mut content = inline(file, who, &attribute).await?;
                 let end = offset.saturating_add(length).min(content.len() as u64);
@@ -298,17 +298,17 @@ impl Stream {
                 }
                 file.set_xattr(who, &attribute, Some(layout::value(&content))).await
             }
-            Place::Store(_, sidecar) => sidecar.node.zero(self.store.own(), offset, length).await,
-            Place::Own(node) => node.zero(who, offset, length).await,
-            Place::Lost(_) => Err(Errno::IO),
-            Place::Nowhere | Place::Removed => Err(Errno::STALE),
+            StreamLocation::Store(_, sidecar) => sidecar.node.zero(self.store.own(), offset, length).await,
+            StreamLocation::Own(node) => node.zero(who, offset, length).await,
+            StreamLocation::Lost(_) => Err(Errno::IO),
+            StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         }
     }
 
     /// Flushes written data to disk.
     pub(super) async fn flush(&self, file: &Arc<dyn Node>) -> Result<()> {
         let node = match &*self.place.lock().await {
-            Place::Store(_, sidecar) => Some(Arc::clone(&sidecar.node)),
+            StreamLocation::Store(_, sidecar) => Some(Arc::clone(&sidecar.node)),
             _ => None,
         };
         if let Some(node) = node {
@@ -329,7 +329,7 @@ impl Stream {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
         self.remove_from(&mut place, file, who).await?;
-        *place = Place::Removed;
+        *place = StreamLocation::Removed;
         Ok(())
     }
 

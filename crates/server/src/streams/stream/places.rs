@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Place, Stream, Target, inline};
+use super::{Stream, StreamLocation, Target, inline};
 use crate::policy::stream_layout::Layout;
 use crate::streams::layout::{self, Stored};
 use crate::streams::list;
@@ -17,7 +17,7 @@ impl Stream {
     /// returns `false`; the caller then applies the change there.
     pub(super) async fn put(
         &self,
-        place: &mut Place,
+        place: &mut StreamLocation,
         file: &Arc<dyn Node>,
         who: &Arc<Identity>,
         attribute: String,
@@ -37,7 +37,7 @@ impl Stream {
     /// Moves the content to the store. On failure, nothing is changed.
     pub(super) async fn overflow(
         &self,
-        place: &mut Place,
+        place: &mut StreamLocation,
         file: &Arc<dyn Node>,
         who: &Arc<Identity>,
         content: &[u8],
@@ -45,7 +45,7 @@ impl Stream {
         let attribute = Layout::overflow(&self.name().ok_or(Errno::STALE)?)?;
         let sidecar = self.store.create(&file.metadata().await?).await?;
         let inline = match &*place {
-            Place::Inline(inline) => Some(inline.clone()),
+            StreamLocation::Inline(inline) => Some(inline.clone()),
             _ => None,
         };
         let value = sidecar.name.clone().into_bytes();
@@ -76,7 +76,7 @@ impl Stream {
             self.store.discard(&sidecar.name).await;
             return Err(errno);
         }
-        *place = Place::Store(attribute, sidecar);
+        *place = StreamLocation::Store(attribute, sidecar);
         Ok(())
     }
 
@@ -100,9 +100,14 @@ impl Stream {
     }
 
     /// Moves a stream that was truncated to zero bytes from the store to an attribute, where Samba can see it, too.
-    pub(super) async fn bring_home(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+    pub(super) async fn bring_home(
+        &self,
+        place: &mut StreamLocation,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+    ) -> Result<()> {
         self.own_sidecar(place, file, who).await?;
-        let Place::Store(attribute, sidecar) = &*place else { return Err(Errno::STALE) };
+        let StreamLocation::Store(attribute, sidecar) = &*place else { return Err(Errno::STALE) };
         sidecar.node.set_size(self.store.own(), 0).await?;
         let home = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         if file.set_xattr(who, &home, Some(layout::value(b""))).await.is_err() {
@@ -111,22 +116,32 @@ impl Stream {
         }
         file.set_xattr(who, attribute, None).await?;
         self.store.discard(&sidecar.name).await;
-        *place = Place::Inline(home);
+        *place = StreamLocation::Inline(home);
         Ok(())
     }
 
     /// Replaces a stream whose content is lost by an empty one.
-    pub(super) async fn begin_anew(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+    pub(super) async fn begin_anew(
+        &self,
+        place: &mut StreamLocation,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+    ) -> Result<()> {
         self.remove_from(place, file, who).await?;
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         file.set_xattr(who, &attribute, Some(layout::value(b""))).await?;
-        *place = Place::Inline(attribute);
+        *place = StreamLocation::Inline(attribute);
         Ok(())
     }
 
     /// Called before a change. Copies a file of the store that belongs to another file, of which this one is a copy.
-    pub(super) async fn own_sidecar(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
-        let Place::Store(attribute, sidecar) = &*place else { return Ok(()) };
+    pub(super) async fn own_sidecar(
+        &self,
+        place: &mut StreamLocation,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+    ) -> Result<()> {
+        let StreamLocation::Store(attribute, sidecar) = &*place else { return Ok(()) };
         if sidecar.owned {
             return Ok(());
         }
@@ -136,17 +151,22 @@ impl Stream {
             return Err(errno);
         }
         let attribute = attribute.clone();
-        *place = Place::Store(attribute, copy);
+        *place = StreamLocation::Store(attribute, copy);
         Ok(())
     }
 
-    pub(super) async fn remove_from(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+    pub(super) async fn remove_from(
+        &self,
+        place: &mut StreamLocation,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+    ) -> Result<()> {
         match &*place {
-            Place::Inline(attribute) => match file.set_xattr(who, attribute, None).await {
+            StreamLocation::Inline(attribute) => match file.set_xattr(who, attribute, None).await {
                 Err(Errno::NODATA) => Ok(()),
                 done => done,
             },
-            Place::Store(attribute, sidecar) => {
+            StreamLocation::Store(attribute, sidecar) => {
                 match file.set_xattr(who, attribute, None).await {
                     Ok(()) | Err(Errno::NODATA) => {}
                     Err(errno) => return Err(errno),
@@ -156,13 +176,13 @@ impl Stream {
                 }
                 Ok(())
             }
-            Place::Lost(stored) => {
+            StreamLocation::Lost(stored) => {
                 for attribute in [&stored.inline, &stored.overflow].into_iter().flatten() {
                     file.set_xattr(who, attribute, None).await?;
                 }
                 Ok(())
             }
-            Place::Nowhere | Place::Own(_) | Place::Removed => Ok(()),
+            StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Removed => Ok(()),
         }
     }
 
@@ -186,7 +206,7 @@ impl Stream {
             Target::Unnamed(node) => return self.become_own(&mut place, file, who, node).await,
         };
         let renamed = match &*place {
-            Place::Inline(old) => {
+            StreamLocation::Inline(old) => {
                 let new = self.layout.inline(&name)?;
                 let content = inline(file, who, old).await?;
                 match file.set_xattr(who, &new, Some(layout::value(&content))).await {
@@ -196,16 +216,18 @@ impl Stream {
                     }
                     Err(errno) => return Err(errno),
                 }
-                Place::Inline(new)
+                StreamLocation::Inline(new)
             }
-            Place::Store(old, sidecar) => {
+            StreamLocation::Store(old, sidecar) => {
                 let new = Layout::overflow(&name)?;
                 file.set_xattr(who, &new, Some(sidecar.name.clone().into_bytes())).await?;
                 file.set_xattr(who, old, None).await?;
                 let Sidecar { name, node, owned } = sidecar;
-                Place::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned })
+                StreamLocation::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned })
             }
-            Place::Nowhere | Place::Own(_) | Place::Lost(_) | Place::Removed => return Err(Errno::STALE),
+            StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Lost(_) | StreamLocation::Removed => {
+                return Err(Errno::STALE);
+            }
         };
         *place = renamed;
         *self.name.lock() = Some(name.into());
@@ -215,25 +237,27 @@ impl Stream {
     /// Makes the stream the unnamed one, by copying its content to the empty file.
     async fn become_own(
         &self,
-        place: &mut Place,
+        place: &mut StreamLocation,
         file: &Arc<dyn Node>,
         who: &Arc<Identity>,
         node: Arc<dyn Node>,
     ) -> Result<()> {
         let copied = match &*place {
-            Place::Inline(attribute) => {
+            StreamLocation::Inline(attribute) => {
                 let content = inline(file, who, attribute).await?;
                 node.write(who, 0, Bytes::from(content), false).await
             }
-            Place::Store(_, sidecar) => copy_content(who, &sidecar.node, &node).await,
-            Place::Nowhere | Place::Own(_) | Place::Lost(_) | Place::Removed => Err(Errno::STALE),
+            StreamLocation::Store(_, sidecar) => copy_content(who, &sidecar.node, &node).await,
+            StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Lost(_) | StreamLocation::Removed => {
+                Err(Errno::STALE)
+            }
         };
         if let Err(errno) = copied {
             node.set_size(who, 0).await?;
             return Err(errno);
         }
         self.remove_from(place, file, who).await?;
-        *place = Place::Own(node);
+        *place = StreamLocation::Own(node);
         *self.name.lock() = None;
         Ok(())
     }
