@@ -139,8 +139,13 @@ async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Re
     let mut verified = verify(&account);
     if verified.is_none() {
         // The back end's cache may be older than the account's latest password.
-        let anew = server.accounts.find_anew(&claim.user).await.map_err(|_| Wrong)?;
+        // While it is unavailable, a proof that does not match the cache counts as wrong.
+        let anew = server.accounts.find_anew(&claim.user).await.ok().flatten();
         verified = anew.filter(|anew| anew.name == account.name).and_then(|anew| verify(&anew));
+        // Concurrent wrong proofs may have locked the account during the wait. A valid one must not be distinguishable.
+        if server.is_locked_out(&account.name) {
+            return Err(Wrong);
+        }
     }
     match verified {
         Some(verified) => verified.sealing(Sender::Server).ok_or(Wrong),
