@@ -14,6 +14,7 @@ pub mod accounts;
 pub mod address_bucket;
 pub mod answer;
 mod attributes;
+mod authentication;
 mod buffers;
 pub mod channel;
 pub mod command;

@@ -35,6 +35,7 @@ const ORDER: &[&str] = &[
     "files",
     "logon_throttle",
     "unauthenticated",
+    "authentication",
     "logon_attempts",
     "durable",
     "open",

@@ -5,7 +5,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Samba's debug classes that exist here, and the modules that their events come from.
 const CLASSES: &[(&str, &[&str])] = &[
-    ("auth", &["proto::auth", "server::command::session_setup", "frevo::accounts"]),
+    ("auth", &["proto::auth", "server::authentication", "server::command::session_setup", "frevo::accounts"]),
     ("passdb", &["frevo::accounts"]),
     ("vfs", &["localfs", "server::vfs"]),
     ("locking", &["server::files"]),

@@ -11,7 +11,7 @@ use proto::crypto::preauth::PreauthHash;
 use proto::crypto::sign::SigningKey;
 use proto::smb2::negotiate::{CipherId, Dialect, SigningAlgorithm};
 
-use crate::command::session_setup::Authentication;
+use crate::authentication::Authentication;
 use crate::conn::Connection;
 use crate::session::Session;
 

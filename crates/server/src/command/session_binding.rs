@@ -13,10 +13,9 @@ use proto::smb2::negotiate::{Capabilities, Dialect, SigningAlgorithm};
 use proto::smb2::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
 
+use crate::authentication::{Outcome, SetupStep};
 use crate::channel::Terms;
-use crate::command::session_setup::{
-    Outcome, SetupStep, derive_signing, end_previous, refuse_foreign, slow_down, step,
-};
+use crate::command::session_setup::{derive_signing, end_previous, refuse_foreign, slow_down, step};
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Error, Result};
 use crate::policy::Policy;

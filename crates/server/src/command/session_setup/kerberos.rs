@@ -6,10 +6,10 @@ use proto::auth::pac::LogonInfo;
 use proto::status::Status;
 
 use super::mapped;
-use super::spnego::{Authenticated, MechanismStep};
 use super::user::{check_uid, known_user};
 use crate::accounts::principals::may_come_from_domain;
 use crate::accounts::{Account, Unavailable};
+use crate::authentication::{Authenticated, Kerberos, MechanismStep};
 use crate::conn::Request;
 use crate::domain::Refused;
 use crate::error::{Error, Result};
@@ -17,13 +17,6 @@ use crate::policy::Policy;
 use crate::server::Server;
 use crate::tickets::{Cause, ClientName, Refusal, Ticket};
 use crate::vfs::Time;
-
-/// A Kerberos authentication in progress.
-#[derive(Default)]
-pub(super) struct Kerberos {
-    /// The client was sent an error and may try once more.
-    told: bool,
-}
 
 impl Kerberos {
     /// Validates the client's ticket.

@@ -20,16 +20,15 @@ use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRe
 use proto::status::Status;
 
 pub(super) use self::keys::derive_signing;
-pub use self::spnego::Authentication;
-pub(super) use self::spnego::{Outcome, SetupStep, step};
+pub(super) use self::spnego::step;
 pub(crate) use self::user::known_user;
+use crate::authentication::{Outcome, SetupStep};
 use crate::command::session_binding;
 use crate::conn::Failed;
 use crate::conn::NoRoom;
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Disconnect, Error, Result};
 use crate::logon_throttle::Guess;
-use crate::policy::limits::LOGON_TOKEN_BYTES;
 use crate::policy::{Encryption, Policy, Signing};
 use crate::session::{Channel, Phase, SessionKeys};
 
@@ -132,14 +131,6 @@ pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>, ar
     if waited == Err(NoRoom) && !connection.is_logged_on() {
         connection.end(Disconnect("too many failed logons"));
     }
-}
-
-/// Checks the size of a stored part of a logon in progress: the mechanism list or an NTLM NEGOTIATE.
-fn check_kept(part: &[u8]) -> Result<()> {
-    if part.len() <= LOGON_TOKEN_BYTES {
-        return Ok(());
-    }
-    Err(Error::because(Status::INVALID_PARAMETER, "the mechanism list or NTLM NEGOTIATE is too long"))
 }
 
 /// Returns the error if the session was logged off over another channel during this authentication.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use proto::auth::ntlm::{self, Acceptor, Claim, Sender};
+use proto::auth::ntlm::{self, Claim, Sender};
 use proto::dtyp::FileTime;
 use proto::status::Status;
 use zeroize::Zeroizing;
 
 use super::pass_through;
-use super::spnego::{Authenticated, MechanismStep};
 use super::user::known_user;
 use crate::accounts::{Account, AccountPolicy, LogonOutcome, Unavailable};
 use crate::address_bucket::AddressBucket;
+use crate::authentication::{Authenticated, MechanismStep, Ntlm, check_kept};
 use crate::conn::Request;
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
@@ -21,18 +21,7 @@ use crate::tickets::Signatures;
 use crate::user::User;
 use crate::vfs::Time;
 
-/// An NTLM authentication in progress.
-pub(super) struct Ntlm {
-    acceptor: Acceptor,
-    /// A challenge was sent.
-    challenged: bool,
-}
-
 impl Ntlm {
-    pub(super) fn new(policy: &Policy) -> Self {
-        Ntlm { acceptor: Acceptor::new(policy.target_names()), challenged: false }
-    }
-
     /// Processes the client's next message. If the password was wrong, `guessed` is set to its user.
     pub(super) async fn step(
         &mut self,
@@ -44,7 +33,7 @@ impl Ntlm {
         if self.challenged {
             return self.finish(request, message, policy, guessed).await;
         }
-        super::check_kept(message)?;
+        check_kept(message)?;
         let server = &request.connection.server;
         let now = FileTime::from(server.environment.now()).0;
         let challenge = self.acceptor.challenge(message, server.random(), now).map_err(not_ntlm)?;
