@@ -11,6 +11,7 @@
 
 pub mod accounting;
 pub mod accounts;
+pub mod acl;
 pub mod address_bucket;
 pub mod answer;
 mod attributes;

@@ -20,6 +20,7 @@ use proto::smb2::error::{ErrorContext, SymbolicLinkError, SymlinkFlags};
 use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
+use crate::acl::SERVER;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::links::{self, Purpose, Search};
@@ -27,7 +28,6 @@ use crate::name;
 use crate::open::FileOpen;
 use crate::policy::Share;
 use crate::security::access;
-use crate::security::effective::SERVER;
 use crate::server::Server;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;

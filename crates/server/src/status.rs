@@ -11,10 +11,10 @@ use proto::smb2::LeaseState;
 use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 
 use crate::accounting::Report;
+pub use crate::acl::cache::CacheStatistics;
 use crate::files::oplock;
 use crate::open;
 use crate::policy::{AclStore, Policy};
-pub use crate::security::effective::cache::CacheStatistics;
 use crate::server::Server;
 use crate::session::Phase;
 use crate::vfs::{FileId, Kind, Time};

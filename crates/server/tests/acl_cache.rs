@@ -13,13 +13,13 @@ use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
+use server::acl::model::posix_acl;
+use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
+use server::acl::ntacl;
 use server::answer::block_on;
 use server::environment::Environment;
 use server::policy::{Share, StoredAcls};
 use server::rig::{self, Client};
-use server::security::model::posix_acl;
-use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
-use server::security::stored::ntacl;
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, RelPath, Time, Vfs};
 

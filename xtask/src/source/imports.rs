@@ -28,6 +28,7 @@ const ORDER: &[&str] = &[
     "policy",
     "lockout",
     "user_lists",
+    "acl",
     "tree",
     "links",
     "streams",

@@ -7,8 +7,8 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use proto::dtyp::{SecurityDescriptor, Sid, sddl};
 use serde::Serialize;
+use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 use server::security::admin::{Look, Source};
-use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
 
 use super::place::{Counter, Where};
 use super::{names, words};

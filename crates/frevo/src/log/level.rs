@@ -10,7 +10,7 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("vfs", &["localfs", "server::vfs"]),
     ("locking", &["server::files"]),
     ("smb2", &["server::conn", "server::dispatch", "server::command"]),
-    ("acls", &["server::security"]),
+    ("acls", &["server::acl", "server::security"]),
     ("rpc_srv", &["server::pipe"]),
 ];
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
-use server::security::stored::ntacl;
+use server::acl::ntacl;
 use server::vfs::SetMetadata;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 

@@ -23,11 +23,11 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use rustix::fs::{Access, XattrFlags, access, setxattr};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use server::acl::model::posix_acl;
+use server::acl::model::posix_acl::PosixAcl;
 use server::environment::Environment;
 use server::policy::{AclStore, AclStyle, Entries, Policy, Share, StoredAcls};
 use server::rig::{self, Client, status};
-use server::security::model::posix_acl;
-use server::security::model::posix_acl::PosixAcl;
 use server::vfs::{Identity, Time};
 
 use super::Linux;

@@ -14,9 +14,9 @@ use proptest::test_runner::{Config, TestRunner};
 use proto::dtyp::acl::{Ace, AceFlags, AceType};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
-use server::security::model::evaluate;
-use server::security::model::evaluate::Token;
-use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
+use server::acl::model::evaluate;
+use server::acl::model::evaluate::Token;
+use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 
 use bed::{Bed, GIDS, USERS};
 

@@ -8,6 +8,7 @@ use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
+use crate::acl::model::token;
 use crate::conn::{Negotiated, Reply, Request};
 use crate::domain;
 use crate::error::{Error, Result};
@@ -15,7 +16,6 @@ use crate::name::glob::Globs;
 use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
 use crate::policy::{CscPolicy, Encryption, Share};
-use crate::security::model::token;
 use crate::server::Server;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;

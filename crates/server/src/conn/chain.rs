@@ -19,7 +19,7 @@ use crate::dispatch;
 use crate::error::{Disconnect, Error, Result};
 use crate::open::Open;
 use crate::open::channel_sequence::Outstanding;
-use crate::security::stored::write_back;
+use crate::security::write_back;
 use crate::session::{Channel, Session};
 use crate::tree::{Disk, Tree};
 use crate::yielding::yield_now;

@@ -9,14 +9,15 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
 
+use crate::acl::sids;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
 use crate::open::{FileOpen, Open};
+use crate::security::effective;
 use crate::security::set::apply;
 use crate::security::set::apply::Authority;
 use crate::security::set::merge::{OF_SACL, Parts, keep_of_sacl};
-use crate::security::{effective, sids};
 use crate::tree::Disk;
 use crate::vfs::{Kind, Time};
 

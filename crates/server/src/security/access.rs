@@ -11,10 +11,10 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
+use crate::acl::protection::Protection;
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::security::effective;
-use crate::security::effective::Protection;
 use crate::tree::Disk;
 use crate::vfs::{Case, DirectoryVersion, Identity, Kind, Lookup, Metadata, Node, RelPath};
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use proto::dtyp::{AccessMask, FileTime, Sid};
 
+use crate::acl::SERVER;
+use crate::acl::model::evaluate::{Token, granted};
+use crate::acl::source::{AclSource, look_up};
 use crate::error::Result;
 use crate::policy::Share;
-use crate::security::effective::SERVER;
-use crate::security::effective::source::{AclSource, look_up};
-use crate::security::model::evaluate::{Token, granted};
-use crate::security::stored::write_back;
+use crate::security::write_back;
 use crate::vfs::{Case, Errno, Identity, Lookup, RelPath, SymlinkPolicy, Time, Vfs};
 
 /// Access checks on the files of a share, as root.

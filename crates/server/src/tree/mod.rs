@@ -9,11 +9,11 @@ use proto::status::Status;
 
 pub(crate) use self::views::Views;
 use crate::accounts::Accounts;
+use crate::acl::cache::{Cache, Place};
+use crate::acl::model::evaluate::Token;
 use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::Share;
-use crate::security::effective::cache::{Cache, Place};
-use crate::security::model::evaluate::Token;
 use crate::vfs::{Identity, RelPath, Time, Vfs};
 
 /// A share as one session uses it.

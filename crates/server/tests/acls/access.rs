@@ -10,9 +10,9 @@ use proto::smb2::header::Command;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{InfoType, SecurityInformation};
 use proto::status::Status;
+use server::acl::ntacl;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
-use server::security::stored::ntacl;
 
 use crate::bed::{
     ALICE, BOBS_ACCOUNT, INHERITED, Scene, allow, create, make, maximum, open, opened, set_dacl, with_dacl,

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
+use server::acl::model::posix_acl;
+use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 use server::policy::Share;
 use server::security::admin_probe::Trial;
-use server::security::model::posix_acl;
-use server::security::model::posix_acl::{Entry, PosixAcl, Tag};
 use server::vfs::{RelPath, SymlinkPolicy};
 
 /// The ACL lengths that are measured, from mode bits alone to more entries than real files have.

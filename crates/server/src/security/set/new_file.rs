@@ -4,25 +4,19 @@
 //!
 //! Clients often create many files that inherit the same ACEs, so the last results are cached for a few seconds.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
-use parking_lot::Mutex;
 use proto::dtyp::acl::Ace;
 use proto::dtyp::{Acl, FileTime};
 
 use crate::accounts::principals::UnixId;
-use crate::policy::limits::CACHED_INITIAL_ACL_BYTES;
-use crate::policy::limits::CACHED_INITIAL_ACLS;
+use crate::acl::initial::{Heir, New};
+use crate::acl::model::posix_acl;
+use crate::acl::model::posix_acl::PosixAcl;
+use crate::acl::ntacl;
+use crate::acl::posix::{Duty, Posix};
+use crate::acl::protection::Protection;
+use crate::acl::sids;
 use crate::policy::{InheritOwner, StoredAcls};
-use crate::security::effective::Protection;
-use crate::security::effective::cache::{By, Place};
-use crate::security::model::posix_acl;
-use crate::security::model::posix_acl::PosixAcl;
-use crate::security::posix::{Duty, Posix};
 use crate::security::set::apply::{inherited, lists_for};
-use crate::security::sids;
-use crate::security::stored::ntacl;
 use crate::tree::Disk;
 use crate::vfs::{DirectoryVersion, Guard, Kind, Time};
 
@@ -108,116 +102,4 @@ async fn are_all_known(disk: &Disk, parent: &Protection, gid: u32) -> bool {
 fn placed(lists: &Posix) -> Vec<(&'static str, Option<Vec<u8>>)> {
     let default = lists.directory.then(|| (posix_acl::DEFAULT, lists.default.as_ref().map(PosixAcl::encode)));
     [(posix_acl::ACCESS, Some(lists.access.encode()))].into_iter().chain(default).collect()
-}
-
-/// The new file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct New {
-    gid: u32,
-    directory: bool,
-    executable: bool,
-    /// The directory passes its group on to new files (setgid).
-    hands_group_on: bool,
-}
-
-/// Key of a cached result: all inputs except the mapping of SIDs to ids.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Heir {
-    from: By,
-    stored: bool,
-    place: Place,
-    token: u64,
-    new: New,
-}
-
-/// The results computed last.
-#[derive(Default)]
-pub(in crate::security) struct InitialAcls {
-    /// The latest is last.
-    known: Mutex<VecDeque<(Heir, Duration, Option<Guard>)>>,
-}
-
-impl InitialAcls {
-    /// Lifetime of a result. After the SID of an account changes, new files get the old one for at most this long.
-    const LIFE: Duration = Duration::from_secs(5);
-
-    /// Returns the result cached at most [`InitialAcls::LIFE`] before `uptime`. `Some(None)` if nothing is inherited.
-    fn find(&self, heir: &Heir, uptime: Duration) -> Option<Option<Guard>> {
-        let known = self.known.lock();
-        let (_, since, guard) = known.iter().find(|(known, ..)| known == heir)?;
-        (uptime.saturating_sub(*since) < InitialAcls::LIFE).then(|| guard.clone())
-    }
-
-    fn keep(&self, heir: Heir, uptime: Duration, guard: Option<Guard>) {
-        let length = |guard: &Guard| {
-            let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());
-            guard.descriptor.1.len() + lists.map(Vec::len).sum::<usize>()
-        };
-        if guard.as_ref().map_or(0, length) > CACHED_INITIAL_ACL_BYTES {
-            return;
-        }
-        let mut known = self.known.lock();
-        known.retain(|(known, ..)| *known != heir);
-        if known.len() == CACHED_INITIAL_ACLS {
-            known.pop_front();
-        }
-        known.push_back((heir, uptime, guard));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(secs: u64) -> Duration {
-        Duration::from_secs(secs)
-    }
-
-    fn guard(length: usize) -> Guard {
-        Guard { owner: (1, 1), mode: None, lists: Vec::new(), descriptor: (String::new(), vec![0; length]) }
-    }
-
-    fn heir(print: u64) -> Heir {
-        let new = New { gid: 1, directory: false, executable: false, hands_group_on: false };
-        Heir { from: By::AclInputs(print), stored: false, place: Place::default(), token: 1, new }
-    }
-
-    #[test]
-    fn cached_guards_are_valid_for_the_same_input_and_a_limited_time() {
-        let heirs = InitialAcls::default();
-        assert_eq!(heirs.find(&heir(1), at(9)), None);
-        heirs.keep(heir(1), at(9), Some(guard(1)));
-        heirs.keep(heir(2), at(9), None);
-        assert_eq!(heirs.find(&heir(1), at(9)), Some(Some(guard(1))));
-        assert_eq!(heirs.find(&heir(2), at(13)), Some(None));
-        assert_eq!(heirs.find(&heir(1), at(14)), None, "the entry is outdated");
-        let other = |change: fn(&mut Heir)| {
-            let mut heir = heir(1);
-            change(&mut heir);
-            heirs.find(&heir, at(9))
-        };
-        for change in [
-            |heir: &mut Heir| heir.from = By::Descriptor(1),
-            |heir: &mut Heir| heir.stored = true,
-            |heir: &mut Heir| heir.token = 2,
-            |heir: &mut Heir| heir.new.gid = 2,
-            |heir: &mut Heir| heir.new.directory = true,
-            |heir: &mut Heir| heir.new.executable = true,
-            |heir: &mut Heir| heir.new.hands_group_on = true,
-        ] {
-            assert_eq!(other(change), None);
-        }
-        heirs.keep(heir(1), at(14), Some(guard(2)));
-        assert_eq!(heirs.find(&heir(1), at(14)), Some(Some(guard(2))), "the newer entry is valid");
-    }
-
-    #[test]
-    fn few_guards_are_cached_and_no_long_ones() {
-        let heirs = InitialAcls::default();
-        heirs.keep(heir(0), at(0), Some(guard(CACHED_INITIAL_ACL_BYTES + 1)));
-        assert_eq!(heirs.find(&heir(0), at(0)), None);
-        (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(CACHED_INITIAL_ACL_BYTES))));
-        let known = (0..100).filter(|&print| heirs.find(&heir(print), at(0)).is_some()).count();
-        assert_eq!((known, heirs.find(&heir(99), at(0)).is_some()), (CACHED_INITIAL_ACLS, true));
-    }
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::inode::{Body, Inode};
 use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
+use crate::acl::model::posix_acl;
 use crate::answer::Answer;
-use crate::security::model::posix_acl;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
     Access, Case, DataRange, Entry, Errno, Identity, Kind, Lease, LeaseCallback, Metadata, Node, RangeChange,

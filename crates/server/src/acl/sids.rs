@@ -9,18 +9,18 @@ use proto::status::Status;
 
 use crate::accounts::principals::{Realm, SidNameUse, UnixId};
 use crate::accounts::{Accounts, Unavailable};
+use crate::acl::posix::{Sids, UnixSids};
 use crate::error::{Error, Result};
 use crate::policy::limits::USERS_LOOKED_UP_PER_ACL;
-use crate::security::posix::{Sids, UnixSids};
 use crate::vfs::Identity;
 
 /// Whether `sid` is in the SID range of accounts of a machine or domain (S-1-5-21-...).
-pub(in crate::security) fn is_account(sid: &Sid) -> bool {
+pub(crate) fn is_account(sid: &Sid) -> bool {
     sid.authority() == 5 && sid.sub_authorities().first() == Some(&21)
 }
 
 /// The mapping of SIDs for one file.
-pub(in crate::security) struct FileSids {
+pub(crate) struct FileSids {
     ids: HashMap<Sid, UnixId>,
     /// The SID in the owner field with the file's owner, if it belongs to no other user.
     owner: Option<(Sid, u32)>,
@@ -31,11 +31,7 @@ pub(in crate::security) struct FileSids {
 impl FileSids {
     /// Resolves the owner of `descriptor`, whose file belongs to `uid`, and the accounts and groups in its DACL. A SID
     /// in the group field that is not a group of this server matches no group, as everywhere else.
-    pub(in crate::security) async fn of(
-        accounts: &dyn Accounts,
-        descriptor: &SecurityDescriptor,
-        uid: u32,
-    ) -> FileSids {
+    pub(crate) async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32) -> FileSids {
         let owner = match descriptor.owner.filter(is_account) {
             Some(sid) if stands_for(accounts, &sid, uid).await => Some((sid, uid)),
             _ => None,
@@ -52,12 +48,7 @@ impl FileSids {
     }
 
     /// Adds the groups of `who` and of those users of `uids` who have accounts. Users whose lookup fails are skipped.
-    pub(in crate::security) async fn knowing(
-        self,
-        accounts: &dyn Accounts,
-        who: &Arc<Identity>,
-        uids: &[u32],
-    ) -> FileSids {
+    pub(crate) async fn knowing(self, accounts: &dyn Accounts, who: &Arc<Identity>, uids: &[u32]) -> FileSids {
         let mut known = vec![who.clone()];
         let others: BTreeSet<u32> = uids.iter().copied().filter(|&uid| uid != who.uid).collect();
         for uid in others.into_iter().take(USERS_LOOKED_UP_PER_ACL) {
@@ -74,7 +65,7 @@ impl FileSids {
     }
 
     /// Returns the users that ACEs of `descriptor` are for.
-    pub(in crate::security) fn users(&self, descriptor: &SecurityDescriptor) -> Vec<u32> {
+    pub(crate) fn users(&self, descriptor: &SecurityDescriptor) -> Vec<u32> {
         let aces = descriptor.dacl.iter().flat_map(Acl::aces);
         aces.filter_map(|ace| ace.trustee()).filter_map(|(_, sid)| self.uid(sid)).collect()
     }
@@ -82,7 +73,7 @@ impl FileSids {
 
 /// Whether `sid`, in the owner field of a file of the user `uid`, may be taken as that user: it is the user's, or
 /// unknown on this server like that of another machine. Also true if it cannot be looked up.
-pub(in crate::security) async fn stands_for(accounts: &dyn Accounts, sid: &Sid, uid: u32) -> bool {
+pub(crate) async fn stands_for(accounts: &dyn Accounts, sid: &Sid, uid: u32) -> bool {
     !matches!(accounts.id_of(sid).await, Ok(Some(id)) if id.uid() != Some(uid))
 }
 
@@ -126,29 +117,26 @@ impl Sids for FileSids {
 }
 
 /// Returns the user or group of a SID: of the id in it, or of the account or group that has it.
-pub(in crate::security) async fn id_of(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<UnixId>> {
+pub(crate) async fn id_of(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<UnixId>> {
     if let Some(id) = UnixId::in_sid(sid) {
         return Ok(Some(id));
     }
     if may_be_mapped(sid) { accounts.id_of(sid).await.map_err(unavailable) } else { Ok(None) }
 }
 
-pub(in crate::security) fn unavailable(why: Unavailable) -> Error {
+pub(crate) fn unavailable(why: Unavailable) -> Error {
     Error::because(Status::NO_LOGON_SERVERS, why.0)
 }
 
 /// Returns the descriptor as it is stored, which is as clients see it and as Samba stores it: [`shown`], or unchanged
 /// if accounts cannot be looked up now.
-pub(in crate::security) async fn by_account(
-    accounts: &dyn Accounts,
-    descriptor: &SecurityDescriptor,
-) -> SecurityDescriptor {
+pub(crate) async fn by_account(accounts: &dyn Accounts, descriptor: &SecurityDescriptor) -> SecurityDescriptor {
     shown(accounts, descriptor.clone()).await.unwrap_or_else(|_| descriptor.clone())
 }
 
 /// Returns the SID that an id is stored as: that of the account or group, or the id's own SID if that cannot be looked
 /// up.
-pub(in crate::security) async fn of_account(accounts: &dyn Accounts, id: UnixId) -> Sid {
+pub(crate) async fn of_account(accounts: &dyn Accounts, id: UnixId) -> Sid {
     accounts.sid_of(id).await.unwrap_or_else(|_| id.plain_sid())
 }
 

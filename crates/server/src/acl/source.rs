@@ -6,20 +6,20 @@ use std::sync::Arc;
 use proto::dtyp::SecurityDescriptor;
 use proto::status::Status;
 
+use crate::acl::SERVER;
+use crate::acl::model::posix_acl;
+use crate::acl::model::posix_acl::PosixAcl;
+use crate::acl::ntacl;
+use crate::acl::ntacl::{Condition, Stored};
+use crate::acl::posix::Posix;
+use crate::acl::synthesized::{default_descriptor, synthesize};
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
-use crate::security::effective::SERVER;
-use crate::security::effective::synthesized::{default_descriptor, synthesize};
-use crate::security::model::posix_acl;
-use crate::security::model::posix_acl::PosixAcl;
-use crate::security::posix::Posix;
-use crate::security::stored::ntacl;
-use crate::security::stored::ntacl::{Condition, Stored};
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
 
 /// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
-pub(in crate::security) struct AclInputs {
+pub(crate) struct AclInputs {
     kind: Kind,
     mode: u32,
     uid: u32,
@@ -39,16 +39,16 @@ struct Lists {
 }
 
 /// The descriptor in force.
-pub(in crate::security) struct Found {
-    pub(in crate::security) basis: AclSource,
+pub(crate) struct Found {
+    pub(crate) basis: AclSource,
     /// The descriptor is a stored one, shown to clients as it is.
-    pub(in crate::security) stored: bool,
+    pub(crate) stored: bool,
     /// A descriptor is stored but not valid.
-    pub(in crate::security) outdated: bool,
+    pub(crate) outdated: bool,
 }
 
 /// The source of the descriptor in force.
-pub(in crate::security) enum AclSource {
+pub(crate) enum AclSource {
     /// A stored descriptor whose condition holds, or the default one where POSIX ACLs are ignored; and the POSIX ACL
     /// that the kernel enforces, if it was read.
     Descriptor(SecurityDescriptor, Option<PosixAcl>),
@@ -58,12 +58,12 @@ pub(in crate::security) enum AclSource {
 
 impl Found {
     /// Whether a valid descriptor is stored, or a default one replaces it.
-    pub(in crate::security) fn confirmed(&self) -> bool {
+    pub(crate) fn confirmed(&self) -> bool {
         matches!(self.basis, AclSource::Descriptor(..))
     }
 
     /// Returns the descriptor.
-    pub(in crate::security) fn descriptor(self, share: &Share) -> SecurityDescriptor {
+    pub(crate) fn descriptor(self, share: &Share) -> SecurityDescriptor {
         match self.basis {
             AclSource::Descriptor(descriptor, _) => descriptor,
             AclSource::Lists(lists) => synthesize(share, &lists),
@@ -73,7 +73,7 @@ impl Found {
 
 impl AclInputs {
     /// Reads the inputs of the file of `metadata`.
-    pub(in crate::security) async fn read(
+    pub(crate) async fn read(
         share: &Share,
         who: &Arc<Identity>,
         node: &Arc<dyn Node>,
@@ -87,7 +87,7 @@ impl AclInputs {
     }
 
     /// Reads the inputs of a file whose attribute has the `value`.
-    pub(in crate::security) async fn beside(
+    pub(crate) async fn beside(
         value: Option<Vec<u8>>,
         share: &Share,
         who: &Arc<Identity>,
@@ -107,7 +107,7 @@ impl AclInputs {
     }
 
     /// Returns the inputs of the file of `metadata` with the POSIX ACLs `lists` after its attribute was set to `value`.
-    pub(in crate::security) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> AclInputs {
+    pub(crate) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> AclInputs {
         // The kernel does not store an ACL that is equivalent to the mode.
         let access = (!lists.access.is_minimal()).then(|| lists.access.encode());
         let default = lists.default.as_ref().map(PosixAcl::encode);
@@ -116,19 +116,19 @@ impl AclInputs {
 
     /// Returns the number of entries of the POSIX ACLs from which a descriptor is synthesized; `None` if the attribute
     /// is set.
-    pub(in crate::security) fn converted_entries(&self) -> Option<usize> {
+    pub(crate) fn converted_entries(&self) -> Option<usize> {
         let lists = self.lists.as_ref().filter(|_| self.value.is_none())?;
         let default = lists.default.as_ref().map_or(0, |value| posix_acl::entries_in(value));
         Some(lists.access.as_ref().map_or(posix_acl::CLASSES, |value| posix_acl::entries_in(value)) + default)
     }
 
     /// Returns the permissions of the file of `metadata` in Linux; `None` on a share that ignores POSIX ACLs.
-    pub(in crate::security) fn posix(&self, metadata: &Metadata) -> Option<Posix> {
+    pub(crate) fn posix(&self, metadata: &Metadata) -> Option<Posix> {
         self.lists.as_ref().map(|lists| lists.decode(metadata))
     }
 
     /// Determines which descriptor is in force.
-    pub(in crate::security) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
+    pub(crate) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
         let acls = share.acls.as_ref();
         let (has_one, lists) = (self.value.is_some(), self.posix(metadata));
         let stored = match (self.value, acls) {
@@ -156,7 +156,7 @@ impl AclInputs {
 }
 
 /// Determines which descriptor is in force for the file of `metadata`.
-pub(in crate::security) async fn look_up(
+pub(crate) async fn look_up(
     share: &Share,
     who: &Arc<Identity>,
     node: &Arc<dyn Node>,
@@ -167,7 +167,7 @@ pub(in crate::security) async fn look_up(
 
 /// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX
 /// ACL grants.
-pub(in crate::security) fn damaged(acls: &StoredAcls) -> Error {
+pub(crate) fn damaged(acls: &StoredAcls) -> Error {
     Error::because(
         Status::ACCESS_DENIED,
         format!("{} of the file is damaged; delete the attribute or set new permissions", acls.attribute),
@@ -175,7 +175,7 @@ pub(in crate::security) fn damaged(acls: &StoredAcls) -> Error {
 }
 
 /// Reads the attribute: as the user if any user may read it, otherwise as the server.
-pub(in crate::security) async fn read_value(
+pub(crate) async fn read_value(
     who: &Arc<Identity>,
     acls: &StoredAcls,
     node: &Arc<dyn Node>,

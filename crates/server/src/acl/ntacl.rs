@@ -10,7 +10,7 @@ use proto::bytes::{Malformed, Reader, Result, Writer};
 use proto::crypto::digest::sha256;
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
-use crate::security::model::posix_acl::{Entry, PosixAcl, Tag};
+use crate::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 use crate::vfs::{Kind, Metadata};
 
 /// Samba's default name of the attribute, changed by `acl_xattr:security_acl_name`. Only root can write it.
@@ -128,7 +128,7 @@ pub fn encode(descriptor: &SecurityDescriptor, system_hash: [u8; 32], time: File
 const TIME: usize = 88;
 
 /// Sets the time of a `value` that was encoded by [`encode`].
-pub(in crate::security) fn set_time(value: &mut [u8], time: FileTime) {
+pub(crate) fn set_time(value: &mut [u8], time: FileTime) {
     if let Some(field) = value.get_mut(TIME..TIME + 8) {
         field.copy_from_slice(&time.0.to_le_bytes());
     }
@@ -175,7 +175,7 @@ pub fn system_hash(metadata: &Metadata, access: &PosixAcl, default: Option<&Posi
 }
 
 /// As [`system_hash`], for a file of this kind, owner and group.
-pub(in crate::security) fn hash_of(
+pub(crate) fn hash_of(
     kind: Kind,
     (uid, gid): (u32, u32),
     mode: u32,

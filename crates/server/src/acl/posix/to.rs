@@ -9,8 +9,8 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 
 use super::{Posix, Sids};
-use crate::security::model::evaluate::{Inheritance, Rule};
-use crate::security::model::posix_acl::{Entry, PosixAcl, Tag};
+use crate::acl::model::evaluate::{Inheritance, Rule};
+use crate::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 
 /// Returns the rights that represent `rwx` bits.
 pub fn rights(permissions: u8, directory: bool) -> AccessMask {
@@ -130,7 +130,7 @@ fn sid_of(tag: Tag, sids: &dyn Sids) -> Option<Sid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::security::posix::UnixSids;
+    use crate::acl::posix::UnixSids;
 
     fn file(mode: u32, directory: bool) -> Posix {
         Posix { directory, uid: 10, gid: 20, access: PosixAcl::of_mode(mode), default: None }

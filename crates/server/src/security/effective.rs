@@ -1,41 +1,28 @@
 //! The effective security descriptor of a file: stored, or synthesized from its mode and POSIX ACLs.
 //!
-//! A share with `vfs objects = acl_xattr` stores descriptors ([`crate::security::stored::ntacl`]), and
+//! A share with `vfs objects = acl_xattr` stores descriptors ([`crate::acl::ntacl`]), and
 //! [`crate::security::set::apply`] sets them. A stored descriptor is valid while the POSIX ACLs of the file are those
 //! that were set along with it. A change of them by another program overrides the stored descriptor.
 
-pub(crate) mod cache;
-pub(crate) mod source;
-pub(crate) mod synthesized;
+use std::sync::Arc;
 
-use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
-
-use parking_lot::Mutex;
 use proto::dtyp::{AccessMask, SecurityDescriptor};
 
+use crate::acl::cache::{Descriptor, Seen};
+use crate::acl::model::evaluate;
+use crate::acl::model::evaluate::Token;
+use crate::acl::ntacl;
+use crate::acl::protection::{Made, Protection};
+use crate::acl::sids;
+use crate::acl::sids::is_account;
+use crate::acl::source::{AclInputs, AclSource, Found, read_value};
+use crate::acl::synthesized;
 use crate::error::Result;
-use crate::held;
-use crate::policy::{Share, StoredAcls};
-use crate::security::effective::cache::{By, Descriptor, Seen};
-use crate::security::effective::source::{AclInputs, AclSource, Found, read_value};
-use crate::security::model::evaluate;
-use crate::security::model::evaluate::Token;
-use crate::security::model::posix_acl::PosixAcl;
-use crate::security::posix::Posix;
-use crate::security::sids;
-use crate::security::sids::is_account;
-use crate::security::stored::ntacl;
-use crate::security::stored::write_back;
+use crate::policy::StoredAcls;
+use crate::security::write_back;
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{DirectoryVersion, Identity, Metadata, Node};
-
-/// The identity of the server itself, for operations that no user may do: writing the attribute that holds a
-/// descriptor, and operations that a descriptor grants to a user who is not the owner. It is never used to open a path
-/// that a client named.
-pub(crate) static SERVER: LazyLock<Arc<Identity>> =
-    LazyLock::new(|| Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) }));
+use crate::vfs::{DirectoryVersion, Metadata, Node};
 
 /// The rights that a synthesized descriptor grants only to users who can write the file and to its owner.
 const BY_WRITING: AccessMask = AccessMask(
@@ -46,107 +33,7 @@ const BY_WRITING: AccessMask = AccessMask(
         | AccessMask::DELETE.0,
 );
 
-/// The rights granted last, with the token that they were granted to.
-#[derive(Default)]
-struct LastGrant(Mutex<Option<(u64, AccessMask)>>);
-
-impl LastGrant {
-    /// Returns the rights of the token `token`, from this cache or from `work_out`.
-    fn of(&self, token: u64, work_out: impl FnOnce() -> AccessMask) -> AccessMask {
-        let last = *self.0.lock();
-        match last {
-            Some((last, granted)) if last == token => granted,
-            _ => {
-                let granted = work_out();
-                *self.0.lock() = Some((token, granted));
-                granted
-            }
-        }
-    }
-}
-
-/// The effective security descriptor of a file, in compact form.
-pub(crate) struct Protection {
-    made: Made,
-    /// The file's owner and group in Linux.
-    owner: (u32, u32),
-    /// The descriptor is a stored one, shown to clients as it is. In other descriptors, SIDs of Linux ids are replaced
-    /// by account SIDs when they are shown.
-    pub(crate) stored: bool,
-    /// The SID in the descriptor's owner field belongs to no other user of this server, so it is taken as the file's
-    /// owner.
-    owner_stands: bool,
-    /// The default POSIX ACL denies new files access that ACEs inherited from the descriptor would grant.
-    pub(crate) keeps_heirs_out: bool,
-    /// The result of the last access check.
-    last: LastGrant,
-    /// Hash of the inputs: [`Cache::print`](crate::security::effective::cache::Cache::print).
-    pub(in crate::security) print: u64,
-}
-
-/// As [`AclSource`], but for the cache. POSIX ACLs take a tenth of the space of the descriptor synthesized from them.
-enum Made {
-    Descriptor(Arc<Descriptor>, Option<PosixAcl>),
-    Lists(Posix),
-}
-
 impl Protection {
-    /// Creates the protection of the file of `metadata` by a stored `descriptor`; `print` is the hash of its inputs.
-    pub(in crate::security) fn by_descriptor(descriptor: Arc<Descriptor>, metadata: &Metadata, print: u64) -> Self {
-        Protection::new(Made::Descriptor(descriptor, None), true, metadata, print)
-    }
-
-    fn new(made: Made, stored: bool, metadata: &Metadata, print: u64) -> Self {
-        let default = if let Made::Lists(lists) = &made { lists.default.as_ref() } else { None };
-        let keeps_heirs_out = default.is_some_and(PosixAcl::keeps_out);
-        let owner = (metadata.uid, metadata.gid);
-        Protection { made, owner, stored, owner_stands: false, keeps_heirs_out, last: LastGrant::default(), print }
-    }
-
-    /// Adds the POSIX ACL that the kernel enforces.
-    pub(in crate::security) fn beside(self, list: PosixAcl) -> Self {
-        match self.made {
-            Made::Descriptor(descriptor, _) => Protection { made: Made::Descriptor(descriptor, Some(list)), ..self },
-            Made::Lists(_) => self,
-        }
-    }
-
-    /// Returns the descriptor of a file of `share`.
-    pub(crate) fn descriptor(&self, share: &Share) -> Cow<'_, SecurityDescriptor> {
-        match &self.made {
-            Made::Descriptor(descriptor, _) => Cow::Borrowed(descriptor),
-            Made::Lists(lists) => Cow::Owned(synthesized::synthesize(share, lists)),
-        }
-    }
-
-    /// Identifies the descriptor, for caches of access rights and inheritance.
-    pub(in crate::security) fn by(&self) -> By {
-        match &self.made {
-            Made::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
-            Made::Lists(_) => By::AclInputs(self.print),
-        }
-    }
-
-    /// Returns the bytes that this takes besides a descriptor.
-    pub(in crate::security) fn bytes(&self) -> usize {
-        let lists = match &self.made {
-            Made::Descriptor(_, list) => [list.as_ref(), None],
-            Made::Lists(lists) => [Some(&lists.access), lists.default.as_ref()],
-        };
-        held::shared::<Self>() + lists.into_iter().flatten().map(PosixAcl::bytes).sum::<usize>()
-    }
-
-    /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root. `None` if the POSIX ACL is not
-    /// known.
-    pub(in crate::security) fn permits(&self, who: &Identity, wanted: u8) -> Option<bool> {
-        let (uid, gid) = self.owner;
-        let list = match &self.made {
-            Made::Descriptor(_, list) => list.as_ref()?,
-            Made::Lists(lists) => &lists.access,
-        };
-        Some(list.permits(who, uid, gid, wanted))
-    }
-
     /// Returns all rights of the user of `disk`.
     pub(crate) fn granted(&self, disk: &Disk) -> AccessMask {
         self.last.of(disk.token_id, || self.work_out(disk))
@@ -324,17 +211,4 @@ async fn owner_stands(disk: &Disk, descriptor: &SecurityDescriptor, uid: u32) ->
     // The caller is usually the owner.
     let is_known = disk.identity.uid == uid && disk.token.contains(&owner);
     is_known || sids::stands_for(&*disk.accounts, &owner, uid).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_grant_belongs_to_its_token() {
-        let last = LastGrant::default();
-        let of = |token, rights| last.of(token, || AccessMask(rights)).0;
-        assert_eq!((of(0, 7), of(0, 1)), (7, 7));
-        assert_eq!((of(1, 3), of(1, 1), of(0, 1)), (3, 3, 1), "only the last grant is cached");
-    }
 }

@@ -15,7 +15,7 @@ use crate::vfs::FileId;
 
 /// The holders and waiters of the locks.
 #[derive(Default)]
-pub(in crate::security) struct FileLocks {
+pub(crate) struct FileLocks {
     /// The first waiter of each queue holds the lock. No queue is empty.
     lines: Mutex<HashMap<FileId, VecDeque<Waiter>>>,
     tickets: AtomicU64,
@@ -28,7 +28,7 @@ struct Waiter {
 
 /// The lock of one file, released on drop.
 #[must_use]
-pub(in crate::security) struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     turns: &'a FileLocks,
     file: FileId,
     ticket: u64,
@@ -36,7 +36,7 @@ pub(in crate::security) struct Turn<'a> {
 
 impl FileLocks {
     /// Waits for the lock of `file`. A stream uses the lock of its file.
-    pub(in crate::security) async fn take(&self, file: FileId) -> Turn<'_> {
+    pub(crate) async fn take(&self, file: FileId) -> Turn<'_> {
         let file = FileId { stream: 0, ..file };
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         self.lines.lock().entry(file).or_default().push_back(Waiter { ticket, waker: None });

@@ -8,7 +8,7 @@ use proto::dtyp::Sid;
 pub use from::{Duty, Inexpressible, from_descriptor};
 pub use to::{rights, to_descriptor};
 
-use crate::security::model::posix_acl::{Entry, PosixAcl};
+use crate::acl::model::posix_acl::{Entry, PosixAcl};
 
 /// Mapping between Linux ids and SIDs.
 pub trait Sids {

@@ -19,10 +19,10 @@ const VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
 
 /// Number of entries of an ACL that is equivalent to permission bits.
-pub(in crate::security) const CLASSES: usize = 3;
+pub(crate) const CLASSES: usize = 3;
 
 /// Returns the number of entries of an ACL in the kernel's encoding.
-pub(in crate::security) fn entries_in(value: &[u8]) -> usize {
+pub(crate) fn entries_in(value: &[u8]) -> usize {
     value.len().saturating_sub(4) / 8
 }
 
@@ -95,7 +95,7 @@ impl PosixAcl {
     }
 
     /// Returns the bytes that it takes besides its own size.
-    pub(in crate::security) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         held::vector::<Entry>(self.0.capacity())
     }
 

@@ -12,63 +12,25 @@
 //! Writing changes the file's change time, which invalidates the cache entry. The hash of the new inputs is computed
 //! here, so that the next access only has to compare it.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use parking_lot::Mutex;
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
+use crate::acl::SERVER;
+use crate::acl::cache::{Cache, Seen};
+use crate::acl::model::posix_acl::PosixAcl;
+use crate::acl::ntacl;
+use crate::acl::posix::Posix;
+use crate::acl::protection::Protection;
+use crate::acl::sids;
+use crate::acl::source::AclInputs;
+use crate::acl::write_back_queue::Conversion;
 use crate::environment::Environment;
 use crate::policy::Share;
-use crate::policy::limits::QUEUED_WRITE_BACKS;
-use crate::security::effective::cache::{Cache, Descriptor, Place, Seen};
-use crate::security::effective::source::AclInputs;
-use crate::security::effective::{Protection, SERVER};
-use crate::security::model::posix_acl::PosixAcl;
-use crate::security::posix::Posix;
-use crate::security::sids;
-use crate::security::stored::ntacl;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Kind, Metadata, Node, Result};
-
-/// The queue of descriptors to be stored.
-#[derive(Default)]
-pub(in crate::security) struct Waiting {
-    queue: Mutex<VecDeque<Conversion>>,
-    /// Length of the queue, checked without a lock after each response.
-    count: AtomicUsize,
-}
-
-/// A descriptor that was synthesized from a file's POSIX ACLs.
-struct Conversion {
-    share: Arc<Share>,
-    place: Place,
-    node: Arc<dyn Node>,
-    metadata: Metadata,
-    lists: Posix,
-    descriptor: Arc<Descriptor>,
-}
-
-impl Waiting {
-    fn add(&self, conversion: Conversion) {
-        let mut queue = self.queue.lock();
-        if queue.len() < QUEUED_WRITE_BACKS {
-            queue.push_back(conversion);
-            self.count.store(queue.len(), Ordering::Release);
-        }
-    }
-
-    fn take(&self) -> VecDeque<Conversion> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return VecDeque::new();
-        }
-        self.count.store(0, Ordering::Release);
-        std::mem::take(&mut *self.queue.lock())
-    }
-}
 
 /// Whether the descriptor synthesized from such ACLs may be stored. It must not grant access that the ACLs deny, on the
 /// file ([`Protection::granted`]) or on files created in it, because a stored descriptor is in force by itself.
@@ -170,8 +132,11 @@ pub(in crate::security) async fn put(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
     use crate::answer::block_on;
+    use crate::policy::limits::QUEUED_WRITE_BACKS;
     use crate::policy::{AclStyle, StoredAcls};
     use crate::rig::{Still, memory};
     use crate::vfs::{Access, Create, RelPath, SetMetadata, Vfs};

@@ -4,14 +4,14 @@ use proto::dtyp::acl::{Ace, AceBody, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 
+use crate::acl::model::inherit;
+use crate::acl::posix;
+use crate::acl::posix::{Posix, Sids, UnixSids};
 use crate::policy::{AclStyle, Share};
-use crate::security::model::inherit;
-use crate::security::posix;
-use crate::security::posix::{Posix, Sids, UnixSids};
 use crate::vfs::{Kind, Metadata};
 
 /// Returns the descriptor of a file with the POSIX ACLs `lists` that has no valid stored descriptor.
-pub(in crate::security) fn synthesize(share: &Share, lists: &Posix) -> SecurityDescriptor {
+pub(crate) fn synthesize(share: &Share, lists: &Posix) -> SecurityDescriptor {
     if share.acls.is_some() { shown(share, lists) } else { of_lists(share, lists) }
 }
 
@@ -23,7 +23,7 @@ fn of_lists(share: &Share, lists: &Posix) -> SecurityDescriptor {
 
 /// Returns the descriptor of a file without a stored one on a share that stores them. As in Samba, a directory gets
 /// inheritable ACEs from the masks of the share, the DACL is not protected, and users who can write may change it.
-pub(in crate::security) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
+pub(crate) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let mut descriptor = posix::to_descriptor(lists, &UnixSids);
     descriptor.control = descriptor.control.without(Control::DACL_PROTECTED);
     if lists.directory && !inherit::is_inheritable(&descriptor) {
@@ -42,7 +42,7 @@ pub(in crate::security) fn shown(share: &Share, lists: &Posix) -> SecurityDescri
 /// all of the owner's rights. They are all if no group or other bit exceeds the owner's, because entries for groups,
 /// for everyone, or for the owner by name cannot exceed those bits. The rights apply even if the POSIX ACL is too long
 /// to be converted, in which case other users have none.
-pub(in crate::security) fn owner_rights_from_mode(share: &Share, metadata: &Metadata) -> Option<(AccessMask, bool)> {
+pub(crate) fn owner_rights_from_mode(share: &Share, metadata: &Metadata) -> Option<(AccessMask, bool)> {
     let directory = match metadata.kind {
         Kind::File => false,
         Kind::Directory => true,
@@ -82,7 +82,7 @@ fn with_rights(mut descriptor: SecurityDescriptor, other: impl Fn(AccessMask) ->
 
 /// Returns the effective descriptor of a file without a stored one where POSIX ACLs are ignored: `acl_xattr:default acl
 /// style`.
-pub(in crate::security) fn default_descriptor(style: AclStyle, metadata: &Metadata) -> SecurityDescriptor {
+pub(crate) fn default_descriptor(style: AclStyle, metadata: &Metadata) -> SecurityDescriptor {
     let all = AccessMask::FILE_ALL_ACCESS;
     let (owner, group) = (UnixSids.user(metadata.uid), UnixSids.group(metadata.gid));
     let read = AccessMask::FILE_GENERIC_READ | AccessMask::FILE_EXECUTE;
@@ -132,9 +132,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::acl::model::evaluate::{Token, granted};
+    use crate::acl::model::posix_acl::{Entry, PosixAcl, Tag};
     use crate::rig::{metadata, stored_acls};
-    use crate::security::model::evaluate::{Token, granted};
-    use crate::security::model::posix_acl::{Entry, PosixAcl, Tag};
 
     const OWNER: u32 = 10;
     const GROUP: u32 = 20;

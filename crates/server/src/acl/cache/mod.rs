@@ -24,15 +24,15 @@ use parking_lot::Mutex;
 use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
+use crate::acl::file_lock::FileLocks;
+use crate::acl::initial::InitialAcls;
+use crate::acl::model::evaluate::Token;
+use crate::acl::protection::Protection;
+use crate::acl::source::AclInputs;
+use crate::acl::write_back_queue::Waiting;
 use crate::environment::Environment;
 use crate::held::{self, Numbers, Table};
 use crate::policy::{Share, StoredAcls};
-use crate::security::effective::Protection;
-use crate::security::effective::source::AclInputs;
-use crate::security::model::evaluate::Token;
-use crate::security::set::file_lock::FileLocks;
-use crate::security::set::new_file::InitialAcls;
-use crate::security::stored::write_back::Waiting;
 use crate::vfs::{DirectoryVersion, FileId, Identity, Metadata, Time};
 
 /// Number of shards; each has its own lock.
@@ -118,9 +118,9 @@ pub(crate) struct Cache {
     prints: RandomState,
     views: Mutex<Vec<View>>,
     /// Synthesized descriptors that wait to be written back.
-    pub(in crate::security) waiting: Waiting,
+    pub(crate) waiting: Waiting,
     /// Per-file locks of the setters of security descriptors.
-    pub(in crate::security) turns: FileLocks,
+    pub(crate) turns: FileLocks,
     heirs: InitialAcls,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -213,13 +213,7 @@ impl Cache {
     }
 
     /// Revalidates the entry of `file` under `seen` and returns it, if its inputs have the hash `print`.
-    pub(in crate::security) fn renew(
-        &self,
-        place: Place,
-        file: FileId,
-        seen: Seen,
-        print: u64,
-    ) -> Option<Arc<Protection>> {
+    pub(crate) fn renew(&self, place: Place, file: FileId, seen: Seen, print: u64) -> Option<Arc<Protection>> {
         if self.is_off() {
             return None;
         }
@@ -236,7 +230,7 @@ impl Cache {
 
     /// Returns a keyed hash of `material` and the share configuration. Collisions cannot be constructed because the key
     /// is private to this cache.
-    pub(in crate::security) fn print(&self, place: Place, material: &AclInputs) -> u64 {
+    pub(crate) fn print(&self, place: Place, material: &AclInputs) -> u64 {
         if self.is_off() {
             return 0;
         }
@@ -316,12 +310,12 @@ impl Cache {
 
     /// Returns the descriptors last computed for new files. `None` without a cache, because descriptors have no numbers
     /// then.
-    pub(in crate::security) fn heirs(&self) -> Option<&InitialAcls> {
+    pub(crate) fn heirs(&self) -> Option<&InitialAcls> {
         (!self.is_off()).then_some(&self.heirs)
     }
 
     /// Returns how long the server has run.
-    pub(in crate::security) fn uptime(&self) -> Duration {
+    pub(crate) fn uptime(&self) -> Duration {
         self.environment.uptime()
     }
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use proto::dtyp::Acl;
 
 use super::*;
-use crate::security::model::evaluate::{Token, granted};
-use crate::security::posix::{UnixSids, to_descriptor};
+use crate::acl::model::evaluate::{Token, granted};
+use crate::acl::posix::{UnixSids, to_descriptor};
 use crate::vfs::Identity;
 
 fn from_rules(file: &Posix, rules: &[Rule], sids: &(dyn Sids + Sync), duty: Duty) -> Result<Posix, Inexpressible> {

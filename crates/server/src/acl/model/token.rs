@@ -8,7 +8,7 @@ use proto::dtyp::Sid;
 
 use crate::accounts::DomainSid;
 use crate::accounts::principals::ALL_USERS_RID;
-use crate::security::model::evaluate::Token;
+use crate::acl::model::evaluate::Token;
 use crate::user::User;
 use crate::vfs::Identity;
 

@@ -10,8 +10,8 @@ use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::{AccessMask, GenericMapping, SecurityDescriptor, Sid};
 
 use super::{Posix, Sids};
-use crate::security::model::evaluate::{Inheritance, Rule};
-use crate::security::model::posix_acl::{Entry, PosixAcl, Tag};
+use crate::acl::model::evaluate::{Inheritance, Rule};
+use crate::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 use crate::yielding::Work;
 
 /// How rules that POSIX ACLs cannot express are handled.
