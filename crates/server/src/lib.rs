@@ -16,6 +16,7 @@ pub mod address_bucket;
 pub mod answer;
 mod attributes;
 mod authentication;
+pub mod background;
 mod buffers;
 pub mod channel;
 pub mod command;

@@ -53,6 +53,7 @@ const ORDER: &[&str] = &[
     "information",
     "torture",
     "command",
+    "background",
     "dispatch",
 ];
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
 use server::answer::Answer;
-use server::durable::Restored;
+use server::background::Restored;
 use server::policy::{Limits, Policy, Share};
 use server::server::{Server, Volumes};
 use server::vfs::{Errno, Vfs};

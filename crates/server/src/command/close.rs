@@ -13,13 +13,14 @@ use crate::conn::{Reply, Request};
 use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
-use crate::files::{Closed, Doom, LeaseId, OpenName};
+use crate::files::{Closed, Doom, LeaseId};
 use crate::local::locks;
 use crate::open::{FileOpen, Open, Target};
 use crate::reparse;
 use crate::server::Server;
-use crate::streams::{self, Stream};
-use crate::tree::{Disk, Tree};
+use crate::server::abandoned::{Abandoned, What};
+use crate::streams;
+use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Identity, Kind, Node, RelPath, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -111,6 +112,14 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     durable::remove(server, open).await;
 }
 
+/// Closes the opens that have expired or block another client.
+pub(crate) async fn close_ended(server: &Server) {
+    for open in server.durable.take_ended(server.environment.uptime()) {
+        tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
+        close_open(server, &open).await;
+    }
+}
+
 /// The name of a file to delete, and the identity for the deletion: that of the user who requested it, not of the one
 /// who closes the last handle.
 struct Doomed {
@@ -132,21 +141,6 @@ impl Doomed {
     async fn entry_changes(&self, server: &Server, disk: &Disk, by: Option<LeaseId>) {
         directory::entry_changes(server, disk, &self.path, by).await;
     }
-}
-
-/// A file with delete pending whose last open was that of a failed CREATE.
-pub(crate) struct Abandoned {
-    pub(crate) tree: Arc<Tree>,
-    pub(crate) name: Arc<OpenName>,
-    pub(crate) file: FileId,
-    pub(crate) what: What,
-}
-
-/// The object that the CREATE was to open.
-pub(crate) enum What {
-    File(Arc<dyn Node>, Kind),
-    /// A stream, and the file's node.
-    Stream(Arc<Stream>, Arc<dyn Node>),
 }
 
 /// Deletes the files whose last opens were those of failed CREATE requests.

@@ -1,17 +1,39 @@
-//! LOGOFF ([MS-SMB2] 3.3.5.6).
+//! LOGOFF ([MS-SMB2] 3.3.5.6), and the end of a session for any other reason.
+
+use std::sync::Arc;
 
 use proto::smb2::logoff::{LogoffRequest, LogoffResponse};
 use proto::status::Status;
 
+use super::close::close_open;
 use crate::conn::{Reply, Request};
 use crate::error::Result;
+use crate::server::Server;
+use crate::session::Session;
 
 pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     LogoffRequest::decode(request.message)?;
     let session = request.session()?;
     // The response is still signed with the channel's key: the request holds the channel.
-    request.connection.server.end_session(session).await;
+    end_session(&request.connection.server, session).await;
     request.connection.state.lock().channels.remove(&session.id);
     LogoffResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Ends a session: it is removed from the server and from all its channels, and its opens are closed, except for
+/// durable ones.
+pub(crate) async fn end_session(server: &Server, session: &Arc<Session>) {
+    server.drop_session(session);
+    // Durable opens are detached first, without waiting, because their client may reconnect at once.
+    let opens = session.close();
+    let closed: Vec<_> = opens.into_iter().filter(|open| !server.durable.detach(server, open)).collect();
+    let connections = session.take_channels();
+    connections.iter().for_each(|connection| connection.forget(session));
+    for open in closed {
+        close_open(server, &open).await;
+    }
+    // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has
+    // no open yet.
+    connections.iter().for_each(|connection| connection.cancel_all_of(session));
 }

@@ -14,8 +14,8 @@ use proto::smb2::oplock_break::{
 use proto::status::Status;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::command::close::close_ended;
 use crate::conn::{Cancelled, Connection, Outgoing, Reply, Request};
-use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::LeaseId;
 use crate::files::oplock::Client;
@@ -152,7 +152,7 @@ impl Holder for Notifier {
 pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::FileId, wait: Wait) -> Result<()> {
     let server = &request.connection.server;
     // The holder may be an open whose client has disconnected; then no acknowledgment is needed.
-    durable::close_ended(server).await;
+    close_ended(server).await;
     let mut wait = wait;
     if wait.changed.try_recv() != Err(TryRecvError::Empty) {
         return Ok(());

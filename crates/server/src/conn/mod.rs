@@ -41,6 +41,7 @@ use usage::Usage;
 pub(crate) use window::Window;
 
 use crate::channel::NoChannel;
+use crate::command::logoff::end_session;
 use crate::error::{Disconnect, Error};
 use crate::logon_throttle::Failures;
 use crate::server::Server;
@@ -308,7 +309,7 @@ impl Connection {
             waiting.lose_connection(limit);
         }
         for channel in ended {
-            self.server.end_session(&channel.session).await;
+            end_session(&self.server, &channel.session).await;
         }
         // Undelivered notifications are sent over the other channels of their sessions.
         self.deliveries.close().into_iter().for_each(|again| again());

@@ -13,7 +13,6 @@ mod lock_sequence;
 mod persist;
 mod record;
 mod registry;
-mod restore;
 mod store;
 
 use std::sync::OnceLock;
@@ -31,9 +30,8 @@ pub use instances::Instance;
 pub(crate) use instances::Instances;
 pub use lock_sequence::LockSequences;
 pub(crate) use persist::{remove, save, save_all};
-pub(crate) use registry::{Registry, close_ended, scavenge};
-pub use restore::Restored;
-pub(crate) use restore::restore;
+pub(crate) use record::{Caching, Record, asked_again};
+pub(crate) use registry::Registry;
 pub use store::{Failed, Records, Store};
 
 use crate::user::Owner;

@@ -1,11 +1,8 @@
 //! Opens without a session, and their expiry ([MS-SMB2] 3.3.2.2, 3.3.2.4, 3.3.6.2, 3.3.6.4).
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,7 +13,6 @@ use tokio::sync::Notify;
 use super::index::Index;
 use super::{Reason, Terms};
 use crate::accounting::{Charge, Resource};
-use crate::command::close::close_open;
 use crate::files::oplock::{Break, LeaseBreak};
 use crate::open::Open;
 use crate::server::Server;
@@ -176,15 +172,20 @@ impl Registry {
     }
 
     /// Removes and returns the opens to be closed at `now`.
-    fn take_ended(&self, now: Duration) -> Vec<Arc<Open>> {
+    pub(crate) fn take_ended(&self, now: Duration) -> Vec<Arc<Open>> {
         let mut state = self.state.lock();
         let condemned = std::mem::take(&mut state.condemned);
         let ended = |id: &u64, detached: &mut Detached| detached.until <= now || condemned.contains(id);
         state.extract(ended)
     }
 
+    /// Waits until the next expiry may have become earlier.
+    pub(crate) async fn sooner(&self) {
+        self.sooner.notified().await;
+    }
+
     /// Returns the time until the next open must be closed.
-    fn next_end(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next_end(&self, now: Duration) -> Option<Duration> {
         let state = self.state.lock();
         if !state.condemned.is_empty() {
             return Some(Duration::ZERO);
@@ -229,29 +230,6 @@ impl Detached {
     /// Returns the file that no other client can open while the client is disconnected.
     fn awaits(&self) -> Option<FileId> {
         self.open.file().filter(|_| self.terms.reason == Reason::Persistent).map(|file| file.file)
-    }
-}
-
-/// Closes the opens that have expired or block another client.
-pub(crate) async fn close_ended(server: &Server) {
-    for open in server.durable.take_ended(server.environment.uptime()) {
-        tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
-        close_open(server, &open).await;
-    }
-}
-
-/// Closes preserved opens as they expire, forever.
-pub(crate) async fn scavenge(server: &Server) {
-    loop {
-        close_ended(server).await;
-        let mut sooner = pin!(server.durable.sooner.notified());
-        let mut time_up =
-            server.durable.next_end(server.environment.uptime()).map(|left| server.environment.sleep(left));
-        poll_fn(|context| {
-            let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
-            if up { Poll::Ready(()) } else { sooner.as_mut().poll(context) }
-        })
-        .await;
     }
 }
 

@@ -1,14 +1,13 @@
 //! Server-wide state: the configuration, sessions, open files and the back ends that serve them ([MS-SMB2] 3.3.1.5).
 
+pub(crate) mod abandoned;
 mod awaited;
 mod changes;
 mod logon_attempts;
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -17,6 +16,7 @@ use parking_lot::Mutex;
 use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
+use self::abandoned::Abandoned;
 use self::awaited::Awaited;
 use crate::accounting::{Accounting, Payer, Resource};
 use crate::accounts::Accounts;
@@ -24,10 +24,9 @@ use crate::acl::cache::Cache;
 use crate::address_bucket::AddressBucket;
 use crate::answer::Answer;
 use crate::buffers::Buffers;
-use crate::command::close;
 use crate::conn::Connection;
 use crate::domain::Domain;
-use crate::durable::{self, Creations, Failed, Instances, Registry, Restored, Store};
+use crate::durable::{Creations, Instances, Registry, Store};
 use crate::environment::Environment;
 use crate::error::Disconnect;
 use crate::files;
@@ -106,7 +105,7 @@ pub struct Server {
     pub guid: Guid,
     pub(crate) files: files::Table,
     /// Files to be deleted because the last open was that of a CREATE that failed.
-    pub(crate) abandoned: Mutex<Vec<close::Abandoned>>,
+    pub(crate) abandoned: Mutex<Vec<Abandoned>>,
     pub(crate) watches: files::notify::Watches,
     pub(crate) streams: Streams,
     /// Recently removed names.
@@ -335,41 +334,9 @@ impl Server {
         self.sessions.lock().values().cloned().collect()
     }
 
-    /// Removes a session that never had a channel.
+    /// Removes a session that has ended or never had a channel.
     pub(crate) fn drop_session(&self, session: &Session) {
         self.sessions.lock().remove(&session.id);
-    }
-
-    /// Ends a session: it is removed from the server and from all its channels, and its opens are closed, except for
-    /// durable ones.
-    pub(crate) async fn end_session(&self, session: &Arc<Session>) {
-        self.sessions.lock().remove(&session.id);
-        // Durable opens are detached first, without waiting, because their client may reconnect at once.
-        let opens = session.close();
-        let closed: Vec<_> = opens.into_iter().filter(|open| !self.durable.detach(self, open)).collect();
-        let connections = session.take_channels();
-        connections.iter().for_each(|connection| connection.forget(session));
-        for open in closed {
-            close::close_open(self, &open).await;
-        }
-        // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has
-        // no open yet.
-        connections.iter().for_each(|connection| connection.cancel_all_of(session));
-    }
-
-    /// Runs for ever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
-    /// programs wait for. Also re-checks what clients that watch directories may be notified of. Run it concurrently
-    /// with the connections.
-    pub async fn scavenge(&self) {
-        let (mut opens, mut oplocks) = (pin!(durable::scavenge(self)), pin!(self.end_awaited()));
-        let mut watches = pin!(self.watches.checks.run());
-        poll_fn(|context| {
-            // None of them completes.
-            let _ = opens.as_mut().poll(context);
-            let _ = watches.as_mut().poll(context);
-            oplocks.as_mut().poll(context)
-        })
-        .await;
     }
 
     /// Returns the number of opens, including those of named pipes.
@@ -501,23 +468,15 @@ impl Server {
         self.buffers.put(buffer);
     }
 
+    /// Sets the store for persistent opens.
+    pub(crate) fn set_store(&self, store: Arc<dyn Store>) {
+        // A second call has no effect.
+        let _ = self.store.set(store);
+    }
+
     /// Returns the store for persistent opens.
     pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
         self.store.get()
-    }
-
-    /// Sets the store for persistent opens and restores those of the previous run from it. Call it once, before the
-    /// first connection. An error means that the store cannot be read; then no open is persistent.
-    pub async fn restore(self: &Arc<Self>, store: Arc<dyn Store>) -> Result<Restored, Failed> {
-        let _ = self.store.set(store);
-        durable::restore(self).await
-    }
-
-    /// Closes all detached opens, because the server stops and their clients cannot reconnect.
-    pub async fn close_detached(&self) {
-        for open in self.durable.take() {
-            close::close_open(self, &open).await;
-        }
     }
 
     /// Returns the opens of all sessions, for status.

@@ -15,6 +15,7 @@ use proto::status::Status;
 
 use self::peer::{Known, Peer};
 use crate::answer::block_on;
+use crate::command::logoff::end_session;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
 use crate::rig::{self, PASSWORD, status};
@@ -178,7 +179,7 @@ fn an_ended_session_stays_ended() {
     let session = server.session(first.session().session_id).expect("the session still exists");
     let user = session.user().expect("alice");
     assert!(session.reauthenticated(user.clone(), None));
-    block_on(server.end_session(&session));
+    block_on(end_session(&server, &session));
     assert!(!session.reauthenticated(user, None));
     assert_eq!(session.phase(), Phase::Closed);
 }
@@ -340,7 +341,7 @@ fn teardown_storms() {
                 scope.spawn(|| block_on(connection.close()));
             }
             if round % 2 == 0 {
-                scope.spawn(|| block_on(server.end_session(&session)));
+                scope.spawn(|| block_on(end_session(&server, &session)));
             }
             scope.spawn(move || {
                 // Whether it succeeds in time depends on chance.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::command::close::{Abandoned, What};
 use crate::conn::Request;
 use crate::error::Result;
 use crate::files::{Closed, OpenName};
 use crate::server::Server;
+use crate::server::abandoned::{Abandoned, What};
 use crate::tree::Tree;
 use crate::vfs::FileId;
 

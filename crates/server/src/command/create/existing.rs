@@ -15,7 +15,6 @@ use super::entered::Entered;
 use super::parameters::Parameters;
 use super::stream;
 use crate::attributes;
-use crate::command::close::What;
 use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -25,6 +24,7 @@ use crate::local;
 use crate::name::{Name, Stream};
 use crate::reparse;
 use crate::security::access;
+use crate::server::abandoned::What;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, FileId, Kind, Metadata, Node, RelPath, SetMetadata};
 

@@ -14,7 +14,6 @@ use super::contexts::Contexts;
 use super::entered::Entered;
 use super::parameters::Parameters;
 use crate::acl::protection::Protection;
-use crate::command::close::What;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
@@ -24,6 +23,7 @@ use crate::name::{Name, Stream};
 use crate::policy::InheritOwner;
 use crate::security::access;
 use crate::security::set::{apply, new_file};
+use crate::server::abandoned::What;
 use crate::tree::Disk;
 use crate::vfs::{Access, Create, DirectoryVersion, Errno, Metadata, Node, RelPath};
 

@@ -23,6 +23,7 @@ pub(super) use self::keys::derive_signing;
 pub(super) use self::spnego::step;
 pub(crate) use self::user::known_user;
 use crate::authentication::{Outcome, SetupStep};
+use crate::command::logoff::end_session;
 use crate::command::session_binding;
 use crate::conn::Failed;
 use crate::conn::NoRoom;
@@ -65,7 +66,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         Ok(step) => step,
         Err(error) => {
             // 3.3.5.5.3: a failed authentication, including a later one, ends the session on all its channels.
-            connection.server.end_session(&channel.session).await;
+            end_session(&connection.server, &channel.session).await;
             slow_down(request, guessed, arrived).await;
             return Err(error);
         }
@@ -81,7 +82,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
             let (token, flags) = match establish(request, &channel, &asked, *done, negotiated, &policy) {
                 Ok(established) => established,
                 Err(error) => {
-                    connection.server.end_session(&channel.session).await;
+                    end_session(&connection.server, &channel.session).await;
                     return Err(error);
                 }
             };
@@ -216,6 +217,6 @@ pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previ
         _ => false,
     };
     if same {
-        server.end_session(&previous).await;
+        end_session(server, &previous).await;
     }
 }

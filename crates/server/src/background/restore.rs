@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use proto::dtyp::AccessMask;
 use proto::smb2::OplockLevel;
 
-use super::record::{Caching, Record, asked_again};
 use crate::accounting::Resource;
 use crate::accounts::{Account, Unavailable};
 use crate::command::close::close_open;
 use crate::command::{session_setup, tree_connect};
 use crate::domain;
+use crate::durable::{Caching, Failed, Record, asked_again};
 use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
 use crate::links;
@@ -40,7 +40,7 @@ pub struct Restored {
 type Reopened = (Arc<Open>, Record);
 
 /// Reopens what the store has. An error means that the store cannot be read.
-pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Failed> {
+pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, Failed> {
     let Some(store) = server.store() else { return Ok(Restored::default()) };
     let records = store.load().await?;
     let mut found = Vec::new();

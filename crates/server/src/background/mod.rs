@@ -1,0 +1,60 @@
+//! Work of the server that no request starts: restoring opens when it starts, closing what expires, and closing what
+//! remains when it stops.
+
+mod restore;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+pub use self::restore::Restored;
+use crate::command::close::{close_ended, close_open};
+use crate::durable::{Failed, Store};
+use crate::server::Server;
+
+impl Server {
+    /// Sets the store for persistent opens and restores those of the previous run from it. Call it once, before the
+    /// first connection. An error means that the store cannot be read; then no open is persistent.
+    pub async fn restore(self: &Arc<Self>, store: Arc<dyn Store>) -> Result<Restored, Failed> {
+        self.set_store(store);
+        restore::restore(self).await
+    }
+
+    /// Runs for ever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
+    /// programs wait for. Also re-checks what clients that watch directories may be notified of. Run it concurrently
+    /// with the connections.
+    pub async fn scavenge(&self) {
+        let (mut opens, mut oplocks) = (pin!(scavenge_opens(self)), pin!(self.end_awaited()));
+        let mut watches = pin!(self.watches.checks.run());
+        poll_fn(|context| {
+            // None of them completes.
+            let _ = opens.as_mut().poll(context);
+            let _ = watches.as_mut().poll(context);
+            oplocks.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    /// Closes all detached opens, because the server stops and their clients cannot reconnect.
+    pub async fn close_detached(&self) {
+        for open in self.durable.take() {
+            close_open(self, &open).await;
+        }
+    }
+}
+
+/// Closes preserved opens as they expire, forever.
+async fn scavenge_opens(server: &Server) {
+    loop {
+        close_ended(server).await;
+        let mut sooner = pin!(server.durable.sooner());
+        let mut time_up =
+            server.durable.next_end(server.environment.uptime()).map(|left| server.environment.sleep(left));
+        poll_fn(|context| {
+            let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
+            if up { Poll::Ready(()) } else { sooner.as_mut().poll(context) }
+        })
+        .await;
+    }
+}
