@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::net::sockopt;
-use server::conn::{Connection, Peer};
+use server::connection::{Connection, Peer};
 use server::server::{Server, TooMany};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;

@@ -8,8 +8,8 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::command;
-use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
+use crate::request::{Reply, Request};
 use crate::session::{Channel, Phase, Session};
 
 /// Executes one request and returns the status of the response, whose body is in `reply`.

@@ -21,12 +21,12 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::acl::SERVER;
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::links::{self, Purpose, Search};
 use crate::name;
 use crate::open::FileOpen;
 use crate::policy::Share;
+use crate::request::Request;
 use crate::security::access;
 use crate::server::Server;
 use crate::streams::layout::is_store_name;

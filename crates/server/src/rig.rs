@@ -28,7 +28,7 @@ use proto::status::Status;
 use crate::accounts::principals::{Principal, Realm, SidNameUse};
 use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
 use crate::answer::Answer;
-use crate::conn::{Connection, Peer};
+use crate::connection::{Connection, Peer};
 use crate::environment::Environment;
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::server::{Server, Volumes};

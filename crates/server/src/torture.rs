@@ -4,7 +4,7 @@
 //! Only in builds with the feature `torture`, which releases do not have, because a client that can send these requests
 //! can end any of its own connections and keep requests waiting.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use proto::smb2::header::{Command, Header};
@@ -12,8 +12,8 @@ use proto::smb2::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 use proto::smb2::read::ReadResponse;
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::request::{Reply, Request};
 
 /// From now on the client of this connection is treated as if it never acknowledged notifications. A notification then
 /// ends the connection after a while, even if it is the only one.
@@ -27,20 +27,6 @@ const FSP_ASYNC_SLEEP: FsctlCode = FsctlCode(0x8384_8043);
 
 /// Bytes of padding.
 const PADDING: usize = 8;
-
-/// The options set on one connection.
-#[derive(Default)]
-pub(crate) struct Hooks {
-    unacknowledged: AtomicBool,
-    pads_reads: AtomicBool,
-}
-
-impl Hooks {
-    /// Returns whether TCP acknowledgments are evaluated.
-    pub(crate) fn acknowledges(&self) -> bool {
-        !self.unacknowledged.load(Ordering::Relaxed)
-    }
-}
 
 /// Executes one of these controls; returns `None` for any other request. Called before the session check, because the
 /// options belong to the connection.

@@ -21,7 +21,7 @@ use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, Session
 use proto::status::Status;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
-use server::conn::{Connection, Peer};
+use server::connection::{Connection, Peer};
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
 use server::server::{Server, Volumes};

@@ -43,8 +43,9 @@ const ORDER: &[&str] = &[
     "odx",
     "channel",
     "session",
-    "conn",
+    "connection",
     "server",
+    "request",
     "attributes",
     "local",
     "status",
@@ -55,6 +56,7 @@ const ORDER: &[&str] = &[
     "command",
     "background",
     "dispatch",
+    "frame",
 ];
 
 /// Imports that go up, and modules that the order lacks.
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn files_belong_to_the_first_folder_or_to_themselves() {
         let of = |path: &str| module(Path::new(path));
-        assert_eq!(of("crates/server/src/conn/chain.rs").as_deref(), Some("conn"));
+        assert_eq!(of("crates/server/src/frame/chain.rs").as_deref(), Some("frame"));
         assert_eq!(of("crates/server/src/error.rs").as_deref(), Some("error"));
         assert_eq!(of("crates/server/src/lib.rs"), None);
         assert_eq!(of("crates/localfs/src/lib.rs"), None);

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn tests_and_doubles_are_not_production_code() {
         let of = |path: &str| Source { path: path.into(), text: String::new() }.is_production();
-        assert!(of("crates/server/src/conn/mod.rs"));
+        assert!(of("crates/server/src/frame/mod.rs"));
         assert!(!of("crates/server/src/files/tests.rs"));
         assert!(!of("crates/server/tests/caching.rs"));
         assert!(!of("crates/server/src/vfs/memory/mod.rs"));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Credentials, Open, Options};
-use server::conn::Peer;
+use server::connection::Peer;
 use server::environment::Environment;
 use server::rig::{self, PASSWORD};
 use server::server::Server;

@@ -12,7 +12,7 @@ use proto::crypto::sign::SigningKey;
 use proto::smb2::negotiate::{CipherId, Dialect, SigningAlgorithm};
 
 use crate::authentication::Authentication;
-use crate::conn::Connection;
+use crate::connection::Connection;
 use crate::session::Session;
 
 /// A session on one connection ([MS-SMB2] 3.3.1.14), or a session that is being bound to it (`PreauthSession`,

@@ -12,10 +12,11 @@ use proto::smb2::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeN
 use proto::status::Status;
 
 use crate::accounting::Resource;
-use crate::conn::{Cancelled, Reply, Request};
+use crate::connection::Cancelled;
 use crate::error::{Error, Result};
 use crate::files::notify::{Event, Guard, NotifyResult, Terms, Watch};
 use crate::open::{FileOpen, Open};
+use crate::request::{Reply, Request};
 use crate::server::Server;
 use crate::vfs::Kind;
 

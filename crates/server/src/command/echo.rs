@@ -3,8 +3,8 @@
 use proto::smb2::echo::{EchoRequest, EchoResponse};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
+use crate::request::{Reply, Request};
 
 pub(crate) fn echo(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     EchoRequest::decode(request.message)?;

@@ -4,8 +4,8 @@ use proto::dtyp::AccessMask;
 use proto::smb2::flush::{FlushRequest, FlushResponse};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::request::{Reply, Request};
 use crate::vfs::Kind;
 
 /// Rights of which a handle needs one for FLUSH ([MS-FSA] 2.1.5.7); for directories, those to create entries.

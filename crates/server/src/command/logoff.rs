@@ -6,8 +6,8 @@ use proto::smb2::logoff::{LogoffRequest, LogoffResponse};
 use proto::status::Status;
 
 use super::close::close_open;
-use crate::conn::{Reply, Request};
 use crate::error::Result;
+use crate::request::{Reply, Request};
 use crate::server::Server;
 use crate::session::Session;
 

@@ -12,7 +12,6 @@ use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, Q
 use proto::status::Status;
 
 use crate::attributes;
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::links;
 use crate::name;
@@ -20,6 +19,7 @@ use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
 use crate::open::{FileOpen, Listing, Open};
 use crate::reparse;
+use crate::request::{Reply, Request};
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{Case, Entry, Kind, Lookup, Metadata, Node};

@@ -9,11 +9,11 @@ use proto::smb2::negotiate::Dialect;
 use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::{ea, file, filesystem, pipe, security};
 use crate::open::{FileOpen, Open, Target};
+use crate::request::{Reply, Request};
 use crate::tree::Disk;
 
 pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {

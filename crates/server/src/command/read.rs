@@ -7,9 +7,9 @@ use proto::smb2::negotiate::Dialect;
 use proto::smb2::read::{ReadFlags, ReadRequest, ReadResponse, ReadResponseFlags};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::open::Target;
+use crate::request::{Reply, Request};
 use crate::vfs::Kind;
 
 /// The largest file offset, because Linux uses signed 64-bit offsets.

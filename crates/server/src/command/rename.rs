@@ -9,7 +9,6 @@ use proto::status::Status;
 
 use super::rename_stream;
 use crate::command::{directory, oplock_break};
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Wait;
@@ -18,6 +17,7 @@ use crate::links::{self, Purpose};
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
 use crate::reparse;
+use crate::request::{Reply, Request};
 use crate::security::access;
 use crate::streams;
 use crate::streams::layout::is_store;

@@ -8,12 +8,12 @@ use proto::fscc::FileRenameInformation;
 use proto::status::Status;
 
 use super::rename::Held;
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::files::Kept;
 use crate::files::notify::Change;
 use crate::name::{self, Name, Stream, fold_key};
 use crate::open::FileOpen;
+use crate::request::Request;
 use crate::streams::{self, StreamNode, Target};
 use crate::tree::Disk;
 use crate::vfs::{Access, Kind, Node};

@@ -16,9 +16,10 @@ use proto::status::Status;
 use crate::authentication::{Outcome, SetupStep};
 use crate::channel::Terms;
 use crate::command::session_setup::{derive_signing, end_previous, refuse_foreign, slow_down, step};
-use crate::conn::{Hash, Negotiated, Reply, Request};
+use crate::connection::Negotiated;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
+use crate::request::{Hash, Reply, Request};
 use crate::session::{Channel, Phase, Session};
 
 pub(super) async fn bind(

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use proto::dtyp::FileTime;
 use proto::status::Status;
 
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::policy::Share;
 use crate::policy::snapshots::{Format, Snapshots, Sort};
+use crate::request::Request;
 use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::{Access, Case, Kind, Lookup, Node, RelPath, SymlinkPolicy, Vfs};

@@ -9,13 +9,14 @@ use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeCo
 use proto::status::Status;
 
 use crate::acl::model::token;
-use crate::conn::{Negotiated, Reply, Request};
+use crate::connection::Negotiated;
 use crate::domain;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
 use crate::policy::{CscPolicy, Encryption, Share};
+use crate::request::{Reply, Request};
 use crate::server::Server;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;

@@ -4,8 +4,8 @@ use proto::smb2::tree_disconnect::{TreeDisconnectRequest, TreeDisconnectResponse
 use proto::status::Status;
 
 use super::close::close_open;
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::request::{Reply, Request};
 
 pub(crate) async fn tree_disconnect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     TreeDisconnectRequest::decode(request.message)?;

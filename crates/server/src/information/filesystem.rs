@@ -11,11 +11,11 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 
 use super::file::padded;
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
 use crate::open::FileOpen;
+use crate::request::Request;
 use crate::tree::Disk;
 use crate::vfs::{Features, Space};
 

@@ -10,12 +10,12 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
 
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
 use crate::open::Open;
 use crate::pipe::Pipe;
+use crate::request::Request;
 
 /// Answers the few classes that pipes support.
 pub(crate) fn query(request: &Request<'_>, asked: &QueryInfoRequest<'_>, open: &Open, pipe: &Pipe) -> Result<Answer> {

@@ -13,7 +13,7 @@ use proto::status::Status;
 use self::channel_sequence::ChannelSequence;
 pub use self::listing::Listing;
 use crate::accounting::{Charge, Payer, Resource};
-use crate::conn::Pending;
+use crate::connection::Pending;
 use crate::durable::Durability;
 use crate::error::{Error, Result};
 use crate::files::exported_locks::ExportedLocks;

@@ -8,8 +8,8 @@ use proto::status::Status;
 use super::output::Answer;
 use super::security::{UnknownProvider, Unprotected};
 use super::{Pipe, Service, State, lsarpc, samr, srvsvc};
-use crate::conn::Request;
 use crate::error::{Error, Result};
+use crate::request::Request;
 
 /// A call of which only some fragments have arrived.
 pub(super) struct Call {

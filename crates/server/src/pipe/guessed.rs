@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::conn::Failed;
-use crate::conn::NoRoom;
-use crate::conn::Request;
+use crate::connection::Failed;
+use crate::connection::NoRoom;
 use crate::error::Disconnect;
 use crate::logon_throttle::Guess;
+use crate::request::Request;
 
 /// Waits until a wrong password for `name`, sent at `asked`, may be answered. Ends the connection if too many responses
 /// already wait.

@@ -22,8 +22,8 @@ use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipeConfigurati
 use proto::rpc::pdu::{self, FragmentSizes, Header};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::request::{Reply, Request};
 use calls::Call;
 use handles::Handles;
 use output::{Answer, Output, Place};

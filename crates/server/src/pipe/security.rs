@@ -16,9 +16,9 @@ use proto::rpc::pdu::Header;
 use proto::status::Status;
 
 use crate::accounts::Account;
-use crate::conn::Request;
 use crate::error::{Error, Result as Executed};
 use crate::policy::limits::PIPE_NEGOTIATE_BYTES;
+use crate::request::Request;
 use crate::user::User;
 
 use super::guessed::slow_down;

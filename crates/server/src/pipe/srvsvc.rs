@@ -7,8 +7,8 @@ use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
-use crate::conn::Request;
 use crate::policy::{self, Policy};
+use crate::request::Request;
 
 /// Returns the encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {

@@ -24,7 +24,7 @@ use crate::acl::cache::Cache;
 use crate::address_bucket::AddressBucket;
 use crate::answer::Answer;
 use crate::buffers::Buffers;
-use crate::conn::Connection;
+use crate::connection::Connection;
 use crate::domain::Domain;
 use crate::durable::{Creations, Instances, Registry, Store};
 use crate::environment::Environment;

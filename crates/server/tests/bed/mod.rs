@@ -31,7 +31,7 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
 use server::answer::Answer;
-use server::conn::{Connection, Peer};
+use server::connection::{Connection, Peer};
 use server::durable::{Failed, Records, Store};
 use server::environment::Environment;
 use server::policy::{Policy, Share};

@@ -20,7 +20,7 @@ use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use crate::conn::Connection;
+use crate::connection::Connection;
 use crate::rig::{Client, PASSWORD, status};
 use crate::server::Server;
 

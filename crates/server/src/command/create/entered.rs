@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::conn::Request;
 use crate::error::Result;
 use crate::files::{Closed, OpenName};
+use crate::request::Request;
 use crate::server::Server;
 use crate::server::abandoned::{Abandoned, What};
 use crate::tree::Tree;

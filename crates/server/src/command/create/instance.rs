@@ -8,11 +8,11 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::command::close::close_open;
-use crate::conn::Request;
 use crate::durable::Instance;
 use crate::error::{Error, Result};
 use crate::name::{Name, Stream, same};
 use crate::open::Open;
+use crate::request::Request;
 use crate::security::access;
 use crate::server::Server;
 use crate::tree::Disk;

@@ -12,10 +12,10 @@ use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
-use crate::conn::{Reply, Request};
 use crate::durable::{Claim, Creation, CreationId, Standing};
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
+use crate::request::{Reply, Request};
 use crate::security::access;
 use crate::tree::Disk;
 use crate::user::Owner;

@@ -28,9 +28,9 @@ use proto::smb2::ioctl::{
 use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
 use crate::open::{FileOpen, Open};
+use crate::request::{Reply, Request};
 use crate::tree::Disk;
 use crate::vfs::Kind;
 

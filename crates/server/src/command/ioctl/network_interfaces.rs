@@ -6,8 +6,8 @@ use proto::smb2::ioctl::{InterfaceCapability, IoctlRequest, IoctlResponse, Netwo
 use proto::smb2::negotiate::Capabilities;
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::request::{Reply, Request};
 
 pub(super) fn query(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     if asked.file_id != FileId::ANY {

@@ -9,10 +9,10 @@ use proto::smb2::ioctl::IoctlRequest;
 use proto::status::Status;
 
 use super::respond;
-use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::open::{Open, Target};
 use crate::pipe::Pipe;
+use crate::request::{Reply, Request};
 
 fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Arc<Open>> {
     request.open(asked.file_id, reply)

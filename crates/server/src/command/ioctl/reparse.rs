@@ -10,12 +10,12 @@ use proto::status::Status;
 use super::{Control, Output};
 use crate::attributes;
 use crate::command::oplock_break;
-use crate::conn::Reply;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::information::ea;
 use crate::open::FileOpen;
 use crate::reparse::{self, ATTRIBUTE};
+use crate::request::Reply;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata, SetMetadata};
 

@@ -9,7 +9,7 @@ use proto::crypto::seal::{SealingKey, key_length};
 use proto::crypto::sign::SigningKey;
 use proto::smb2::negotiate::Dialect;
 
-use crate::conn::Negotiated;
+use crate::connection::Negotiated;
 use crate::session::SessionKeys;
 
 /// Derives the session keys for the negotiated dialect ([MS-SMB2] 3.3.5.5.3 with 3.1.4.2).

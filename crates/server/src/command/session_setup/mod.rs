@@ -25,12 +25,13 @@ pub(crate) use self::user::known_user;
 use crate::authentication::{Outcome, SetupStep};
 use crate::command::logoff::end_session;
 use crate::command::session_binding;
-use crate::conn::Failed;
-use crate::conn::NoRoom;
-use crate::conn::{Hash, Negotiated, Reply, Request};
+use crate::connection::Failed;
+use crate::connection::Negotiated;
+use crate::connection::NoRoom;
 use crate::error::{Disconnect, Error, Result};
 use crate::logon_throttle::Guess;
 use crate::policy::{Encryption, Policy, Signing};
+use crate::request::{Hash, Reply, Request};
 use crate::session::{Channel, Phase, SessionKeys};
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {

@@ -5,9 +5,9 @@ use proto::auth::spnego::Token;
 use proto::status::Status;
 
 use crate::authentication::{Authentication, Mechanism, MechanismStep, Ntlm, SetupStep, no_ntlm};
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
+use crate::request::Request;
 use crate::session::Channel;
 
 /// Processes one token for the authentication of `channel`. If the password was wrong, `guessed` is set to its user.

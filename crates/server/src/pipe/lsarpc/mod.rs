@@ -16,7 +16,7 @@ use super::handles::{Handles, Object};
 use crate::accounts::Unavailable;
 use crate::accounts::principals::{self, Principal, Realm};
 use crate::answer::yield_now;
-use crate::conn::Request;
+use crate::request::Request;
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;

@@ -10,7 +10,7 @@ use proto::status::Status;
 
 use super::super::guessed::slow_down;
 use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
-use crate::conn::Request;
+use crate::request::Request;
 
 pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
     let server = &request.connection.server;

@@ -20,7 +20,7 @@ use proto::status::Status;
 
 use super::handles::{Handles, Object, SamDomain};
 use crate::accounts::{AccountPolicy, Unavailable};
-use crate::conn::Request;
+use crate::request::Request;
 
 /// Returns the encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(

@@ -35,7 +35,7 @@ struct State {
 
 impl Deliveries {
     /// Queues a message; returns `false` without effect if the connection is closed.
-    pub(super) fn send(&self, outbox: &Outbox, frame: Frame, again: Again) -> bool {
+    pub(crate) fn send(&self, outbox: &Outbox, frame: Frame, again: Again) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;

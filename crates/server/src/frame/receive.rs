@@ -8,9 +8,9 @@ use proto::smb1;
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::transform::TransformHeader;
 
-use super::Connection;
 use super::chain::{Chain, Element};
 use crate::command::negotiate;
+use crate::connection::Connection;
 use crate::error::Disconnect;
 
 impl Connection {

@@ -76,7 +76,7 @@ impl Connection {
     }
 
     /// Records the responses that are queued now.
-    pub(super) fn record_responses(&self) {
+    pub(crate) fn record_responses(&self) {
         self.usage.lock().record_responses(self.outbox.bytes());
     }
 
@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// Returns the bytes of queued responses at which reading and executing stop.
-    pub(super) fn backlog_limit(&self) -> usize {
+    pub(crate) fn backlog_limit(&self) -> usize {
         let limits = &self.server.policy().limits;
         if self.is_logged_on() { limits.backlog } else { limits.backlog_before_logon }
     }

@@ -1,19 +1,13 @@
-//! A client connection: frames in, frames out, and the connection's state ([MS-SMB2] 3.3.1.7).
-//!
-//! [`Connection::receive`] takes frames in the order of their arrival and returns a [`Chain`] for each. Running the
-//! chain executes its requests and puts the responses into the outbox. Chains of one connection may run concurrently,
-//! so that a request that waits (for a lock or a slow disk) does not delay others. Sockets, receive buffers and timers
-//! are in the daemon.
+//! A client connection: its state ([MS-SMB2] 3.3.1.7) and the frames that wait to be sent. `frame` processes the frames
+//! that it receives. Sockets, receive buffers and timers are in the daemon.
 
-mod chain;
 mod delivery;
 mod failed_logon;
 mod logons;
 mod outbox;
-mod output;
 mod pending;
-mod receive;
-mod respond;
+#[cfg(feature = "torture")]
+pub(crate) mod torture;
 mod usage;
 mod window;
 
@@ -29,19 +23,16 @@ use proto::dtyp::Guid;
 use proto::smb2::negotiate::{Capabilities, CipherId, Dialect, SecurityMode, SigningAlgorithm};
 use proto::status::Status;
 
-pub use chain::{Chain, Cost};
-pub(crate) use chain::{Hash, Reply, Request};
+pub(crate) use delivery::Again;
 pub(crate) use failed_logon::{Failed, NoRoom};
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};
-pub(crate) use respond::Outgoing;
 pub use usage::Transit;
 use usage::Usage;
 pub(crate) use window::Window;
 
 use crate::channel::NoChannel;
-use crate::command::logoff::end_session;
 use crate::error::{Disconnect, Error};
 use crate::logon_throttle::Failures;
 use crate::server::Server;
@@ -69,7 +60,7 @@ pub struct Connection {
     pub created: Time,
     pub(crate) state: Mutex<State>,
     pub(crate) outbox: Outbox,
-    deliveries: delivery::Deliveries,
+    pub(crate) deliveries: delivery::Deliveries,
     pub(crate) failures: Failures,
     usage: Mutex<Usage>,
     /// A user other than an anonymous one has logged on.
@@ -77,7 +68,7 @@ pub struct Connection {
     /// The number of ECHO requests before that.
     echoes: AtomicU32,
     #[cfg(feature = "torture")]
-    pub(crate) torture: crate::torture::Hooks,
+    pub(crate) torture: torture::Hooks,
     negotiated: OnceLock<Negotiated>,
     ended: OnceLock<Disconnect>,
 }
@@ -144,7 +135,7 @@ impl Connection {
             logged_on: AtomicBool::new(false),
             echoes: AtomicU32::new(0),
             #[cfg(feature = "torture")]
-            torture: crate::torture::Hooks::default(),
+            torture: torture::Hooks::default(),
             negotiated: OnceLock::new(),
             ended: OnceLock::new(),
         });
@@ -294,9 +285,9 @@ impl Connection {
         !self.state.lock().pending.is_empty()
     }
 
-    /// Cleans up after the transport is closed. Sessions without another channel end, and their opens are closed.
-    /// Sessions with other channels continue and keep their opens ([MS-SMB2] 3.3.7.1).
-    pub async fn close(self: &Arc<Self>) {
+    /// Called when the transport is closed. Removes the channels and returns those whose sessions have no other one; the
+    /// caller must end these sessions. Requests that no other channel needs are cancelled.
+    pub(crate) fn lose_transport(self: &Arc<Self>) -> Vec<Arc<Channel>> {
         self.end(Disconnect("transport closed"));
         let (channels, pending) = {
             let mut state = self.state.lock();
@@ -308,10 +299,12 @@ impl Connection {
         for waiting in pending {
             waiting.lose_connection(limit);
         }
-        for channel in ended {
-            end_session(&self.server, &channel.session).await;
-        }
-        // Undelivered notifications are sent over the other channels of their sessions.
+        ended
+    }
+
+    /// Sends undelivered notifications over the other channels of their sessions, and removes the connection from the
+    /// server.
+    pub(crate) fn remove(&self) {
         self.deliveries.close().into_iter().for_each(|again| again());
         self.server.remove_connection(self);
     }

@@ -10,10 +10,8 @@ use proto::smb2::negotiate::Dialect;
 use proto::smb2::transform::TransformHeader;
 use proto::status::Status;
 
-use super::chain::{Hash, Request};
-use super::delivery::Again;
-use super::{Connection, Frame};
-use crate::command::oplock_break::Notifier;
+use super::{Hash, Notifier, Request};
+use crate::connection::{Again, Connection, Frame};
 use crate::error::{Disconnect, Error};
 use crate::session::Session;
 
@@ -44,13 +42,13 @@ struct Finished {
 }
 
 impl Outgoing {
-    pub(super) fn new(connection: Arc<Connection>) -> Self {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
         let buffer = connection.server.buffers.take();
         Outgoing { connection, buffer, finished: Vec::new(), start: FIRST, seal_for: None, granted: Vec::new() }
     }
 
     /// Begins a response after those already in the frame, with space for its header.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if self.buffer.len() < FIRST {
             self.buffer.resize(FIRST, 0);
         }
@@ -66,18 +64,18 @@ impl Outgoing {
 
     /// Sends the finished responses in a frame of their own if a response of `length` bytes would make the frame longer
     /// than `limit` (3.3.4.1.3 leaves the choice to the server). Call it between two responses.
-    pub(super) fn limit_frame(&mut self, length: usize, limit: usize) {
+    pub(crate) fn limit_frame(&mut self, length: usize, limit: usize) {
         if !self.finished.is_empty() && self.buffer.len() + length > limit {
             self.send();
         }
     }
 
     /// Returns whether the frame has no response yet.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.finished.is_empty()
     }
 
-    pub(super) fn body(&mut self) -> Writer<'_> {
+    pub(crate) fn body(&mut self) -> Writer<'_> {
         Writer::from(&mut self.buffer, self.start)
     }
 
@@ -101,14 +99,14 @@ impl Outgoing {
         self.buffer.truncate(self.start + position);
     }
 
-    pub(super) fn replace_body_by_error(&mut self, error: &Error) {
+    pub(crate) fn replace_body_by_error(&mut self, error: &Error) {
         self.truncate(Header::SIZE);
         let in_context = error.status == Status::STOPPED_ON_SYMLINK && self.connection.dialect() == Dialect::SMB_3_1_1;
         ErrorResponse { error_context_count: in_context.into(), error_data: &error.data }.encode(&mut self.body());
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is one field of the response's header")]
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &mut self,
         request: &Request<'_>,
         async_id: Option<u64>,
@@ -188,7 +186,7 @@ impl Outgoing {
 
     /// Sends the finished responses, then an interim response for the current request, whose final response is then
     /// alone at the beginning of a new frame (3.3.4.2).
-    pub(super) fn send_interim(&mut self, request: &Request<'_>, async_id: u64) {
+    pub(crate) fn send_interim(&mut self, request: &Request<'_>, async_id: u64) {
         self.buffer.truncate(self.start);
         if let Some(last) = self.finished.last() {
             // It is now the last response of its frame.
@@ -212,7 +210,7 @@ impl Outgoing {
     }
 
     /// Signs or encrypts the frame and queues it. Does nothing if the frame is empty.
-    pub(super) fn send(&mut self) {
+    pub(crate) fn send(&mut self) {
         if let Some(frame) = self.complete() {
             self.connection.outbox.push(frame);
             for notifier in self.granted.drain(..) {

@@ -1,0 +1,138 @@
+//! Notifications of oplock and lease breaks ([MS-SMB2] 3.3.4.6, 3.3.4.7).
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use proto::smb2::FileId;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
+
+use super::outgoing::Outgoing;
+use crate::connection::Connection;
+use crate::files::oplock::{Break, Client, Holder};
+use crate::server::Server;
+use crate::session::Session;
+
+/// Notifies a client that its oplock, or the lease of its open, is broken.
+pub(crate) struct Notifier {
+    this: Weak<Notifier>,
+    server: Weak<Server>,
+    session: Weak<Session>,
+    /// The share requires encryption.
+    seals: bool,
+    file_id: FileId,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// The response that creates the open is not sent yet, so the client could not identify it. Breaks are queued here.
+    Unannounced(Vec<Break>),
+    Announced,
+}
+
+impl Notifier {
+    /// Creates the notifier for an open whose response is being composed for `connection`.
+    pub(crate) fn new(connection: &Arc<Connection>, session: &Arc<Session>, seals: bool, file_id: FileId) -> Arc<Self> {
+        Arc::new_cyclic(|this| Notifier {
+            this: this.clone(),
+            server: Arc::downgrade(&connection.server),
+            session: Arc::downgrade(session),
+            seals,
+            file_id,
+            state: Mutex::new(State::Unannounced(Vec::new())),
+        })
+    }
+
+    /// Queues breaks that occurred while the client was disconnected, to be sent after the response.
+    pub(crate) fn catch_up(&self, missed: Vec<Break>) {
+        if let State::Unannounced(breaks) = &mut *self.state.lock() {
+            breaks.extend(missed);
+        }
+    }
+
+    /// Sends the queued breaks, after the response that grants the oplock or lease.
+    pub(crate) fn announce(&self) {
+        let mut state = self.state.lock();
+        if let State::Unannounced(breaks) = std::mem::replace(&mut *state, State::Announced) {
+            for what in breaks {
+                self.send(what);
+            }
+        }
+    }
+
+    /// Returns the connections for the notification, in the order in which to try them. For an oplock these are those
+    /// of the session. For a lease they are all connections of the client on which this user is logged on (3.3.4.7),
+    /// because a ClientGuid is not a secret. An encrypted message can use only the session's connections, because it is
+    /// encrypted with the session's keys.
+    fn routes(&self, session: &Session, what: Break, seals: bool) -> Vec<Arc<Connection>> {
+        let mut routes = match what {
+            Break::Lease(lease) if !seals => {
+                self.server.upgrade().map_or_else(Vec::new, |server| server.connections_of(lease.id.client))
+            }
+            Break::Lease(_) | Break::Oplock(_) => Vec::new(),
+        };
+        routes.retain(|connection| connection.is_authenticated_as(session));
+        let own = session.live_channels().into_iter();
+        routes.extend(own.filter(|own| !routes.iter().any(|other| Arc::ptr_eq(own, other))).collect::<Vec<_>>());
+        routes
+    }
+
+    /// Sends the notification: never signed (3.3.4.6, 3.3.4.7), encrypted if other messages are (3.3.4.1.4). If a
+    /// connection ends before delivery, it is sent over the next one.
+    fn send(&self, what: Break) -> bool {
+        let Some(session) = self.session.upgrade() else { return false };
+        let seals = self.seals || session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
+        // Without any connection the open is about to be closed, which also ends the oplock.
+        let routes = self.routes(&session, what, seals);
+        routes.iter().any(|connection| self.send_over(connection, &session, what, seals))
+    }
+
+    fn send_over(&self, connection: &Arc<Connection>, session: &Arc<Session>, what: Break, seals: bool) -> bool {
+        let mut header = Header::request(Command::OPLOCK_BREAK, Header::UNSOLICITED);
+        header.flags = Flags::SERVER_TO_REDIR;
+        header.session_id = session.id;
+        header.credits = 0;
+        header.credit_charge = 0;
+        let notification = match what {
+            Break::Oplock(oplock_level) => {
+                OplockBreakNotification::Oplock(OplockBreak { oplock_level, file_id: self.file_id })
+            }
+            Break::Lease(lease) => {
+                header.session_id = 0;
+                OplockBreakNotification::Lease(LeaseBreakNotification {
+                    new_epoch: lease.epoch,
+                    flags: if lease.acknowledge { LeaseBreakFlags::ACK_REQUIRED } else { LeaseBreakFlags::NONE },
+                    lease_key: lease.id.key,
+                    current_lease_state: lease.from,
+                    new_lease_state: lease.to,
+                })
+            }
+        };
+        let this = self.this.clone();
+        let again = Box::new(move || _ = this.upgrade().is_some_and(|notifier| notifier.send(what)));
+        let seal_for = seals.then(|| session.clone());
+        Outgoing::unsolicited(connection, &header, seal_for, again, |body| notification.encode(body))
+    }
+}
+
+impl Holder for Notifier {
+    fn broken(&self, what: Break) -> bool {
+        match &mut *self.state.lock() {
+            State::Unannounced(breaks) => {
+                breaks.push(what);
+                true
+            }
+            State::Announced => self.send(what),
+        }
+    }
+
+    fn is_of(&self, client: &Client<'_>) -> bool {
+        let Some(own) = self.session.upgrade() else { return false };
+        let same_user = || own.user().zip(client.user).is_some_and(|(own, other)| other.may_end_sessions_of(&own));
+        own.id == client.session_id || same_user()
+    }
+
+    fn unreachable(&self, what: Break) -> bool {
+        self.server.upgrade().is_some_and(|server| server.durable.missed(self.file_id.persistent, what))
+    }
+}
