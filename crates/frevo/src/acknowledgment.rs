@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use server::connection::Connection;
+use server::state::connection::Connection;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use server::answer::Answer;
-use server::durable::{Failed, Records, Store};
+use server::state::durable::{Failed, Records, Store};
 use tokio::sync::oneshot;
 
 use crate::state_dir::StateDir;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::net::sockopt;
-use server::connection::{Connection, Peer};
-use server::server::{Server, TooMany};
+use server::state::connection::{Connection, Peer};
+use server::state::{Server, TooMany};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

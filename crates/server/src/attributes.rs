@@ -4,8 +4,8 @@ use proto::dtyp::FileTime;
 use proto::fscc::FileAttributes;
 use proto::smb2::close::{CloseFlags, CloseResponse};
 
-use crate::open::FileOpen;
 use crate::policy::Share;
+use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata, Time};
 

@@ -10,7 +10,7 @@ use proto::status::Status;
 use crate::command;
 use crate::error::{Disconnect, Error, Result};
 use crate::request::{Reply, Request};
-use crate::session::{Channel, Phase, Session};
+use crate::state::session::{Channel, Phase, Session};
 
 /// Executes one request and returns the status of the response, whose body is in `reply`.
 pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {

@@ -28,10 +28,10 @@ use proto::status::Status;
 use crate::accounts::principals::{Principal, Realm, SidNameUse};
 use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
 use crate::answer::Answer;
-use crate::connection::{Connection, Peer};
 use crate::environment::Environment;
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
-use crate::server::{Server, Volumes};
+use crate::state::connection::{Connection, Peer};
+use crate::state::{Server, Volumes};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};
 

@@ -13,10 +13,10 @@ use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 use crate::accounting::Report;
 pub use crate::acl::cache::CacheStatistics;
 use crate::files::oplock;
-use crate::open;
 use crate::policy::{AclStore, Policy};
-use crate::server::Server;
-use crate::session::Phase;
+use crate::state::Server;
+use crate::state::open;
+use crate::state::session::Phase;
 use crate::vfs::{FileId, Kind, Time};
 
 /// What the server holds on behalf of its clients.
@@ -215,7 +215,7 @@ pub fn snapshot(server: &Server, started: Time) -> Snapshot {
     snapshot
 }
 
-fn add_session(server: &Server, session: &crate::session::Session, snapshot: &mut Snapshot) {
+fn add_session(server: &Server, session: &crate::state::session::Session, snapshot: &mut Snapshot) {
     let opens = session.opens();
     for tree in session.trees() {
         snapshot.trees.push(Tree {

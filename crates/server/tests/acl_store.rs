@@ -23,7 +23,7 @@ use server::answer::block_on;
 use server::environment::Environment;
 use server::policy::{AclStore, Entries, Share};
 use server::rig::{self, Client};
-use server::server::Server;
+use server::state::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Case, Create, Errno, Lookup, Node, RelPath, SetMetadata, SymlinkPolicy, Time, Vfs};

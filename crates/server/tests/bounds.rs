@@ -16,7 +16,7 @@ use server::accounting::Resource;
 use server::environment::Environment;
 use server::policy::{Limits, Policy};
 use server::rig::{self, Client, chain, status};
-use server::server::Server;
+use server::state::Server;
 
 const MIB: usize = 1 << 20;
 

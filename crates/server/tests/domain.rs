@@ -15,7 +15,7 @@ use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
 use server::rig::{self, Client, PASSWORD, Still};
-use server::server::Server;
+use server::state::Server;
 use server::tickets::ClientName;
 use server::vfs::Identity;
 

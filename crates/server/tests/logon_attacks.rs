@@ -21,10 +21,10 @@ use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, Session
 use proto::status::Status;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
-use server::connection::{Connection, Peer};
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
-use server::server::{Server, Volumes};
+use server::state::connection::{Connection, Peer};
+use server::state::{Server, Volumes};
 use server::vfs::{self, Errno, Identity, Time, Vfs};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;

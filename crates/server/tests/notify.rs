@@ -27,7 +27,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{Limits, Policy, Share};
 use server::rig::{self, Client, chain, status};
-use server::server::Server;
+use server::state::Server;
 use server::vfs::{Case, Lookup, RelPath, SetMetadata, SymlinkPolicy, Vfs};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);

@@ -20,7 +20,7 @@ use proto::status::Status;
 use server::environment::Environment;
 use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
-use server::server::Server;
+use server::state::Server;
 use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
 use server::vfs::{Errno, Time};
 

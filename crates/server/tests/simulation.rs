@@ -195,7 +195,7 @@ fn close(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &m
 /// A client loses its connection and returns as a new client.
 fn lose_connection(
     dice: &mut Dice,
-    server: &Arc<server::server::Server>,
+    server: &Arc<server::state::Server>,
     clients: &mut [Client],
     model: &mut Model,
     handles: &mut Vec<Handle>,

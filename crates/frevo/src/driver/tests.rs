@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Credentials, Open, Options};
-use server::connection::Peer;
 use server::environment::Environment;
 use server::rig::{self, PASSWORD};
-use server::server::Server;
+use server::state::Server;
+use server::state::connection::Peer;
 use server::vfs::Time;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;

@@ -9,7 +9,7 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("passdb", &["frevo::accounts"]),
     ("vfs", &["localfs", "server::vfs"]),
     ("locking", &["server::files"]),
-    ("smb2", &["server::connection", "server::frame", "server::request", "server::dispatch", "server::command"]),
+    ("smb2", &["server::state::connection", "server::frame", "server::request", "server::dispatch", "server::command"]),
     ("acls", &["server::acl", "server::security"]),
     ("rpc_srv", &["server::pipe"]),
 ];

@@ -15,7 +15,7 @@ use proto::dtyp::Guid;
 use server::answer::Answer;
 use server::background::Restored;
 use server::policy::{Limits, Policy, Share};
-use server::server::{Server, Volumes};
+use server::state::{Server, Volumes};
 use server::vfs::{Errno, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;

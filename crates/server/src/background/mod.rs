@@ -10,8 +10,8 @@ use std::task::Poll;
 
 pub use self::restore::Restored;
 use crate::command::close::{close_ended, close_open};
-use crate::durable::{Failed, Store};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::durable::{Failed, Store};
 
 impl Server {
     /// Sets the store for persistent opens and restores those of the previous run from it. Call it once, before the

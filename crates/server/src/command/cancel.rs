@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proto::smb2::header::Header;
 
-use crate::connection::Connection;
+use crate::state::connection::Connection;
 
 /// Cancels the waiting request identified by `header`, if there is one.
 pub(crate) fn cancel(connection: &Arc<Connection>, header: &Header) {

@@ -12,12 +12,12 @@ use proto::smb2::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeN
 use proto::status::Status;
 
 use crate::accounting::Resource;
-use crate::connection::Cancelled;
 use crate::error::{Error, Result};
 use crate::files::notify::{Event, Guard, NotifyResult, Terms, Watch};
-use crate::open::{FileOpen, Open};
 use crate::request::{Reply, Request};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::connection::Cancelled;
+use crate::state::open::{FileOpen, Open};
 use crate::vfs::Kind;
 
 /// The defined filter bits; others are ignored (3.3.5.19).

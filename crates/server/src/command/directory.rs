@@ -4,8 +4,8 @@
 //! Written data changes the entry when the handle is closed, as on Windows; all other changes take effect immediately.
 
 use crate::files::LeaseId;
-use crate::open::FileOpen;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Case, Lookup, RelPath};
 

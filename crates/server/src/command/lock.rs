@@ -6,15 +6,15 @@ use proto::smb2::lock::{LockElement, LockFlags, LockRequest, LockResponse};
 use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::status::Status;
 
-use crate::connection::Cancelled;
-use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::byte_lock::{Lock, Owner, Range, Refused};
 use crate::local::locks;
-use crate::open::{FileOpen, Open};
 use crate::policy::limits::LockBounds;
 use crate::request::{Reply, Request};
-use crate::session::Phase;
+use crate::state::connection::Cancelled;
+use crate::state::durable;
+use crate::state::open::{FileOpen, Open};
+use crate::state::session::Phase;
 use crate::vfs::Kind;
 
 pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {

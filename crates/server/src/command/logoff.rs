@@ -8,8 +8,8 @@ use proto::status::Status;
 use super::close::close_open;
 use crate::error::Result;
 use crate::request::{Reply, Request};
-use crate::server::Server;
-use crate::session::Session;
+use crate::state::Server;
+use crate::state::session::Session;
 
 pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     LogoffRequest::decode(request.message)?;

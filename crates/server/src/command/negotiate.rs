@@ -15,10 +15,10 @@ use proto::smb2::negotiate::{
 };
 use proto::status::Status;
 
-use crate::connection::{Connection, Negotiated};
 use crate::error::{Disconnect, Error, Result};
 use crate::policy::{self, Encryption, EncryptionAlgorithm, Policy, Protocol, Signing};
 use crate::request::{Hash, Reply, Request};
+use crate::state::connection::{Connection, Negotiated};
 
 /// The dialect that asks the client of an SMB1 multi-protocol negotiate to continue with an SMB2 NEGOTIATE.
 const WILDCARD: Dialect = Dialect(0x02ff);

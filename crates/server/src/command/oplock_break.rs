@@ -9,11 +9,11 @@ use proto::status::Status;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::command::close::close_ended;
-use crate::connection::Cancelled;
 use crate::error::{Error, Result};
 use crate::files::LeaseId;
 use crate::files::oplock::{Client, Wait};
 use crate::request::{Reply, Request};
+use crate::state::connection::Cancelled;
 use crate::vfs;
 
 /// Waits until the holder of an oplock on `file` has acknowledged the break, or the timeout has expired.

@@ -12,8 +12,8 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::{ea, file, filesystem, pipe, security};
-use crate::open::{FileOpen, Open, Target};
 use crate::request::{Reply, Request};
+use crate::state::open::{FileOpen, Open, Target};
 use crate::tree::Disk;
 
 pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {

@@ -8,8 +8,8 @@ use proto::smb2::read::{ReadFlags, ReadRequest, ReadResponse, ReadResponseFlags}
 use proto::status::Status;
 
 use crate::error::{Error, Result};
-use crate::open::Target;
 use crate::request::{Reply, Request};
+use crate::state::open::Target;
 use crate::vfs::Kind;
 
 /// The largest file offset, because Linux uses signed 64-bit offsets.

@@ -14,13 +14,13 @@ use proto::smb2::session_setup::{SessionFlags, SessionSetupRequest, SessionSetup
 use proto::status::Status;
 
 use crate::authentication::{Outcome, SetupStep};
-use crate::channel::Terms;
 use crate::command::session_setup::{derive_signing, end_previous, refuse_foreign, slow_down, step};
-use crate::connection::Negotiated;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::request::{Hash, Reply, Request};
-use crate::session::{Channel, Phase, Session};
+use crate::state::channel::Terms;
+use crate::state::connection::Negotiated;
+use crate::state::session::{Channel, Phase, Session};
 
 pub(super) async fn bind(
     request: &Request<'_>,

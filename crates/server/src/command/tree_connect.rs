@@ -9,7 +9,6 @@ use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeCo
 use proto::status::Status;
 
 use crate::acl::model::token;
-use crate::connection::Negotiated;
 use crate::domain;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
@@ -17,7 +16,8 @@ use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
 use crate::policy::{CscPolicy, Encryption, Share};
 use crate::request::{Reply, Request};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::connection::Negotiated;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;
 use crate::user_lists::Who;

@@ -9,8 +9,8 @@ use proto::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 use proto::status::Status;
 
 use crate::error::{Error, Result};
-use crate::open::Target;
 use crate::request::{Reply, Request};
+use crate::state::open::Target;
 use crate::vfs::Kind;
 
 /// The offset that means appending, whatever the file's size ([MS-FSA] 2.1.5.4).

@@ -10,11 +10,11 @@ use proto::status::Status;
 use super::output;
 use crate::accounting::{Charge, Full, Resource};
 use crate::command::cancel;
-use crate::connection::Connection;
 use crate::dispatch;
 use crate::error::{Disconnect, Error};
 use crate::request::{Related, Reply, Request};
 use crate::security::write_back;
+use crate::state::connection::Connection;
 use crate::yielding::yield_now;
 
 /// The requests of one frame.

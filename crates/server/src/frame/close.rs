@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::logoff::end_session;
-use crate::connection::Connection;
+use crate::state::connection::Connection;
 
 impl Connection {
     /// Cleans up after the transport is closed. Sessions without another channel end, and their opens are closed.

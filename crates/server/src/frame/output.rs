@@ -7,7 +7,7 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::smb2::read::ReadRequest;
 
 use super::chain::Element;
-use crate::connection::Connection;
+use crate::state::connection::Connection;
 
 /// A response of at least this length is charged before it is created.
 pub(super) const LONG: usize = 128 * 1024;

@@ -10,8 +10,8 @@ use proto::smb2::transform::TransformHeader;
 
 use super::chain::{Chain, Element};
 use crate::command::negotiate;
-use crate::connection::Connection;
 use crate::error::Disconnect;
+use crate::state::connection::Connection;
 
 impl Connection {
     /// Processes one frame, without its transport header. Returns `None` if it was answered already (a multi-protocol

@@ -19,9 +19,9 @@ use crate::information::Answer;
 use crate::information::encoded;
 use crate::name;
 use crate::name::short::{is_short, mangle};
-use crate::open::{FileOpen, Open};
 use crate::reparse;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata};
 

@@ -14,8 +14,8 @@ use super::file::padded;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
-use crate::open::FileOpen;
 use crate::request::Request;
+use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Features, Space};
 

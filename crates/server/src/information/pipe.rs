@@ -13,9 +13,9 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
-use crate::open::Open;
 use crate::pipe::Pipe;
 use crate::request::Request;
+use crate::state::open::Open;
 
 /// Answers the few classes that pipes support.
 pub(crate) fn query(request: &Request<'_>, asked: &QueryInfoRequest<'_>, open: &Open, pipe: &Pipe) -> Result<Answer> {

@@ -13,11 +13,11 @@ use crate::acl::sids;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
-use crate::open::{FileOpen, Open};
 use crate::security::effective;
 use crate::security::set::apply;
 use crate::security::set::apply::Authority;
 use crate::security::set::merge::{OF_SACL, Parts, keep_of_sacl};
+use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::{Kind, Time};
 

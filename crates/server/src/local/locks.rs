@@ -19,9 +19,9 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::files::byte_lock::{Lock, NotLocked, Owner, Range, Refused};
 use crate::files::exported_locks::{END, Exported};
-use crate::open::{FileOpen, Open};
 use crate::policy::limits::LockBounds;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::{FileOpen, Open};
 use crate::vfs::{Errno, Kind, RangeChange, RangeLock};
 
 /// If a file has more locks, changes in the kernel are made by a worker thread, because the kernel scans all of them.

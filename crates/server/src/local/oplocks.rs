@@ -7,12 +7,12 @@ use std::time::Duration;
 use proto::smb2::OplockLevel;
 use proto::status::Status;
 
-use crate::connection::Cancelled;
 use crate::error::{Error, Result};
 use crate::files::oplock::Holder;
-use crate::open::FileOpen;
 use crate::request::{Reply, Request};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::connection::Cancelled;
+use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, FileId, LeaseCallback, Node};
 

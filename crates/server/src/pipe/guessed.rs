@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::connection::Failed;
-use crate::connection::NoRoom;
 use crate::error::Disconnect;
 use crate::logon_throttle::Guess;
 use crate::request::Request;
+use crate::state::connection::Failed;
+use crate::state::connection::NoRoom;
 
 /// Waits until a wrong password for `name`, sent at `asked`, may be answered. Ends the connection if too many responses
 /// already wait.

@@ -16,11 +16,11 @@ use proto::status::Status;
 
 pub(crate) use self::notifier::Notifier;
 pub(crate) use self::reply::{Hash, Reply};
-use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::open::Open;
-use crate::open::channel_sequence::Outstanding;
-use crate::session::{Channel, Session};
+use crate::state::connection::Connection;
+use crate::state::open::Open;
+use crate::state::open::channel_sequence::Outstanding;
+use crate::state::session::{Channel, Session};
 use crate::tree::{Disk, Tree};
 
 /// The context that a related request inherits from the preceding one.

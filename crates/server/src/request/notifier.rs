@@ -8,10 +8,10 @@ use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
 
 use super::outgoing::Outgoing;
-use crate::connection::Connection;
 use crate::files::oplock::{Break, Client, Holder};
-use crate::server::Server;
-use crate::session::Session;
+use crate::state::Server;
+use crate::state::connection::Connection;
+use crate::state::session::Session;
 
 /// Notifies a client that its oplock, or the lease of its open, is broken.
 pub(crate) struct Notifier {

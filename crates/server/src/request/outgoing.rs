@@ -11,9 +11,9 @@ use proto::smb2::transform::TransformHeader;
 use proto::status::Status;
 
 use super::{Hash, Notifier, Request};
-use crate::connection::{Again, Connection, Frame};
 use crate::error::{Disconnect, Error};
-use crate::session::Session;
+use crate::state::connection::{Again, Connection, Frame};
+use crate::state::session::Session;
 
 /// Size of the header before each message on TCP ([MS-SMB2] 2.1).
 const TRANSPORT: usize = 4;

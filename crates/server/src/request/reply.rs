@@ -11,10 +11,10 @@ use proto::status::Status;
 
 use super::Request;
 use super::outgoing::Outgoing;
-use crate::connection::{Connection, Negotiated, Pending};
 use crate::error::{Disconnect, Error, Result};
-use crate::open::channel_sequence::Outstanding;
-use crate::session::Channel;
+use crate::state::connection::{Connection, Negotiated, Pending};
+use crate::state::open::channel_sequence::Outstanding;
+use crate::state::session::Channel;
 
 /// The response under construction.
 pub(crate) struct Reply {

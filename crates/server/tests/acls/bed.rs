@@ -15,7 +15,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
-use server::server::Server;
+use server::state::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::{Case, Errno, Lookup, Node, RelPath, SetMetadata, SymlinkPolicy, Vfs};
 

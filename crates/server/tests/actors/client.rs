@@ -21,7 +21,7 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel};
 use proto::status::Status;
 use server::rig::{Client, status};
-use server::server::Server;
+use server::state::Server;
 
 use super::model::Model;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use proto::status::Status;
 use server::environment::Environment;
 use server::rig;
-use server::server::Server;
+use server::state::Server;
 use server::vfs::Time;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Seeded};
 

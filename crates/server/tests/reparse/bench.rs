@@ -20,7 +20,7 @@ use server::answer::block_on;
 use server::environment::Environment;
 use server::policy::Share;
 use server::rig::{self, Client, status};
-use server::server::Server;
+use server::state::Server;
 use server::vfs::{Case, Kind, Lookup, RelPath, SymlinkPolicy, Vfs};
 
 pub(crate) const ALL: u32 = 0x001f_01ff;

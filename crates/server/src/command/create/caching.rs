@@ -8,9 +8,9 @@ use proto::smb2::{FileId, LeaseState, OplockLevel};
 use crate::files::oplock::{LeaseAsked, LeaseGranted};
 use crate::files::{LeaseId, OpenLease};
 use crate::local;
-use crate::open::{FileOpen, Open};
 use crate::request::Notifier;
 use crate::request::{Reply, Request};
+use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
 
@@ -149,7 +149,8 @@ pub(super) async fn grant(
 
 /// Returns whether a lease may be granted; directories need a lease of version 2 (3.3.5.9.8).
 fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &RequestedCaching) -> bool {
-    let offers = |it: &crate::connection::Negotiated| it.server_capabilities.contains(Capabilities::DIRECTORY_LEASING);
+    let offers =
+        |it: &crate::state::connection::Negotiated| it.server_capabilities.contains(Capabilities::DIRECTORY_LEASING);
     match file.kind {
         Kind::File => true,
         Kind::Directory => {

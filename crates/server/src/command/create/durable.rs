@@ -13,10 +13,12 @@ use proto::smb2::create_context::{
 use proto::status::Status;
 
 use crate::command::tree_connect::is_continuous;
-use crate::durable::{self, Claim, DURABLE_TIME, DURABLE_TIME_V2, MAX_DURABLE_TIME_V2, Persistent, Reason, Terms};
 use crate::error::{Error, Result};
-use crate::open::{FileOpen, Open};
 use crate::request::Request;
+use crate::state::durable::{
+    self, Claim, DURABLE_TIME, DURABLE_TIME_V2, MAX_DURABLE_TIME_V2, Persistent, Reason, Terms,
+};
+use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::user::Owner;
 use crate::vfs::Kind;

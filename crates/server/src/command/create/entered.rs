@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::files::{Closed, OpenName};
 use crate::request::Request;
-use crate::server::Server;
-use crate::server::abandoned::{Abandoned, What};
+use crate::state::Server;
+use crate::state::abandoned::{Abandoned, What};
 use crate::tree::Tree;
 use crate::vfs::FileId;
 

@@ -24,7 +24,7 @@ use crate::name::{Name, Stream};
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
-use crate::server::abandoned::What;
+use crate::state::abandoned::What;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, FileId, Kind, Metadata, Node, RelPath, SetMetadata};
 

@@ -8,13 +8,13 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::command::close::close_open;
-use crate::durable::Instance;
 use crate::error::{Error, Result};
 use crate::name::{Name, Stream, same};
-use crate::open::Open;
 use crate::request::Request;
 use crate::security::access;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::durable::Instance;
+use crate::state::open::Open;
 use crate::tree::Disk;
 
 /// A request's contexts for application instances.

@@ -23,7 +23,7 @@ use crate::policy::InheritOwner;
 use crate::request::Request;
 use crate::security::access;
 use crate::security::set::{apply, new_file};
-use crate::server::abandoned::What;
+use crate::state::abandoned::What;
 use crate::tree::Disk;
 use crate::vfs::{Access, Create, DirectoryVersion, Errno, Metadata, Node, RelPath};
 

@@ -12,11 +12,11 @@ use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
-use crate::durable::{Claim, Creation, CreationId, Standing};
 use crate::error::{Error, Result};
-use crate::open::{FileOpen, Open};
 use crate::request::{Reply, Request};
 use crate::security::access;
+use crate::state::durable::{Claim, Creation, CreationId, Standing};
+use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::user::Owner;
 

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::links;
 use crate::name::short::{mangle, may_be_mangled};
-use crate::server::Server;
+use crate::state::Server;
 use crate::tree::Disk;
 use crate::vfs::{Case, Lookup, RelPath};
 

@@ -9,7 +9,7 @@ use proto::status::Status;
 
 use super::{Control, Output, change};
 use crate::error::{Error, Result};
-use crate::open::{FileOpen, Open};
+use crate::state::open::{FileOpen, Open};
 use crate::vfs::{self, Kind};
 
 /// `ServerSideCopyMaxNumberofChunks`, `ServerSideCopyMaxChunkSize` and `ServerSideCopyMaxDataSize` (3.3.3), with the

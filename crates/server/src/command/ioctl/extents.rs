@@ -13,7 +13,7 @@ use proto::status::Status;
 use super::{Control, Output, change};
 use crate::attributes;
 use crate::error::{Error, Result};
-use crate::open::FileOpen;
+use crate::state::open::FileOpen;
 use crate::vfs::{self, Errno, Kind};
 
 /// The decoded request.

@@ -29,8 +29,8 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::error::{Disconnect, Error, Result};
-use crate::open::{FileOpen, Open};
 use crate::request::{Reply, Request};
+use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::Kind;
 

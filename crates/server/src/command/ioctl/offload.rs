@@ -19,8 +19,8 @@ use super::{Control, Output, change};
 use crate::accounting::Resource;
 use crate::attributes;
 use crate::error::{Error, Result};
-use crate::odx::{FileState, Secret, Token};
-use crate::open::FileOpen;
+use crate::state::odx::{FileState, Secret, Token};
+use crate::state::open::FileOpen;
 use crate::vfs::{self, FileId, Kind, Metadata};
 
 /// `LogicalBytesPerSector`: the alignment of offsets and lengths.

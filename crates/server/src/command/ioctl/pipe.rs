@@ -10,9 +10,9 @@ use proto::status::Status;
 
 use super::respond;
 use crate::error::{Error, Result};
-use crate::open::{Open, Target};
 use crate::pipe::Pipe;
 use crate::request::{Reply, Request};
+use crate::state::open::{Open, Target};
 
 fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Arc<Open>> {
     request.open(asked.file_id, reply)

@@ -13,9 +13,9 @@ use crate::command::oplock_break;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::information::ea;
-use crate::open::FileOpen;
 use crate::reparse::{self, ATTRIBUTE};
 use crate::request::Reply;
+use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata, SetMetadata};
 

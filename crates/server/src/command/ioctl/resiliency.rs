@@ -8,8 +8,8 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use super::{Control, Output};
-use crate::durable::{Reason, Terms};
 use crate::error::{Error, Result};
+use crate::state::durable::{Reason, Terms};
 use crate::user::Owner;
 use crate::vfs::Kind;
 

@@ -20,7 +20,7 @@ use super::{Control, Output, change};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
-use crate::open::FileOpen;
+use crate::state::open::FileOpen;
 use crate::vfs::{Access, DataRange, Errno, Kind, Metadata, Node, SetMetadata};
 
 /// `SystemPageSize`: partial pages are not trimmed.

@@ -25,7 +25,7 @@ use crate::answer::block_on;
 use crate::environment::Environment;
 use crate::policy::Share;
 use crate::rig::{self, Client, Still, status};
-use crate::server::Server;
+use crate::state::Server;
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{Access, Case, Features, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
 

@@ -14,7 +14,7 @@ use crate::domain::Refused;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::request::Request;
-use crate::server::Server;
+use crate::state::Server;
 use crate::tickets::{Cause, ClientName, Refusal, Ticket};
 use crate::vfs::Time;
 

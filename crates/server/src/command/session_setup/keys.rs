@@ -9,8 +9,8 @@ use proto::crypto::seal::{SealingKey, key_length};
 use proto::crypto::sign::SigningKey;
 use proto::smb2::negotiate::Dialect;
 
-use crate::connection::Negotiated;
-use crate::session::SessionKeys;
+use crate::state::connection::Negotiated;
+use crate::state::session::SessionKeys;
 
 /// Derives the session keys for the negotiated dialect ([MS-SMB2] 3.3.5.5.3 with 3.1.4.2).
 pub(super) fn derive(

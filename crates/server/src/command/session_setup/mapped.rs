@@ -4,7 +4,7 @@
 use crate::accounts::Account;
 use crate::domain::{self, Refused};
 use crate::policy::Policy;
-use crate::server::Server;
+use crate::state::Server;
 use crate::tickets::ClientName;
 use proto::status::Status;
 

@@ -25,14 +25,14 @@ pub(crate) use self::user::known_user;
 use crate::authentication::{Outcome, SetupStep};
 use crate::command::logoff::end_session;
 use crate::command::session_binding;
-use crate::connection::Failed;
-use crate::connection::Negotiated;
-use crate::connection::NoRoom;
 use crate::error::{Disconnect, Error, Result};
 use crate::logon_throttle::Guess;
 use crate::policy::{Encryption, Policy, Signing};
 use crate::request::{Hash, Reply, Request};
-use crate::session::{Channel, Phase, SessionKeys};
+use crate::state::connection::Failed;
+use crate::state::connection::Negotiated;
+use crate::state::connection::NoRoom;
+use crate::state::session::{Channel, Phase, SessionKeys};
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SessionSetupRequest::decode(request.message)?;

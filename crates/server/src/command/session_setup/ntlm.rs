@@ -16,7 +16,7 @@ use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
 use crate::policy::{MapToGuest, Policy};
 use crate::request::Request;
-use crate::server::Server;
+use crate::state::Server;
 use crate::tickets::Signatures;
 use crate::user::User;
 use crate::vfs::Time;

@@ -10,7 +10,7 @@ use crate::accounts::principals::may_come_from_domain;
 use crate::address_bucket::AddressBucket;
 use crate::domain::{Membership, NetworkLogon, Refused};
 use crate::policy::Policy;
-use crate::server::Server;
+use crate::state::Server;
 
 /// Asks the domain to verify `claim`.
 pub(super) async fn prove(

@@ -8,7 +8,7 @@ use crate::authentication::{Authentication, Mechanism, MechanismStep, Ntlm, Setu
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::request::Request;
-use crate::session::Channel;
+use crate::state::session::Channel;
 
 /// Processes one token for the authentication of `channel`. If the password was wrong, `guessed` is set to its user.
 pub(in crate::command) async fn step(

@@ -9,7 +9,7 @@ use proto::status::Status;
 use super::super::bed::Bound;
 use crate::accounts::Accounts;
 use crate::rig::{self, Client};
-use crate::server::Server;
+use crate::state::Server;
 
 /// Opens a policy handle.
 fn open(pipe: &mut Bound) -> Result<ContextHandle, Status> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use proto::dtyp::Guid;
 
-use crate::open::Open;
+use crate::state::open::Open;
 use crate::vfs::FileId;
 
 /// All persistent opens, including those with a session.

@@ -7,7 +7,7 @@ use proto::smb2::change_notify::CompletionFilter;
 
 use super::Server;
 use crate::files::notify::{Change, Happening, STREAM, absolute, name_of};
-use crate::open::FileOpen;
+use crate::state::open::FileOpen;
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};

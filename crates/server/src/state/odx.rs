@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::accounting::Charge;
-use crate::open::Open;
 use crate::policy::Limits;
+use crate::state::open::Open;
 use crate::vfs::{FileId, Metadata, Time};
 
 /// Unpredictable bytes.

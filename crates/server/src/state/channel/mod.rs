@@ -12,8 +12,8 @@ use proto::crypto::sign::SigningKey;
 use proto::smb2::negotiate::{CipherId, Dialect, SigningAlgorithm};
 
 use crate::authentication::Authentication;
-use crate::connection::Connection;
-use crate::session::Session;
+use crate::state::connection::Connection;
+use crate::state::session::Session;
 
 /// A session on one connection ([MS-SMB2] 3.3.1.14), or a session that is being bound to it (`PreauthSession`,
 /// 3.3.1.15).

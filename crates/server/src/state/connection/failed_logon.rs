@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::accounting::Resource;
 use crate::logon_throttle::{Guess, OVERHEAD, Verdict};
-use crate::server::Server;
+use crate::state::Server;
 
 /// A failed logon and the connection that may have to wait.
 pub(crate) struct Failed<'a> {

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::outbox::Outbox;
 use super::{Connection, Frame};
-use crate::session::Phase;
+use crate::state::session::Phase;
 
 /// Sends a message again over another connection.
 pub(crate) type Again = Box<dyn FnOnce() + Send>;
@@ -86,7 +86,7 @@ impl Connection {
         if !self.torture.acknowledges() {
             return true;
         }
-        let valid = |channel: &std::sync::Arc<crate::session::Channel>| channel.session.phase() == Phase::Valid;
+        let valid = |channel: &std::sync::Arc<crate::state::session::Channel>| channel.session.phase() == Phase::Valid;
         self.channels().iter().filter(|channel| valid(channel)).all(|channel| channel.session.live_channels().len() > 1)
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use proto::dtyp::Guid;
 use proto::smb2::create_context::AppInstanceVersion;
 
-use crate::open::Open;
+use crate::state::open::Open;
 
 /// The application instance that an open belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

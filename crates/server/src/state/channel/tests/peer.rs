@@ -20,9 +20,9 @@ use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use crate::connection::Connection;
 use crate::rig::{Client, PASSWORD, status};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::connection::Connection;
 
 /// The client's state of a session.
 #[derive(Clone)]

@@ -11,11 +11,11 @@ use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 
 use crate::accounting::{Charge, Full, Payer, Resource};
-pub use crate::channel::{Channel, Terms};
-use crate::channel::{Channels, NoChannel};
-use crate::connection::Connection;
-use crate::connection::Pending;
-use crate::open::Open;
+pub use crate::state::channel::{Channel, Terms};
+use crate::state::channel::{Channels, NoChannel};
+use crate::state::connection::Connection;
+use crate::state::connection::Pending;
+use crate::state::open::Open;
 use crate::tree::Tree;
 use crate::user::User;
 use crate::vfs::Time;

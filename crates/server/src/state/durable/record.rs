@@ -16,8 +16,8 @@ use super::{Instance, Persistent, Reason, Terms};
 use crate::files::byte_lock::{Lock, Owner as LockOwner, Range};
 use crate::files::oplock::{self, LeaseAsked};
 use crate::files::{LeaseId, OpenLease};
-use crate::open::{FileOpen, Open};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::{FileOpen, Open};
 use crate::user::Owner;
 use crate::vfs::{RelPath, Time};
 

@@ -32,11 +32,11 @@ pub use usage::Transit;
 use usage::Usage;
 pub(crate) use window::Window;
 
-use crate::channel::NoChannel;
 use crate::error::{Disconnect, Error};
 use crate::logon_throttle::Failures;
-use crate::server::Server;
-use crate::session::{Channel, Phase, Session, Terms};
+use crate::state::Server;
+use crate::state::channel::NoChannel;
+use crate::state::session::{Channel, Phase, Session, Terms};
 use crate::vfs::Time;
 
 /// The addresses of a connection.

@@ -1,6 +1,5 @@
 //! Server-wide state: the configuration, sessions, open files and the back ends that serve them ([MS-SMB2] 3.3.1.5).
 
-pub(crate) mod abandoned;
 mod awaited;
 mod changes;
 mod logon_attempts;
@@ -16,17 +15,15 @@ use parking_lot::Mutex;
 use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
-use self::abandoned::Abandoned;
 use self::awaited::Awaited;
+use super::abandoned::Abandoned;
 use crate::accounting::{Accounting, Payer, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::Cache;
 use crate::address_bucket::AddressBucket;
 use crate::answer::Answer;
 use crate::buffers::Buffers;
-use crate::connection::Connection;
 use crate::domain::Domain;
-use crate::durable::{Creations, Instances, Registry, Store};
 use crate::environment::Environment;
 use crate::error::Disconnect;
 use crate::files;
@@ -34,10 +31,12 @@ use crate::interfaces::{Interface, Interfaces};
 use crate::lockout::Lockouts;
 use crate::logon_attempts::LogonAttempts;
 use crate::logon_throttle::LogonThrottle;
-use crate::odx::Tokens;
-use crate::open::Open;
 use crate::policy::{Policy, Share};
-use crate::session::{Session, Terms};
+use crate::state::connection::Connection;
+use crate::state::durable::{Creations, Instances, Registry, Store};
+use crate::state::odx::Tokens;
+use crate::state::open::Open;
+use crate::state::session::{Session, Terms};
 use crate::streams::Streams;
 use crate::tickets::Tickets;
 use crate::unauthenticated::Unauthenticated;

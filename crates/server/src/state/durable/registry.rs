@@ -14,8 +14,8 @@ use super::index::Index;
 use super::{Reason, Terms};
 use crate::accounting::{Charge, Resource};
 use crate::files::oplock::{Break, LeaseBreak};
-use crate::open::Open;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::Open;
 use crate::vfs::FileId;
 
 /// The opens of the server that have no session.

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use proto::dtyp::Guid;
 use proto::smb2::create::CreateAction;
 
-use crate::open::{FileOpen, Open};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::{FileOpen, Open};
 use crate::user::Owner;
 
 /// Identifies a CREATE: the client's `ClientGuid`, and its CreateGuid.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-use crate::session::Session;
+use crate::state::session::Session;
 
 /// A waiting request that can be cancelled.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use proto::status::Status;
 
 use super::record::Record;
 use crate::error::{Error, Result};
-use crate::open::Open;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::open::Open;
 use crate::vfs::FileId;
 
 /// Writes the record of a persistent open. Must be called before the client is notified of a change. Does nothing for

@@ -13,15 +13,15 @@ use proto::status::Status;
 use self::channel_sequence::ChannelSequence;
 pub use self::listing::Listing;
 use crate::accounting::{Charge, Payer, Resource};
-use crate::connection::Pending;
-use crate::durable::Durability;
 use crate::error::{Error, Result};
 use crate::files::exported_locks::ExportedLocks;
 use crate::files::notify::{Unreported, Watch};
 use crate::files::{Doom, LeaseId, OpenLease, OpenName};
 use crate::pipe::Pipe;
 use crate::policy::Share;
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::connection::Pending;
+use crate::state::durable::Durability;
 use crate::tree::Tree;
 use crate::vfs::{FileId, Identity, Kind, Node, SetMetadata, Time};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Connection;
 use crate::accounting::{Full, Payer, Resource};
-use crate::session::{Channel, Phase};
+use crate::state::session::{Channel, Phase};
 use crate::user::User;
 
 impl Connection {

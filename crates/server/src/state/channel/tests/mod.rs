@@ -19,8 +19,8 @@ use crate::command::logoff::end_session;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
 use crate::rig::{self, PASSWORD, status};
-use crate::server::Server;
-use crate::session::Phase;
+use crate::state::Server;
+use crate::state::session::Phase;
 use crate::vfs::Time;
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
