@@ -1,5 +1,5 @@
-//! An authentication in progress: the negotiation of its mechanism (RFC 4178, [MS-SPNG] 3.2.5), and the state between two
-//! tokens of the client. `command::session_setup` executes the mechanisms.
+//! An authentication in progress: the negotiation of its mechanism (RFC 4178, [MS-SPNG] 3.2.5), and the state between
+//! two tokens of the client. `command::session_setup` executes the mechanisms.
 //!
 //! Among the server's mechanisms, the client's order of preference decides. Raw NTLM tokens without SPNEGO are
 //! accepted, too. Not implemented: NEGOEX, and a mechListMIC in the client's first token, which no mechanism can have

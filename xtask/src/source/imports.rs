@@ -1,5 +1,7 @@
 //! Which module of the `server` crate may import which: each only those before it in one order, so there is no cycle.
+//! Cycles are found separately too, because a listed violation of the order may be part of one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Result;
@@ -10,6 +12,7 @@ const ROOT: &str = "crates/server/src";
 
 /// Top-level modules of `server`, the lowest layer first. A module imports those before it.
 const ORDER: &[&str] = &[
+    // Values and tables that know nothing of a server.
     "answer",
     "buffers",
     "held",
@@ -23,22 +26,26 @@ const ORDER: &[&str] = &[
     "accounts",
     "user",
     "error",
+    // Configuration, accounting and logons.
     "accounting",
     "domain",
     "policy",
     "lockout",
     "user_lists",
+    "logon_throttle",
+    "unauthenticated",
+    "logon_attempts",
+    "authentication",
+    // Files, and a share as one session uses it.
     "acl",
     "tree",
     "links",
     "streams",
     "security",
     "files",
-    "logon_throttle",
-    "unauthenticated",
-    "authentication",
-    "logon_attempts",
+    // The state of [MS-SMB2] 3.3.1.
     "state",
+    // What commands are composed of.
     "request",
     "attributes",
     "local",
@@ -46,6 +53,7 @@ const ORDER: &[&str] = &[
     "reparse",
     "pipe",
     "information",
+    // Commands, and what executes them.
     "torture",
     "command",
     "background",
@@ -53,9 +61,10 @@ const ORDER: &[&str] = &[
     "frame",
 ];
 
-/// Imports that go up, and modules that the order lacks.
+/// Imports that go up, modules that the order lacks, and cycles.
 pub(super) fn check(sources: &[&Source]) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
+    let mut imported = BTreeMap::<String, BTreeSet<String>>::new();
     for source in sources.iter().filter(|source| source.is_production()) {
         let Some(own) = module(&source.path) else { continue };
         if !ORDER.contains(&own.as_str()) {
@@ -65,6 +74,8 @@ pub(super) fn check(sources: &[&Source]) -> Result<Vec<Violation>> {
             });
         }
         let imports = tokens::crate_paths(&tokens::of(source)?);
+        let modules = imports.iter().filter(|(name, _)| *name != own && ORDER.contains(&name.as_str()));
+        imported.entry(own.clone()).or_default().extend(modules.map(|(name, _)| name.clone()));
         found.extend(upward(&own, &imports, ORDER).into_iter().map(|(name, line)| Violation {
             name: format!("import {own} -> {name}"),
             what: format!(
@@ -73,7 +84,37 @@ pub(super) fn check(sources: &[&Source]) -> Result<Vec<Violation>> {
             ),
         }));
     }
+    found.extend(cycle(&imported).map(|path| Violation {
+        name: format!("cycle {}", path.join(" -> ")),
+        what: "these modules import each other; move what they share below both".to_owned(),
+    }));
     Ok(found)
+}
+
+/// Returns the modules of a cycle, if there is one; the first is also the last.
+fn cycle(imported: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<&str>> {
+    let mut done = BTreeSet::new();
+    imported.keys().find_map(|start| cycle_from(start, imported, &mut Vec::new(), &mut done))
+}
+
+/// Follows the imports of `module`. `path` has the modules that led to it, and `done` those without a cycle.
+fn cycle_from<'a>(
+    module: &'a str,
+    imported: &'a BTreeMap<String, BTreeSet<String>>,
+    path: &mut Vec<&'a str>,
+    done: &mut BTreeSet<&'a str>,
+) -> Option<Vec<&'a str>> {
+    if let Some(first) = path.iter().position(|other| *other == module) {
+        return Some(path[first..].iter().copied().chain([module]).collect());
+    }
+    if done.contains(module) {
+        return None;
+    }
+    path.push(module);
+    let found = imported.get(module).into_iter().flatten().find_map(|next| cycle_from(next, imported, path, done));
+    path.pop();
+    done.insert(module);
+    found
 }
 
 /// The top-level module that a file of `server` belongs to; `None` for `lib.rs`.
@@ -103,6 +144,21 @@ mod tests {
         assert_eq!(upward("policy", &imports, &order), [("command", 2)]);
         assert_eq!(upward("command", &imports, &order), []);
         assert_eq!(upward("new", &imports, &order), [("vfs", 1), ("command", 2), ("policy", 3)]);
+    }
+
+    #[test]
+    fn a_cycle_is_found_over_any_number_of_modules() {
+        let graph = |edges: &[(&str, &str)]| {
+            let mut graph = BTreeMap::<String, BTreeSet<String>>::new();
+            for (from, to) in edges {
+                graph.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+            }
+            graph
+        };
+        assert_eq!(cycle(&graph(&[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])), None);
+        assert_eq!(cycle(&graph(&[("a", "b"), ("b", "a")])), Some(vec!["a", "b", "a"]));
+        let tail = graph(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("x", "a")]);
+        assert_eq!(cycle(&tail), Some(vec!["b", "c", "d", "b"]));
     }
 
     #[test]

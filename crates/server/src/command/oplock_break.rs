@@ -1,5 +1,5 @@
-//! Oplock and lease breaks on the wire ([MS-SMB2] 3.3.5.22): waiting for them, and their acknowledgment. Notifications are
-//! in `request`, and the rules in `files::oplock`.
+//! Oplock and lease breaks on the wire ([MS-SMB2] 3.3.5.22): waiting for them, and their acknowledgment. Notifications
+//! are in `request`, and the rules in `files::oplock`.
 
 use std::task::Poll;
 

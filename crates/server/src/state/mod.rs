@@ -1,8 +1,8 @@
 //! The state of the server, its clients and their opens: the abstract data model of [MS-SMB2] 3.3.1.
 //!
-//! These objects refer to each other (a connection has channels, which have sessions, which have opens and connections),
-//! so they are one module. What requests do with them is in [`crate::command`], and what happens without a request is in
-//! [`crate::background`].
+//! These objects refer to each other (a connection has channels, which have sessions, which have opens and
+//! connections), so they are one module. What requests do with them is in [`crate::command`], and what happens without
+//! a request is in [`crate::background`].
 
 pub(crate) mod abandoned;
 pub mod channel;
