@@ -31,7 +31,7 @@ use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::state::connection::{Connection, Peer};
-use crate::state::{Server, Volumes};
+use crate::state::{Server, ServerParts, Volumes};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};
 
@@ -197,9 +197,14 @@ pub fn memory(environment: Arc<dyn Environment>) -> Arc<dyn Vfs> {
     Arc::new(Memory::with_options(environment, Options { mode: 0o777, capacity: 16 << 20, ..Options::default() }))
 }
 
+/// Returns the parts of a server whose share is `volume`.
+pub fn parts(environment: Arc<dyn Environment>, volume: Arc<dyn Vfs>) -> ServerParts {
+    ServerParts::new(environment, Arc::new(People), Arc::new(OneVolume(volume)))
+}
+
 /// Returns a server with `policy`, whose share is `volume`.
 pub fn server(policy: Policy, environment: Arc<dyn Environment>, volume: Arc<dyn Vfs>) -> Arc<Server> {
-    Server::new(policy, Guid([9; 16]), environment, Arc::new(People), Arc::new(OneVolume(volume)))
+    Server::new(policy, Guid([9; 16]), parts(environment, volume))
 }
 
 /// Returns a server with [`policy`] and [`memory`].

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proto::auth::ntlm::nt_hash;
 use proto::auth::pac::LogonInfo;
-use proto::dtyp::Sid;
+use proto::dtyp::{Guid, Sid};
 use proto::smb2::negotiate::SecurityMode;
 use proto::status::Status;
 use server::accounts::{Account, Unavailable};
@@ -15,7 +15,7 @@ use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
 use server::rig::{self, Client, PASSWORD, Still};
-use server::state::Server;
+use server::state::{Server, ServerParts};
 use server::tickets::ClientName;
 use server::vfs::Identity;
 
@@ -92,9 +92,9 @@ fn policy() -> Policy {
 
 fn member(policy: Policy) -> (Arc<Server>, Arc<Controller>) {
     let environment: Arc<dyn Environment> = Arc::new(Still::default());
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
     let controller = Arc::new(Controller::default());
-    server.set_domain(controller.clone());
+    let parts = rig::parts(environment.clone(), rig::memory(environment));
+    let server = Server::new(policy, Guid([9; 16]), ServerParts { domain: Some(controller.clone()), ..parts });
     (server, controller)
 }
 

@@ -24,7 +24,7 @@ use server::answer::Answer;
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
 use server::state::connection::{Connection, Peer};
-use server::state::{Server, Volumes};
+use server::state::{Server, ServerParts, Volumes};
 use server::vfs::{self, Errno, Identity, Time, Vfs};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -190,7 +190,8 @@ impl Bed {
         let environment = Arc::new(clock.clone());
         let noted = Noted::default();
         let people = Arc::new(People { clock: clock.clone(), slow, noted: noted.clone(), policy: accounts });
-        Bed { server: Server::new(policy, Guid([9; 16]), environment, people, Arc::new(NoVolume)), clock, noted }
+        let parts = ServerParts::new(environment, people, Arc::new(NoVolume));
+        Bed { server: Server::new(policy, Guid([9; 16]), parts), clock, noted }
     }
 
     fn pass(&self, millis: u64) {

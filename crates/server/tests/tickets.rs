@@ -89,8 +89,8 @@ impl Signatures for Scribe {
 }
 
 fn bed() -> (Bed, Arc<Realm>) {
-    let (bed, realm) = (Bed::new(), Arc::new(Realm { ready: AtomicBool::new(true) }));
-    bed.server.set_tickets(realm.clone());
+    let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
+    let bed = Bed::with_tickets(realm.clone(), |_, _| {});
     (bed, realm)
 }
 
@@ -221,8 +221,8 @@ fn tickets_that_are_refused() {
 #[test]
 fn a_realm_user_is_never_a_system_account() {
     for (least, expected) in [(1500, Status::SUCCESS), (1501, Status::LOGON_FAILURE)] {
-        let bed = Bed::with_policy(|policy, _| policy.min_domain_uid = least);
-        bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
+        let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
+        let bed = Bed::with_tickets(realm, |policy, _| policy.min_domain_uid = least);
         say(&mut bed.connect(), &init(&[KERBEROS], Some("nora"))).0.check(expected);
     }
 }
@@ -230,8 +230,8 @@ fn a_realm_user_is_never_a_system_account() {
 /// `ntlm auth = disabled`.
 #[test]
 fn without_ntlm_only_kerberos_is_offered() {
-    let bed = Bed::with_policy(|policy, _| policy.ntlm = false);
-    bed.server.set_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
+    let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
+    let bed = Bed::with_tickets(realm, |policy, _| policy.ntlm = false);
     let mut client = bed.connect();
     let Ok(Token::Init(offered)) = Token::decode(&client.hint) else { panic!("the token has no mechanism list") };
     assert_eq!(offered.mech_types, [MS_KERBEROS, KERBEROS]);
@@ -340,11 +340,10 @@ fn close(client: &mut Client, file_id: FileId) -> Message {
 #[test]
 fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
-    let mut bed = Bed::with(|share| {
+    let mut bed = Bed::with_tickets(realm, |_, share| {
         share.continuously_available = true;
         share.posix_locking = false;
     });
-    bed.server.set_tickets(realm.clone());
     let come = |bed: &Bed, ticket: &str, contexts: Vec<CreateContext<'static>>| {
         let mut client = bed.connect_as(Dialect::SMB_3_0, [7; 16]);
         log_on(&mut client, ticket);
@@ -368,7 +367,6 @@ fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     assert_eq!((status, bed.store.records.lock().len()), (Status::SUCCESS, 1));
     bed.crash();
     assert_eq!(bed.server.open_count(), 1);
-    bed.server.set_tickets(realm);
     let again = DurableHandleReconnectV2 { file_id, create_guid, flags }.to_context();
     assert_eq!(come(&bed, "bob", vec![again.clone()]).0, Status::ACCESS_DENIED);
     assert_eq!(come(&bed, "nora", vec![again]).0, Status::SUCCESS);

@@ -15,7 +15,9 @@ use proto::dtyp::Guid;
 use server::answer::Answer;
 use server::background::Restored;
 use server::policy::{Limits, Policy, Share};
-use server::state::{Server, Volumes};
+use server::state::durable::Store;
+use server::state::{Server, ServerParts, Volumes};
+use server::tickets::Tickets;
 use server::vfs::{Errno, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -194,7 +196,6 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     sandbox.close()?;
     let environment = Arc::new(SystemEnvironment::new());
     let guid = Guid(random());
-    let workers = Arc::new(LocalVolumes);
     let policy = complete(loaded.policy, &loaded.daemon, &accounts, &state, means);
     let own_domain = {
         let state = state.clone();
@@ -203,15 +204,22 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let winbind = Winbind::of_server(own_domain, accounts.users().clone());
     winbind.configure(policy.membership.as_ref(), loaded.daemon.idmap.clone());
     let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
-    let server = Server::new(policy, guid, environment, everybody, workers);
-    server.set_domain(Arc::new(Member(winbind.clone())));
-    look_at_winbind(&server, &winbind).await;
-    if let Some(settings) = loaded.daemon.kerberos.clone() {
-        let keytab = tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?;
-        keytab.into_iter().for_each(|keytab| server.set_tickets(Arc::new(keytab)));
-    }
-    restore(&server, state.clone()).await;
-    server.set_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
+    look_at_winbind(&policy, &winbind).await;
+    let keytab = match loaded.daemon.kerberos.clone() {
+        Some(settings) => tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?,
+        None => None,
+    };
+    let parts = ServerParts {
+        environment,
+        accounts: everybody,
+        volumes: Arc::new(LocalVolumes),
+        domain: Some(Arc::new(Member(winbind.clone()))),
+        tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
+        interfaces: Some(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone()))),
+        store: open_handles(state.clone()).await,
+    };
+    let server = Server::new(policy, guid, parts);
+    restore(&server).await;
     let dead_time = loaded.daemon.dead_time;
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
@@ -264,11 +272,11 @@ fn log_shares_not_served(problems: &Problems) {
 }
 
 /// Logs the state of the domain, if there is one. Without winbindd, its users cannot log on, but all others can.
-async fn look_at_winbind(server: &Server, winbind: &Arc<Winbind>) {
-    let Some(membership) = server.policy().membership.clone() else { return };
-    let domain = membership.workgroup;
+async fn look_at_winbind(policy: &Policy, winbind: &Arc<Winbind>) {
+    let Some(membership) = &policy.membership else { return };
+    let domain = &membership.workgroup;
     match winbind.details().await {
-        Ok(details) if details.netbios_domain.eq_ignore_ascii_case(&domain) => {
+        Ok(details) if details.netbios_domain.eq_ignore_ascii_case(domain) => {
             tracing::info!(domain, winbind = details.version, "member of a domain");
         }
         Ok(details) => {
@@ -279,14 +287,21 @@ async fn look_at_winbind(server: &Server, winbind: &Arc<Winbind>) {
     }
 }
 
-/// Restores the opens of clients of continuously available shares, however the previous server process ended.
-async fn restore(server: &Arc<Server>, state: Arc<StateDir>) {
+/// Opens the store for persistent handles; `None`, after an error in the log, if it is not available.
+async fn open_handles(state: Arc<StateDir>) -> Option<Arc<dyn Store>> {
     let opened = tokio::task::spawn_blocking(move || Handles::open(state)).await;
-    let handles = match opened.map_err(anyhow::Error::from).and_then(|opened| opened) {
-        Ok(handles) => Arc::new(handles),
-        Err(error) => return tracing::error!("persistent handles are not available: {error:#}"),
-    };
-    match server.restore(handles).await {
+    match opened.map_err(anyhow::Error::from).and_then(|opened| opened) {
+        Ok(handles) => Some(Arc::new(handles)),
+        Err(error) => {
+            tracing::error!("persistent handles are not available: {error:#}");
+            None
+        }
+    }
+}
+
+/// Restores the opens of clients of continuously available shares, however the previous server process ended.
+async fn restore(server: &Arc<Server>) {
+    match server.restore().await {
         Ok(restored) if restored == Restored::default() => {}
         Ok(Restored { opens, lost }) => tracing::info!(opens, lost, "persistent handles wait for their clients"),
         Err(failed) => tracing::error!(%failed, "cannot restore the persistent handles of the previous run"),

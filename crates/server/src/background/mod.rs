@@ -11,13 +11,12 @@ use std::task::Poll;
 pub use self::restore::Restored;
 use crate::command::close::{close_ended, close_open};
 use crate::state::Server;
-use crate::state::durable::{Failed, Store};
+use crate::state::durable::Failed;
 
 impl Server {
-    /// Sets the store for persistent opens and restores those of the previous run from it. Call it once, before the
-    /// first connection. An error means that the store cannot be read; then no open is persistent.
-    pub async fn restore(self: &Arc<Self>, store: Arc<dyn Store>) -> Result<Restored, Failed> {
-        self.set_store(store);
+    /// Restores the persistent opens of the previous run from the store. Call it once, before the first connection. An
+    /// error means that the store cannot be read.
+    pub async fn restore(self: &Arc<Self>) -> Result<Restored, Failed> {
         restore::restore(self).await
     }
 

@@ -13,4 +13,4 @@ pub mod open;
 mod server;
 pub mod session;
 
-pub use self::server::{Server, TooMany, Volumes};
+pub use self::server::{Server, ServerParts, TooMany, Volumes};

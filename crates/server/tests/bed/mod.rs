@@ -35,8 +35,8 @@ use server::environment::Environment;
 use server::policy::{Policy, Share};
 use server::state::connection::{Connection, Peer};
 use server::state::durable::{Failed, Records, Store};
-use server::state::{Server, Volumes};
-use server::tickets::ClientName;
+use server::state::{Server, ServerParts, Volumes};
+use server::tickets::{ClientName, Tickets};
 use server::vfs::memory::Memory;
 use server::vfs::{self, Identity, Time, Vfs};
 
@@ -163,6 +163,7 @@ pub(crate) struct Bed {
     pub(crate) store: Arc<InMemory>,
     policy: Policy,
     clock: Clock,
+    tickets: Option<Arc<dyn Tickets>>,
 }
 
 impl Bed {
@@ -177,6 +178,15 @@ impl Bed {
 
     /// Creates a bed with the configuration modified by `change`.
     pub(crate) fn with_policy(change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
+        Bed::build(None, change)
+    }
+
+    /// Creates a bed whose server accepts Kerberos tickets, with the configuration modified by `change`.
+    pub(crate) fn with_tickets(tickets: Arc<dyn Tickets>, change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
+        Bed::build(Some(tickets), change)
+    }
+
+    fn build(tickets: Option<Arc<dyn Tickets>>, change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
         let mut policy = Policy::default();
         let mut share = Share { read_only: false, ..Share::new("share", "/share") };
         change(&mut policy, &mut share);
@@ -185,21 +195,29 @@ impl Bed {
         let options = vfs::memory::Options { mode: 0o777, capacity: 16 << 20, ..Default::default() };
         let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(Arc::new(clock.clone()), options));
         let store = Arc::<InMemory>::default();
-        let server = Bed::start(&clock, &volume, &store, &policy);
-        Bed { server, store, volume, policy, clock }
+        let server = Bed::start(&clock, &volume, &store, &policy, tickets.clone());
+        Bed { server, store, volume, policy, clock, tickets }
     }
 
-    fn start(clock: &Clock, volume: &Arc<dyn Vfs>, store: &Arc<InMemory>, policy: &Policy) -> Arc<Server> {
+    fn start(
+        clock: &Clock,
+        volume: &Arc<dyn Vfs>,
+        store: &Arc<InMemory>,
+        policy: &Policy,
+        tickets: Option<Arc<dyn Tickets>>,
+    ) -> Arc<Server> {
         let environment: Arc<dyn Environment> = Arc::new(clock.clone());
         let volumes = Arc::new(OneVolume(volume.clone()));
-        let server = Server::new(policy.clone(), Guid([9; 16]), environment, Arc::new(People), volumes);
-        now(server.restore(store.clone())).expect("the record store in memory does not fail");
+        let parts = ServerParts::new(environment, Arc::new(People), volumes);
+        let parts = ServerParts { tickets, store: Some(store.clone()), ..parts };
+        let server = Server::new(policy.clone(), Guid([9; 16]), parts);
+        now(server.restore()).expect("the record store in memory does not fail");
         server
     }
 
     /// Simulates a crash of the server and starts another one.
     pub(crate) fn crash(&mut self) {
-        self.server = Bed::start(&self.clock, &self.volume, &self.store, &self.policy);
+        self.server = Bed::start(&self.clock, &self.volume, &self.store, &self.policy, self.tickets.clone());
     }
 
     /// Replaces `name` with another file, as a local program would.

@@ -3,12 +3,13 @@
 mod awaited;
 mod changes;
 mod logon_attempts;
+mod parts;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
@@ -16,12 +17,12 @@ use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
 use self::awaited::Awaited;
+pub use self::parts::{ServerParts, Volumes};
 use super::abandoned::Abandoned;
 use crate::accounting::{Accounting, Payer, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::Cache;
 use crate::address_bucket::AddressBucket;
-use crate::answer::Answer;
 use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
@@ -41,19 +42,6 @@ use crate::streams::Streams;
 use crate::tickets::Tickets;
 use crate::unauthenticated::Unauthenticated;
 use crate::vfs::{self, Vfs};
-
-/// Opens the file systems behind shares.
-pub trait Volumes: Send + Sync {
-    /// Returns the file system that `share` serves. Called once for each path and its rules for symbolic links. Errors
-    /// are reported to the client that connects.
-    fn volume(&self, share: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>>;
-
-    /// Returns the mount point of the file system that contains the directory `path`, or `path` itself if it is
-    /// unknown.
-    fn mount_point(&self, path: &Path) -> PathBuf {
-        path.to_owned()
-    }
-}
 
 /// Identifies a volume: the directory, and which symbolic links may be followed in it.
 type Mount = (PathBuf, bool, bool);
@@ -98,7 +86,7 @@ pub struct Server {
     pub environment: Arc<dyn Environment>,
     /// The user accounts that may log on.
     pub accounts: Arc<dyn Accounts>,
-    domain: OnceLock<Arc<dyn Domain>>,
+    domain: Option<Arc<dyn Domain>>,
     volumes: Arc<dyn Volumes>,
     /// `ServerGuid`.
     pub guid: Guid,
@@ -117,12 +105,12 @@ pub struct Server {
     pub(crate) offloads: Tokens,
     /// The security descriptor cache.
     pub(crate) descriptors: Arc<Cache>,
-    interfaces: OnceLock<Arc<dyn Interfaces>>,
-    tickets: OnceLock<Arc<dyn Tickets>>,
+    interfaces: Option<Arc<dyn Interfaces>>,
+    tickets: Option<Arc<dyn Tickets>>,
     /// Durable, resilient and persistent opens that currently have no session.
     pub(crate) durable: Registry,
     /// The store for persistent opens; if it is not set, no open is persistent.
-    store: OnceLock<Arc<dyn Store>>,
+    store: Option<Arc<dyn Store>>,
     /// CREATE requests, by which replayed ones are recognized.
     pub(crate) creations: Creations,
     /// Opens of application instances.
@@ -140,14 +128,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates a server without connections.
-    pub fn new(
-        policy: Policy,
-        guid: Guid,
-        environment: Arc<dyn Environment>,
-        accounts: Arc<dyn Accounts>,
-        volumes: Arc<dyn Volumes>,
-    ) -> Arc<Server> {
+    /// Creates a server without connections from its parts.
+    pub fn new(policy: Policy, guid: Guid, parts: ServerParts) -> Arc<Server> {
+        let ServerParts { environment, volumes, domain, tickets, interfaces, store, .. } = parts;
         let (mut dice, mut secret) = ([0; 16], [0; 16]);
         environment.random(&mut dice);
         environment.random(&mut secret);
@@ -160,8 +143,8 @@ impl Server {
             policy: ArcSwap::from_pointee(policy),
             streams: Streams::new(environment.clone()),
             environment,
-            accounts,
-            domain: OnceLock::new(),
+            accounts: parts.accounts,
+            domain,
             volumes,
             guid,
             files: files::Table::default(),
@@ -173,10 +156,10 @@ impl Server {
             logon_attempts: LogonAttempts::new(secret),
             lockouts: Lockouts::default(),
             offloads: Tokens::default(),
-            interfaces: OnceLock::new(),
-            tickets: OnceLock::new(),
+            interfaces,
+            tickets,
             durable: Registry::default(),
-            store: OnceLock::new(),
+            store,
             creations: Creations::default(),
             instances: Instances::default(),
             awaited: Awaited::default(),
@@ -200,39 +183,19 @@ impl Server {
         self.policy.store(Arc::new(policy));
     }
 
-    /// Sets the source of the network interfaces. Call it once, before the server accepts connections. If it is not
-    /// set, clients see no interfaces.
-    pub fn set_interfaces(&self, interfaces: Arc<dyn Interfaces>) {
-        // A second call has no effect.
-        let _ = self.interfaces.set(interfaces);
-    }
-
-    /// Sets the domain that the server is a member of. Call it once, before the server accepts connections.
-    pub fn set_domain(&self, domain: Arc<dyn Domain>) {
-        // A second call has no effect.
-        let _ = self.domain.set(domain);
-    }
-
     /// Returns the domain that the server is a member of, if any.
     pub(crate) fn domain(&self) -> Option<&Arc<dyn Domain>> {
-        self.domain.get()
+        self.domain.as_ref()
     }
 
     /// Returns the addresses at which the server can be reached.
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
-        self.interfaces.get().map_or_else(Vec::new, |known| known.list())
-    }
-
-    /// Sets the Kerberos ticket validator. Call it once, before the server accepts connections. If it is not set,
-    /// Kerberos is unavailable.
-    pub fn set_tickets(&self, tickets: Arc<dyn Tickets>) {
-        // A second call has no effect.
-        let _ = self.tickets.set(tickets);
+        self.interfaces.as_ref().map_or_else(Vec::new, |known| known.list())
     }
 
     /// Returns the Kerberos ticket validator.
     pub(crate) fn tickets(&self) -> Option<&Arc<dyn Tickets>> {
-        self.tickets.get()
+        self.tickets.as_ref()
     }
 
     /// Returns the authentication mechanisms available now, in order of preference.
@@ -467,15 +430,9 @@ impl Server {
         self.buffers.put(buffer);
     }
 
-    /// Sets the store for persistent opens.
-    pub(crate) fn set_store(&self, store: Arc<dyn Store>) {
-        // A second call has no effect.
-        let _ = self.store.set(store);
-    }
-
     /// Returns the store for persistent opens.
     pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
-        self.store.get()
+        self.store.as_ref()
     }
 
     /// Returns the opens of all sessions, for status.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proto::dtyp::Guid;
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::header::{Command, Header};
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterfaceInfo};
@@ -18,9 +19,9 @@ use crate::answer::block_on;
 use crate::command::logoff::end_session;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
-use crate::rig::{self, PASSWORD, status};
-use crate::state::Server;
+use crate::rig::{self, PASSWORD, Still, status};
 use crate::state::session::Phase;
+use crate::state::{Server, ServerParts};
 use crate::vfs::Time;
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
@@ -242,8 +243,9 @@ impl Interfaces for Two {
 
 #[test]
 fn clients_can_query_the_interfaces() {
-    let server = rig::plain_server();
-    server.set_interfaces(Arc::new(Two));
+    let environment: Arc<dyn Environment> = Arc::new(Still::default());
+    let parts = rig::parts(environment.clone(), rig::memory(environment));
+    let server = Server::new(rig::policy(), Guid([9; 16]), ServerParts { interfaces: Some(Arc::new(Two)), ..parts });
     let ask = |dialect, file_id, room| {
         let mut peer = Peer::logged_on(&server, dialect, "alice");
         let ioctl = IoctlRequest {
