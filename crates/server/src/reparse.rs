@@ -205,7 +205,7 @@ pub(crate) async fn leads_to_directory(disk: &Disk, path: &RelPath) -> Option<bo
 pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
     let path = file.name.path.lock().clone();
     // The file has no opens, and cannot be opened meanwhile.
-    let Ok(_leaving) = server.files.leave(file.file, server.environment.uptime()) else { return };
+    let Ok(_leaving) = server.opens.files.leave(file.file, server.environment.uptime()) else { return };
     let Ok(Some(target)) = convertible(disk, file, &path).await else { return };
     if let Err(errno) = disk.vfs.become_link(&file.identity, &path, file.file, &target).await {
         tracing::debug!(%path, ?errno, "cannot convert a client's link to a Linux symbolic link");

@@ -215,17 +215,17 @@ pub fn plain_server() -> Arc<Server> {
 
 /// Makes a server omit lease and oplock breaks. A simulation that does not detect this is useless.
 pub fn forget_to_break(server: &Server) {
-    server.files.silent.store(true, Ordering::Relaxed);
+    server.opens.files.silent.store(true, Ordering::Relaxed);
 }
 
 /// Returns the number of files in the table of open files; 0 once everything is closed.
 pub fn open_files(server: &Server) -> usize {
-    server.files.files()
+    server.opens.files.files()
 }
 
 /// Returns the number of leases.
 pub fn lease_count(server: &Server) -> usize {
-    server.files.lease_count()
+    server.opens.files.lease_count()
 }
 
 /// A client with its own connection.

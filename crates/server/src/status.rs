@@ -171,7 +171,7 @@ fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
 
 /// Copies the status out of the live tables.
 pub fn snapshot(server: &Server, started: Time) -> Snapshot {
-    let connections = server.connections();
+    let connections = server.connections.all();
     let mut snapshot = Snapshot {
         taken: server.environment.now(),
         started,
@@ -209,7 +209,7 @@ pub fn snapshot(server: &Server, started: Time) -> Snapshot {
             add_session(server, &channel.session, &mut snapshot);
         }
     }
-    for (open, left) in server.durable.kept(server.environment.uptime()) {
+    for (open, left) in server.opens.durable.kept(server.environment.uptime()) {
         add_open(server, &open, Some(left), &mut snapshot);
     }
     snapshot
@@ -245,13 +245,13 @@ fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot
         access: open.granted.0,
         share_access: open.share.0,
         caching: caching(server, open, file),
-        delete_on_close: server.files.is_delete_pending(file.file)
+        delete_on_close: server.opens.files.is_delete_pending(file.file)
             || file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed),
         since: open.created,
         kept,
         watch: file.watch.get().map(|watch| if watch.terms.tree { Depth::Tree } else { Depth::Directory }),
     });
-    let held = server.files.locks_of(file.file, open.persistent_id);
+    let held = server.opens.files.locks_of(file.file, open.persistent_id);
     snapshot.locks.extend(held.iter().map(|lock| Lock {
         volatile: open.volatile_id,
         session_id: open.session_id,
@@ -264,7 +264,7 @@ fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot
 }
 
 fn caching(server: &Server, open: &open::Open, file: &open::FileOpen) -> Caching {
-    let state = server.files.caches(file.file, open.persistent_id);
+    let state = server.opens.files.caches(file.file, open.persistent_id);
     match (state, &file.lease) {
         (LeaseState::NONE, _) => Caching::None,
         (state, Some(_)) => Caching::Lease(state.0),

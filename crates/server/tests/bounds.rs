@@ -150,7 +150,7 @@ fn a_user_above_their_share_is_refused_and_others_are_not() {
     let of_bob = file(&mut bob);
     rich(&mut alice);
     let of_alice = alice.open("file", AccessMask::FILE_READ_DATA);
-    let payer = server.session(alice.session_id).expect("a session").payer();
+    let payer = server.sessions.get(alice.session_id).expect("a session").payer();
     let mut held = Vec::new();
     while let Ok(charge) = payer.charge(Resource::Listings, MIB / 2) {
         held.push(charge);

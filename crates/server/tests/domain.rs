@@ -132,7 +132,7 @@ fn a_domain_cannot_assign_sids_of_this_server() {
     let mut client = Client::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
-    let user = server.sessions().iter().find_map(|session| session.user()).expect("logged on");
+    let user = server.sessions.all().iter().find_map(|session| session.user()).expect("logged on");
     assert_eq!(user.sids[..], [Sid::of(5, [21, 7, 8, 9, 5001]), USERS]);
 }
 
@@ -163,7 +163,7 @@ fn a_mapped_user_is_another_user() {
     let mut client = Client::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
-    let user = server.sessions().iter().find_map(|session| session.user()).expect("logged on");
+    let user = server.sessions.all().iter().find_map(|session| session.user()).expect("logged on");
     assert_eq!((user.name.as_str(), user.identity.uid), ("alice", 1000));
     assert_eq!(user.sids[..], [Sid::of(5, [21, 1, 2, 3, 1000])]);
     // The password is still the domain's. A user who is root in the domain is refused, whatever they are mapped to.

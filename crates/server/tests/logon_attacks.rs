@@ -437,10 +437,10 @@ fn an_administrator_resets_the_count_of_wrong_passwords() {
     let policy = AccountPolicy { lockout_attempts: 1, lockout_duration: None, ..AccountPolicy::default() };
     let bed = Bed::with(0, policy, |_| {});
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "wrong").0, Status::LOGON_FAILURE);
-    assert!(bed.server.is_locked_out("FINE"));
+    assert!(bed.server.logons.is_locked_out("FINE"));
     bed.pass(1 << 40);
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "right").0, Status::ACCOUNT_LOCKED_OUT);
-    bed.server.clear_lockout("Fine");
+    bed.server.logons.clear_lockout("Fine");
     assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "right").0, Status::SUCCESS);
 }
 
@@ -587,12 +587,12 @@ fn pending_logons_are_bounded_and_end() {
     let mut client = bed.connect("192.0.2.1:1");
     let initiator = Initiator::new(None, "TEST", "");
     let begun: Vec<u64> = (0..20).map(|_| client.begin(&initiator).0).collect();
-    let under_way = |bed: &Bed| begun.iter().filter(|id| bed.server.session(**id).is_some()).count();
+    let under_way = |bed: &Bed| begun.iter().filter(|id| bed.server.sessions.get(**id).is_some()).count();
     assert_eq!(under_way(&bed), 4);
     bed.pass(31_000);
     let (last, _) = client.begin(&initiator);
     assert_eq!(under_way(&bed), 0);
-    assert!(bed.server.session(last).is_some());
+    assert!(bed.server.sessions.get(last).is_some());
 }
 
 #[test]
@@ -604,7 +604,7 @@ fn a_server_without_ntlm_refuses_it() {
     assert_eq!(client.turn().map(|header| header.status), Some(Status::NTLM_BLOCKED));
     client.token(0, &encode_init(&encode_mech_types(&[MechType::NTLMSSP]), Some(initiator.negotiate())));
     assert_eq!(client.turn().map(|header| header.status), Some(Status::NTLM_BLOCKED));
-    assert!(bed.server.sessions().is_empty());
+    assert!(bed.server.sessions.all().is_empty());
 }
 
 #[test]
@@ -631,5 +631,5 @@ fn a_logon_uses_little_memory() {
     long.resize(60_000, 0);
     client.token(0, &long);
     assert_eq!(client.turn().map(|header| header.status), Some(Status::INVALID_PARAMETER));
-    assert!(bed.server.sessions().is_empty());
+    assert!(bed.server.sessions.all().is_empty());
 }

@@ -35,7 +35,7 @@ fn sealed(bed: &Bed, user: &str) -> Client {
 fn attack(bed: &Bed, client: &mut Client) {
     client.open("before", OplockLevel::NONE);
     let session = client.session_id;
-    let owner = || bed.server.session(session).and_then(|session| session.user()).map(|user| user.name.clone());
+    let owner = || bed.server.sessions.get(session).and_then(|session| session.user()).map(|user| user.name.clone());
     client.seals = false;
     let proofs: [fn(&mut Client); 3] = [
         |attacker| _ = attacker.session_setup(b"no token", false, 0),

@@ -105,7 +105,7 @@ fn a_failed_logon_leaves_no_session() {
     let mut client = Client::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     client.log_on("alice", "wrong", 0);
-    assert!(server.sessions().is_empty());
+    assert!(server.sessions.all().is_empty());
     assert_eq!(client.tree_connect("share"), Status::USER_SESSION_DELETED);
 }
 
@@ -127,11 +127,11 @@ fn a_previous_session_ends_only_for_the_same_user() {
     let mut thief = Client::new(&server);
     thief.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(thief.log_on("bob", PASSWORD, first.session_id), Status::SUCCESS);
-    assert!(server.session(first.session_id).is_some(), "bob cannot end alice's session");
+    assert!(server.sessions.get(first.session_id).is_some(), "bob cannot end alice's session");
     let mut again = Client::new(&server);
     again.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(again.log_on("alice", PASSWORD, first.session_id), Status::SUCCESS);
-    assert!(server.session(first.session_id).is_none(), "alice is back");
+    assert!(server.sessions.get(first.session_id).is_none(), "alice is back");
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn a_guest_does_not_end_the_session_of_the_account_that_they_named() {
         client
     };
     let guest = log_on("wrong", first.session_id);
-    assert!(server.session(first.session_id).is_some(), "the guest knew no password");
+    assert!(server.sessions.get(first.session_id).is_some(), "the guest knew no password");
     let _again = log_on("wrong", guest.session_id);
-    assert!(server.session(guest.session_id).is_none(), "guests are not distinguished");
+    assert!(server.sessions.get(guest.session_id).is_none(), "guests are not distinguished");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn limits_refuse_requests_and_harm_no_client() {
     assert_eq!(server.open_count(), 3);
     client.disconnect();
     assert_eq!(server.open_count(), 0);
-    assert!(server.sessions().is_empty());
+    assert!(server.sessions.all().is_empty());
 }
 
 /// Returns the statuses of all responses, including those in compounds.

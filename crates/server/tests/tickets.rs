@@ -212,7 +212,7 @@ fn tickets_that_are_refused() {
         let mut client = bed.connect();
         let message = client.session_setup(&init(&[KERBEROS], Some(ticket)), false, 0);
         assert_eq!(message.header().status, status, "{ticket}");
-        assert!(bed.server.sessions().is_empty(), "{ticket}");
+        assert!(bed.server.sessions.all().is_empty(), "{ticket}");
     }
     say(&mut bed.connect(), &resp(Some("alice"), None)).0.check(Status::INVALID_PARAMETER);
 }
@@ -309,7 +309,7 @@ fn a_client_with_an_expired_session_may_log_off() {
     client.open("file", OplockLevel::NONE);
     bed.pass(1);
     client.request(Command::LOGOFF, |out| LogoffRequest.encode(out)).check(Status::SUCCESS);
-    assert_eq!((bed.server.open_count(), bed.server.sessions().len()), (0, 0));
+    assert_eq!((bed.server.open_count(), bed.server.sessions.all().len()), (0, 0));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_later_ticket_that_is_refused_ends_the_session() {
     client.open("file", OplockLevel::NONE);
     bed.pass(1);
     say(&mut client, &init(&[KERBEROS], Some("no key"))).0.check(Status::LOGON_FAILURE);
-    assert_eq!((bed.server.open_count(), bed.server.sessions().len()), (0, 0));
+    assert_eq!((bed.server.open_count(), bed.server.sessions.all().len()), (0, 0));
 }
 
 #[track_caller]

@@ -60,11 +60,11 @@ async fn a_panic_closes_its_connection_and_releases_its_state() {
     let (mut victim, driver) = log_on(&server, &stopping).await;
     let (mut other, _other) = log_on(&server, &stopping).await;
     victim.open(&Open::file("held")).await.expect("a file");
-    assert_eq!((server.sessions().len(), server.open_count()), (2, 1));
+    assert_eq!((server.sessions.all().len(), server.open_count()), (2, 1));
     environment.armed.store(true, Ordering::Relaxed);
     assert!(victim.open(&Open::file("another")).await.is_err());
     driver.await.expect("the task itself does not panic");
-    assert_eq!((server.sessions().len(), server.open_count(), server.connections().len()), (1, 0, 1));
+    assert_eq!((server.sessions.all().len(), server.open_count(), server.connections.all().len()), (1, 0, 1));
     other.open(&Open::file("held")).await.expect("the file can be opened");
 }
 
@@ -77,12 +77,12 @@ async fn a_task_that_is_aborted_closes_its_connection() {
     driver.abort();
     assert!(driver.await.is_err());
     for _ in 0..1000 {
-        if server.sessions().is_empty() {
+        if server.sessions.all().is_empty() {
             break;
         }
         tokio::task::yield_now().await;
     }
-    assert_eq!((server.sessions().len(), server.open_count(), server.accounting.memory()), (0, 0, 0));
+    assert_eq!((server.sessions.all().len(), server.open_count(), server.accounting.memory()), (0, 0, 0));
 }
 
 /// Each client announces the longest frame and sends almost nothing. The memory is charged before it is allocated, even

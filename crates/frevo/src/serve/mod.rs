@@ -491,14 +491,14 @@ impl Control for Operations {
         };
         let mut reply = self.accounts.perform(request)?;
         if let Some(name) = forgiven {
-            self.server.clear_lockout(&name);
+            self.server.logons.clear_lockout(&name);
         }
         let shown = match &mut reply {
             UserReply::Found(Some(account)) => std::slice::from_mut(account),
             UserReply::List(accounts) => accounts.as_mut_slice(),
             _ => &mut [],
         };
-        shown.iter_mut().for_each(|account| account.locked |= self.server.is_locked_out(&account.name));
+        shown.iter_mut().for_each(|account| account.locked |= self.server.logons.is_locked_out(&account.name));
         Ok(reply)
     }
 

@@ -25,7 +25,7 @@ impl Server {
     /// with the connections.
     pub async fn scavenge(&self) {
         let (mut opens, mut oplocks) = (pin!(scavenge_opens(self)), pin!(self.end_awaited()));
-        let mut watches = pin!(self.watches.checks.run());
+        let mut watches = pin!(self.opens.watches.checks.run());
         poll_fn(|context| {
             // None of them completes.
             let _ = opens.as_mut().poll(context);
@@ -37,7 +37,7 @@ impl Server {
 
     /// Closes all detached opens, because the server stops and their clients cannot reconnect.
     pub async fn close_detached(&self) {
-        for open in self.durable.take() {
+        for open in self.opens.durable.take() {
             close_open(self, &open).await;
         }
     }
@@ -47,9 +47,9 @@ impl Server {
 async fn scavenge_opens(server: &Server) {
     loop {
         close_ended(server).await;
-        let mut sooner = pin!(server.durable.sooner());
+        let mut sooner = pin!(server.opens.durable.sooner());
         let mut time_up =
-            server.durable.next_end(server.environment.uptime()).map(|left| server.environment.sleep(left));
+            server.opens.durable.next_end(server.environment.uptime()).map(|left| server.environment.sleep(left));
         poll_fn(|context| {
             let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
             if up { Poll::Ready(()) } else { sooner.as_mut().poll(context) }

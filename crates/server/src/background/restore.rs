@@ -62,11 +62,11 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, Failed> {
     let (found, without_locks) = lock_again(server, found).await;
     for (open, record) in &found {
         cache(server, open, record).await;
-        server.instances.add(open);
+        server.opens.instances.add(open);
     }
     let (mut opens, mut too_many) = (0, 0);
     for (open, record) in found {
-        match server.durable.add_restored(server, &open) {
+        match server.opens.durable.add_restored(server, &open) {
             true => opens += 1,
             false => {
                 tracing::warn!(
@@ -98,7 +98,7 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
         }
         file.durability.lock_sequences.restore(record.lock_sequences);
         if record.delete_pending {
-            server.files.set_delete_pending(file.file, true);
+            server.opens.files.set_delete_pending(file.file, true);
         }
         locked.push((open, record));
     }
@@ -108,7 +108,7 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
 /// Reopens the file of a record, if it is still the same and its owner has access.
 async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Open>, String> {
     let disk = disk(server, record).await?;
-    let removals = server.files.removals();
+    let removals = server.opens.files.removals();
     let found = links::look_up(&disk, &disk.identity, &record.path, Case::Sensitive).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else {
         return Err(format!("{} does not exist or its user cannot access it", record.path));
@@ -127,14 +127,14 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     let mode = ShareMode { access: record.granted, share: record.share_access };
     let lease = record.lease();
     let opening = Opening::new(record.granted, false, lease.map(|lease| lease.id), server.environment.uptime());
-    let refused = server.files.open(metadata.id, id, mode, &name, removals, opening).err();
+    let refused = server.opens.files.open(metadata.id, id, mode, &name, removals, opening).err();
     if let Some(refusal) = refused {
         return Err(format!("{}: {refusal:?}", record.path));
     }
     let owner = &record.terms.owner;
     let payer = server.accounting.absent_user(&owner.domain, &owner.name);
     let charge = payer.charge(Resource::Opens, 1).map_err(|full| {
-        server.files.close(metadata.id, id, false);
+        server.opens.files.close(metadata.id, id, false);
         full.to_string()
     })?;
     let file = FileOpen {
@@ -211,11 +211,11 @@ async fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
             local::grant_oplock(server, file, id, level, holder).await;
         }
         Caching::Oplock(level) => {
-            server.files.grant_oplock(file.file, id, level, shared, holder);
+            server.opens.files.grant_oplock(file.file, id, level, shared, holder);
         }
         Caching::Lease { lease, state, epoch } => {
             let asked = asked_again(&lease, state, epoch);
-            server.files.grant_lease(file.file, id, asked, shared, false, holder);
+            server.opens.files.grant_lease(file.file, id, asked, shared, false, holder);
         }
     }
 }
@@ -232,6 +232,6 @@ impl Holder for Absent {
     }
 
     fn unreachable(&self, what: Break) -> bool {
-        self.server.upgrade().is_some_and(|server| server.durable.missed(self.open, what))
+        self.server.upgrade().is_some_and(|server| server.opens.durable.missed(self.open, what))
     }
 }

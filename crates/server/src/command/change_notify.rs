@@ -44,7 +44,7 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
     }
     request.check_last()?;
     // [MS-FSA] 2.1.5.11 and `ChangeNotifyDirectoryMarkedDeleted`.
-    if file.delete_on_close.load(Ordering::Acquire) || server.files.is_delete_pending(file.file) {
+    if file.delete_on_close.load(Ordering::Acquire) || server.opens.files.is_delete_pending(file.file) {
         return Err(Error::new(Status::DELETE_PENDING));
     }
     let watch = watch(server, &open, file, &asked)?;
@@ -75,15 +75,15 @@ fn watch<'a>(
         file: file.file,
         veto: disk.veto.clone(),
         charge: open.charge.payer().charge(Resource::Watches, 1)?,
-        guard: tree.then(|| Guard::new(disk, &file.name, &server.environment, &server.watches.checks)).flatten(),
+        guard: tree.then(|| Guard::new(disk, &file.name, &server.environment, &server.opens.watches.checks)).flatten(),
     };
     let path = file.name.path.lock().clone();
-    let made = server.watches.add(&disk.share.path, &path, terms);
+    let made = server.opens.watches.add(&disk.share.path, &path, terms);
     // Two concurrent first requests of one handle; one watch is sufficient.
     match file.watch.set(made.clone()) {
         Ok(()) if server.policy().kernel_change_notify => listen(file, &made),
         Ok(()) => {}
-        Err(second) => server.watches.remove(&disk.share.path, &path, &second),
+        Err(second) => server.opens.watches.remove(&disk.share.path, &path, &second),
     }
     // The handle may have been closed before its watch was set, so that `end` did not find it.
     if file.closed.load(Ordering::Acquire) {
@@ -104,7 +104,7 @@ fn listen(file: &FileOpen, watch: &Arc<Watch>) {
 pub(crate) fn end(server: &Server, open: &Open, file: &FileOpen) {
     if let (Some(watch), Some(disk)) = (file.watch.get(), open.tree.disk()) {
         let path = file.name.path.lock().clone();
-        server.watches.remove(&disk.share.path, &path, watch);
+        server.opens.watches.remove(&disk.share.path, &path, watch);
     }
 }
 

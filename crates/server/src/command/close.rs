@@ -45,7 +45,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
 
 /// Sets the write time for writes that have not updated it yet.
 async fn settle_write_time(server: &Server, file: &FileOpen) {
-    if server.files.settle_write_time(file.file) {
+    if server.opens.files.settle_write_time(file.file) {
         let set = SetMetadata { modified: Some(server.environment.now()), ..SetMetadata::default() };
         if let Err(errno) = file.node.set_metadata(&file.identity, set).await {
             tracing::debug!(?errno, "cannot set the time of the last write");
@@ -62,10 +62,10 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     };
     file.closed.store(true, Ordering::Release);
     if let Some(id) = file.durability.take_creation() {
-        server.creations.forget(id);
+        server.opens.creations.forget(id);
     }
     if let Some(instance) = file.durability.instance() {
-        server.instances.remove(instance, open);
+        server.opens.instances.remove(instance, open);
     }
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
@@ -80,13 +80,14 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     locks::close(server, file).await;
     let delete = file.delete_on_close.load(Ordering::Acquire);
     if delete {
-        server.files.set_doom(file.file, file.doom());
+        server.opens.files.set_doom(file.file, file.doom());
     }
-    let closed = server.files.close(file.file, open.persistent_id, delete);
+    let closed = server.opens.files.close(file.file, open.persistent_id, delete);
     if delete && closed == Closed::Stays {
         // Clients with cached handles are asked to close them, so that the file can be deleted. The CLOSE does not wait
         // for them.
-        let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.environment.uptime());
+        let _ =
+            server.opens.files.name_changes(file.file, open.persistent_id, None, false, server.environment.uptime());
     }
     if let Some(disk) = disk.filter(|_| closed == Closed::Delete) {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
@@ -97,7 +98,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
                 tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed")
             }
         }
-        server.files.deleted(file.file);
+        server.opens.files.deleted(file.file);
         doomed.entry_changes(server, disk, file.lease.and_then(|lease| lease.parent_id())).await;
     } else if let Some(disk) = disk {
         server.report(disk, file);
@@ -114,7 +115,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
 
 /// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
-    for open in server.durable.take_ended(server.environment.uptime()) {
+    for open in server.opens.durable.take_ended(server.environment.uptime()) {
         tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
         close_open(server, &open).await;
     }
@@ -131,7 +132,7 @@ impl Doomed {
     /// Returns what to delete for the file `id`, or for the file that a stream belongs to; `own` is that of the last
     /// open.
     fn of(server: &Server, id: FileId, own: Doom) -> Doomed {
-        let doom = server.files.doom(id).unwrap_or_else(|| own.clone());
+        let doom = server.opens.files.doom(id).unwrap_or_else(|| own.clone());
         // In another share the file has another path.
         let name = if doom.name.volume == own.name.volume { &doom.name } else { &own.name };
         let path = name.path.lock().clone();
@@ -145,7 +146,7 @@ impl Doomed {
 
 /// Deletes the files whose last opens were those of failed CREATE requests.
 pub(crate) async fn delete_abandoned(server: &Server) {
-    let abandoned = std::mem::take(&mut *server.abandoned.lock());
+    let abandoned = std::mem::take(&mut *server.opens.abandoned.lock());
     for Abandoned { tree, name, file, what } in abandoned {
         let Some(disk) = tree.disk() else { continue };
         let doomed = Doomed::of(server, file, Doom { name, identity: disk.identity.clone() });
@@ -163,7 +164,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
         if let Err(errno) = deleted {
             tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed");
         }
-        server.files.deleted(file);
+        server.opens.files.deleted(file);
         doomed.entry_changes(server, disk, None).await;
     }
 }
@@ -171,7 +172,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
 /// Reports the removal of a stream, or of a file or directory of this kind, to watches.
 fn report_deletion(server: &Server, disk: &Disk, path: &RelPath, stream: Option<&str>, kind: Kind) {
     match stream {
-        _ if server.watches.is_idle() => {}
+        _ if server.opens.watches.is_idle() => {}
         Some(name) => server.stream_changed(disk, path, name, Change::stream_removed()),
         None => server.changed(disk, path, Change::removed(kind)),
     }
@@ -181,7 +182,7 @@ fn report_deletion(server: &Server, disk: &Disk, path: &RelPath, stream: Option<
 async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
     let Some(stream) = streams::of(&file.node) else { return };
     let base = stream.stream.file();
-    if server.files.close(base, open.persistent_id, false) == Closed::Delete
+    if server.opens.files.close(base, open.persistent_id, false) == Closed::Delete
         && let Some(disk) = open.tree.disk()
     {
         let doomed = Doomed::of(server, base, file.doom());
@@ -189,7 +190,7 @@ async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
             tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when the last open of its streams is \
                                                           closed");
         }
-        server.files.deleted(base);
+        server.opens.files.deleted(base);
         doomed.entry_changes(server, disk, file.lease.and_then(|lease| lease.parent_id())).await;
     }
 }
@@ -223,9 +224,9 @@ async fn unlink(
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
     disk.vfs.unlink(&doomed.identity, &doomed.path, id, kind).await?;
-    server.streams.unlinked(disk, node).await;
+    server.opens.streams.unlinked(disk, node).await;
     if disk.share.mangled_names {
-        server.tunnel.enter(disk.volume, doomed.path.clone(), server.environment.uptime());
+        server.opens.tunnel.enter(disk.volume, doomed.path.clone(), server.environment.uptime());
     }
     Ok(())
 }

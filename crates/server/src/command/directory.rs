@@ -12,7 +12,7 @@ use crate::vfs::{Case, Lookup, RelPath};
 /// Breaks the leases on the directory of the entry `path`, which changes. `by`: the client's own lease on the
 /// directory, which is kept.
 pub(crate) async fn entry_changes(server: &Server, disk: &Disk, path: &RelPath, by: Option<LeaseId>) {
-    if !server.files.has_directory_leases() {
+    if !server.opens.files.has_directory_leases() {
         return;
     }
     let Some(parent) = path.parent() else { return };
@@ -20,13 +20,13 @@ pub(crate) async fn entry_changes(server: &Server, disk: &Disk, path: &RelPath, 
     if let Ok(Lookup::Found { metadata, .. }) =
         disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, disk.share.links()).await
     {
-        server.files.directory_changes(metadata.id, by, server.environment.uptime());
+        server.opens.files.directory_changes(metadata.id, by, server.environment.uptime());
     }
 }
 
 /// Breaks the leases on the directory of an open file, whose entry changes.
 pub(crate) async fn entry_of_changes(server: &Server, disk: &Disk, file: &FileOpen) {
-    if server.files.has_directory_leases() {
+    if server.opens.files.has_directory_leases() {
         let path = file.name.path.lock().clone();
         entry_changes(server, disk, &path, file.lease.and_then(|lease| lease.parent_id())).await;
     }

@@ -188,7 +188,7 @@ async fn wait_for_clients(
     bounds: LockBounds,
     file: &FileOpen,
 ) -> Result<()> {
-    let files = &request.connection.server.files;
+    let files = &request.connection.server.opens.files;
     let Some(mut wait) = files.lock_or_wait(file.file, lock, bounds)? else { return Ok(()) };
     match until(request, reply, file, &mut wait.granted).await {
         Ok(Ok(())) => Ok(()),
@@ -224,7 +224,7 @@ fn given_up(file: &FileOpen) -> Error {
 
 /// Stops waiting, and releases the lock if it was granted at the same moment.
 fn abandon(request: &Request<'_>, wait: &crate::files::LockWait, lock: Lock, file: &FileOpen) {
-    let files = &request.connection.server.files;
+    let files = &request.connection.server.opens.files;
     if !files.cancel_lock(file.file, wait) {
         let _ = files.unlock(file.file, lock.owner, lock.range);
     }

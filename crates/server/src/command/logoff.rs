@@ -24,10 +24,10 @@ pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<S
 /// Ends a session: it is removed from the server and from all its channels, and its opens are closed, except for
 /// durable ones.
 pub(crate) async fn end_session(server: &Server, session: &Arc<Session>) {
-    server.drop_session(session);
+    server.sessions.remove(session);
     // Durable opens are detached first, without waiting, because their client may reconnect at once.
     let opens = session.close();
-    let closed: Vec<_> = opens.into_iter().filter(|open| !server.durable.detach(server, open)).collect();
+    let closed: Vec<_> = opens.into_iter().filter(|open| !server.opens.durable.detach(server, open)).collect();
     let connections = session.take_channels();
     connections.iter().for_each(|connection| connection.forget(session));
     for open in closed {

@@ -35,7 +35,7 @@ pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::Fi
         time_up.as_mut().poll(context)
     });
     pending.wait(event).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
-    server.files.expire_oplocks(file, server.environment.uptime());
+    server.opens.files.expire_oplocks(file, server.environment.uptime());
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn acknowledge(request: &Request<'_>, reply: &mut Reply) -> Result<St
     };
     let open = request.open(oplock.file_id, reply)?;
     let file = open.file().ok_or(Error::because(Status::INVALID_DEVICE_STATE, "a pipe has no oplock"))?;
-    let files = &request.connection.server.files;
+    let files = &request.connection.server.opens.files;
     let oplock_level = files.acknowledge_oplock(file.file, open.persistent_id, oplock.oplock_level)?;
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     OplockBreakResponse::Oplock(OplockBreak { oplock_level, file_id }).encode(&mut reply.body());
@@ -62,7 +62,8 @@ fn acknowledge_lease(request: &Request<'_>, lease: LeaseBreak, reply: &mut Reply
     let session = request.session()?;
     let user = session.user();
     let client = Client { session_id: session.id, user: user.as_deref() };
-    let lease_state = server.files.acknowledge_lease(id, &client, lease.lease_state, server.environment.uptime())?;
+    let lease_state =
+        server.opens.files.acknowledge_lease(id, &client, lease.lease_state, server.environment.uptime())?;
     OplockBreakResponse::Lease(LeaseBreak { lease_key: lease.lease_key, lease_state }).encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }

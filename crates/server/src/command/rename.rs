@@ -68,7 +68,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
         return rename_stream::rename(request, &asked, file, disk).await;
     }
     let server = &request.connection.server;
-    let files = &server.files;
+    let files = &server.opens.files;
     let now = server.environment.uptime();
     let from = file.name.path.lock().clone();
     if from.is_root() {
@@ -140,7 +140,7 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
     }
-    if request.connection.server.files.is_delete_pending(file.file) {
+    if request.connection.server.opens.files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let from = file.name.path.lock().clone();
@@ -169,7 +169,7 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
 /// Records that the previous file of the new name has lost it.
 async fn replaced(request: &Request<'_>, disk: &Disk, target: &Target) {
     if let Some(node) = &target.node {
-        request.connection.server.streams.unlinked(disk, node).await;
+        request.connection.server.opens.streams.unlinked(disk, node).await;
     }
 }
 
@@ -248,7 +248,7 @@ fn has_open(request: &Request<'_>, directory: FileId) -> bool {
 /// Returns whether a stream of the file is open ([MS-FSA] 2.1.5.15.12: then the file cannot be renamed).
 fn has_open_streams(request: &Request<'_>, file: FileId) -> bool {
     let server = &request.connection.server;
-    server.streams.open(file).iter().any(|stream| server.files.is_open(stream.id))
+    server.opens.streams.open(file).iter().any(|stream| server.opens.files.is_open(stream.id))
 }
 
 /// Whether the file that has the new name can be replaced.
@@ -274,10 +274,10 @@ fn replace<'a>(
     }
     let server = &request.connection.server;
     let now = server.environment.uptime();
-    if let Some(wait) = server.files.name_changes(existing.id, open.persistent_id, None, true, now) {
+    if let Some(wait) = server.opens.files.name_changes(existing.id, open.persistent_id, None, true, now) {
         return Ok(Replace::After(wait));
     }
-    match server.files.leave(existing.id, now) {
+    match server.opens.files.leave(existing.id, now) {
         Ok(leaving) => Ok(Replace::Now(leaving)),
         Err(Kept::Leaving(wait)) => Ok(Replace::After(wait)),
         Err(Kept::Open) => Err(Error::because(Status::ACCESS_DENIED, "the file that would be replaced is open")),

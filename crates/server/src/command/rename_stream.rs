@@ -29,7 +29,7 @@ pub(crate) async fn rename(
     };
     let to = target(asked.file_name)?;
     let server = &request.connection.server;
-    if server.files.is_delete_pending(file.file) {
+    if server.opens.files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let (mut leaving, mut replaced) = (None, None);
@@ -41,8 +41,8 @@ pub(crate) async fn rename(
                 return Ok(None);
             }
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
-            let other = server.streams.stream(disk, layout, stream.file(), &name);
-            leaving = match server.files.leave(other.id, server.environment.uptime()) {
+            let other = server.opens.streams.stream(disk, layout, stream.file(), &name);
+            leaving = match server.opens.files.leave(other.id, server.environment.uptime()) {
                 Ok(leaving) => Some(leaving),
                 Err(Kept::Leaving(wait)) => return Ok(Some((other.id, wait))),
                 Err(Kept::Open) if !asked.replace_if_exists => return Err(Error::new(Status::OBJECT_NAME_COLLISION)),

@@ -31,7 +31,7 @@ pub(super) async fn bind(
 ) -> Result<Status> {
     let connection = request.connection;
     let arrived = connection.server.environment.uptime();
-    let Some(session) = connection.server.session(request.header.session_id) else {
+    let Some(session) = connection.server.sessions.get(request.header.session_id) else {
         connection.state.lock().bindings.remove(&request.header.session_id);
         return refuse_foreign(request, reply, not_found(negotiated));
     };

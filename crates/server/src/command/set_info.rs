@@ -84,7 +84,7 @@ async fn set_file(
     need(open, class)?;
     match class {
         Class::BASIC => {
-            request.connection.server.files.settle_write_time(file.file);
+            request.connection.server.opens.files.settle_write_time(file.file);
             let info = FileBasicInformation::decode(&mut Reader::new(buffer))?;
             set_basic(file, disk, open.granted, &info).await?;
             directory::entry_of_changes(&request.connection.server, disk, file).await;
@@ -252,7 +252,7 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
     check_size(file, size)?;
     let _change = file.content_changes(&request.connection.server);
-    request.connection.server.files.settle_write_time(file.file);
+    request.connection.server.opens.files.settle_write_time(file.file);
     let held = file.hold_times().await?;
     file.node.set_size(&file.identity, size).await?;
     file.restore_times(held).await
@@ -269,7 +269,7 @@ fn check_size(file: &FileOpen, size: u64) -> Result<()> {
 async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
     check_size(file, size)?;
     let _change = file.content_changes(&request.connection.server);
-    request.connection.server.files.settle_write_time(file.file);
+    request.connection.server.opens.files.settle_write_time(file.file);
     if size < file.node.metadata().await?.size {
         let held = file.hold_times().await?;
         file.node.set_size(&file.identity, size).await?;
@@ -284,7 +284,7 @@ async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, siz
 /// Sets or clears delete pending ([MS-FSA] 2.1.5.15.3).
 async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, delete: bool) -> Result<()> {
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return Ok(()) };
-    let files = &request.connection.server.files;
+    let files = &request.connection.server.opens.files;
     if !delete {
         files.set_delete_pending(file.file, false);
         file.delete_on_close.store(false, Ordering::Release);

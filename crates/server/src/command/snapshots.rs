@@ -66,7 +66,7 @@ pub(crate) async fn tree(
     let root = join(&snapshot, folder.within.components()).ok_or(missing("the path is too long"))?;
     let server = &request.connection.server;
     // As the user, so that a user who may not enter the directory of the snapshots sees none of them.
-    let view = server.views.open(|| server.next_id(), disk, &(folder.volume, folder.vfs), &root).await;
+    let view = server.opens.views.open(|| server.next_id(), disk, &(folder.volume, folder.vfs), &root).await;
     let (volume, vfs) = view.ok_or(missing("no such snapshot"))?;
     name.path = folder.rest;
     let connected = request.tree()?;

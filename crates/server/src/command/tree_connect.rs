@@ -275,6 +275,6 @@ async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {
-    let sessions = request.connection.server.sessions();
+    let sessions = request.connection.server.sessions.all();
     sessions.iter().flat_map(|session| session.trees()).filter(|tree| tree.share_name() == share.name).count()
 }

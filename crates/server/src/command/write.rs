@@ -50,7 +50,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         return Err(Error::because(Status::INVALID_PARAMETER, "the offset exceeds the maximum file size"));
     }
     if length > 0 {
-        let files = &request.connection.server.files;
+        let files = &request.connection.server.opens.files;
         if !open.may_write(&request.connection.server, offset, length as u64) {
             return Err(Error::new(Status::FILE_LOCK_CONFLICT));
         }

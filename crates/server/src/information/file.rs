@@ -27,8 +27,8 @@ use crate::vfs::{Kind, Metadata};
 
 /// Answers a query of `class`. Extended attributes are handled by [`ea`](super::ea).
 pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &FileOpen, disk: &Disk) -> Result<Answer> {
-    let metadata = server.files.shown(file.node.metadata().await?, server.environment.uptime());
-    let files = &server.files;
+    let metadata = server.opens.files.shown(file.node.metadata().await?, server.environment.uptime());
+    let files = &server.opens.files;
     let answer = match class {
         Class::BASIC => Answer::fixed(encoded(|out| basic(file, disk, &metadata).encode(out))),
         Class::STANDARD => Answer::fixed(encoded(|out| standard(files, file, &metadata).encode(out))),

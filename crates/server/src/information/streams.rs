@@ -36,7 +36,7 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
     }
     if let Some(layout) = &disk.share.streams {
         for stored in streams::list(node, &file.identity, layout).await? {
-            let stream = server.streams.stream(disk, layout, metadata.id, &stored.name);
+            let stream = server.opens.streams.stream(disk, layout, metadata.id, &stored.name);
             let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", stored.name));
             stream.is_at(node, &stored).await?;
             let shown = stream.metadata(node).await?;

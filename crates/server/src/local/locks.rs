@@ -64,7 +64,7 @@ pub(crate) async fn lock(
     locks: &[Lock],
     bounds: LockBounds,
 ) -> Result<()> {
-    server.files.lock(file.file, locks, bounds)?;
+    server.opens.files.lock(file.file, locks, bounds)?;
     if show(server, open, file, locks).await? { Ok(()) } else { Err(Refused::Conflict.into()) }
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn show(server: &Server, open: &Open, file: &FileOpen, locks: &
     let mut known = file.exported_locks.0.lock().await;
     let (mut added, mut changes) = (Vec::new(), Vec::new());
     // A lock may have been removed meanwhile.
-    let is_held = |known: &Exported, lock: &Lock| server.files.times_locked(file.file, lock) > known.times(lock);
+    let is_held = |known: &Exported, lock: &Lock| server.opens.files.times_locked(file.file, lock) > known.times(lock);
     let locked: Vec<_> = locks.iter().filter(|lock| is_held(&known, lock)).collect();
     let mut shown = Ok(());
     for &lock in &locked {
@@ -99,7 +99,7 @@ pub(crate) async fn show(server: &Server, open: &Open, file: &FileOpen, locks: &
     }
     for lock in locked {
         // The lock may have ended with its open meanwhile.
-        let _ = server.files.unlock_one(file.file, lock);
+        let _ = server.opens.files.unlock_one(file.file, lock);
     }
     if error.status == Status::LOCK_NOT_GRANTED { Ok(false) } else { Err(error) }
 }
@@ -109,7 +109,7 @@ async fn tell(server: &Server, file: &FileOpen, changes: Vec<RangeChange>) -> st
     if changes.is_empty() {
         return Ok(());
     }
-    let many = changes.len() > FEW_CHANGES || server.files.lock_count(file.file) > FEW_LOCKS;
+    let many = changes.len() > FEW_CHANGES || server.opens.files.lock_count(file.file) > FEW_LOCKS;
     file.node.lock_ranges(changes, many).await
 }
 
@@ -123,14 +123,14 @@ pub(crate) async fn unlock(
     ranges: &[Range],
 ) -> std::result::Result<(), NotLocked> {
     if !are_shown(open, file) {
-        return ranges.iter().try_for_each(|range| server.files.unlock(file.file, owner, *range));
+        return ranges.iter().try_for_each(|range| server.opens.files.unlock(file.file, owner, *range));
     }
     let mut known = file.exported_locks.0.lock().await;
     let (mut gone, mut changes, mut ended) = (HashMap::<Lock, u32>::new(), Vec::new(), Vec::new());
     for &range in ranges {
         // An exclusive lock is removed first.
         let left = |lock: &Lock| {
-            let times = server.files.times_locked(file.file, lock);
+            let times = server.opens.files.times_locked(file.file, lock);
             times.saturating_sub(gone.get(lock).copied().unwrap_or(0))
         };
         let locks = [true, false].map(|exclusive| Lock { owner, range, exclusive });
@@ -152,7 +152,7 @@ pub(crate) async fn unlock(
     }
     let all = ended.len() == ranges.len();
     // The locks may have ended with the open meanwhile.
-    let unlocked = ended.iter().try_for_each(|lock| server.files.unlock_one(file.file, lock));
+    let unlocked = ended.iter().try_for_each(|lock| server.opens.files.unlock_one(file.file, lock));
     unlocked.and(if all { Ok(()) } else { Err(NotLocked) })
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn grant_oplock(
             return OplockLevel::NONE;
         }
     };
-    let granted = server.files.grant_backed_oplock(file.file, open, asked, holder, lease);
+    let granted = server.opens.files.grant_backed_oplock(file.file, open, asked, holder, lease);
     // A local program opened the file before the oplock was registered, so the oplock must be broken now.
     if early.load(Ordering::Acquire) {
         server.opened_locally(file.file, open);

@@ -75,7 +75,7 @@ mod tests {
     /// Returns whether a guess has to wait for others.
     fn waits(pipe: &Bound, name: &str, from: IpAddr) -> bool {
         let guess = Guess { name, from: from.into(), asked: Duration::ZERO };
-        let verdict = pipe.client.connection.server.logon_throttle.failed(guess, Duration::ZERO);
+        let verdict = pipe.client.connection.server.logons.throttle.failed(guess, Duration::ZERO);
         !matches!(verdict, Verdict::At { first: true, .. })
     }
 

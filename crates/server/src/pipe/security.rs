@@ -129,10 +129,10 @@ async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Re
     let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous).ok_or(Wrong)?;
     let server = &request.connection.server;
     let account = server.accounts.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
-    if account.name != user.name || server.is_locked_out(&account.name) {
+    if account.name != user.name || server.logons.is_locked_out(&account.name) {
         return Err(Wrong);
     }
-    if !server.may_try(&account.name, request.connection.peer.remote.ip().into()) {
+    if !server.logons.may_try(&account.name, request.connection.peer.remote.ip().into()) {
         return Err(Wrong);
     }
     let verify = |account: &Account| acceptor.verify(&claim, account.nt_hash.as_ref().map(|hash| &hash.0)).ok();
@@ -143,14 +143,14 @@ async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Re
         let anew = server.accounts.find_anew(&claim.user).await.ok().flatten();
         verified = anew.filter(|anew| anew.name == account.name).and_then(|anew| verify(&anew));
         // Concurrent wrong proofs may have locked the account during the wait. A valid one must not be distinguishable.
-        if server.is_locked_out(&account.name) {
+        if server.logons.is_locked_out(&account.name) {
             return Err(Wrong);
         }
     }
     match verified {
         Some(verified) => verified.sealing(Sender::Server).ok_or(Wrong),
         None => {
-            server.wrong_password(&account.name, true);
+            server.logons.wrong_password(&account.name, true);
             Err(Wrong)
         }
     }

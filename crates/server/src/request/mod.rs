@@ -59,7 +59,7 @@ impl Request<'_> {
         if !self.header.flags.contains(Flags::SIGNED) || self.connection.channel(self.header.session_id).is_some() {
             return None;
         }
-        let session = self.connection.server.session(self.header.session_id)?;
+        let session = self.connection.server.sessions.get(self.header.session_id)?;
         // AES-GMAC reveals its key to an observer of two messages signed under one MessageId. An attacker must not
         // obtain the second one by replaying a request captured on the session's own connection.
         if session.terms.signing == SigningAlgorithm::AES_GMAC
@@ -134,7 +134,7 @@ impl Request<'_> {
             reply.outstanding = Outstanding::begin(&open, self.header)?;
         }
         if let Some(id) = open.file().and_then(|file| file.durability.take_creation()) {
-            self.connection.server.creations.forget(id);
+            self.connection.server.opens.creations.forget(id);
         }
         Ok(open)
     }

@@ -67,7 +67,7 @@ impl Notifier {
     fn routes(&self, session: &Session, what: Break, seals: bool) -> Vec<Arc<Connection>> {
         let mut routes = match what {
             Break::Lease(lease) if !seals => {
-                self.server.upgrade().map_or_else(Vec::new, |server| server.connections_of(lease.id.client))
+                self.server.upgrade().map_or_else(Vec::new, |server| server.connections.of_client(lease.id.client))
             }
             Break::Lease(_) | Break::Oplock(_) => Vec::new(),
         };
@@ -133,6 +133,6 @@ impl Holder for Notifier {
     }
 
     fn unreachable(&self, what: Break) -> bool {
-        self.server.upgrade().is_some_and(|server| server.durable.missed(self.file_id.persistent, what))
+        self.server.upgrade().is_some_and(|server| server.opens.durable.missed(self.file_id.persistent, what))
     }
 }

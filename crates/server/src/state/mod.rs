@@ -13,4 +13,4 @@ pub mod open;
 mod server;
 pub mod session;
 
-pub use self::server::{Server, ServerParts, TooMany, Volumes};
+pub use self::server::{Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, Volumes};

@@ -80,8 +80,8 @@ impl RequestedCaching {
     pub(super) fn of_file(self, request: &Request<'_>, disk: &Disk, path: &RelPath) -> RequestedCaching {
         let server = &request.connection.server;
         let RequestedCaching::Lease { lease, epoch, .. } = self else { return self };
-        let Some(other) = server.files.lease_of_namesakes(lease.id, disk.volume, path) else { return self };
-        server.files.content_changes(other, None, server.environment.uptime());
+        let Some(other) = server.opens.files.lease_of_namesakes(lease.id, disk.volume, path) else { return self };
+        server.opens.files.content_changes(other, None, server.environment.uptime());
         RequestedCaching::Nothing { lease, epoch }
     }
 
@@ -111,7 +111,7 @@ pub(super) async fn grant(
     }
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     let notifier = Notifier::new(request.connection, &channel.session, disk.encrypt_data, file_id);
-    let files = &request.connection.server.files;
+    let files = &request.connection.server.opens.files;
     let shared = disk.share.level2_oplocks && !disk.share.kernel_oplocks;
     match asked {
         // [MS-FSA] 2.1.5.18: directories have leases only, not oplocks.

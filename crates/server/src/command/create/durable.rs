@@ -117,7 +117,7 @@ impl RequestedDurability {
         }
         let server = &request.connection.server;
         let asked = self.requests || self.requests_v2.is_some();
-        if !asked || !server.files.holds_handle_caching(file.file, open.persistent_id) {
+        if !asked || !server.opens.files.holds_handle_caching(file.file, open.persistent_id) {
             return Ok(None);
         }
         let response = terms.response();
@@ -130,10 +130,10 @@ impl RequestedDurability {
 async fn persist(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, terms: Terms) -> bool {
     let server = &request.connection.server;
     file.durability.set(Terms { reason: Reason::Persistent, ..terms });
-    server.durable.add_persistent(open);
+    server.opens.durable.add_persistent(open);
     let saved = durable::save(server, open).await.is_ok();
     if !saved {
-        server.durable.forget_persistent(open.persistent_id);
+        server.opens.durable.forget_persistent(open.persistent_id);
         file.durability.clear();
     }
     saved

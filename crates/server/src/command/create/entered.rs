@@ -55,9 +55,9 @@ impl Drop for Entered {
     fn drop(&mut self) {
         for (file, what) in self.files.drain(..).filter(|_| !self.stays) {
             // Another client set delete pending meanwhile and closed the file. Opens are refused until it is deleted.
-            if self.server.files.close(file, self.open, false) == Closed::Delete {
+            if self.server.opens.files.close(file, self.open, false) == Closed::Delete {
                 let (tree, name) = (self.tree.clone(), self.name.clone());
-                self.server.abandoned.lock().push(Abandoned { tree, name, file, what });
+                self.server.opens.abandoned.lock().push(Abandoned { tree, name, file, what });
             }
         }
     }

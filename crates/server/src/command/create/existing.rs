@@ -67,7 +67,7 @@ pub(super) async fn open(
     check_kind(name, parameters, &found.metadata, leads_to_directory)?;
     check_attributes(disk, parameters, &found)?;
     let granted = grant(disk, parameters, &found).await?;
-    let files = &request.connection.server.files;
+    let files = &request.connection.server.opens.files;
     let open_id = request.connection.server.next_open_id();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     // Overwriting needs write sharing by other opens, whatever access is requested.
@@ -125,7 +125,7 @@ pub(super) async fn open(
 /// Refuses to open a file that has a persistent open waiting for its client (3.3.5.9).
 fn check_awaited(request: &Request<'_>, file: FileId) -> Result<()> {
     let server = &request.connection.server;
-    if request.connection.dialect().0 >= Dialect::SMB_3_0.0 && server.durable.is_awaited(file) {
+    if request.connection.dialect().0 >= Dialect::SMB_3_0.0 && server.opens.durable.is_awaited(file) {
         return Err(Error::because(
             Status::FILE_NOT_AVAILABLE,
             "the file is reserved for a persistent open whose client is disconnected",
@@ -264,7 +264,7 @@ async fn open_data(
         return Ok(Some((node, found.metadata, CreateAction::OPENED)));
     }
     node.set_size(who, 0).await?;
-    request.connection.server.streams.remove_all(disk, &node, found.metadata.id).await?;
+    request.connection.server.opens.streams.remove_all(disk, &node, found.metadata.id).await?;
     let attributes = parameters.attributes | FileAttributes::ARCHIVE.0;
     if disk.share.store_dos_attributes {
         let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };

@@ -46,7 +46,7 @@ impl RequestedInstance {
     pub(super) async fn take_over(&self, request: &Request<'_>, disk: &Disk, name: &Name) -> Result<()> {
         let Some(instance) = self.instance(request) else { return Ok(()) };
         let server = &request.connection.server;
-        for (other, open) in server.instances.elsewhere(instance.id, instance.client) {
+        for (other, open) in server.opens.instances.elsewhere(instance.id, instance.client) {
             if !is_of(&open, disk, name) {
                 continue;
             }
@@ -67,7 +67,7 @@ impl RequestedInstance {
     pub(super) fn remember(&self, request: &Request<'_>, open: &Arc<Open>) {
         if let (Some(instance), Some(file)) = (self.instance(request), open.file()) {
             file.durability.belongs_to(instance);
-            request.connection.server.instances.add(open);
+            request.connection.server.opens.instances.add(open);
         }
     }
 }
@@ -101,9 +101,10 @@ async fn may_read(disk: &Disk, open: &Open) -> Result<bool> {
 
 /// Closes an open of any session or a detached one ([MS-SMB2] 3.3.4.17), unless it was closed meanwhile.
 async fn close(server: &Server, open: &Arc<Open>) {
-    let session = server.session(open.session_id);
+    let session = server.sessions.get(open.session_id);
     let taken = session.and_then(|session| session.remove_open(open.volatile_id));
-    let taken = taken.or_else(|| server.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok().map(|(open, _)| open));
+    let taken =
+        taken.or_else(|| server.opens.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok().map(|(open, _)| open));
     if let Some(open) = taken {
         close_open(server, &open).await;
     }

@@ -230,7 +230,7 @@ async fn open_file(
 ) -> Result<Opened> {
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
-        let removals = request.connection.server.files.removals();
+        let removals = request.connection.server.opens.files.removals();
         let opened = match look_up(request, disk, &mut wanted, attempt, parameters).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
@@ -330,7 +330,7 @@ fn register(
 
 /// Reports a new name or a truncated file to watches ([MS-FSA] 2.1.5.1.1, 2.1.5.1.2).
 fn report(server: &Server, disk: &Disk, file: &FileOpen, action: CreateAction) {
-    if action == CreateAction::OPENED || server.watches.is_idle() {
+    if action == CreateAction::OPENED || server.opens.watches.is_idle() {
         return;
     }
     let created = action == CreateAction::CREATED;

@@ -59,7 +59,8 @@ pub(super) async fn make(
         return Err(Error::new(Status::OBJECT_NAME_INVALID));
     }
     check_attributes(disk, parameters)?;
-    if parameters.lease_id().is_some_and(|lease| request.connection.server.files.lease_is_elsewhere(lease, None)) {
+    if parameters.lease_id().is_some_and(|lease| request.connection.server.opens.files.lease_is_elsewhere(lease, None))
+    {
         return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
     }
     let all = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { AccessMask::NONE };
@@ -76,9 +77,9 @@ pub(super) async fn make(
     let server = &request.connection.server;
     let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
     let stored = disk.share.store_dos_attributes.then_some(attributes);
-    let removals = server.files.removals();
+    let removals = server.opens.files.removals();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path.clone()) });
-    let making = server.files.make(&open_name);
+    let making = server.opens.files.make(&open_name);
     let guard = match (&parent, &watched) {
         (Some(parent), Some(watched)) if contexts.security_descriptor.is_none() => {
             new_file::foresee(disk, request.connection.server.environment.now(), parent, watched, mode, directory).await
@@ -130,9 +131,9 @@ pub(super) async fn make(
     // Another client may have found and opened the file in between. Then the share modes decide, and the file stays, as
     // after a create and an immediate close.
     let opening = Opening::new(granted, false, parameters.lease_id(), server.environment.uptime());
-    let enter = |removals| server.files.open(metadata.id, open_id, mode, &open_name, removals, opening);
+    let enter = |removals| server.opens.files.open(metadata.id, open_id, mode, &open_name, removals, opening);
     let entered = match enter(removals) {
-        Err(crate::files::Refusal::Raced) => enter(server.files.removals()),
+        Err(crate::files::Refusal::Raced) => enter(server.opens.files.removals()),
         entered => entered,
     };
     drop(making);

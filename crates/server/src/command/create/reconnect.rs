@@ -76,12 +76,12 @@ async fn give_back(
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     let notifier = Notifier::new(request.connection, request.session()?, disk.encrypt_data, file_id);
     notifier.catch_up(missed);
-    server.files.change_holder(file.file, open.persistent_id, notifier.clone());
+    server.opens.files.change_holder(file.file, open.persistent_id, notifier.clone());
     reply.outgoing.grants(notifier);
     // Checked only now: an earlier break could not be sent, and a later one is sent to the client.
     let terms = file.durability.terms();
     let durable = terms.as_ref().is_some_and(|terms| terms.reason == Reason::Durable);
-    if durable && !server.files.holds_handle_caching(file.file, open.persistent_id) {
+    if durable && !server.opens.files.holds_handle_caching(file.file, open.persistent_id) {
         close_open(server, &open).await;
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the durable open's oplock was broken"));
     }
@@ -96,10 +96,10 @@ async fn give_back(
         keep(server, &open).await;
         return Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the reconnect"));
     }
-    server.creations.moved(file, &open);
-    server.instances.add(&open);
+    server.opens.creations.moved(file, &open);
+    server.opens.instances.add(&open);
     if file.durability.is_persistent() {
-        server.durable.add_persistent(&open);
+        server.opens.durable.add_persistent(&open);
     }
     resume_epoch(server, file, contexts);
     let mut answer = contexts.answer(&metadata, None);
@@ -114,9 +114,9 @@ async fn give_back(
 /// Returns the oplock or lease of the open.
 fn cached(server: &Server, open: &Open, file: &FileOpen) -> (OplockLevel, Option<CreateContext<'static>>) {
     let Some(lease) = &file.lease else {
-        return (oplock::level(server.files.caches(file.file, open.persistent_id)), None);
+        return (oplock::level(server.opens.files.caches(file.file, open.persistent_id)), None);
     };
-    let granted = server.files.lease(file.file, lease.id);
+    let granted = server.opens.files.lease(file.file, lease.id);
     (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
 }
 
@@ -129,13 +129,13 @@ fn resume_epoch(server: &Server, file: &FileOpen, contexts: &Contexts) {
     if let (Some(lease), Some(Lease::V2(asked))) = (&file.lease, contexts.lease) {
         let writes = asked.lease_state.contains(LeaseState::WRITE_CACHING);
         let epoch = asked.epoch.wrapping_add(u16::from(!writes));
-        server.files.raise_epoch(file.file, lease.id, epoch);
+        server.opens.files.raise_epoch(file.file, lease.id, epoch);
     }
 }
 
 /// Finds the open that a reconnect context identifies.
 fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts: &Contexts) -> Result<Reclaimed> {
-    let durable = &request.connection.server.durable;
+    let durable = &request.connection.server.opens.durable;
     let client_guid = request.connection.negotiated().map(|negotiated| negotiated.client_guid);
     let asked = &contexts.durable;
     let (file_id, create_guid, flags) = match (&asked.reconnects_v2, &asked.reconnects) {
@@ -181,7 +181,7 @@ fn reclaim(
     if session.open_count() >= server.policy().limits.opens_per_session {
         return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
     }
-    let (detached, missed) = server.durable.reclaim(id, |open, terms| {
+    let (detached, missed) = server.opens.durable.reclaim(id, |open, terms| {
         let file = open.file().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         let same_share = open.tree.share_name().eq_ignore_ascii_case(&disk.share.name);
         if !same_share || file.name.volume != disk.volume {
@@ -226,7 +226,7 @@ fn check_lease(
 
 /// Detaches the open again after a failed reconnect, so that the client may retry.
 async fn keep(server: &Server, open: &Arc<Open>) {
-    if !server.durable.detach(server, open) {
+    if !server.opens.durable.detach(server, open) {
         close_open(server, open).await;
     }
 }

@@ -40,12 +40,12 @@ pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> R
     let server = &request.connection.server;
     let replays = request.header.flags.contains(Flags::REPLAY_OPERATION);
     let persistent = replays && contexts.durable.wants_persistent(request, disk);
-    let known = server.durable.persistent_by(create).filter(|_| persistent);
+    let known = server.opens.durable.persistent_by(create).filter(|_| persistent);
     if let Some((id, true)) = known {
         return Ok(Turn::Reclaim(id));
     }
     let id = CreationId { client: negotiated.client_guid, create };
-    let (open, creation) = match server.creations.begin(server, id) {
+    let (open, creation) = match server.opens.creations.begin(server, id) {
         Standing::New(_) if known.is_some() => {
             return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the persistent open still has a connected client"));
         }
@@ -111,6 +111,6 @@ fn cached(
     asked: &CreateRequest<'_>,
 ) -> (OplockLevel, Option<CreateContext<'static>>) {
     let Some(lease) = &file.lease else { return (asked.requested_oplock_level, None) };
-    let granted = request.connection.server.files.lease(file.file, lease.id);
+    let granted = request.connection.server.opens.files.lease(file.file, lease.id);
     (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
 }

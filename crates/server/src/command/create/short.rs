@@ -18,7 +18,7 @@ pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Resu
     let mut expanded = RelPath::root();
     // The name may have been removed through another share, which hides other names.
     let gone = |directory: &RelPath, short| {
-        let long = server.tunnel.long_name(disk.volume, directory, short, server.environment.uptime());
+        let long = server.opens.tunnel.long_name(disk.volume, directory, short, server.environment.uptime());
         long.filter(|long| !disk.veto.matches(long))
     };
     for component in path.components() {

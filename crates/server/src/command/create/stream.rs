@@ -61,7 +61,7 @@ pub(super) async fn open(
     let server = &request.connection.server;
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
-        let removals = server.files.removals();
+        let removals = server.opens.files.removals();
         let base = match look_up(request, disk, &mut wanted, attempt, &of_base(parameters)).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = Found { path, node, metadata, removals };
@@ -122,14 +122,14 @@ fn of_base(parameters: &Parameters) -> Parameters {
 /// Returns the stream, whether it exists or not.
 fn stream_of(server: &Server, disk: &Disk, file: FileId, stream: &str) -> Result<Arc<Stream>> {
     let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
-    Ok(server.streams.stream(disk, layout, file, stream))
+    Ok(server.opens.streams.stream(disk, layout, file, stream))
 }
 
 fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Parameters, made: Opened) -> Result<Base> {
     let server = &request.connection.server;
     let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
     let path = made.name.path.lock().clone();
-    let found = Found { path, node: made.node, metadata: made.metadata, removals: server.files.removals() };
+    let found = Found { path, node: made.node, metadata: made.metadata, removals: server.opens.files.removals() };
     let stream = stream_of(server, disk, found.metadata.id, stream)?;
     Ok(Base { found, stream, entered: made.entered, name: made.name, granted, made: true })
 }
@@ -158,7 +158,7 @@ async fn open_base(
     let id = found.metadata.id;
     let stream = stream_of(server, disk, id, stream)?;
     let exists = stream.exists(&found.node, &disk.identity).await?;
-    if let Some(wait) = server.files.leaving(stream.id, server.environment.uptime()) {
+    if let Some(wait) = server.opens.files.leaving(stream.id, server.environment.uptime()) {
         return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
     }
     // The stream was renamed or removed meanwhile, and another one may have its name.
@@ -172,7 +172,7 @@ async fn open_base(
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     let mode = ShareMode { access: AccessMask(0), share: EVERYTHING };
     let opening = Opening::new(AccessMask(0), false, None, server.environment.uptime());
-    match server.files.open(id, open_id, mode, &name, found.removals, opening) {
+    match server.opens.files.open(id, open_id, mode, &name, found.removals, opening) {
         Ok(()) => {
             let what = What::File(found.node.clone(), found.metadata.kind);
             let entered = Entered::new(request, id, what, &name, open_id)?;
@@ -243,7 +243,7 @@ fn enter(request: &Request<'_>, parameters: &Parameters, base: &Base) -> std::re
     let opening =
         Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.environment.uptime());
     let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
-    server.files.open(stream, open_id, mode, &base.name, server.files.removals(), opening)?;
+    server.opens.files.open(stream, open_id, mode, &base.name, server.opens.files.removals(), opening)?;
     let what = What::Stream(base.stream.clone(), base.found.node.clone());
     Ok(Entered::new(request, stream, what, &base.name, open_id))
 }
@@ -260,7 +260,7 @@ async fn open_content(
     let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
     let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
     // [MS-FSA] 2.1.5.1.2.1: deleting the file deletes the stream.
-    if data && !shares_deletion && server.files.is_open_for_deletion(stream.file()) {
+    if data && !shares_deletion && server.opens.files.is_open_for_deletion(stream.file()) {
         return Err(Error::because(Status::SHARING_VIOLATION, "another open of the file has requested DELETE access"));
     }
     // Checked again, because the stream may have been created or removed meanwhile.
@@ -287,7 +287,7 @@ async fn open_content(
     if exists && parameters.overwrites() {
         let emptied = node.set_size(who, 0).await;
         // A client granted a lease meanwhile may have read the old content.
-        server.files.content_changes(stream.id, parameters.lease_id(), server.environment.uptime());
+        server.opens.files.content_changes(stream.id, parameters.lease_id(), server.environment.uptime());
         emptied?;
     }
     let metadata = stream.metadata(file).await?;
@@ -308,21 +308,21 @@ async fn open_content(
 async fn unmake(server: &Server, disk: &Disk, base: Base) {
     let Found { node, metadata, path, .. } = base.found;
     drop(base.entered);
-    if server.files.is_open(metadata.id) {
+    if server.opens.files.is_open(metadata.id) {
         return;
     }
     match disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await {
-        Ok(()) => server.streams.unlinked(disk, &node).await,
+        Ok(()) => server.opens.streams.unlinked(disk, &node).await,
         Err(errno) => {
             tracing::debug!(%path, ?errno, "cannot remove a file created for a stream that could not be created")
         }
     }
-    server.files.deleted(metadata.id);
+    server.opens.files.deleted(metadata.id);
 }
 
 /// Returns whether an open stream of `file` prevents opening the file for deletion ([MS-FSA] 2.1.5.1.2.1).
 pub(super) fn forbids_deletion(server: &Server, file: FileId) -> bool {
     let deletes = ShareMode { access: AccessMask::DELETE, share: EVERYTHING };
-    let open = server.streams.open(file);
-    open.iter().any(|stream| matches!(server.files.admits(stream.id, deletes), Err(Refusal::SharingViolation)))
+    let open = server.opens.streams.open(file);
+    open.iter().any(|stream| matches!(server.opens.files.admits(stream.id, deletes), Err(Refusal::SharingViolation)))
 }

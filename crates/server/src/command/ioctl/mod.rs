@@ -241,7 +241,7 @@ where
     let delay = disk.share.write_time_delay;
     if !delay.is_zero() && held.is_none() {
         let modified = file.node.metadata().await?.modified;
-        server.files.defer_write_time(file.file, modified, server.environment.uptime(), delay);
+        server.opens.files.defer_write_time(file.file, modified, server.environment.uptime(), delay);
     }
     let done = change().await;
     let through = disk.share.sync_always || file.options().contains(CreateOptions::WRITE_THROUGH);

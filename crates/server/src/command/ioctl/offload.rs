@@ -82,7 +82,7 @@ fn issue(
     let now = server.environment.uptime();
     let session = control.request.session()?;
     let charge = session.payer().charge(Resource::OffloadTokens, 1).or_else(|_| {
-        server.offloads.remove_ended(now);
+        server.opens.offloads.remove_ended(now);
         session.payer().charge(Resource::OffloadTokens, 1)
     })?;
     let token = Token {
@@ -95,7 +95,7 @@ fn issue(
         _charge: Arc::new(charge),
         expires: now + wish.min(limits.offload_token_life),
     };
-    server.offloads.issue(file.file, token, limits);
+    server.opens.offloads.issue(file.file, token, limits);
     let FileId { device, inode, stream } = file.file;
     let mut token_id = [0; StorageOffloadToken::ID_SIZE];
     token_id[..16].copy_from_slice(&secret);
@@ -112,7 +112,7 @@ fn find(control: &Control<'_>, shown: &StorageOffloadToken) -> Result<Token> {
     let file = FileId { device: id(16), inode: id(24), stream: id(32) };
     let server = &control.request.connection.server;
     let session = control.request.session()?.id;
-    let found = server.offloads.find(file, &secret, session, server.environment.uptime());
+    let found = server.opens.offloads.find(file, &secret, session, server.environment.uptime());
     found.filter(|_| shown.token_type == OURS).ok_or(Error::new(Status::INVALID_TOKEN))
 }
 

@@ -101,9 +101,9 @@ async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -
     let server = &request.connection.server;
     for _ in 0..ATTEMPTS {
         let now = server.environment.uptime();
-        match server.files.name_changes(file.file, open.persistent_id, file.lease_id(), true, now) {
+        match server.opens.files.name_changes(file.file, open.persistent_id, file.lease_id(), true, now) {
             Some(wait) => oplock_break::wait(request, reply, file.file, wait).await?,
-            None if server.files.is_used_by_others(file.file, open.persistent_id) => break,
+            None if server.opens.files.is_used_by_others(file.file, open.persistent_id) => break,
             None => return Ok(()),
         }
         file.still_open()?;

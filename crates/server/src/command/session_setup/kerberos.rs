@@ -46,7 +46,7 @@ impl Kerberos {
             Err(refused) => return Err(refused.error(&client.to_string())),
         };
         check_account(&account, server.environment.now())?;
-        server.authenticated(&account.name, request.connection.peer.remote.ip().into());
+        server.logons.authenticated(&account.name, request.connection.peer.remote.ip().into());
         let user = known_user(&account, String::new(), policy);
         Ok(MechanismStep::Done(Authenticated {
             user,

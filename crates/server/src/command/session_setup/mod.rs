@@ -111,12 +111,12 @@ fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>>
     connection.bound_logons();
     let payer = connection.payer();
     if !connection.is_logged_on() {
-        connection.server.relieve_unauthenticated(&payer);
+        connection.server.connections.relieve(&payer);
     }
-    let session = connection.server.new_session(negotiated.terms(), &payer);
+    let session = connection.server.sessions.add(&*connection.server.environment, negotiated.terms(), &payer);
     let channel = Arc::new(Channel::new(session, negotiated.preauth.clone()));
     if let Err(error) = connection.add_channel(&channel) {
-        connection.server.drop_session(&channel.session);
+        connection.server.sessions.remove(&channel.session);
         return Err(error);
     }
     Ok(channel)
@@ -212,7 +212,7 @@ pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previ
     if previous_id == 0 || previous_id == channel.session.id {
         return;
     }
-    let Some(previous) = server.session(previous_id) else { return };
+    let Some(previous) = server.sessions.get(previous_id) else { return };
     let same = match (previous.user(), channel.session.user()) {
         (Some(old), Some(new)) => new.may_end_sessions_of(&old),
         _ => false,

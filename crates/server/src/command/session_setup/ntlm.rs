@@ -127,11 +127,11 @@ impl Ntlm {
             return pass_through::prove(server, membership, &self.acceptor, claim, policy, from).await;
         }
         let tried = account.as_ref().map_or(name, |account| &account.name);
-        if !server.may_try(tried, from) {
+        if !server.logons.may_try(tried, from) {
             meant.clear();
             meant.push_str(tried);
             return Err(match &account {
-                _ if server.is_locked_out(tried) => Refused::Because(Status::ACCOUNT_LOCKED_OUT),
+                _ if server.logons.is_locked_out(tried) => Refused::Because(Status::ACCOUNT_LOCKED_OUT),
                 Some(_) => Refused::Wrong,
                 None => Refused::Unknown,
             });
@@ -150,12 +150,12 @@ impl Ntlm {
         let found = proven.as_ref().map(|(_, account)| account).or(account.as_ref());
         let name = found.map_or_else(|| name.to_owned(), |account| account.name.clone());
         meant.clone_from(&name);
-        if server.is_locked_out(&name) {
+        if server.logons.is_locked_out(&name) {
             return Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT));
         }
         let (verified, account) = proven.ok_or_else(|| refuse(server, &name, account))?;
-        server.clear_lockout(&name);
-        server.authenticated(&name, from);
+        server.logons.clear_lockout(&name);
+        server.logons.authenticated(&name, from);
         check_account(&account, &server.accounts.policy(), server.environment.now())?;
         server.accounts.logged_on(&account.name, LogonOutcome::Success);
         Ok((verified, account))
@@ -176,16 +176,16 @@ fn not_ntlm(_: impl std::error::Error) -> Error {
 fn unanswered(server: &Server, remembered: Option<&Account>, guessed: &mut Option<String>, why: String) -> Refused {
     let Some(account) = remembered else { return Refused::Unavailable(why) };
     *guessed = Some(account.name.clone());
-    if server.is_locked_out(&account.name) {
+    if server.logons.is_locked_out(&account.name) {
         return Refused::Because(Status::ACCOUNT_LOCKED_OUT);
     }
-    server.wrong_password(&account.name, true);
+    server.logons.wrong_password(&account.name, true);
     Refused::Unavailable(why)
 }
 
 /// Returns the error for a wrong proof.
 fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
-    server.wrong_password(name, account.is_some());
+    server.logons.wrong_password(name, account.is_some());
     let Some(account) = account else { return Refused::Unknown };
     server.accounts.logged_on(&account.name, LogonOutcome::WrongPassword);
     Refused::Wrong

@@ -28,7 +28,7 @@ pub(super) async fn prove(
     };
     let logon_domain = membership.logon_domain(&claim.domain);
     let name = format!(r"{logon_domain}\{}", claim.user);
-    if !server.may_ask(&name, from) {
+    if !server.logons.may_ask(&name, from) {
         return Err(Refused::Wrong);
     }
     let logon = NetworkLogon {
@@ -39,11 +39,11 @@ pub(super) async fn prove(
     };
     let proven = domain.log_on(logon).await.inspect_err(|refused| {
         if matches!(refused, Refused::Wrong | Refused::Unknown) {
-            server.tried_in_vain(&name, from);
+            server.logons.tried_in_vain(&name, from);
         }
     })?;
     let verified = ntlm.verified_elsewhere(claim, &proven.session_base_key).map_err(|_| Refused::Wrong)?;
-    server.authenticated(&name, from);
+    server.logons.authenticated(&name, from);
     check_uid(proven.account.identity.uid, policy)?;
     let mut account = proven.account;
     if !may_come_from_domain(&account.sid) {

@@ -31,16 +31,16 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
         }
     };
     let name = account.as_ref().map_or(&asked.user, |account| &account.name);
-    if server.is_locked_out(name) {
+    if server.logons.is_locked_out(name) {
         slow_down(name, arrived, request).await;
         return Status::ACCOUNT_LOCKED_OUT;
     }
     let (Some((old, new)), Some(account)) = (opened, &account) else {
-        server.wrong_password(name, account.is_some());
+        server.logons.wrong_password(name, account.is_some());
         slow_down(name, arrived, request).await;
         return Status::WRONG_PASSWORD;
     };
-    server.clear_lockout(name);
+    server.logons.clear_lockout(name);
     if let Err(status) = check(account, &new, &policy, request) {
         return status;
     }
@@ -70,12 +70,12 @@ async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, 
     let (accounts, from) = (&server.accounts, request.connection.peer.remote.ip().into());
     let account = accounts.find(&asked.user).await?;
     let name = account.as_ref().map_or(&asked.user, |account| &account.name);
-    if !server.may_try(name, from) {
+    if !server.logons.may_try(name, from) {
         return Ok((account, None));
     }
     let opened = open(account.as_ref(), asked);
     if opened.is_some() {
-        server.authenticated(name, from);
+        server.logons.authenticated(name, from);
         return Ok((account, opened));
     }
     // The back end's cache may be outdated.

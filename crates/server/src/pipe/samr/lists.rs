@@ -143,7 +143,7 @@ impl Asked<'_> {
     }
 
     fn control(&self, account: &ListedAccount) -> AccountControl {
-        let locked = account.locked || self.request.connection.server.is_locked_out(&account.name);
+        let locked = account.locked || self.request.connection.server.logons.is_locked_out(&account.name);
         control(&account.name, account.disabled, locked)
             .with(AccountControl::DONT_EXPIRE_PASSWORD, account.never_expires)
     }

@@ -188,7 +188,7 @@ impl Asked<'_> {
             (false, Some(set), Some(age)) => later(set, age),
             _ => NEVER,
         };
-        let locked = account.locked || server.is_locked_out(&account.name);
+        let locked = account.locked || server.logons.is_locked_out(&account.name);
         let expired = account.must_change || account.has_expired_password(&policy, now);
         UserInformation {
             name: account.name.clone(),

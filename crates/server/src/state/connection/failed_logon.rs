@@ -23,7 +23,7 @@ impl Failed<'_> {
         let limits = server.policy().limits.clone();
         let now = server.environment.uptime();
         let (name, peer) = (self.guess.name, self.connection.peer.remote);
-        let Verdict::At { answer, first } = server.logon_throttle.failed(self.guess, now) else { return Err(NoRoom) };
+        let Verdict::At { answer, first } = server.logons.throttle.failed(self.guess, now) else { return Err(NoRoom) };
         if first {
             tracing::info!(user = name, %peer, "logon failed: unknown user or wrong password");
         }

@@ -12,7 +12,7 @@ impl Connection {
     /// Records a logon, possibly as guest, but not anonymous. `payer` pays for the connection from now on, and the
     /// client may have `credits` credits.
     pub(crate) fn logged_on(&self, payer: &Arc<Payer>, credits: u16) {
-        self.server.set_authenticated(self);
+        self.server.connections.set_authenticated(self);
         self.state.lock().window.set_max(credits);
         if !self.logged_on.swap(true, Ordering::AcqRel) {
             self.usage.lock().transfer(payer);
@@ -50,7 +50,7 @@ impl Connection {
             // Such a session has no opens, and nothing waits in it except for the response to a token.
             session.close();
             session.take_channels();
-            self.server.drop_session(session);
+            self.server.sessions.remove(session);
             self.state.lock().channels.remove(&session.id);
         }
     }

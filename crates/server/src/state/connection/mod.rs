@@ -139,7 +139,7 @@ impl Connection {
             negotiated: OnceLock::new(),
             ended: OnceLock::new(),
         });
-        server.add_connection(&connection);
+        server.connections.add(&connection);
         connection
     }
 
@@ -153,7 +153,7 @@ impl Connection {
         let client = negotiated.client_guid;
         let settled = self.negotiated.set(negotiated).is_ok();
         if settled {
-            self.server.add_client(self, client);
+            self.server.connections.add_client(self, client);
         }
         settled
     }
@@ -306,7 +306,7 @@ impl Connection {
     /// server.
     pub(crate) fn remove(&self) {
         self.deliveries.close().into_iter().for_each(|again| again());
-        self.server.remove_connection(self);
+        self.server.connections.remove(self);
     }
 }
 

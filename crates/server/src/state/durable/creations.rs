@@ -95,7 +95,7 @@ impl Claim {
         let Some(file) = open.file() else { return };
         file.durability.made_by(self.id);
         let creation = Creation { open: Arc::downgrade(open), action, owner };
-        self.server.creations.0.lock().insert(self.id, Some(creation));
+        self.server.opens.creations.0.lock().insert(self.id, Some(creation));
         // The session and the open may have ended meanwhile, so the entry must be removed here. Dropping `self` does
         // that.
         self.done = !file.closed.load(Ordering::Acquire);
@@ -105,7 +105,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.done {
-            self.server.creations.forget(self.id);
+            self.server.opens.creations.forget(self.id);
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) async fn save(server: &Server, open: &Arc<Open>) -> Result<()> {
 
 /// Writes the records of all persistent opens of a file, because its name or deletion state has changed.
 pub(crate) async fn save_all(server: &Server, file: FileId) -> Result<()> {
-    for open in server.durable.persistent_of(file) {
+    for open in server.opens.durable.persistent_of(file) {
         save(server, &open).await?;
     }
     Ok(())
@@ -40,7 +40,7 @@ pub(crate) async fn save_all(server: &Server, file: FileId) -> Result<()> {
 /// Removes the record of a closed open.
 pub(crate) async fn remove(server: &Server, open: &Open) {
     let Some(file) = open.file().filter(|file| file.durability.is_persistent()) else { return };
-    server.durable.forget_persistent(open.persistent_id);
+    server.opens.durable.forget_persistent(open.persistent_id);
     let Some(store) = server.store() else { return };
     let answer = {
         let mut gone = file.durability.gone.lock();

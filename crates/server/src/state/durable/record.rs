@@ -61,14 +61,14 @@ impl Record {
     /// Creates the record of an open; `None` if it is not persistent.
     pub(crate) fn of(server: &Server, open: &Open, file: &FileOpen) -> Option<Record> {
         let terms = file.durability.terms().filter(|terms| terms.reason == Reason::Persistent)?;
-        let locks = server.files.locks_of(file.file, open.persistent_id);
+        let locks = server.opens.files.locks_of(file.file, open.persistent_id);
         let caching = match file.lease {
             Some(lease) => {
-                let granted = server.files.lease(file.file, lease.id);
+                let granted = server.opens.files.lease(file.file, lease.id);
                 let state = granted.map_or(LeaseState::NONE, |granted| granted.state);
                 Caching::Lease { lease, state, epoch: granted.and_then(|granted| granted.epoch) }
             }
-            None => Caching::Oplock(oplock::level(server.files.caches(file.file, open.persistent_id))),
+            None => Caching::Oplock(oplock::level(server.opens.files.caches(file.file, open.persistent_id))),
         };
         Some(Record {
             share: open.tree.share_name().to_string(),
@@ -79,7 +79,7 @@ impl Record {
             share_access: open.share,
             options: file.options(),
             delete_on_close: file.delete_on_close.load(std::sync::atomic::Ordering::Acquire),
-            delete_pending: server.files.is_delete_pending(file.file),
+            delete_pending: server.opens.files.is_delete_pending(file.file),
             asked_allocation: file.asked_allocation(),
             created: open.created,
             caching,

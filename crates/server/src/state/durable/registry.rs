@@ -84,7 +84,7 @@ impl Registry {
         let detached = Detached { open: open.clone(), until, terms, missed: Vec::new(), _charge: charge };
         self.state.lock().insert(open.persistent_id, detached);
         // Checked last. A break before this found no client to notify, and a later one condemns the open.
-        let holds = reason != Reason::Durable || server.files.holds_handle_caching(file.file, open.persistent_id);
+        let holds = reason != Reason::Durable || server.opens.files.holds_handle_caching(file.file, open.persistent_id);
         if !holds && self.state.lock().remove(open.persistent_id).is_some() {
             return false;
         }

@@ -119,13 +119,17 @@ impl Open {
     /// Whether the locks of other opens permit reading `length` bytes (`strict locking`).
     pub(crate) fn may_read(&self, server: &Server, offset: u64, length: u64) -> bool {
         self.ignores_locks()
-            || self.file().is_none_or(|file| server.files.permits_read(file.file, self.persistent_id, offset, length))
+            || self
+                .file()
+                .is_none_or(|file| server.opens.files.permits_read(file.file, self.persistent_id, offset, length))
     }
 
     /// Whether the locks of other opens permit writing `length` bytes.
     pub(crate) fn may_write(&self, server: &Server, offset: u64, length: u64) -> bool {
         self.ignores_locks()
-            || self.file().is_none_or(|file| server.files.permits_write(file.file, self.persistent_id, offset, length))
+            || self
+                .file()
+                .is_none_or(|file| server.opens.files.permits_write(file.file, self.persistent_id, offset, length))
     }
 
     fn ignores_locks(&self) -> bool {
@@ -263,7 +267,7 @@ impl FileOpen {
 
     /// Charges the locks of this handle, which belongs to `open`, to its user: those that it has, and `more`.
     pub(crate) fn charge_locks(&self, server: &Server, open: &Open, more: usize) -> Result<()> {
-        let held = server.files.lock_count_of(self.file, open.persistent_id);
+        let held = server.opens.files.lock_count_of(self.file, open.persistent_id);
         let mut charge = self.lock_charge.lock();
         let charge = charge.get_or_insert_with(|| Charge::nothing(open.charge.payer(), Resource::Locks));
         Ok(charge.grow(held + more)?)
@@ -285,8 +289,8 @@ impl FileOpen {
 
     /// Breaks other clients' caches of the content.
     pub(crate) fn end_caches(&self, server: &Server) {
-        server.files.content_changes(self.file, self.lease_id(), server.environment.uptime());
-        server.offloads.forget(self.file);
+        server.opens.files.content_changes(self.file, self.lease_id(), server.environment.uptime());
+        server.opens.offloads.forget(self.file);
     }
 
     /// Returns the times to restore after a change through this handle; `None` if the times may change.

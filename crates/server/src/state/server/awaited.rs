@@ -39,11 +39,11 @@ impl Server {
     /// Ends, forever, oplocks that local programs wait for when the deadlines of their breaks expire.
     pub(crate) async fn end_awaited(&self) {
         loop {
-            for file in self.awaited.take_late(self.environment.uptime()) {
-                self.files.expire_oplocks(file, self.environment.uptime());
+            for file in self.opens.awaited.take_late(self.environment.uptime()) {
+                self.opens.files.expire_oplocks(file, self.environment.uptime());
             }
-            let mut added = pin!(self.awaited.added.notified());
-            let left = self.awaited.next().map(|deadline| deadline.saturating_sub(self.environment.uptime()));
+            let mut added = pin!(self.opens.awaited.added.notified());
+            let left = self.opens.awaited.next().map(|deadline| deadline.saturating_sub(self.environment.uptime()));
             let mut time_up = left.map(|left| self.environment.sleep(left));
             poll_fn(|context| {
                 let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
@@ -55,8 +55,8 @@ impl Server {
 
     /// Called when a local program opens `file`, on which `open` has a lease from the kernel.
     pub(crate) fn opened_locally(&self, file: FileId, open: u64) {
-        if let Some(deadline) = self.files.open_locally(file, open, self.environment.uptime()) {
-            self.awaited.add(file, deadline);
+        if let Some(deadline) = self.opens.files.open_locally(file, open, self.environment.uptime()) {
+            self.opens.awaited.add(file, deadline);
         }
     }
 }

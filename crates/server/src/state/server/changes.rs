@@ -25,22 +25,24 @@ impl Server {
 
     /// Reports a change of the stream `stream` of `path`, or of the file itself if the name is empty.
     pub(crate) fn stream_changed(&self, disk: &Disk, path: &RelPath, stream: &str, change: Change) {
-        if self.watches.is_idle() {
+        if self.opens.watches.is_idle() {
             return;
         }
         let stream = if stream.is_empty() { String::new() } else { format!(":{stream}") };
         let path = absolute(&disk.share.path, path);
-        self.watches.happened(&[Happening { action: change.action, path: &path, stream: &stream }], change.filter);
+        self.opens
+            .watches
+            .happened(&[Happening { action: change.action, path: &path, stream: &stream }], change.filter);
     }
 
     /// Reports the rename of `from` to `to` ([MS-FSA] 2.1.5.15.12). `replaced`: that name belonged to another file.
     pub(crate) fn name_changed(&self, disk: &Disk, from: &RelPath, to: &RelPath, kind: Kind, replaced: bool) {
-        if self.watches.is_idle() {
+        if self.opens.watches.is_idle() {
             return;
         }
         let root = &disk.share.path;
         if kind == Kind::Directory {
-            self.watches.moved(&absolute(root, from), &absolute(root, to));
+            self.opens.watches.moved(&absolute(root, from), &absolute(root, to));
         }
         if replaced {
             self.changed(disk, from, Change::removed(kind));
@@ -49,7 +51,7 @@ impl Server {
             let (from, to) = (absolute(root, from), absolute(root, to));
             let name = |action, path| Happening { action, path, stream: "" };
             let pair = [name(FileAction::RENAMED_OLD_NAME, &*from), name(FileAction::RENAMED_NEW_NAME, &*to)];
-            self.watches.happened(&pair, name_of(kind));
+            self.opens.watches.happened(&pair, name_of(kind));
         } else {
             self.changed(disk, from, Change::removed(kind));
             self.changed(disk, to, Change::added(kind));
@@ -58,7 +60,7 @@ impl Server {
 
     /// Reports a change of the open file that concerns all its streams.
     pub(crate) fn file_changed(&self, disk: &Disk, file: &FileOpen, change: Change) {
-        if !self.watches.is_idle() {
+        if !self.opens.watches.is_idle() {
             let path = file.name.path.lock().clone();
             self.changed(disk, &path, change);
         }
@@ -66,7 +68,7 @@ impl Server {
 
     /// Reports that the size of the open file or stream was set, or that it was emptied.
     pub(crate) fn resized(&self, disk: &Disk, file: &FileOpen) {
-        if self.watches.is_idle() {
+        if self.opens.watches.is_idle() {
             return;
         }
         match stream(file) {
@@ -80,7 +82,7 @@ impl Server {
 
     /// Reports a write through `file`, at a limited rate. The rest is reported at close.
     pub(crate) fn written(&self, disk: &Disk, file: &FileOpen) {
-        if self.watches.is_idle() {
+        if self.opens.watches.is_idle() {
             return;
         }
         file.unreported.add(match stream(file) {
@@ -107,9 +109,9 @@ impl Server {
     /// Notifies the watches of the open directory that it is to be deleted; they get no further events ([MS-FSA]
     /// 2.1.5.15.3).
     pub(crate) fn doomed(&self, disk: &Disk, file: &FileOpen) {
-        if file.kind == Kind::Directory && !self.watches.is_idle() {
+        if file.kind == Kind::Directory && !self.opens.watches.is_idle() {
             let path = absolute(&disk.share.path, &file.name.path.lock());
-            self.watches.doom(&path, file.file);
+            self.opens.watches.doom(&path, file.file);
         }
     }
 }

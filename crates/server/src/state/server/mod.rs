@@ -2,8 +2,11 @@
 
 mod awaited;
 mod changes;
-mod logon_attempts;
+mod connections;
+mod logons;
+mod opens;
 mod parts;
+mod sessions;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,31 +19,21 @@ use parking_lot::Mutex;
 use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
-use self::awaited::Awaited;
+pub use self::connections::{Connections, TooMany};
+pub use self::logons::LogonDefence;
+use self::opens::OpenState;
 pub use self::parts::{ServerParts, Volumes};
-use super::abandoned::Abandoned;
-use crate::accounting::{Accounting, Payer, Resource};
+pub use self::sessions::Sessions;
+use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::Cache;
-use crate::address_bucket::AddressBucket;
 use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
-use crate::error::Disconnect;
-use crate::files;
 use crate::interfaces::{Interface, Interfaces};
-use crate::lockout::Lockouts;
-use crate::logon_attempts::LogonAttempts;
-use crate::logon_throttle::LogonThrottle;
 use crate::policy::{Policy, Share};
-use crate::state::connection::Connection;
-use crate::state::durable::{Creations, Instances, Registry, Store};
-use crate::state::odx::Tokens;
-use crate::state::open::Open;
-use crate::state::session::{Session, Terms};
-use crate::streams::Streams;
+use crate::state::durable::Store;
 use crate::tickets::Tickets;
-use crate::unauthenticated::Unauthenticated;
 use crate::vfs::{self, Vfs};
 
 /// Identifies a volume: the directory, and which symbolic links may be followed in it.
@@ -58,25 +51,6 @@ struct Mounted {
     _kept: Option<Arc<dyn Vfs>>,
 }
 
-/// All connections, indexed by id, address and client.
-#[derive(Default)]
-struct Connections {
-    by_id: HashMap<u64, Weak<Connection>>,
-    by_address: HashMap<AddressBucket, usize>,
-    unauthenticated: Unauthenticated<Connection>,
-    /// Connections that have completed NEGOTIATE, by `ClientGuid`, oldest first.
-    by_client: HashMap<Guid, Vec<Weak<Connection>>>,
-}
-
-/// The limit on the number of connections is reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooMany {
-    /// The limit.
-    pub limit: usize,
-    /// The address that the limit applies to; `None` for the limit on all connections.
-    pub from: Option<AddressBucket>,
-}
-
 /// A running server.
 pub struct Server {
     policy: ArcSwap<Policy>,
@@ -90,40 +64,24 @@ pub struct Server {
     volumes: Arc<dyn Volumes>,
     /// `ServerGuid`.
     pub guid: Guid,
-    pub(crate) files: files::Table,
-    /// Files to be deleted because the last open was that of a CREATE that failed.
-    pub(crate) abandoned: Mutex<Vec<Abandoned>>,
-    pub(crate) watches: files::notify::Watches,
-    pub(crate) streams: Streams,
-    /// Recently removed names.
-    pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
-    pub(crate) logon_throttle: LogonThrottle,
-    /// Rate limit on password attempts.
-    pub(crate) logon_attempts: LogonAttempts,
-    pub(crate) lockouts: Lockouts,
-    pub(crate) offloads: Tokens,
     /// The security descriptor cache.
     pub(crate) descriptors: Arc<Cache>,
     interfaces: Option<Arc<dyn Interfaces>>,
     tickets: Option<Arc<dyn Tickets>>,
-    /// Durable, resilient and persistent opens that currently have no session.
-    pub(crate) durable: Registry,
     /// The store for persistent opens; if it is not set, no open is persistent.
     store: Option<Arc<dyn Store>>,
-    /// CREATE requests, by which replayed ones are recognized.
-    pub(crate) creations: Creations,
-    /// Opens of application instances.
-    pub(crate) instances: Instances,
-    /// Oplock breaks that local programs wait for.
-    pub(crate) awaited: Awaited,
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Mounted>>,
-    /// Views of snapshots in which a file is open.
-    pub(crate) views: crate::tree::Views,
-    sessions: Mutex<HashMap<u64, Arc<Session>>>,
-    connections: Mutex<Connections>,
+    /// Open files and what belongs to them.
+    pub(crate) opens: OpenState,
+    /// The sessions of all clients.
+    pub sessions: Sessions,
+    /// The connections of all clients.
+    pub connections: Connections,
+    /// The defence against guessed passwords.
+    pub logons: LogonDefence,
     last_id: AtomicU64,
 }
 
@@ -141,33 +99,21 @@ impl Server {
             descriptors,
             accounting: Accounting::new(&policy.limits.bounds()),
             policy: ArcSwap::from_pointee(policy),
-            streams: Streams::new(environment.clone()),
-            environment,
-            accounts: parts.accounts,
             domain,
             volumes,
             guid,
-            files: files::Table::default(),
-            abandoned: Mutex::default(),
-            watches: files::notify::Watches::default(),
-            tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
-            logon_throttle: LogonThrottle::new(secret),
-            logon_attempts: LogonAttempts::new(secret),
-            lockouts: Lockouts::default(),
-            offloads: Tokens::default(),
             interfaces,
             tickets,
-            durable: Registry::default(),
             store,
-            creations: Creations::default(),
-            instances: Instances::default(),
-            awaited: Awaited::default(),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
-            views: crate::tree::Views::default(),
-            sessions: Mutex::default(),
-            connections: Mutex::default(),
+            opens: OpenState::new(environment.clone()),
+            sessions: Sessions::default(),
+            connections: Connections::default(),
+            logons: LogonDefence::new(environment.clone(), parts.accounts.clone(), secret),
+            environment,
+            accounts: parts.accounts,
             last_id: AtomicU64::new(0),
         })
     }
@@ -260,7 +206,7 @@ impl Server {
         };
         for other in policy.shares.values().filter(overlaps) {
             match self.volume(other).await {
-                Ok((number, other)) => self.streams.overlap((volume, vfs), (number, &other)),
+                Ok((number, other)) => self.opens.streams.overlap((volume, vfs), (number, &other)),
                 Err(errno) => tracing::debug!(share = other.name, ?errno, "cannot open a share that overlaps another"),
             }
         }
@@ -271,153 +217,15 @@ impl Server {
         self.volumes.mount_point(path)
     }
 
-    /// Creates a session with a new, unpredictable id.
-    pub(crate) fn new_session(&self, terms: Terms, payer: &Arc<Payer>) -> Arc<Session> {
-        let mut sessions = self.sessions.lock();
-        loop {
-            // 32 bits, because some clients store only that many. The id is not a secret; the keys protect the session.
-            let id = u64::from(u32::from_le_bytes(self.random()));
-            // 0 is not a session id ([MS-SMB2] 3.3.5.5.1). -1 in 32 bits could be mistaken for the reserved 64-bit -1.
-            if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
-                let session = Arc::new(Session::new(id, self.environment.now(), terms, payer));
-                sessions.insert(id, session.clone());
-                return session;
-            }
-        }
-    }
-
-    /// Returns the session `id`, whichever connections it uses.
-    pub fn session(&self, id: u64) -> Option<Arc<Session>> {
-        self.sessions.lock().get(&id).cloned()
-    }
-
-    /// All sessions.
-    pub fn sessions(&self) -> Vec<Arc<Session>> {
-        self.sessions.lock().values().cloned().collect()
-    }
-
-    /// Removes a session that has ended or never had a channel.
-    pub(crate) fn drop_session(&self, session: &Session) {
-        self.sessions.lock().remove(&session.id);
-    }
-
     /// Returns the number of opens, including those of named pipes.
     pub fn open_count(&self) -> usize {
         self.accounting.held(Resource::Opens) + self.accounting.held(Resource::Pipes)
     }
 
-    pub(crate) fn add_connection(&self, connection: &Arc<Connection>) {
-        let mut connections = self.connections.lock();
-        connections.by_id.insert(connection.id, Arc::downgrade(connection));
-        let from = connection.peer.remote.ip().into();
-        *connections.by_address.entry(from).or_default() += 1;
-        connections.unauthenticated.add(from, connection.id, Arc::downgrade(connection));
-    }
-
-    /// Records that the connection has completed NEGOTIATE for `client`.
-    pub(crate) fn add_client(&self, connection: &Arc<Connection>, client: Guid) {
-        let mut connections = self.connections.lock();
-        // A connection that was closed meanwhile is not added.
-        if connections.by_id.contains_key(&connection.id) {
-            connections.by_client.entry(client).or_default().push(Arc::downgrade(connection));
-        }
-    }
-
-    pub(crate) fn remove_connection(&self, connection: &Connection) {
-        let mut connections = self.connections.lock();
-        if let Some(negotiated) = connection.negotiated()
-            && let Some(same) = connections.by_client.get_mut(&negotiated.client_guid)
-        {
-            same.retain(|other| !std::ptr::eq(other.as_ptr(), connection));
-            if same.is_empty() {
-                connections.by_client.remove(&negotiated.client_guid);
-            }
-        }
-        let address = connection.peer.remote.ip().into();
-        connections.unauthenticated.remove(address, connection.id);
-        if connections.by_id.remove(&connection.id).is_some()
-            && let Some(count) = connections.by_address.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                connections.by_address.remove(&address);
-            }
-        }
-    }
-
-    /// All connections.
-    pub fn connections(&self) -> Vec<Arc<Connection>> {
-        self.connections.lock().by_id.values().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Returns the live connections of one client, oldest first. A lease belongs to the client, whichever session
-    /// requested it ([MS-SMB2] 3.3.4.7).
-    pub fn connections_of(&self, client_guid: Guid) -> Vec<Arc<Connection>> {
-        let known = self.connections.lock().by_client.get(&client_guid).cloned().unwrap_or_default();
-        known.iter().filter_map(Weak::upgrade).filter(|connection| connection.ended().is_none()).collect()
-    }
-
     /// Checks whether one more connection from `address` may be accepted. The oldest connection without a logon may
     /// have to be closed to make space for it (see `unauthenticated`). The error states the reason, for the log.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooMany> {
-        let limits = &self.policy().limits;
-        let from = AddressBucket::from(address);
-        let mut connections = self.connections.lock();
-        if connections.by_address.get(&from).is_some_and(|&there| there >= limits.connections_per_address) {
-            return Err(TooMany { limit: limits.connections_per_address, from: Some(from) });
-        }
-        let goes =
-            connections.unauthenticated.make_room(from, limits.unauthenticated, limits.unauthenticated_per_address);
-        let full = connections.by_id.len() >= limits.connections;
-        let crowded = !self.accounting.unauthenticated(from).has_room(Resource::Connections.bytes(1));
-        let goes = goes.or_else(|| if full || crowded { connections.unauthenticated.take() } else { None });
-        drop(connections);
-        match goes.and_then(|goes| goes.upgrade()) {
-            Some(goes) => {
-                goes.end(Disconnect("the limit of connections is reached, and no user has logged on over this one"))
-            }
-            None if full => return Err(TooMany { limit: limits.connections, from: None }),
-            None => {}
-        }
-        Ok(())
-    }
-
-    /// Closes the oldest unauthenticated connection of the address that has the most of them, if unauthenticated
-    /// connections exceed their memory bound.
-    pub(crate) fn relieve_unauthenticated(&self, payer: &Payer) {
-        if !payer.is_overdrawn() {
-            return;
-        }
-        let goes = self.connections.lock().unauthenticated.take();
-        if let Some(goes) = goes.and_then(|goes| goes.upgrade()) {
-            goes.end(Disconnect("connections without a user hold too much memory"));
-        }
-    }
-
-    /// Returns whether the user account is locked after wrong passwords.
-    pub fn is_locked_out(&self, name: &str) -> bool {
-        self.lockouts.is_locked(name, &self.accounts.policy(), self.environment.uptime())
-    }
-
-    /// Forgets wrong passwords of a user account, after an administrator has enabled it or set its password.
-    pub fn clear_lockout(&self, name: &str) {
-        self.lockouts.clear_lockout(name);
-    }
-
-    /// Records a wrong password for `name`. `exists`: there is a user account of that name.
-    pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
-        let policy = self.accounts.policy();
-        if self.lockouts.failed(name, exists, &policy, self.environment.uptime()) {
-            tracing::warn!(user = name, attempts = policy.lockout_attempts, "account locked after wrong passwords");
-            if exists && policy.lockout_duration.is_none() {
-                self.accounts.lock(name);
-            }
-        }
-    }
-
-    /// Records that a user has logged on over this connection.
-    pub(crate) fn set_authenticated(&self, connection: &Connection) {
-        self.connections.lock().unauthenticated.remove(connection.peer.remote.ip().into(), connection.id);
+        self.connections.admit(address, &self.policy().limits, &self.accounting)
     }
 
     /// Frees buffers that no request has needed since the last call; returns the number of bytes freed.
@@ -433,10 +241,5 @@ impl Server {
     /// Returns the store for persistent opens.
     pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
         self.store.as_ref()
-    }
-
-    /// Returns the opens of all sessions, for status.
-    pub fn opens(&self) -> Vec<Arc<Open>> {
-        self.sessions().iter().flat_map(|session| session.opens()).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What a server is built from.
+//! The parts of a server that the daemon implements.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

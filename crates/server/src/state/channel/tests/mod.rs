@@ -61,7 +61,7 @@ fn check_refused(expected: Status, attack: impl FnOnce(&Arc<Server>, &mut Peer) 
     let file = open(&mut victim, "file");
     let (mut attacker, status) = attack(&server, &mut victim);
     assert_eq!(status, expected);
-    let session = server.session(victim.session().session_id).expect("the session still exists");
+    let session = server.sessions.get(victim.session().session_id).expect("the session still exists");
     assert_eq!(session.channel_count(), 1);
     attacker.pretend(&victim.session());
     for key in [None, victim.key.clone()] {
@@ -146,7 +146,7 @@ fn a_session_lives_as_long_as_a_channel() {
             peers[leaves].take().expect("once").disconnect();
             assert_eq!(server.open_count(), usize::from(index < 2), "{order:?} {index}");
         }
-        assert!(server.sessions().is_empty() && server.connections().is_empty());
+        assert!(server.sessions.all().is_empty() && server.connections.all().is_empty());
     }
 }
 
@@ -177,7 +177,7 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
 fn an_ended_session_stays_ended() {
     let server = rig::plain_server();
     let first = Peer::logged_on(&server, NEWEST, "alice");
-    let session = server.session(first.session().session_id).expect("the session still exists");
+    let session = server.sessions.get(first.session().session_id).expect("the session still exists");
     let user = session.user().expect("alice");
     assert!(session.reauthenticated(user.clone(), None));
     block_on(end_session(&server, &session));
@@ -334,7 +334,7 @@ fn teardown_storms() {
         for name in ["a", "b", "c"] {
             open(&mut first, name);
         }
-        let session = server.session(first.session().session_id).expect("the session still exists");
+        let session = server.sessions.get(first.session().session_id).expect("the session still exists");
         let others: Vec<Peer> = (0..6).map(|_| Peer::channel_of(&server, &first)).collect();
         let connections: Vec<_> = others.iter().chain([&first]).map(|peer| peer.connection().clone()).collect();
         let (known, mut late) = (first.session(), Peer::new(&server, NEWEST));
@@ -352,6 +352,6 @@ fn teardown_storms() {
             });
         });
         assert_eq!((server.open_count(), session.channel_count()), (0, 0), "round {round}");
-        assert!(server.sessions().is_empty() && server.connections().is_empty(), "round {round}");
+        assert!(server.sessions.all().is_empty() && server.connections.all().is_empty(), "round {round}");
     }
 }

@@ -1,0 +1,59 @@
+//! Open files and what belongs to them.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::awaited::Awaited;
+use crate::environment::Environment;
+use crate::files;
+use crate::state::abandoned::Abandoned;
+use crate::state::durable::{Creations, Instances, Registry};
+use crate::state::odx::Tokens;
+use crate::streams::Streams;
+use crate::tree::Views;
+
+/// The tables of open files.
+pub(crate) struct OpenState {
+    /// Share modes, locks and caches of open files.
+    pub(crate) files: files::Table,
+    /// Watches of CHANGE_NOTIFY.
+    pub(crate) watches: files::notify::Watches,
+    /// The streams of open files.
+    pub(crate) streams: Streams,
+    /// Recently removed names.
+    pub(crate) tunnel: files::Tunnel,
+    /// Tokens of offloaded copies.
+    pub(crate) offloads: Tokens,
+    /// Files to be deleted because the last open was that of a CREATE that failed.
+    pub(crate) abandoned: Mutex<Vec<Abandoned>>,
+    /// Durable, resilient and persistent opens that currently have no session.
+    pub(crate) durable: Registry,
+    /// CREATE requests, by which replayed ones are recognized.
+    pub(crate) creations: Creations,
+    /// Opens of application instances.
+    pub(crate) instances: Instances,
+    /// Oplock breaks that local programs wait for.
+    pub(crate) awaited: Awaited,
+    /// Views of snapshots in which a file is open.
+    pub(crate) views: Views,
+}
+
+impl OpenState {
+    /// Creates empty tables.
+    pub(crate) fn new(environment: Arc<dyn Environment>) -> OpenState {
+        OpenState {
+            files: files::Table::default(),
+            watches: files::notify::Watches::default(),
+            streams: Streams::new(environment),
+            tunnel: files::Tunnel::default(),
+            offloads: Tokens::default(),
+            abandoned: Mutex::default(),
+            durable: Registry::default(),
+            creations: Creations::default(),
+            instances: Instances::default(),
+            awaited: Awaited::default(),
+            views: Views::default(),
+        }
+    }
+}
