@@ -3,14 +3,14 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use frevo::config::Confinement;
 use frevo::sandbox::{self, Sandbox, State};
 use localfs::{LocalFs, Options};
 use rustix::thread::CapabilitySet;
-use server::vfs::{Access, Case, Errno, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
+use server::vfs::{Access, Errno, Identity, Lookup, LookupOptions, Op, RelPath, SymlinkPolicy, Vfs};
 
 /// Set in the process in which the sandbox is closed.
 const INSIDE: &str = "FREVO_SANDBOX_TEST";
@@ -163,9 +163,9 @@ fn acting_as_a_user() {
     let shadow = RelPath::root().join(b"shadow").expect("a name");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let read = |uid| {
-        let who = Arc::new(Identity { uid, gid: uid, groups: Box::default() });
+        let who = Op::from(Identity { uid, gid: uid, groups: Box::default() });
         runtime.block_on(async {
-            let found = etc.lookup(&who, &shadow, Case::Sensitive, links).await.expect("/etc may be searched");
+            let found = etc.lookup(&who, &shadow, LookupOptions::exact(links)).await.expect("/etc may be searched");
             let Lookup::Found { node, .. } = found else { panic!("no /etc/shadow") };
             node.open(&who, Access { read: true, write: false }).await.map(drop)
         })

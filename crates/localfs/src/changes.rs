@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
-use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space, Time};
+use server::vfs::{
+    Access, Create, Created, Errno, FileId, Identity, InitialAcl, Kind, NewFile, RelPath, Removed, Result, Space, Time,
+};
 
 use crate::aside::Aside;
 use crate::file::LARGE;
@@ -18,21 +20,16 @@ use crate::worker::Lane;
 use crate::{Share, errno, held, identity};
 
 impl Share {
-    pub(crate) fn create(
-        self: &Arc<Self>,
-        who: &Arc<Identity>,
-        path: &RelPath,
-        what: Create,
-        mode: u32,
-        dos_attributes: Option<u32>,
-        guard: Option<&Guard>,
-    ) -> Result<Made> {
+    pub(crate) fn create(self: &Arc<Self>, who: &Arc<Identity>, path: &RelPath, new: NewFile) -> Result<Created> {
+        let (kind, access) = match &new.kind {
+            Create::File(access) => (Kind::File, Some(*access)),
+            Create::Directory => (Kind::Directory, None),
+            Create::Symlink { target, replaces } => return self.create_link(who, path, target, *replaces),
+        };
+        let NewFile { mode, dos_attributes, protection, .. } = new;
+        let guard = protection.as_ref();
         let _own = own::names(self.root.path(), &[(path, true)]);
         identity::assume(who)?;
-        let (kind, access) = match what {
-            Create::File(access) => (Kind::File, Some(access)),
-            Create::Directory => (Kind::Directory, None),
-        };
         let before = dos_attributes.map(|attributes| metadata::expected_attributes(kind, attributes));
         let (fd, first) = match access {
             Some(access) => (self.create_file(path, access, mode)?, None),
@@ -42,7 +39,8 @@ impl Share {
         let looks = first.is_none() && (own::is_curious() || !self.root.local);
         let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
-        let is_its = |guard: &&Guard| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
+        let is_its =
+            |guard: &&InitialAcl| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
         let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
         let guarding = guard
             .filter(is_its)
@@ -66,11 +64,11 @@ impl Share {
             Some(attributes) => metadata::describe(&made, attributes),
             None => self.cache.metadata(&made, open.source()),
         };
-        let is_owner_s = |guard: &Guard| guard.owner == (metadata.uid, metadata.gid);
-        let as_expected = |guard: &Guard| is_owner_s(guard) && guard.mode.is_none_or(|mode| mode == metadata.mode);
+        let is_owner_s = |guard: &InitialAcl| guard.owner == (metadata.uid, metadata.gid);
+        let as_expected = |guard: &InitialAcl| is_owner_s(guard) && guard.mode.is_none_or(|mode| mode == metadata.mode);
         let guarded = placed && guard.is_some_and(as_expected);
         self.unsynced.note(metadata.id);
-        Ok(Made { node: open.into_node(), metadata, guarded })
+        Ok(Created { node: open.into_node(), metadata, protected: guarded })
     }
 
     fn create_file(&self, path: &RelPath, access: Access, mode: u32) -> Result<OwnedFd> {
@@ -189,15 +187,33 @@ impl Share {
         renamed
     }
 
-    pub(crate) fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Result<()> {
-        let _own = own::names(self.root.path(), &[(path, true)]);
-        identity::assume(who)?;
+    fn create_link(
+        self: &Arc<Self>,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        target: &[u8],
+        replaces: Option<FileId>,
+    ) -> Result<Created> {
+        match replaces {
+            Some(file) => self.become_link(who, path, file, target)?,
+            None => {
+                let _own = own::names(self.root.path(), &[(path, true)]);
+                identity::assume(who)?;
+                let (directory, name) = self.root.parent(path)?;
+                rustix::fs::symlinkat(target, &directory, name).map_err(errno)?;
+            }
+        }
         let (directory, name) = self.root.parent(path)?;
-        rustix::fs::symlinkat(target, &directory, name).map_err(errno)
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&directory, name, flags, Mode::empty()).map_err(errno)?;
+        let made = stat(&fd)?;
+        let metadata = self.cache.metadata(&made, Source::Held(&fd));
+        let node = Open::new(Arc::clone(self), who.uid, Held::Own(fd), &made, None).into_node();
+        Ok(Created { node, metadata, protected: false })
     }
 
     /// Exchanges both names, so that the replaced file can be checked before it is removed.
-    pub(crate) fn become_link(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, target: &[u8]) -> Result<()> {
+    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, target: &[u8]) -> Result<()> {
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
         let noted = Aside::new(self, &directory, file);
@@ -229,7 +245,7 @@ impl Share {
         Ok(())
     }
 
-    pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<()> {
+    pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<Removed> {
         let _own = own::names(self.root.path(), &[(path, false)]);
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
@@ -258,7 +274,11 @@ impl Share {
         match removed {
             // Some file systems return this for a directory that has entries.
             Err(Errno::EXIST) => Err(Errno::NOTEMPTY),
-            done => done,
+            Err(error) => Err(error),
+            // A link that leads to the file is not one of its names.
+            Ok(()) if id(&here) != file => Ok(Removed { links: None }),
+            Ok(()) if is_directory => Ok(Removed { links: Some(0) }),
+            Ok(()) => Ok(Removed { links: Some(here.stx_nlink.saturating_sub(1)) }),
         }
     }
 
@@ -303,7 +323,7 @@ fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u
 }
 
 /// Sets the attributes of `guard`: first the security descriptor, which is valid only with the POSIX ACLs that follow.
-fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &Guard) -> rustix::io::Result<()> {
+fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &InitialAcl) -> rustix::io::Result<()> {
     let (name, value) = &guard.descriptor;
     identity::may_describe()?;
     source.set(name, value, XattrFlags::empty())?;

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags};
-use server::vfs::{Result, Time};
+use server::vfs::{Changes, Result, Time};
 
 use crate::errno;
 use crate::metadata::{coarse_now, time};
@@ -58,16 +58,15 @@ impl Clock {
         Clock { tick, local: Some(0), fine: None }
     }
 
-    /// Returns how old a change at `changed` must be when it is read, to be complete and distinguishable from later
-    /// ones.
-    pub(crate) fn tick(&self, changed: Time) -> Duration {
-        if changed.nanos == 0 { self.tick.max(COARSE_TICK) } else { self.tick }
+    /// Returns how changes by others become known.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes::Timestamp { granularity: self.tick, of_whole_seconds: COARSE_TICK }
     }
 
     /// Returns whether a change read now is that old.
     pub(crate) fn is_old(&self, changed: Time) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let Some(limit) = now.checked_sub(self.tick(changed)) else { return false };
+        let Some(limit) = now.checked_sub(self.changes().granularity(changed)) else { return false };
         (changed.secs, changed.nanos) < (limit.as_secs() as i64, limit.subsec_nanos())
     }
 
@@ -147,7 +146,7 @@ mod tests {
         let clock = Clock { tick: TICK, local: Some(2), fine: Some(2) };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let whole = Time { secs: now.as_secs() as i64, nanos: 0 };
-        assert_eq!((clock.tick(NEVER), clock.tick(whole)), (TICK, COARSE_TICK));
+        assert_eq!((clock.changes().granularity(NEVER), clock.changes().granularity(whole)), (TICK, COARSE_TICK));
         assert!(!clock.is_old(whole) && !clock.shows_attributes(2, whole));
     }
 }

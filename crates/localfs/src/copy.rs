@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use server::answer::Answer;
-use server::vfs::{Errno, Identity, Result};
+use server::vfs::{CopyRange, Errno, Identity, Op, Result};
 
 use crate::file::end_of;
 use crate::node::Open;
@@ -17,44 +17,19 @@ const STEP: u64 = 256 * 1024;
 /// Longer copies use the worker lane for slow work.
 const LONG: u64 = 4 << 20;
 
-/// A range to copy and its destination.
-#[derive(Clone, Copy)]
-struct Range {
-    source: u64,
-    offset: u64,
-    length: u64,
-}
-
 impl Open {
-    pub(crate) fn copy_range(
-        open: &Arc<Open>,
-        who: &Arc<Identity>,
-        from: &Arc<Open>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<u64>> {
-        let (uid, system) = (who.uid, &open.system);
-        let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
-        let lane = if length > LONG { Lane::Slow } else { Lane::Data };
-        system.later(uid, lane, move || open.copy_from(&who, &from, Range { source, offset, length }))
+    pub(crate) fn copy(open: &Arc<Open>, op: &Op, from: &Arc<Open>, range: CopyRange) -> Answer<Result<u64>> {
+        let (uid, system) = (op.uid, &open.system);
+        let (open, who, from) = (Arc::clone(open), Arc::clone(op), Arc::clone(from));
+        // Before space is shared, data that is not on disk yet is written there.
+        let lane = if range.share || range.length > LONG { Lane::Slow } else { Lane::Data };
+        system.later(uid, lane, move || match range.share {
+            true => open.share_room(&who, &from, range).map(|()| range.length),
+            false => open.copy_from(&who, &from, range),
+        })
     }
 
-    pub(crate) fn clone_range(
-        open: &Arc<Open>,
-        who: &Arc<Identity>,
-        from: &Arc<Open>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<()>> {
-        let (uid, system) = (who.uid, &open.system);
-        let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
-        // Data that is not on disk yet is written there first.
-        system.later(uid, Lane::Slow, move || open.share_room(&who, &from, Range { source, offset, length }))
-    }
-
-    fn share_room(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<()> {
+    fn share_room(&self, who: &Arc<Identity>, from: &Open, range: CopyRange) -> Result<()> {
         let _own = self.changes();
         identity::assume(who)?;
         let (fd, source) = (self.writer()?, from.reader()?);
@@ -72,26 +47,27 @@ impl Open {
         }
     }
 
-    fn copy_from(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {
+    fn copy_from(&self, who: &Arc<Identity>, from: &Open, range: CopyRange) -> Result<u64> {
         let _own = self.changes();
         identity::assume(who)?;
         self.writer()?;
         let there = stat(from.reader()?)?.stx_size.saturating_sub(range.source);
-        let range = Range { length: range.length.min(there), ..range };
+        let range = CopyRange { length: range.length.min(there), ..range };
         self.note_size(end_of(range.offset, range.length)?);
         let apart = range.source.abs_diff(range.offset) >= range.length;
         // Within one file the kernel only copies ranges that do not overlap.
         let by_kernel = if self.id == from.id && !apart { 0 } else { self.copy_in_kernel(from, range)? };
-        let rest = Range {
+        let rest = CopyRange {
             source: range.source + by_kernel,
             offset: range.offset + by_kernel,
             length: range.length - by_kernel,
+            ..range
         };
         Ok(by_kernel + self.copy_by_hand(who, from, rest)?)
     }
 
     /// Copies as much as the kernel can: everything, or nothing between some file systems.
-    fn copy_in_kernel(&self, from: &Open, range: Range) -> Result<u64> {
+    fn copy_in_kernel(&self, from: &Open, range: CopyRange) -> Result<u64> {
         let (fd, from) = (self.writer()?, from.reader()?);
         let mut done = 0;
         while done < range.length {
@@ -109,7 +85,7 @@ impl Open {
     }
 
     /// Copies in an order that overwrites nothing before it was read, in case both are one file.
-    fn copy_by_hand(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {
+    fn copy_by_hand(&self, who: &Arc<Identity>, from: &Open, range: CopyRange) -> Result<u64> {
         let backwards = range.offset > range.source;
         let mut length = range.length;
         let (mut start, mut end) = (0, length);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{RawDir, SeekFrom};
 use server::vfs::xattr::DosAttributes;
-use server::vfs::{Entry, Errno, Identity, Metadata, Result};
+use server::vfs::{Entry, Identity, Metadata, Result};
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, describe};
@@ -126,13 +126,5 @@ impl Listing {
             entry.metadata = metadata_of(open, self.fd.as_fd(), &entry.name).ok();
         }
         Ok(())
-    }
-}
-
-/// Returns whether the directory of `fd`, which is open for reading, has no entries.
-pub(crate) fn is_empty(fd: &OwnedFd) -> Result<bool> {
-    match each_name(fd, |_| false) {
-        Err(Errno::NOENT) => Ok(true),
-        done => done,
     }
 }

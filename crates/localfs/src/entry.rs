@@ -4,34 +4,29 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use server::answer::Answer;
-use server::vfs::{Case, Entry, Errno, Identity, Kind, Result};
+use server::vfs::{Case, Entry, Errno, Identity, Kind, Op, Result};
 
 use crate::dir::metadata_of;
 use crate::identity;
 use crate::lookup::look;
 use crate::metadata::Source;
 use crate::node::Open;
+use crate::pace::unless_cancelled;
 use crate::root::{Root, Wait};
 use crate::worker::Lane;
 
 impl Open {
     /// Answers at once if the kernel has the entry cached.
-    pub(crate) fn entry(
-        open: &Arc<Open>,
-        who: &Arc<Identity>,
-        name: &[u8],
-        case: Case,
-    ) -> Answer<Result<Option<Entry>>> {
-        let uid = who.uid;
+    pub(crate) fn entry(open: &Arc<Open>, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
         if open.system.is_local() {
-            match open.find_entry(who, name, case, Wait::Never) {
+            match open.find_entry(op, name, case, Wait::Never) {
                 Err(Errno::AGAIN) => {}
                 answer => return Answer::now(answer),
             }
         }
-        let (directory, who, name) = (Arc::clone(open), Arc::clone(who), Box::<[u8]>::from(name));
+        let (directory, who, name) = (Arc::clone(open), Arc::clone(op), Box::<[u8]>::from(name));
         let find = move || directory.find_entry(&who, &name, case, Wait::Allowed);
-        open.system.later(uid, Lane::Data, find)
+        open.system.later(op.uid, Lane::Data, unless_cancelled(op, find))
     }
 
     /// Tries the exact name first, then the one in the directory's index.

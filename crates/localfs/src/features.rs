@@ -7,30 +7,17 @@ use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, IFlags, OFlags};
 use rustix::io::Errno as Raw;
-use server::answer::Answer;
 use server::vfs::{Errno, Features, Identity, Result};
 
 use crate::node::Open;
-use crate::pace::change;
 use crate::root::Root;
-use crate::worker::{Lane, SERVER};
-use crate::{Share, errno, identity, sys};
+use crate::{errno, identity, sys};
 
 /// The only file system on which the compression flag has an effect; others only store it.
 const BTRFS: i64 = 0x9123_683e;
 
-impl Share {
-    pub(crate) fn features(share: &Arc<Share>) -> Answer<Features> {
-        if let Some(known) = share.features.get() {
-            return Answer::now(*known);
-        }
-        let asked = Arc::clone(share);
-        let features = move || Ok(*asked.features.get_or_init(|| probe(&asked.root)));
-        share.root.system.later(SERVER, Lane::Data, features).map(Result::unwrap_or_default)
-    }
-}
-
-fn probe(root: &Root) -> Features {
+/// Tries the features of the file system of `root`.
+pub(crate) fn probe(root: &Root) -> Features {
     let trial = || root.reopen(root.fd(), OFlags::TMPFILE | OFlags::RDWR);
     let both = || -> Result<(OwnedFd, OwnedFd)> {
         identity::assume_process().map_err(errno)?;
@@ -55,14 +42,9 @@ fn set_flag(fd: &OwnedFd, compressed: bool) -> rustix::io::Result<()> {
 }
 
 impl Open {
-    pub(crate) fn set_compressed(open: &Arc<Open>, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
-        let (who, uid) = (Arc::clone(who), who.uid);
-        change(open, uid, move |open| open.compress(&who, compressed))
-    }
-
-    fn compress(&self, who: &Arc<Identity>, compressed: bool) -> Result<()> {
-        let _own = self.changes();
-        if !self.share.features.get_or_init(|| probe(&self.share.root)).compresses {
+    /// Sets whether the file system compresses data written from now on.
+    pub(crate) fn compress(&self, who: &Arc<Identity>, compressed: bool) -> Result<()> {
+        if !self.share.capabilities.features.compresses {
             return Err(Errno::OPNOTSUPP);
         }
         if self.permissions(who)? & 2 == 0 {

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use server::answer::Answer;
-use server::vfs::{DataRange, Errno, Identity, Kind, RangeLock, Result};
+use server::vfs::{DataRange, Errno, Extent, Identity, Kind, Op, RangeLock, Result};
 
 use crate::node::Open;
-use crate::pace::change;
+use crate::pace::{change, unless_cancelled};
 use crate::root::{glance, stat};
 use crate::worker::Lane;
 use crate::{errno, identity, sys};
@@ -60,6 +60,7 @@ impl Open {
 
     pub(crate) fn read(
         open: &Arc<Open>,
+        op: &Op,
         offset: u64,
         mut buffer: Vec<u8>,
         filled: usize,
@@ -73,27 +74,28 @@ impl Open {
             Ok(Attempt::Partly(count)) => count,
             Err(error) => return Answer::now((buffer, Err(error))),
         };
-        Open::read_later(open, offset, buffer, filled, partly)
+        Open::read_later(open, op, offset + partly as u64, buffer, filled + partly)
+            .map(move |(buffer, done)| (buffer, done.map(|count| partly + count)))
     }
 
-    /// Reads everything after the first `partly` bytes on a worker. The buffer is returned even if the work fails.
+    /// Reads into `buffer[filled..]` on a worker. The buffer is returned even if the work fails.
     fn read_later(
         open: &Arc<Open>,
+        op: &Op,
         offset: u64,
         buffer: Vec<u8>,
         filled: usize,
-        partly: usize,
     ) -> Answer<(Vec<u8>, Result<usize>)> {
         let lent = Arc::new(Mutex::new(buffer));
         let (reading, buffer) = (Arc::clone(open), Arc::clone(&lent));
         let work = move || {
             let mut buffer = buffer.lock();
-            let space = buffer.get_mut(filled + partly..).ok_or(Errno::INVAL)?;
+            let space = buffer.get_mut(filled..).ok_or(Errno::INVAL)?;
             #[cfg(test)]
             tests::panic_if_asked(reading.id);
-            reading.read_waiting(offset + partly as u64, space).map(|count| partly + count)
+            reading.read_waiting(offset, space)
         };
-        let done = open.system.later(open.uid, Lane::Data, work);
+        let done = open.system.later(op.uid, Lane::Data, unless_cancelled(op, work));
         done.map(move |done| (std::mem::take(&mut *lent.lock()), done))
     }
 
@@ -141,20 +143,14 @@ impl Open {
         Ok(count)
     }
 
-    pub(crate) fn write(
-        open: &Arc<Open>,
-        who: &Arc<Identity>,
-        offset: u64,
-        data: Bytes,
-        through: bool,
-    ) -> Answer<Result<()>> {
-        let written = match open.write_cached(who, offset, &data, through) {
+    pub(crate) fn write(open: &Arc<Open>, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+        let written = match open.write_cached(op, offset, &data, through) {
             Ok(Attempt::Done(_)) => return Answer::now(Ok(())),
             Ok(Attempt::Partly(count)) => count,
             Err(error) => return Answer::now(Err(error)),
         };
         let flags = if through { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-        let (open, who, uid) = (Arc::clone(open), Arc::clone(who), who.uid);
+        let (open, who, uid) = (Arc::clone(open), Arc::clone(op), op.uid);
         let lane = if through { Lane::Slow } else { Lane::Data };
         let system = Arc::clone(&open.system);
         let write = move || open.system.timed(|| open.write_all(&who, offset, &data, written, flags));
@@ -216,17 +212,24 @@ impl Open {
         Ok(())
     }
 
-    pub(crate) fn set_size(open: &Arc<Open>, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        let frees_much = match open.writer().and_then(glance) {
-            Ok(now) => now.stx_blocks.saturating_mul(512) > size.saturating_add(LARGE),
-            Err(error) => return Answer::now(Err(error)),
-        };
-        let (who, uid) = (Arc::clone(who), who.uid);
-        if frees_much {
-            let again = Arc::clone(open);
-            return open.system.later(uid, Lane::Slow, move || again.truncate(&who, size));
+    pub(crate) fn set_extent(open: &Arc<Open>, op: &Op, extent: Extent) -> Answer<Result<()>> {
+        let (uid, who, again) = (op.uid, Arc::clone(op), Arc::clone(open));
+        match extent {
+            Extent::Size(size) => {
+                let frees_much = match open.writer().and_then(glance) {
+                    Ok(now) => now.stx_blocks.saturating_mul(512) > size.saturating_add(LARGE),
+                    Err(error) => return Answer::now(Err(error)),
+                };
+                if frees_much {
+                    return open.system.later(uid, Lane::Slow, move || again.truncate(&who, size));
+                }
+                change(open, uid, move |open| open.truncate(&who, size))
+            }
+            Extent::Reserve(size) => open.system.later(uid, Lane::Data, move || again.allocate(&who, size)),
+            Extent::Zero { offset, length } => {
+                open.system.later(uid, Lane::Data, move || again.zero(&who, offset, length))
+            }
         }
-        change(open, uid, move |open| open.truncate(&who, size))
     }
 
     fn truncate(&self, who: &Arc<Identity>, size: u64) -> Result<()> {
@@ -340,6 +343,7 @@ pub(crate) fn end_of(offset: u64, length: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use server::vfs::FileId;
+    use server::vfs::LookupOptions;
 
     use super::*;
 
@@ -355,28 +359,28 @@ mod tests {
         use std::path::Path;
 
         use server::answer::block_on;
-        use server::vfs::{Access, Case, Lookup, RelPath, SymlinkPolicy, Vfs};
+        use server::vfs::{Access, Lookup, RelPath, SymlinkPolicy, Vfs};
 
         use crate::{LocalFs, Options};
 
         // Files of /proc are not read from a cache, so a worker reads them.
         let share = LocalFs::open(Path::new("/proc/self"), Options::default()).expect("it exists");
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let who = Arc::new(Identity { uid, gid, groups: Box::default() });
+        let who = Op::from(Identity { uid, gid, groups: Box::default() });
         let path = RelPath::root().join(b"status").expect("a valid name");
         let links = SymlinkPolicy::NONE;
-        let Ok(Lookup::Found { node, metadata, .. }) = block_on(share.lookup(&who, &path, Case::Sensitive, links))
+        let Ok(Lookup::Found { node, metadata, .. }) = block_on(share.lookup(&who, &path, LookupOptions::exact(links)))
         else {
             panic!("it exists");
         };
         let node = block_on(node.open(&who, Access { read: true, write: false })).expect("every user may read it");
         let given: Vec<u8> = (0..100).collect();
         *PANICS.lock() = Some(metadata.id);
-        let (buffer, read) = block_on(node.read(0, given.clone(), 64));
+        let (buffer, read) = block_on(node.read(&who, 0, given.clone(), 64));
         *PANICS.lock() = None;
         assert_eq!(read, Err(Errno::IO));
         assert_eq!(buffer, given);
-        let (buffer, read) = block_on(node.read(0, given.clone(), 64));
+        let (buffer, read) = block_on(node.read(&who, 0, given.clone(), 64));
         assert_eq!((read, &buffer[..64], buffer.len()), (Ok(36), &given[..64], 100));
     }
 }

@@ -47,7 +47,7 @@ const ATTRIBUTES: u8 = 2;
 const CREATED: u8 = 4;
 const CHANGED: u8 = 8;
 /// It is known to have no security descriptor.
-const BARE: u8 = 16;
+const NO_DESCRIPTOR: u8 = 16;
 /// At the last look it had neither a security descriptor nor attributes.
 const EMPTY: u8 = 32;
 
@@ -69,9 +69,9 @@ impl Table {
         let set = &mut chunk.as_mut()?[set];
         let way = set.iter().position(|place| place.is_of(file))?;
         let found = set[way].attributes_of(stamped)?;
-        let bare = set[way].has & BARE != 0;
+        let no_descriptor = set[way].has & NO_DESCRIPTOR != 0;
         set[..=way].rotate_right(1);
-        Some((found, bare))
+        Some((found, no_descriptor))
     }
 
     /// Returns whether `file` had neither attributes nor a security descriptor at the last look, in which case it
@@ -93,14 +93,14 @@ impl Table {
 
     /// Records that `file` had no security descriptor after its last change at `stamped`, if its attributes of that
     /// time are cached. Returns whether it has no attributes either.
-    pub(crate) fn note_bare(&self, file: FileId, stamped: Time) -> bool {
+    pub(crate) fn note_no_descriptor(&self, file: FileId, stamped: Time) -> bool {
         let (chunk, set) = self.place(file);
         let mut chunk = chunk.lock();
         let mut places = chunk.iter_mut().flat_map(|chunk| chunk[set].iter_mut());
         let is_it = |place: &&mut Place| place.is_of(file) && nanos(stamped) == Some(place.stamped);
         let Some(place) = places.find(is_it) else { return false };
         let is_empty = place.has & (ATTRIBUTES | CREATED | CHANGED) == 0;
-        place.has |= if is_empty { BARE | EMPTY } else { BARE };
+        place.has |= if is_empty { NO_DESCRIPTOR | EMPTY } else { NO_DESCRIPTOR };
         is_empty
     }
 
@@ -242,19 +242,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_bare_until_it_changes() {
+    fn a_file_is_known_to_have_no_descriptor_until_it_changes() {
         let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
-        let bare = |stamped| table.get(file(1), stamped).map(|(_, bare)| bare);
-        table.note_bare(file(1), STAMPED);
-        assert_eq!(bare(STAMPED), None, "nothing is cached");
+        let no_descriptor = |stamped| table.get(file(1), stamped).map(|(_, known)| known);
+        table.note_no_descriptor(file(1), STAMPED);
+        assert_eq!(no_descriptor(STAMPED), None, "nothing is cached");
         table.put(file(1), STAMPED, attributes(7));
-        table.note_bare(file(1), later);
-        table.note_bare(file(2), STAMPED);
-        assert_eq!(bare(STAMPED), Some(false), "another change time is another state");
-        table.note_bare(file(1), STAMPED);
+        table.note_no_descriptor(file(1), later);
+        table.note_no_descriptor(file(2), STAMPED);
+        assert_eq!(no_descriptor(STAMPED), Some(false), "another change time is another state");
+        table.note_no_descriptor(file(1), STAMPED);
         assert_eq!(table.get(file(1), STAMPED), Some((attributes(7), true)));
         table.put(file(1), later, attributes(7));
-        assert_eq!(bare(later), Some(false));
+        assert_eq!(no_descriptor(later), Some(false));
     }
 
     #[test]
@@ -262,14 +262,14 @@ mod tests {
         let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
         table.put(file(1), STAMPED, DosAttributes::default());
         assert_eq!(table.was_empty(file(1)), Some(false), "the descriptor was not looked up");
-        assert!(table.note_bare(file(1), STAMPED) && !table.note_bare(file(2), STAMPED));
+        assert!(table.note_no_descriptor(file(1), STAMPED) && !table.note_no_descriptor(file(2), STAMPED));
         assert_eq!((table.was_empty(file(1)), table.was_empty(file(2))), (Some(true), None));
         table.put(file(1), later, DosAttributes::default());
         assert_eq!(table.was_empty(file(1)), Some(true), "the file changed and still has no descriptor");
         table.note_filled(file(1));
         assert_eq!(table.was_empty(file(1)), Some(false), "the file has a descriptor");
         table.put(file(1), STAMPED, attributes(7));
-        assert!(!table.note_bare(file(1), STAMPED));
+        assert!(!table.note_no_descriptor(file(1), STAMPED));
         assert_eq!(table.was_empty(file(1)), Some(false));
     }
 

@@ -38,13 +38,12 @@ mod worker;
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use server::answer::Answer;
 use server::vfs::{
-    Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Lookup, Made, Metadata, Node, Private, RelPath,
-    Result, Space, SymlinkPolicy, Time, Vfs,
+    AccessControl, AclKind, Capabilities, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
+    NewFile, Node, Op, Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
 };
 
 use crate::clock::Clock;
@@ -54,7 +53,7 @@ use crate::metadata::Cache;
 use crate::names::Names;
 use crate::names::budget::Budget;
 use crate::root::Root;
-use crate::worker::{Lane, SERVER};
+use crate::worker::Lane;
 
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +93,7 @@ struct Share {
     /// Paths of directories that were found below the root.
     ways: seen::Seen,
     locks: node::AttributeLocks,
-    features: OnceLock<Features>,
+    capabilities: Capabilities,
     unsynced: &'static durable::Unsynced,
     /// The synced files, in order.
     #[cfg(test)]
@@ -155,19 +154,19 @@ impl LocalFs {
     /// # Errors
     /// The directory cannot be opened, `/proc` is missing, or the kernel cannot resolve paths below a directory.
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
-        let (root, clock) = identity::as_process(|| {
+        let (root, clock, features) = identity::as_process(|| {
             let root = Root::open(path, options.links)?;
             aside::remove_left_over(&root);
-            let clock = Clock::of(&root);
-            io::Result::Ok((root, clock))
+            let (clock, features) = (Clock::of(&root), features::probe(&root));
+            io::Result::Ok((root, clock, features))
         })??;
         let names = Names::new(root.local, clock, Budget::of_process());
-        Ok(LocalFs(Arc::new(Share::new(root, clock, names, seen::Seen::default))))
+        Ok(LocalFs(Arc::new(Share::new(root, clock, features, names, seen::Seen::default))))
     }
 }
 
 impl Share {
-    fn new(root: Root, clock: Clock, names: Arc<Names>, seen: impl Fn() -> seen::Seen) -> Share {
+    fn new(root: Root, clock: Clock, features: Features, names: Arc<Names>, seen: impl Fn() -> seen::Seen) -> Share {
         Share {
             clock,
             cache: Cache::new(clock),
@@ -176,7 +175,14 @@ impl Share {
             seen: seen(),
             ways: seen(),
             locks: node::AttributeLocks::default(),
-            features: OnceLock::new(),
+            capabilities: Capabilities {
+                access: AccessControl::FileSystem,
+                acls: AclKind::Posix,
+                changes: clock.changes(),
+                leases: true,
+                locks: true,
+                features,
+            },
             unsynced: durable::Unsynced::shared(),
             #[cfg(test)]
             synced: parking_lot::Mutex::default(),
@@ -191,119 +197,67 @@ fn errno(error: rustix::io::Errno) -> Errno {
 }
 
 impl Vfs for LocalFs {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
-        Share::lookup(&self.0, Question { who: Arc::clone(who), path: path.clone(), case, links, reads: false })
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities
     }
 
-    fn lookup_to_read(
-        &self,
-        who: &Arc<Identity>,
-        path: &RelPath,
-        case: Case,
-        links: SymlinkPolicy,
-    ) -> Answer<Result<Lookup>> {
-        Share::lookup(&self.0, Question { who: Arc::clone(who), path: path.clone(), case, links, reads: true })
+    fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
+        Share::lookup(&self.0, Question { op: op.clone(), path: path.clone(), options })
     }
 
-    fn create(
-        &self,
-        who: &Arc<Identity>,
-        path: &RelPath,
-        what: Create,
-        mode: u32,
-        dos_attributes: Option<u32>,
-    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
-        let made = self.create_guarded(who, path, what, mode, dos_attributes, None);
-        made.map(|made| made.map(|made| (made.node, made.metadata)))
+    fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>> {
+        let (user, file) = (Arc::clone(op), path.clone());
+        Share::change(&self.0, op, &[path], move |share| share.create(&user, &file, new))
     }
 
-    fn create_guarded(
-        &self,
-        who: &Arc<Identity>,
-        path: &RelPath,
-        what: Create,
-        mode: u32,
-        dos_attributes: Option<u32>,
-        guard: Option<Guard>,
-    ) -> Answer<Result<Made>> {
-        let (user, file) = (Arc::clone(who), path.clone());
-        Share::change(&self.0, who, &[path], move |share| {
-            share.create(&user, &file, what, mode, dos_attributes, guard.as_ref())
-        })
+    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        let (user, old, new) = (Arc::clone(op), from.clone(), to.clone());
+        Share::change(&self.0, op, &[from, to], move |share| share.rename(&user, &old, id, &new, replace))
     }
 
-    fn rename(
-        &self,
-        who: &Arc<Identity>,
-        from: &RelPath,
-        id: FileId,
-        to: &RelPath,
-        replace: bool,
-    ) -> Answer<Result<()>> {
-        let (user, old, new) = (Arc::clone(who), from.clone(), to.clone());
-        Share::change(&self.0, who, &[from, to], move |share| share.rename(&user, &old, id, &new, replace))
-    }
-
-    fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let Some(open) = node::of(node).filter(|open| open.belongs_to(&self.0)) else {
             return Answer::now(Err(Errno::XDEV));
         };
-        let (user, name) = (Arc::clone(who), to.clone());
-        Share::change(&self.0, who, &[to], move |share| share.link(&user, &open, &name, replace))
+        let (user, name) = (Arc::clone(op), to.clone());
+        Share::change(&self.0, op, &[to], move |share| share.link(&user, &open, &name, replace))
     }
 
-    fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
-        let (user, link, target) = (Arc::clone(who), path.clone(), target.to_vec());
-        Share::change(&self.0, who, &[path], move |share| share.make_link(&user, &link, &target))
+    fn unlink(&self, op: &Op, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<Removed>> {
+        let (user, name) = (Arc::clone(op), path.clone());
+        Share::change(&self.0, op, &[path], move |share| share.unlink(&user, &name, id, kind))
     }
 
-    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, target: &[u8]) -> Answer<Result<()>> {
-        let (user, file, target) = (Arc::clone(who), path.clone(), target.to_vec());
-        Share::change(&self.0, who, &[path], move |share| share.become_link(&user, &file, id, &target))
+    fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
+        let Some(path) = root.join(name.as_bytes()) else { return Answer::now(Err(Errno::INVAL)) };
+        let root = root.clone();
+        Share::change(&self.0, &server::vfs::SERVER, &[&path], move |share| share.private(&root, name, make))
     }
 
-    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
-        let (user, directory) = (Arc::clone(who), path.clone());
+    fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        let (user, directory) = (Arc::clone(op), path.clone());
         let work = move |share: &Arc<Share>| {
             identity::assume(&user)?;
             let root = share.root.beneath_directory(&directory)?;
             // The name indexes are per directory, however it was reached, and are shared. Paths are not remembered,
             // because there may be as many of these views as opens.
-            let view = Share::new(root, share.clock, Arc::clone(&share.names), seen::Seen::none);
+            let names = Arc::clone(&share.names);
+            let view = Share::new(root, share.clock, share.capabilities.features, names, seen::Seen::none);
             Ok(Arc::new(LocalFs(Arc::new(view))) as Arc<dyn Vfs>)
         };
-        if self.0.root.local && self.0.reaches(who, path) {
+        if self.0.root.local && self.0.reaches(op, path) {
             return Answer::now(work(&self.0));
         }
         let share = Arc::clone(&self.0);
-        self.0.serving(path).later(who.uid, Lane::Data, move || work(&share))
+        self.0.serving(path).later(op.uid, Lane::Data, move || work(&share))
     }
 
-    fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
-        let (user, name) = (Arc::clone(who), path.clone());
-        Share::change(&self.0, who, &[path], move |share| share.unlink(&user, &name, id, kind))
-    }
-
-    fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
-        let Some(path) = root.join(name.as_bytes()) else { return Answer::now(Err(Errno::INVAL)) };
-        let (root, server) = (root.clone(), Identity { uid: SERVER, gid: 0, groups: Box::default() });
-        Share::change(&self.0, &Arc::new(server), &[&path], move |share| share.private(&root, name, make))
-    }
-
-    fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
         if self.0.root.local {
-            return Answer::now(self.0.space(who));
+            return Answer::now(self.0.space(op));
         }
-        let (share, user) = (Arc::clone(&self.0), Arc::clone(who));
-        self.0.root.system.later(who.uid, Lane::Data, move || share.space(&user))
-    }
-
-    fn features(&self) -> Answer<Features> {
-        Share::features(&self.0)
-    }
-
-    fn tick(&self, stamped: Time) -> Duration {
-        self.0.clock.tick(stamped)
+        let (share, user) = (Arc::clone(&self.0), Arc::clone(op));
+        self.0.root.system.later(op.uid, Lane::Data, move || share.space(&user))
     }
 }
 

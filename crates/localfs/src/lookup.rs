@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
-use server::vfs::{Access, Case, DirectoryVersion, Errno, Identity, Kind, Lookup, RelPath, Result, SymlinkPolicy};
+use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOptions, Op, RelPath, Result};
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
 use crate::names::Name;
 use crate::node::{Held, Open};
+use crate::pace::unless_cancelled;
 use crate::root::{Wait, glance, id, stat, stat_name};
 use crate::worker::Lane;
 use crate::{Share, identity};
@@ -19,12 +20,9 @@ use crate::{Share, identity};
 /// A look-up request.
 #[derive(Clone)]
 pub(crate) struct Question {
-    pub(crate) who: Arc<Identity>,
+    pub(crate) op: Op,
     pub(crate) path: RelPath,
-    pub(crate) case: Case,
-    pub(crate) links: SymlinkPolicy,
-    /// Whether a regular file will be read.
-    pub(crate) reads: bool,
+    pub(crate) options: LookupOptions,
 }
 
 impl Share {
@@ -37,8 +35,9 @@ impl Share {
             }
         }
         // If the thread has another identity by now, that can only affect which threads do the work.
-        let (system, share, uid) = (share.serving(&question.path), Arc::clone(share), question.who.uid);
-        system.later(uid, Lane::Data, move || question.answer(&share, Wait::Allowed))
+        let (system, share, op) = (share.serving(&question.path), Arc::clone(share), question.op.clone());
+        let answer = move || question.answer(&share, Wait::Allowed);
+        system.later(op.uid, Lane::Data, unless_cancelled(&op, answer))
     }
 }
 
@@ -51,11 +50,11 @@ enum Way {
 impl Question {
     /// Performs the look-up; `Errno::AGAIN` if that requires waiting and `wait` forbids it.
     pub(crate) fn answer(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
-        identity::assume(&self.who)?;
+        identity::assume(&self.op)?;
         if self.path.is_root() {
             return self.found(share, RelPath::root(), Held::Root, wait);
         }
-        if wait == Wait::Never && self.case == Case::Insensitive && share.misses.is_on() {
+        if wait == Wait::Never && self.options.case == Case::Insensitive && share.misses.is_on() {
             // The directory's index is more likely to have the answer than the name itself.
             if let Some(missing) = self.is_missing(share) {
                 return Ok(missing);
@@ -63,12 +62,12 @@ impl Question {
             if let Ok(missing @ Lookup::Missing { .. }) = self.search(share, wait) {
                 return Ok(missing);
             }
-            identity::assume(&self.who)?;
+            identity::assume(&self.op)?;
         }
         let answer = self.find(share, wait);
         match &answer {
             // The server itself looks up case-sensitively, for the directories of new files.
-            _ if self.case == Case::Sensitive => {}
+            _ if self.options.case == Case::Sensitive => {}
             Ok(Lookup::Found { .. }) => share.misses.end(),
             Ok(Lookup::Missing { .. }) => share.misses.add(),
             _ => {}
@@ -82,7 +81,7 @@ impl Question {
     /// for a disk or another machine.
     fn is_missing(&self, share: &Share) -> Option<Lookup> {
         let (parent, name) = (self.path.parent()?, self.path.name()?);
-        if !share.root.local || !self.links.follow {
+        if !share.root.local || !self.options.links.follow {
             return None;
         }
         if !parent.is_root() && !share.ways.has(&parent) {
@@ -98,7 +97,7 @@ impl Question {
 
     /// Tries the exact name first.
     fn find(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
-        if self.reads
+        if self.options.reads
             && wait == Wait::Never
             && share.seen.has(&self.path)
             && let Some(found) = self.open_to_read(share)
@@ -109,7 +108,7 @@ impl Question {
             Ok(fd) => self.found(share, self.path.clone(), Held::Own(fd), wait),
             Err(Errno::NOENT) => self.search(share, wait),
             // The kernel has not cached this name; an index may show that it does not exist.
-            Err(Errno::AGAIN) if self.case == Case::Insensitive => self.search(share, wait),
+            Err(Errno::AGAIN) if self.options.case == Case::Insensitive => self.search(share, wait),
             Err(Errno::NOTDIR) => Ok(Lookup::NoParent),
             Err(error) => Err(error),
         }
@@ -121,24 +120,24 @@ impl Question {
         if !share.root.local {
             return None;
         }
-        let fd = share.root.open_to_read(self.path.as_bytes(), self.links).ok()?;
+        let fd = share.root.open_to_read(self.path.as_bytes(), self.options.links).ok()?;
         let stat = stat(&fd).ok()?;
         if kind(&stat) != Kind::File {
             return None;
         }
         let metadata = share.cache.metadata(&stat, Source::Open(fd.as_fd()));
         let access = Access { read: true, write: false };
-        let node = Open::new(Arc::clone(share), self.who.uid, Held::Own(fd), &stat, Some(access));
+        let node = Open::new(Arc::clone(share), self.op.uid, Held::Own(fd), &stat, Some(access));
         node.note_size(metadata.allocated);
-        Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.who).into_node(), metadata })
+        Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.op).into_node(), metadata })
     }
 
     /// Opens the file that `path` names exactly. A link that may not be followed or is dangling is opened itself if it
     /// is the last component, and is `Errno::LOOP` otherwise.
     fn open(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<OwnedFd> {
-        let open = |flags| share.root.open_path(path.as_bytes(), OFlags::PATH | flags, 0, self.links, wait);
+        let open = |flags| share.root.open_path(path.as_bytes(), OFlags::PATH | flags, 0, self.options.links, wait);
         let not_followed = || open(OFlags::NOFOLLOW);
-        if !self.links.follow || self.links.itself {
+        if !self.options.links.follow || self.options.links.itself {
             return not_followed();
         }
         match open(OFlags::empty()) {
@@ -154,7 +153,7 @@ impl Question {
         let fd = held.fd(share);
         let stat = look(share, fd, wait)?;
         let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
-        let node = Open::new(Arc::clone(share), self.who.uid, held, &stat, None);
+        let node = Open::new(Arc::clone(share), self.op.uid, held, &stat, None);
         node.note_size(metadata.allocated);
         let node = match metadata.kind {
             Kind::Directory => node.at(&path),
@@ -190,7 +189,7 @@ impl Question {
 
     /// Finds the directory `path`.
     fn directory(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<Way> {
-        match share.root.open_directory(path, self.links, wait) {
+        match share.root.open_directory(path, self.options.links, wait) {
             Ok(fd) => return Ok(Way::Found(path.clone(), fd)),
             Err(Errno::NOTDIR) => return Ok(Way::Missing),
             Err(Errno::NOENT) => {}
@@ -200,7 +199,7 @@ impl Question {
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Way::Missing) };
         let (Some(name), _) = self.name_in(share, &parent, &fd, name, wait)? else { return Ok(Way::Missing) };
         let Some(path) = parent.join(&name) else { return Ok(Way::Missing) };
-        match share.root.open_directory(&path, self.links, wait) {
+        match share.root.open_directory(&path, self.options.links, wait) {
             Ok(fd) => Ok(Way::Found(path, fd)),
             Err(Errno::NOTDIR) => Ok(Way::Missing),
             // The name exists, so it is a dangling link or has just been removed.
@@ -219,7 +218,7 @@ impl Question {
         name: &[u8],
         wait: Wait,
     ) -> Result<(Option<Name>, Option<DirectoryVersion>)> {
-        let found = match self.case {
+        let found = match self.options.case {
             Case::Insensitive => {
                 let directory = look(share, fd, wait)?;
                 if share.root.is_home(&directory) {
@@ -232,7 +231,7 @@ impl Question {
             Case::Sensitive if wait == Wait::Never => return Err(Errno::AGAIN),
             Case::Sensitive => (stat_name(fd, name).is_ok().then(|| name.into()), None),
         };
-        identity::assume(&self.who)?;
+        identity::assume(&self.op)?;
         Ok(found)
     }
 }

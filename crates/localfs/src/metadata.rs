@@ -73,8 +73,8 @@ impl Cache {
             return describe(stat, DosAttributes::default());
         }
         let (file, changed) = (id(stat), time(stat.stx_ctime));
-        if let Some((attributes, bare)) = self.table.get(file, changed) {
-            return Metadata { bare, ..describe(stat, attributes) };
+        if let Some((attributes, no_descriptor)) = self.table.get(file, changed) {
+            return Metadata { no_descriptor, ..describe(stat, attributes) };
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         // The name may refer to another file by now, so its data is only good enough for DOS attributes.
@@ -89,9 +89,9 @@ impl Cache {
                     self.table.put(file, changed, DosAttributes::default());
                 }
                 if over {
-                    self.table.note_bare(file, changed);
+                    self.table.note_no_descriptor(file, changed);
                 }
-                return Metadata { bare: true, ..describe(stat, DosAttributes::default()) };
+                return Metadata { no_descriptor: true, ..describe(stat, DosAttributes::default()) };
             }
             self.table.note_filled(file);
             self.empty.end();
@@ -107,8 +107,8 @@ impl Cache {
     }
 
     /// Records that the file had no security descriptor after its last change at `stamped`.
-    pub(crate) fn note_bare(&self, file: FileId, stamped: Time) {
-        if self.table.note_bare(file, stamped) {
+    pub(crate) fn note_no_descriptor(&self, file: FileId, stamped: Time) {
+        if self.table.note_no_descriptor(file, stamped) {
             self.empty.add();
         }
     }
@@ -255,7 +255,7 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         },
         dos_attributes: dos.attributes,
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
-        bare: false,
+        no_descriptor: false,
     }
 }
 

@@ -10,20 +10,21 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Statx, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
+use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
-    Access, Case, DataRange, Entry, Errno, FileId, Identity, Kind, Lease, LeaseCallback, Metadata, Node, RangeChange,
-    RangeLock, RelPath, Result, SetMetadata, Time,
+    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
+    ListRequest, Metadata, Node, Op, Page, RangeChange, RelPath, Result, SetMetadata, SetXattr, Time,
 };
 
-use crate::dir::{self, Listing};
+use crate::dir::Listing;
 use crate::durable::Linked;
 use crate::file::LARGE;
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, describe, kind, store, time};
-use crate::pace::{Placed, ask, change};
+use crate::pace::{Placed, ask, change, unless_cancelled};
 use crate::root::{id, stat};
 use crate::watch::own::{self, Doing};
 use crate::worker::Lane;
@@ -62,7 +63,7 @@ pub(crate) struct Open {
     /// Links to the file created through this handle that are not on disk yet.
     pub(crate) linked: Mutex<Option<Box<Linked>>>,
     /// The user that the look-up already opened it for, for data; this user need not open it again.
-    opener: Option<Arc<Identity>>,
+    opener: Option<Op>,
     /// The path at which a directory was found.
     path: Option<RelPath>,
     /// Whether it has so many blocks that freeing them takes long.
@@ -86,7 +87,7 @@ struct Handle(Arc<Open>);
 
 /// Returns the file behind a node, if the node is one of this crate's.
 pub(crate) fn of(node: &Arc<dyn Node>) -> Option<Arc<Open>> {
-    node.as_any().downcast_ref::<Handle>().map(|handle| Arc::clone(&handle.0))
+    (&**node as &dyn Any).downcast_ref::<Handle>().map(|handle| Arc::clone(&handle.0))
 }
 
 /// Locks per file for read-modify-write of an attribute.
@@ -128,9 +129,9 @@ impl Open {
         }
     }
 
-    /// Records that `who` opened it.
-    pub(crate) fn opened_by(mut self, who: &Arc<Identity>) -> Open {
-        self.opener = Some(Arc::clone(who));
+    /// Records that the user of `op` opened it.
+    pub(crate) fn opened_by(mut self, op: &Op) -> Open {
+        self.opener = Some(op.clone());
         self
     }
 
@@ -237,6 +238,9 @@ impl Open {
             let (uid, gid) = (set.uid.map(rustix::fs::Uid::from_raw), set.gid.map(rustix::fs::Gid::from_raw));
             rustix::fs::chownat(proc, magic.as_c_str(), uid, gid, AtFlags::empty()).map_err(errno)?;
         }
+        if let Some(compressed) = set.compressed {
+            self.compress(who, compressed)?;
+        }
         if let Some(mode) = set.mode {
             let mode = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::chmodat(proc, magic.as_c_str(), mode, AtFlags::empty()).map_err(errno)?;
@@ -258,7 +262,7 @@ impl Open {
         store(self.source(), &wanted.as_stored(self.kind), who.uid == now.stx_uid)
     }
 
-    fn list(&self, who: &Arc<Identity>, cursor: u64, count: usize, with_metadata: bool) -> Result<(Vec<Entry>, u64)> {
+    fn list(&self, who: &Arc<Identity>, asked: ListRequest) -> Result<Page> {
         if self.kind != Kind::Directory {
             return Err(Errno::NOTDIR);
         }
@@ -268,8 +272,8 @@ impl Open {
             Some(listing) if listing.who.as_ref() == opened_by => listing,
             slot => slot.insert(self.start_listing(who, opened_by)?),
         };
-        let (mut entries, next) = listing.names(cursor, count)?;
-        if with_metadata {
+        let (mut entries, next) = listing.names(asked.cursor, asked.count)?;
+        if asked.metadata {
             listing.describe(who, self, &mut entries)?;
             self.note_files(&entries);
         }
@@ -297,15 +301,6 @@ impl Open {
             None => self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::DIRECTORY)?,
         };
         Ok(Listing::new(fd, opened_by.cloned()))
-    }
-
-    fn is_empty(&self) -> Result<bool> {
-        if self.kind != Kind::Directory {
-            return Err(Errno::NOTDIR);
-        }
-        // Whether a directory can be removed is not confidential to a user who could remove it without reading it.
-        identity::assume_process().map_err(errno)?;
-        dir::is_empty(&self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::DIRECTORY)?)
     }
 
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Result<Option<Vec<u8>>> {
@@ -391,41 +386,42 @@ fn timespec(time: Option<Time>) -> Timespec {
 }
 
 impl Node for Handle {
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn metadata(&self, op: &Op) -> Answer<Result<Metadata>> {
+        ask(&self.0, op, |open| open.metadata())
     }
 
-    fn metadata(&self) -> Answer<Result<Metadata>> {
-        ask(&self.0, self.0.uid, |open| open.metadata())
-    }
-
-    fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
-        if self.0.access == Some(access) && self.0.opener.as_ref() == Some(who) {
+    fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        if self.0.access == Some(access) && self.0.opener.as_ref() == Some(op) {
             return Answer::now(Ok(Arc::new(Handle(Arc::clone(&self.0)))));
         }
-        let (uid, who) = (who.uid, Arc::clone(who));
-        ask(&self.0, uid, move |open| open.open(&who, access).map(Open::into_node))
+        let who = Arc::clone(op);
+        ask(&self.0, op, move |open| open.open(&who, access).map(Open::into_node))
     }
 
-    fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
-        let (uid, who) = (who.uid, Arc::clone(who));
-        ask(&self.0, uid, move |open| open.permissions(&who))
+    fn permissions(&self, op: &Op) -> Answer<Result<u32>> {
+        let who = Arc::clone(op);
+        ask(&self.0, op, move |open| open.permissions(&who))
     }
 
-    fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
-        Open::read(&self.0, offset, buffer, filled)
+    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+        Open::read(&self.0, op, offset, buffer, filled)
     }
 
-    fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
-        Open::write(&self.0, who, offset, data, through)
+    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+        Open::write(&self.0, op, offset, data, through)
     }
 
-    fn location(&self) -> Answer<Result<Vec<u8>>> {
-        ask(&self.0, self.0.uid, |open| open.location())
+    fn flush(&self, op: &Op) -> Answer<Result<()>> {
+        let open = Arc::clone(&self.0);
+        self.0.system.later(op.uid, Lane::Slow, move || open.flush())
     }
 
-    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
-        ask(&self.0, self.0.uid, |open| {
+    fn location(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
+        ask(&self.0, op, |open| open.location())
+    }
+
+    fn read_link(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
+        ask(&self.0, op, |open| {
             if open.kind != Kind::Symlink {
                 return Err(Errno::INVAL);
             }
@@ -433,128 +429,74 @@ impl Node for Handle {
         })
     }
 
-    fn flush(&self) -> Answer<Result<()>> {
+    fn set_extent(&self, op: &Op, extent: Extent) -> Answer<Result<()>> {
+        Open::set_extent(&self.0, op, extent)
+    }
+
+    fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         let open = Arc::clone(&self.0);
-        self.0.system.later(self.0.uid, Lane::Slow, move || open.flush())
+        let find = unless_cancelled(op, move || open.data_ranges(offset, length));
+        self.0.system.later(op.uid, Lane::Data, find)
     }
 
-    fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        Open::set_size(&self.0, who, size)
-    }
-
-    fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        let (uid, open, who) = (who.uid, Arc::clone(&self.0), Arc::clone(who));
-        self.0.system.later(uid, Lane::Data, move || open.allocate(&who, size))
-    }
-
-    fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>> {
-        let (uid, open, who) = (who.uid, Arc::clone(&self.0), Arc::clone(who));
-        self.0.system.later(uid, Lane::Data, move || open.zero(&who, offset, length))
-    }
-
-    fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
-        let open = Arc::clone(&self.0);
-        self.0.system.later(self.0.uid, Lane::Data, move || open.data_ranges(offset, length))
-    }
-
-    fn copy_range(
-        &self,
-        who: &Arc<Identity>,
-        from: &Arc<dyn Node>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<u64>> {
+    fn copy(&self, op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
         let Some(from) = of(from) else { return Answer::now(Err(Errno::XDEV)) };
-        Open::copy_range(&self.0, who, &from, source, offset, length)
+        Open::copy(&self.0, op, &from, range)
     }
 
-    fn clone_range(
-        &self,
-        who: &Arc<Identity>,
-        from: &Arc<dyn Node>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<()>> {
-        let Some(from) = of(from) else { return Answer::now(Err(Errno::XDEV)) };
-        Open::clone_range(&self.0, who, &from, source, offset, length)
-    }
-
-    fn set_compressed(&self, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
-        Open::set_compressed(&self.0, who, compressed)
-    }
-
-    fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
-        let (uid, who) = (who.uid, Arc::clone(who));
+    fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
+        let (uid, who) = (op.uid, Arc::clone(op));
         change(&self.0, uid, move |open| open.set_metadata(&who, &set))
     }
 
-    fn list(
-        &self,
-        who: &Arc<Identity>,
-        cursor: u64,
-        count: usize,
-        with_metadata: bool,
-    ) -> Answer<Result<(Vec<Entry>, u64)>> {
-        let (uid, open, who) = (who.uid, Arc::clone(&self.0), Arc::clone(who));
-        self.0.system.later(uid, Lane::Data, move || open.list(&who, cursor, count, with_metadata))
+    fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
+        let (open, who) = (Arc::clone(&self.0), Arc::clone(op));
+        self.0.system.later(op.uid, Lane::Data, unless_cancelled(op, move || open.list(&who, listing)))
     }
 
-    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
-        Open::entry(&self.0, who, name, case)
+    fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+        Open::entry(&self.0, op, name, case)
     }
 
-    fn is_empty(&self) -> Answer<Result<bool>> {
-        let open = Arc::clone(&self.0);
-        self.0.system.later(self.0.uid, Lane::Data, move || open.is_empty())
+    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
+        let (who, name) = (Arc::clone(op), name.to_owned());
+        ask(&self.0, op, move |open| {
+            let value = open.get_xattr(&who, &name)?;
+            if let (None, Some(stamped), ntacl::ATTRIBUTE) = (&value, stamped, name.as_str()) {
+                open.share.cache.note_no_descriptor(open.id, stamped);
+            }
+            Ok(value)
+        })
     }
 
-    fn note_bare(&self, stamped: Time) {
-        self.0.share.cache.note_bare(self.0.id, stamped);
+    fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
+        let (uid, who, name) = (op.uid, Arc::clone(op), name.to_owned());
+        let flags = if how == SetXattr::New { XattrFlags::CREATE } else { XattrFlags::empty() };
+        change(&self.0, uid, move |open| open.set_xattr(&who, &name, value.as_deref(), flags))
     }
 
-    fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
-        let (uid, who, name) = (who.uid, Arc::clone(who), name.to_owned());
-        ask(&self.0, uid, move |open| open.get_xattr(&who, &name))
-    }
-
-    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
-        let (uid, who, name) = (who.uid, Arc::clone(who), name.to_owned());
-        change(&self.0, uid, move |open| open.set_xattr(&who, &name, value.as_deref(), XattrFlags::empty()))
-    }
-
-    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
-        let (uid, who, name) = (who.uid, Arc::clone(who), name.to_owned());
-        change(&self.0, uid, move |open| open.set_xattr(&who, &name, Some(&value), XattrFlags::CREATE))
+    fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {
+        let who = Arc::clone(op);
+        ask(&self.0, op, move |open| open.list_xattrs(&who))
     }
 
     fn watch(&self, wanted: Wanted, listener: ChangeListener) -> Result<Watching> {
         watch::subscribe(&self.0, wanted, listener)
     }
 
-    fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
-        let (uid, who) = (who.uid, Arc::clone(who));
-        ask(&self.0, uid, move |open| open.list_xattrs(&who))
-    }
-
-    fn lease(&self, told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
-        ask(&self.0, self.0.uid, move |open| leases::take(open, told))
-    }
-
-    fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
-        ask(&self.0, self.0.uid, move |open| open.lock_range(offset, length, lock))
+    fn lease(&self, op: &Op, broken: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
+        ask(&self.0, op, move |open| leases::take(open, broken))
     }
 
     /// The kernel keeps a file's locks in a linked list that it searches for each change.
-    fn lock_ranges(&self, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
+    fn lock(&self, op: &Op, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
         let make = move |open: &Arc<Open>| {
             RangeChange::make_all(&changes, |offset, length, lock| open.lock_range(offset, length, lock))
         };
         if !many {
-            return change(&self.0, self.0.uid, make);
+            return change(&self.0, op.uid, make);
         }
         let open = Arc::clone(&self.0);
-        self.0.system.later(self.0.uid, Lane::Data, move || make(&open))
+        self.0.system.later(op.uid, Lane::Data, move || make(&open))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use server::answer::Answer;
-use server::vfs::Result;
+use server::vfs::{Errno, Op, Result};
 
 use crate::filesystem::FileSystem;
 use crate::worker::Lane;
@@ -75,17 +75,30 @@ pub(crate) fn change<P: Placed, T: Send + 'static>(
     open.system().later(uid, Lane::Data, move || again.system().timed(|| work(&again)))
 }
 
-/// Queries the kernel's cached data about an open file for the user `uid`.
+/// Queries the kernel's cached data about an open file. A query that waits for a worker ends if its request is
+/// cancelled.
 pub(crate) fn ask<P: Placed, T: Send + 'static>(
     open: &P,
-    uid: u32,
+    op: &Op,
     work: impl FnOnce(&P) -> Result<T> + Send + 'static,
 ) -> Answer<Result<T>> {
     if open.system().is_local() {
         return Answer::now(work(open));
     }
     let again = open.clone();
-    open.system().later(uid, Lane::Data, move || work(&again))
+    open.system().later(op.uid, Lane::Data, unless_cancelled(op, move || work(&again)))
+}
+
+/// Returns `work`, which changes nothing, so that it does not start after the request of `op` was cancelled.
+pub(crate) fn unless_cancelled<T, W: FnOnce() -> Result<T>>(
+    op: &Op,
+    work: W,
+) -> impl FnOnce() -> Result<T> + use<T, W> {
+    let cancellation = op.cancellation();
+    move || match cancellation {
+        Some(cancellation) if cancellation.is_cancelled() => Err(Errno::CANCELED),
+        _ => work(),
+    }
 }
 
 #[cfg(test)]

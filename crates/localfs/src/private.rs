@@ -151,7 +151,7 @@ impl Inner {
 impl Private for Directory {
     fn find(&self, name: &str) -> Answer<Result<Option<(Arc<dyn Node>, Metadata)>>> {
         let name = name.to_owned();
-        ask(&self.0, SERVER, move |directory| directory.find(&name))
+        ask(&self.0, &server::vfs::SERVER, move |directory| directory.find(&name))
     }
 
     fn create(&self, name: &str) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {

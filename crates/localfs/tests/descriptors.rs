@@ -7,7 +7,10 @@ use localfs::{LocalFs, Options};
 use proto::status::Status;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::answer::block_on;
-use server::vfs::{Access, Case, Create, Errno, Identity, Lookup, Node, RelPath, Result, SymlinkPolicy, Vfs};
+use server::vfs::{
+    Access, Case, Create, Errno, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, RelPath, Result,
+    SERVER, SymlinkPolicy, Vfs,
+};
 
 const BOTH: Access = Access { read: true, write: true };
 
@@ -16,8 +19,12 @@ fn used() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("Linux has it").count() - 1
 }
 
-fn lookup(fs: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Result<Arc<dyn Node>> {
-    match block_on(fs.lookup(who, path, Case::Insensitive, SymlinkPolicy::default()))? {
+fn lookup(fs: &LocalFs, who: &Op, path: &RelPath) -> Result<Arc<dyn Node>> {
+    match block_on(fs.lookup(
+        who,
+        path,
+        LookupOptions { case: Case::Insensitive, links: SymlinkPolicy::default(), reads: false },
+    ))? {
         Lookup::Found { node, .. } => Ok(node),
         _ => Err(Errno::NOENT),
     }
@@ -28,10 +35,11 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
     let temp = tempfile::tempdir().expect("a directory");
     let fs = LocalFs::open(temp.path(), Options::default()).expect("the open succeeds");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let who = Arc::new(Identity { uid, gid, groups: Box::default() });
+    let who = Op::from(Identity { uid, gid, groups: Box::default() });
     let name = |text: &str| RelPath::root().join(text.as_bytes()).expect("a valid name");
     let file = name("file");
-    let (made, _) = block_on(fs.create(&who, &file, Create::File(BOTH), 0o644, None)).expect("the name is not in use");
+    let made =
+        block_on(fs.create(&who, &file, NewFile::new(Create::File(BOTH), 0o644))).expect("the name is not in use");
     drop(made);
 
     let before = used();
@@ -42,7 +50,8 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
     assert_eq!(used(), before, "the root is open already");
     let mut cursor = 0;
     loop {
-        let (entries, next) = block_on(root.list(&who, cursor, 10, true)).expect("the directory can be listed");
+        let (entries, next) = block_on(root.list(&who, ListRequest { cursor, count: 10, metadata: true }))
+            .expect("the directory can be listed");
         if entries.is_empty() {
             break;
         }
@@ -66,12 +75,12 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
     assert_eq!((refused, refused.status()), (Errno::MFILE, Status::TOO_MANY_OPENED_FILES));
     let refused = block_on(held.open(&who, BOTH)).err();
     assert_eq!(refused, Some(Errno::MFILE));
-    let refused = block_on(fs.create(&who, &name("new"), Create::File(BOTH), 0o644, None)).err();
+    let refused = block_on(fs.create(&who, &name("new"), NewFile::new(Create::File(BOTH), 0o644))).err();
     assert_eq!(refused, Some(Errno::MFILE));
     // Open files remain usable.
     let data = bytes::Bytes::from_static(b"goes on");
     assert_eq!(block_on(writer.write(&who, 0, data, false)), Ok(()));
-    let (buffer, count) = block_on(writer.read(0, vec![0; 7], 0));
+    let (buffer, count) = block_on(writer.read(&SERVER, 0, vec![0; 7], 0));
     assert_eq!((buffer.as_slice(), count), (&b"goes on"[..], Ok(7)));
     drop(taken);
     assert!(lookup(&fs, &who, &file).is_ok(), "all operations succeed after one file is closed");

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use localfs::{LocalFs, Options};
 use server::answer::{Answer, block_on};
-use server::vfs::{Access, Case, Create, Identity, Kind, Lookup, Node, RelPath, SymlinkPolicy, Vfs};
+use server::vfs::{
+    Access, Case, Create, Identity, Kind, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, RelPath,
+    SymlinkPolicy, Vfs,
+};
 
 const LINKS: SymlinkPolicy = SymlinkPolicy { follow: true, ..SymlinkPolicy::NONE };
 /// Environment variable with the location of the shares, set in the process that has the mount.
@@ -23,8 +26,8 @@ fn path(text: &str) -> RelPath {
     text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a valid name"))
 }
 
-fn user(uid: u32) -> Arc<Identity> {
-    Arc::new(Identity { uid, gid: uid, groups: Box::default() })
+fn user(uid: u32) -> Op {
+    Op::from(Identity { uid, gid: uid, groups: Box::default() })
 }
 
 #[test]
@@ -64,11 +67,17 @@ fn beside_what_hangs(place: &Path) {
     for who in &users {
         for number in 0..200 {
             let name = path(&format!("mount/{number}"));
-            hung.push(one.lookup(who, &name, Case::Insensitive, LINKS).map(|found| found.map(drop)));
+            hung.push(
+                one.lookup(who, &name, LookupOptions { case: Case::Insensitive, links: LINKS, reads: false })
+                    .map(|found| found.map(drop)),
+            );
             let what = Create::File(Access { read: true, write: true });
-            hung.push(one.create(who, &name, what, 0o644, None).map(|made| made.map(drop)));
+            hung.push(one.create(who, &name, NewFile::new(what, 0o644)).map(|made| made.map(drop)));
         }
-        hung.push(one.lookup(who, &path("mount"), Case::Insensitive, LINKS).map(|found| found.map(drop)));
+        hung.push(
+            one.lookup(who, &path("mount"), LookupOptions { case: Case::Insensitive, links: LINKS, reads: false })
+                .map(|found| found.map(drop)),
+        );
     }
     for share in [&one, &two] {
         for who in &users {
@@ -77,7 +86,8 @@ fn beside_what_hangs(place: &Path) {
     }
     // A mount point is listed like any other entry.
     let node = found(&one, &users[0], &RelPath::root());
-    let (entries, _) = block_on(node.list(&users[0], 0, 100, true)).expect("the root directory can be listed");
+    let (entries, _) = block_on(node.list(&users[0], ListRequest { cursor: 0, count: 100, metadata: true }))
+        .expect("the root directory can be listed");
     let kinds = entries.iter().filter(|entry| &*entry.name == b"mount").map(|entry| entry.metadata.map(|it| it.kind));
     assert_eq!(kinds.collect::<Vec<_>>(), [Some(Kind::Directory)]);
     assert!(hung.iter().all(|answer| matches!(answer, Answer::Later(_))));
@@ -85,26 +95,32 @@ fn beside_what_hangs(place: &Path) {
     std::process::exit(0);
 }
 
-fn found(share: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Arc<dyn Node> {
-    match block_on(share.lookup(who, path, Case::Insensitive, LINKS)) {
+fn found(share: &LocalFs, who: &Op, path: &RelPath) -> Arc<dyn Node> {
+    match block_on(share.lookup(who, path, LookupOptions { case: Case::Insensitive, links: LINKS, reads: false })) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("{path:?} is not found"),
     }
 }
 
 /// Performs all operations that use a worker thread, and some that do not.
-fn use_it(share: &LocalFs, who: &Arc<Identity>) {
+fn use_it(share: &LocalFs, who: &Op) {
     let (name, other) = (path(&format!("file {}", who.uid)), path(&format!("other {}", who.uid)));
     let both = Access { read: true, write: true };
-    let (node, made) = block_on(share.create(who, &name, Create::File(both), 0o644, None)).expect("a new file");
+    let (node, made) =
+        block_on(share.create(who, &name, NewFile::new(Create::File(both), 0o644))).expect("a new file").opened();
     block_on(node.write(who, 0, vec![1; 1 << 20].into(), true)).expect("the test owns the file");
-    assert_eq!(block_on(node.read(0, vec![0; 4096], 0)).1, Ok(4096));
-    block_on(node.flush()).expect("the test owns the file");
+    assert_eq!(block_on(node.read(who, 0, vec![0; 4096], 0)).1, Ok(4096));
+    block_on(node.flush(who)).expect("the test owns the file");
     block_on(share.rename(who, &name, made.id, &other, false)).expect("the name is not in use");
     let root = found(share, who, &RelPath::root());
     let upper = format!("OTHER {}", who.uid);
     let entry = block_on(root.entry(who, upper.as_bytes(), Case::Insensitive)).expect("the root may be searched");
     assert_eq!(entry.and_then(|entry| entry.metadata).map(|it| it.id), Some(made.id));
-    assert!(!block_on(root.list(who, 0, 100, true)).expect("the root directory can be listed").0.is_empty());
+    assert!(
+        !block_on(root.list(who, ListRequest { cursor: 0, count: 100, metadata: true }))
+            .expect("the root directory can be listed")
+            .0
+            .is_empty()
+    );
     block_on(share.unlink(who, &other, made.id, Kind::File)).expect("the test owns the file");
 }

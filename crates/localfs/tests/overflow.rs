@@ -8,7 +8,7 @@ use localfs::{LocalFs, Options};
 use parking_lot::Mutex;
 use server::answer::block_on;
 use server::vfs::watch::{Listener, Noticed, Wanted};
-use server::vfs::{Case, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
+use server::vfs::{Identity, Lookup, LookupOptions, Op, RelPath, SymlinkPolicy, Vfs};
 
 /// Reports the calls that it receives, and blocks in the first change until it is released.
 struct Stuck {
@@ -41,9 +41,10 @@ fn events_dropped_by_the_kernel_are_reported_as_lost() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let share = LocalFs::open(directory.path(), Options::default()).expect("the directory opens");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let who = Arc::new(Identity { uid, gid, groups: Box::default() });
+    let who = Op::from(Identity { uid, gid, groups: Box::default() });
     let links = SymlinkPolicy::NONE;
-    let Ok(Lookup::Found { node, .. }) = block_on(share.lookup(&who, &RelPath::root(), Case::Sensitive, links)) else {
+    let Ok(Lookup::Found { node, .. }) = block_on(share.lookup(&who, &RelPath::root(), LookupOptions::exact(links)))
+    else {
         panic!("the root is always found");
     };
     let ((told, hears), (go, may_go)) = (channel(), channel());

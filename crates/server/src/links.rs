@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::tree::Disk;
-use crate::vfs::{Case, Errno, Identity, Kind, Lookup, Node, RelPath, Result, SymlinkPolicy};
+use crate::vfs::{Case, Errno, Kind, Lookup, LookupOptions, Node, Op, RelPath, Result, SymlinkPolicy};
 
 /// The purpose of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,23 +18,20 @@ pub(crate) enum Purpose {
 }
 
 /// Looks up `path` on behalf of `who`, by the rules of the share of `disk`.
-pub(crate) async fn look_up(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case) -> Result<Lookup> {
-    look_up_with(disk, who, path, case, disk.share.links(), Purpose::Any).await
+pub(crate) async fn look_up(disk: &Disk, op: &Op, path: &RelPath, case: Case) -> Result<Lookup> {
+    look_up_with(disk, op, path, case, disk.share.links(), Purpose::Any).await
 }
 
 /// As [`look_up`], with `links` instead of the share's setting.
 pub(crate) async fn look_up_with(
     disk: &Disk,
-    who: &Arc<Identity>,
+    op: &Op,
     path: &RelPath,
     case: Case,
     links: SymlinkPolicy,
     purpose: Purpose,
 ) -> Result<Lookup> {
-    let ask = |links| match purpose {
-        Purpose::Any => disk.vfs.lookup(who, path, case, links),
-        Purpose::Reading => disk.vfs.lookup_to_read(who, path, case, links),
-    };
+    let ask = |links| disk.vfs.lookup(op, path, LookupOptions { case, links, reads: purpose == Purpose::Reading });
     if disk.veto.is_empty() || !links.follow {
         return ask(links).await;
     }
@@ -48,10 +45,10 @@ pub(crate) async fn look_up_with(
     let vetoed = match &followed {
         Lookup::Found { node, .. } => is_vetoed(disk, node).await,
         Lookup::Missing { path, .. } => match path.parent() {
-            Some(parent) => leads_to_vetoed(disk, who, &parent, case, links).await,
+            Some(parent) => leads_to_vetoed(disk, op, &parent, case, links).await,
             None => false,
         },
-        Lookup::NoParent => deepest_is_vetoed(disk, who, path, case, links).await,
+        Lookup::NoParent => deepest_is_vetoed(disk, op, path, case, links).await,
     };
     if !vetoed {
         return Ok(followed);
@@ -73,21 +70,32 @@ async fn found_is_vetoed(disk: &Disk, found: &Lookup) -> bool {
     }
 }
 
-async fn leads_to_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
-    match disk.vfs.lookup(who, path, case, SymlinkPolicy { itself: false, ..links }).await {
+async fn leads_to_vetoed(disk: &Disk, op: &Op, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
+    match disk
+        .vfs
+        .lookup(op, path, LookupOptions { case, links: SymlinkPolicy { itself: false, ..links }, reads: false })
+        .await
+    {
         Ok(found) => found_is_vetoed(disk, &found).await,
         Err(_) => false,
     }
 }
 
 /// Whether the last existing directory on `path` is vetoed. If so, nothing below it must be revealed.
-async fn deepest_is_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
+async fn deepest_is_vetoed(disk: &Disk, op: &Op, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
     let mut search = Search::new(path);
     while let Some(count) = search.next() {
-        let found = disk.vfs.lookup(who, &prefix(path, count), case, SymlinkPolicy { itself: false, ..links }).await;
+        let found = disk
+            .vfs
+            .lookup(
+                op,
+                &prefix(path, count),
+                LookupOptions { case, links: SymlinkPolicy { itself: false, ..links }, reads: false },
+            )
+            .await;
         search.note(count, matches!(found, Ok(Lookup::Found { .. })));
     }
-    leads_to_vetoed(disk, who, &prefix(path, search.found), case, links).await
+    leads_to_vetoed(disk, op, &prefix(path, search.found), case, links).await
 }
 
 /// Returns the first `count` components of `path`.
@@ -134,7 +142,7 @@ pub(crate) async fn admits(disk: &Disk, node: &Arc<dyn Node>) -> bool {
 /// Whether `veto files` hides the current location of `node`. Also true if the location cannot be determined.
 async fn is_vetoed(disk: &Disk, node: &Arc<dyn Node>) -> bool {
     const GONE: &[u8] = b" (deleted)";
-    let Ok(location) = node.location().await else { return true };
+    let Ok(location) = node.location(&disk.op).await else { return true };
     location.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).any(|name| {
         // The kernel appends this to the name of a removed directory.
         disk.veto.matches(name) || name.strip_suffix(GONE).is_some_and(|name| disk.veto.matches(name))

@@ -20,7 +20,6 @@ use proto::smb2::error::{ErrorContext, SymbolicLinkError, SymlinkFlags};
 use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
-use crate::acl::SERVER;
 use crate::error::{Error, Result};
 use crate::links::{self, Purpose, Search};
 use crate::name;
@@ -32,7 +31,7 @@ use crate::state::open::FileOpen;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::xattr::DOSATTRIB;
-use crate::vfs::{Case, Errno, Identity, Kind, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, Errno, Kind, Lookup, Metadata, NewFile, Node, Op, RelPath, SERVER};
 
 /// The extended attribute that stores reparse data: a whole REPARSE_DATA_BUFFER.
 pub(crate) const ATTRIBUTE: &str = "user.SmbReparse";
@@ -51,17 +50,17 @@ pub(crate) fn tag(buffer: &[u8]) -> ReparseTag {
 }
 
 /// Returns the reparse data of a file that has the file attribute; `None` if there is no data.
-pub(crate) async fn stored(node: &dyn Node, who: &Arc<Identity>) -> Result<Option<Vec<u8>>> {
-    match node.get_xattr(who, ATTRIBUTE).await {
+pub(crate) async fn stored(node: &dyn Node, op: &Op) -> Result<Option<Vec<u8>>> {
+    match node.get_xattr(op, ATTRIBUTE, None).await {
         // A user who may not read the file may know that it is a reparse point.
-        Err(Errno::ACCES | Errno::PERM) => Ok(node.get_xattr(&SERVER, ATTRIBUTE).await?),
+        Err(Errno::ACCES | Errno::PERM) => Ok(node.get_xattr(&SERVER, ATTRIBUTE, None).await?),
         found => Ok(found?),
     }
 }
 
 /// Returns the tag of the reparse data of a file.
-pub(crate) async fn stored_tag(node: &dyn Node, who: &Arc<Identity>) -> ReparseTag {
-    match stored(node, who).await {
+pub(crate) async fn stored_tag(node: &dyn Node, op: &Op) -> ReparseTag {
+    match stored(node, op).await {
         Ok(Some(buffer)) => tag(&buffer),
         _ => ReparseTag(0),
     }
@@ -121,8 +120,8 @@ async fn stop(
     behind: usize,
 ) -> Result<Option<Error>> {
     if metadata.kind == Kind::Symlink {
-        let Ok(target) = node.read_link().await else { return Ok(None) };
-        let stays = node.location().await.is_ok_and(|location| stays(&target, &location));
+        let Ok(target) = node.read_link(&disk.op).await else { return Ok(None) };
+        let stays = node.location(&disk.op).await.is_ok_and(|location| stays(&target, &location));
         let (names, flags) = shown_target(&target);
         let link = SymbolicLinkReparseData { substitute_name: &names, print_name: &names, flags };
         return Ok(stays.then(|| stopped_at(request, &link, behind)));
@@ -130,7 +129,7 @@ async fn stop(
     if !is_stored(&disk.share, metadata) {
         return Ok(None);
     }
-    let Some(buffer) = stored(&**node, &disk.identity).await? else { return Ok(None) };
+    let Some(buffer) = stored(&**node, &disk.op).await? else { return Ok(None) };
     let buffer = ReparseDataBuffer::decode(&buffer);
     let buffer = buffer.as_ref().ok().filter(|buffer| buffer.reparse_tag() == ReparseTag::SYMLINK);
     Ok(Some(match buffer.and_then(|buffer| SymbolicLinkReparseData::decode(buffer.data()).ok()) {
@@ -142,15 +141,15 @@ async fn stop(
 /// Returns the error for an open of `path` whose lookup ended at a symbolic link, so that the client can follow it.
 /// `None` if there is no such link, or it leads out of the share.
 pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
-    let (who, links, case) = (&disk.identity, disk.share.links().to_last(), case(disk));
+    let (op, links, case) = (&disk.op, disk.share.links().to_last(), case(disk));
     let mut search = Search::new(path);
     while let Some(count) = search.next() {
         let part = links::prefix(path, count);
-        let found = links::look_up_with(disk, who, &part, case, links, Purpose::Any).await;
+        let found = links::look_up_with(disk, op, &part, case, links, Purpose::Any).await;
         search.note(count, !matches!(found, Err(Errno::LOOP)));
     }
     let part = links::prefix(path, search.found);
-    let found = links::look_up_with(disk, who, &part, case, links, Purpose::Any).await;
+    let found = links::look_up_with(disk, op, &part, case, links, Purpose::Any).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else { return None };
     stop(request, disk, &node, &metadata, behind(path, search.found)).await.ok()?
 }
@@ -158,13 +157,13 @@ pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) 
 /// Returns the error for an open of `path` with a missing directory, because a reparse point is stored in its place.
 /// `None` if that is not the case.
 pub(crate) async fn stopped_by_stored(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
-    let (who, case) = (&disk.identity, case(disk));
+    let (op, case) = (&disk.op, case(disk));
     let mut search = Search::new(path);
     while let Some(count) = search.next() {
-        let found = links::look_up(disk, who, &links::prefix(path, count), case).await;
+        let found = links::look_up(disk, op, &links::prefix(path, count), case).await;
         search.note(count, matches!(found, Ok(Lookup::Found { .. })));
     }
-    let found = links::look_up(disk, who, &links::prefix(path, search.found), case).await;
+    let found = links::look_up(disk, op, &links::prefix(path, search.found), case).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else { return None };
     stop(request, disk, &node, &metadata, behind(path, search.found)).await.ok()?
 }
@@ -194,7 +193,7 @@ fn stopped_at(request: &Request<'_>, link: &SymbolicLinkReparseData<'_>, behind:
 
 /// Whether a Linux symbolic link leads to a directory; `None` if the server does not follow it.
 pub(crate) async fn leads_to_directory(disk: &Disk, path: &RelPath) -> Option<bool> {
-    match links::look_up(disk, &disk.identity, path, Case::Sensitive).await {
+    match links::look_up(disk, &disk.op, path, Case::Sensitive).await {
         Ok(Lookup::Found { metadata, .. }) if metadata.kind != Kind::Symlink => Some(metadata.kind == Kind::Directory),
         _ => None,
     }
@@ -207,7 +206,8 @@ pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
     // The file has no opens, and cannot be opened meanwhile.
     let Ok(_leaving) = server.opens.files.leave(file.file, server.environment.uptime()) else { return };
     let Ok(Some(target)) = convertible(disk, file, &path).await else { return };
-    if let Err(errno) = disk.vfs.become_link(&file.identity, &path, file.file, &target).await {
+    let link = NewFile::symlink(&target, Some(file.file));
+    if let Err(errno) = disk.vfs.create(&file.op, &path, link).await {
         tracing::debug!(%path, ?errno, "cannot convert a client's link to a Linux symbolic link");
     }
 }
@@ -215,7 +215,7 @@ pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
 /// Returns the target of the Linux symbolic link that a file can be converted to.
 async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Option<Vec<u8>>> {
     const LOST: u32 = FileAttributes::READONLY.0 | FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let plain = match metadata.kind {
         Kind::File => metadata.size == 0 && metadata.links == 1,
         Kind::Directory => true,
@@ -228,7 +228,7 @@ async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Opt
     {
         return Ok(None);
     }
-    let Some(buffer) = stored(&*file.node, &file.identity).await? else { return Ok(None) };
+    let Some(buffer) = stored(&*file.node, &file.op).await? else { return Ok(None) };
     let Ok(buffer) = ReparseDataBuffer::decode(&buffer) else { return Ok(None) };
     let link = Some(&buffer).filter(|buffer| buffer.reparse_tag() == ReparseTag::SYMLINK);
     let Some(link) = link.and_then(|buffer| SymbolicLinkReparseData::decode(buffer.data()).ok()) else {
@@ -237,7 +237,7 @@ async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Opt
     let Some(target) = target(&link) else { return Ok(None) };
     // A Linux symbolic link has no streams and extended attributes.
     let kept = |name: &String| name.starts_with("user.") && name != ATTRIBUTE && name != DOSATTRIB;
-    if file.node.list_xattrs(&file.identity).await?.iter().any(kept) {
+    if file.node.list_xattrs(&file.op).await?.iter().any(kept) {
         return Ok(None);
     }
     access::may_name(disk, false, None, path, true).await?;

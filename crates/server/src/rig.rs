@@ -33,7 +33,7 @@ use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::state::connection::{Connection, Peer};
 use crate::state::{Server, ServerParts, Volumes};
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};
+use crate::vfs::{self, Identity, Kind, Metadata, Op, Time, Vfs};
 
 /// The password of all test accounts.
 pub const PASSWORD: &str = "secret";
@@ -183,13 +183,13 @@ pub fn metadata(kind: Kind, mode: u32, (uid, gid): (u32, u32)) -> Metadata {
         born: None,
         dos_attributes: None,
         compressed: false,
-        bare: false,
+        no_descriptor: false,
     }
 }
 
-/// Returns the identity of root.
-pub fn root() -> Arc<Identity> {
-    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+/// Returns the context for calls by root.
+pub fn root() -> Op {
+    crate::vfs::SERVER.clone()
 }
 
 /// Returns an in-memory file system that all users may write to.

@@ -87,7 +87,7 @@ async fn sleep(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Repl
     let pending = reply.go_async(request)?;
     let time = request.connection.server.environment.sleep(Duration::from_millis(milliseconds.into()));
     pending.wait(time).await.map_err(|_| Error::new(Status::CANCELLED))?;
-    file.node.metadata().await?;
+    file.node.metadata(&file.op).await?;
     IoctlResponse { ctl_code: asked.ctl_code, file_id: asked.file_id, input: &[], output: &[] }
         .encode(&mut reply.body());
     Ok(Status::SUCCESS)

@@ -21,7 +21,7 @@ use server::environment::Environment;
 use server::policy::{Share, StoredAcls};
 use server::rig::{self, Client};
 use server::vfs::memory::{Memory, Options};
-use server::vfs::{Access, Create, RelPath, Time, Vfs};
+use server::vfs::{Access, Create, NewFile, RelPath, SetXattr, Time, Vfs};
 
 /// Currently allocated bytes.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
@@ -109,13 +109,13 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
     for file in 0..files {
         let path = RelPath::root().join(file.to_string().as_bytes()).expect("a valid name");
-        let made = block_on(volume.create(&rig::root(), &path, Create::File(Access::default()), 0o644, None));
-        let (node, _) = made.expect("root has permission");
+        let made = block_on(volume.create(&rig::root(), &path, NewFile::new(Create::File(Access::default()), 0o644)));
+        let node = made.expect("root has permission").node;
         let (name, value) = match lists.stored {
             true => (ntacl::ATTRIBUTE, descriptor(lists, file)),
             false => (posix_acl::ACCESS, list(lists, file).encode()),
         };
-        block_on(node.set_xattr(&rig::root(), name, Some(value))).expect("root has permission");
+        block_on(node.set_xattr(&rig::root(), name, Some(value), SetXattr::Any)).expect("root has permission");
     }
     let mut policy = rig::policy();
     if lists.stored {

@@ -26,7 +26,10 @@ use server::rig::{self, Client};
 use server::state::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 use server::vfs::memory::{Memory, Options};
-use server::vfs::{Access, Case, Create, Errno, Lookup, Node, RelPath, SetMetadata, SymlinkPolicy, Time, Vfs};
+use server::vfs::{
+    Access, Create, Errno, Lookup, LookupOptions, NewFile, Node, RelPath, SERVER, SetMetadata, SetXattr, SymlinkPolicy,
+    Time, Vfs,
+};
 
 const ATTRIBUTE: &str = "security.NTACL";
 const PARTS: SecurityInformation = SecurityInformation(7);
@@ -77,12 +80,12 @@ impl Scene {
 
     fn make(&self, name: &str, what: Create) {
         let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
-        block_on(self.plain.create(&rig::root(), &path, what, 0o644, None)).expect("root has permission");
+        block_on(self.plain.create(&rig::root(), &path, NewFile::new(what, 0o644))).expect("root has permission");
     }
 
     fn node(&self, name: &str) -> Arc<dyn Node> {
         let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
-        match block_on(self.plain.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
+        match block_on(self.plain.lookup(&rig::root(), &path, LookupOptions::exact(SymlinkPolicy::default()))) {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} does not exist"),
         }
@@ -90,13 +93,13 @@ impl Scene {
 
     fn put_list(&self, name: &str, attribute: &str, length: u32) {
         if length > 3 {
-            block_on(self.node(name).set_xattr(&rig::root(), attribute, Some(list(length).encode())))
+            block_on(self.node(name).set_xattr(&rig::root(), attribute, Some(list(length).encode()), SetXattr::Any))
                 .expect("root has permission");
         }
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.node(name).get_xattr(&rig::root(), ATTRIBUTE)).expect("root has permission")
+        block_on(self.node(name).get_xattr(&rig::root(), ATTRIBUTE, None)).expect("root has permission")
     }
 
     fn stored(&self) -> Vec<u32> {
@@ -180,7 +183,7 @@ fn a_stored_descriptor_is_valid_while_the_acls_are_unchanged() {
         let value = scene.attribute(&length.to_string()).expect("the attribute is stored");
         let stored = ntacl::decode(&value).expect("our own").expect("a known version");
         let access = if length == 3 { PosixAcl::of_mode(0o644) } else { list(length) };
-        let metadata = block_on(scene.node(&length.to_string()).metadata()).expect("the file has metadata");
+        let metadata = block_on(scene.node(&length.to_string()).metadata(&SERVER)).expect("the file has metadata");
         assert_eq!(stored.condition, Condition::SystemHash(ntacl::system_hash(&metadata, &access, None)));
     }
 }
@@ -277,7 +280,8 @@ fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
 fn a_descriptor_stored_concurrently_stays() {
     let theirs = || ntacl::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
     let scene = between(move |scene| {
-        block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()))).expect("root has permission");
+        block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()), SetXattr::Any))
+            .expect("root has permission");
     });
     look(&mut scene.start().1, "6");
     assert_eq!(scene.attribute("6"), Some(theirs()));

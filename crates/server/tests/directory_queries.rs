@@ -19,7 +19,7 @@ use server::name::short::mangle;
 use server::policy::Share;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::{Access, Create, RelPath, Vfs};
+use server::vfs::{Access, Create, NewFile, RelPath, Vfs};
 
 const NONE: Flags = Flags(0);
 
@@ -62,7 +62,7 @@ impl Bench {
         for name in names {
             let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
             let what = Create::File(Access { read: true, write: true });
-            block_on(self.volume.create(&rig::root(), &path, what, mode, None)).expect("a new file");
+            block_on(self.volume.create(&rig::root(), &path, NewFile::new(what, mode))).expect("a new file");
         }
     }
 

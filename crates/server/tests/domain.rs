@@ -1,6 +1,7 @@
 //! Users of a domain: when the server asks the controller, how it uses the answers, and that only logons of domain
 //! users wait for them.
 
+use server::vfs::Identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,7 +18,6 @@ use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
 use server::rig::{self, Client, PASSWORD, Still};
 use server::state::{Server, ServerParts};
 use server::tickets::ClientName;
-use server::vfs::Identity;
 
 /// A domain with `dora`, whose password is [`PASSWORD`], `rory`, who is root, and a few users who may not log on.
 #[derive(Default)]

@@ -21,7 +21,9 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
-use server::vfs::{Access, Case, Errno, Identity, Lookup, Node, RangeLock, RelPath, Result, SymlinkPolicy};
+use server::vfs::{
+    Access, Errno, Identity, Lookup, LookupOptions, Node, Op, RangeChange, RangeLock, RelPath, Result, SymlinkPolicy,
+};
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
@@ -34,14 +36,19 @@ fn bed() -> Bed {
 /// Looks up the file `file` as a local program.
 fn found(bed: &Bed) -> Arc<dyn Node> {
     let path = RelPath::root().join(b"file").expect("a valid name");
-    match block_on(bed.volume.lookup(&root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
+    match block_on(bed.volume.lookup(&root(), &path, LookupOptions::exact(SymlinkPolicy::default()))) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("the file exists"),
     }
 }
 
-fn root() -> Arc<Identity> {
-    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+/// Locks a range as a local program would.
+fn lock_locally(node: &Arc<dyn Node>, offset: u64, length: u64, after: RangeLock) -> Result<()> {
+    block_on(node.lock(&root(), vec![RangeChange { offset, length, before: RangeLock::Free, after }], false))
+}
+
+fn root() -> Op {
+    Op::from(Identity { uid: 0, gid: 0, groups: Box::new([]) })
 }
 
 /// Opens it as a local program, without waiting.
@@ -184,7 +191,7 @@ fn a_client_waits_for_the_lease_of_a_local_program() {
         let (file_id, _) = create(&mut client, OplockLevel::NONE);
         close(&mut client, file_id);
         let local = open_locally(&bed, BOTH).expect("opens");
-        let lease = block_on(local.lease(Arc::new(|| {}))).expect("a lease");
+        let lease = block_on(local.lease(&root(), Arc::new(|| {}))).expect("a lease");
         send(&mut client, CreateDisposition::OPEN, OplockLevel::NONE).check(Status::PENDING);
         bed.pass(10);
         client.silent();
@@ -253,7 +260,7 @@ impl Both {
 
     #[track_caller]
     fn local(&self, offset: u64, length: u64, lock: RangeLock, expected: Result<()>) {
-        assert_eq!(block_on(self.local.lock_range(offset, length, lock)), expected, "{lock:?} {length} at {offset}");
+        assert_eq!(lock_locally(&self.local, offset, length, lock), expected, "{lock:?} {length} at {offset}");
     }
 
     /// Checks whether the local program can lock a range, and unlocks it again.
@@ -299,7 +306,7 @@ fn locks_of_clients_block_local_programs() {
     both.is_free(50, 1, true);
     let (mut client, file_id) = (both.client, both.file_id);
     close(&mut client, file_id);
-    assert_eq!(block_on(both.local.lock_range(0, 1 << 63, RangeLock::Exclusive)), GRANTED, "closed");
+    assert_eq!(lock_locally(&both.local, 0, 1 << 63, RangeLock::Exclusive), GRANTED, "closed");
 }
 
 #[test]

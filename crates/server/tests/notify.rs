@@ -28,7 +28,7 @@ use server::answer::block_on;
 use server::policy::{Limits, Policy, Share};
 use server::rig::{self, Client, chain, status};
 use server::state::Server;
-use server::vfs::{Case, Lookup, RelPath, SetMetadata, SymlinkPolicy, Vfs};
+use server::vfs::{Lookup, LookupOptions, RelPath, SetMetadata, SymlinkPolicy, Vfs};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 
@@ -117,7 +117,7 @@ impl Bed {
     fn set_mode(&self, path: &str, mode: u32) {
         let path =
             path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a valid path");
-        let found = block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default()));
+        let found = block_on(self.volume.lookup(&rig::root(), &path, LookupOptions::exact(SymlinkPolicy::default())));
         let Ok(Lookup::Found { node, .. }) = found else { panic!("{path} exists") };
         let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
         block_on(node.set_metadata(&rig::root(), set)).expect("root has permission");

@@ -22,7 +22,7 @@ use server::policy::snapshots::Format;
 use server::policy::snapshots::Snapshots;
 use server::policy::snapshots::Sort;
 use server::rig::{self, Client, status};
-use server::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
+use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, SetMetadata, Vfs};
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
 const SECOND: &str = "@GMT-2016.01.01-00.00.00";
@@ -39,11 +39,11 @@ fn path(text: &str) -> RelPath {
 fn make(volume: &Arc<dyn Vfs>, file: &str) {
     let who = rig::root();
     for (at, _) in file.match_indices('/') {
-        let _ = block_on(volume.create(&who, &path(&file[..at]), Create::Directory, 0o777, None));
+        let _ = block_on(volume.create(&who, &path(&file[..at]), NewFile::new(Create::Directory, 0o777)));
     }
     let both = Access { read: true, write: true };
-    let (node, _) =
-        block_on(volume.create(&who, &path(file), Create::File(both), 0o666, None)).expect("the name is not in use");
+    let new = NewFile::new(Create::File(both), 0o666);
+    let node = block_on(volume.create(&who, &path(file), new)).expect("the name is not in use").node;
     block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()), false)).expect("there is free space");
 }
 
@@ -266,8 +266,11 @@ fn users_without_access_to_the_snapshot_directory_see_no_versions() {
     let found = block_on(volume.lookup(
         &root,
         &path(".snapshots"),
-        server::vfs::Case::Sensitive,
-        server::vfs::SymlinkPolicy::default(),
+        LookupOptions {
+            case: server::vfs::Case::Sensitive,
+            links: server::vfs::SymlinkPolicy::default(),
+            reads: false,
+        },
     ));
     let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was created") };
     block_on(node.set_metadata(&root, SetMetadata { mode: Some(0o700), ..SetMetadata::default() }))
@@ -288,7 +291,8 @@ fn no_link_in_a_version_leads_out_of_it() {
         ("up", ".."),
     ] {
         let link = path(&format!("{first}/{name}"));
-        block_on(volume.make_link(&rig::root(), &link, target.as_bytes())).expect("created by a local program");
+        block_on(volume.create(&rig::root(), &link, NewFile::symlink(target.as_bytes(), None)))
+            .expect("created by a local program");
     }
     let ask = |name| Ask { version: Some(FIRST), ..open(name) };
     opens(&mut client, &ask(r"dir\beside"), &format!("{first}/dir/file"));

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "not every test file uses all of it")]
 mod bed;
 
+use server::vfs::Identity;
 use std::sync::Arc;
 
 use bed::{Bed, Client};
@@ -17,7 +18,6 @@ use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 use server::policy::{Encryption, Guest, MapToGuest, Policy, Signing};
-use server::vfs::Identity;
 
 const GUID: [u8; 16] = [7; 16];
 

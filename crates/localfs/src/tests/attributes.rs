@@ -1,5 +1,6 @@
 //! `user.DOSATTRIB` and the metadata derived from it.
 
+use server::vfs::{Create, ListRequest, Metadata, SERVER, SetXattr, Time};
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
@@ -38,10 +39,11 @@ fn new_files_keep_their_attributes_and_creation_time() {
     for (name, what, stored) in [("file", Create::File(BOTH), 0x22), ("dir", Create::Directory, 0x32)] {
         // Mode 0: the attributes are stored although no user may write, which requires root.
         let mode = if cannot_switch() { 0o700 } else { 0 };
-        let made = bed.fs.create(&bed.who, &path(name), what, mode, Some(0x22));
-        let (node, metadata) = now(made);
+        let made =
+            bed.fs.create(&bed.who, &path(name), NewFile { dos_attributes: Some(0x22), ..NewFile::new(what, mode) });
+        let (node, metadata) = now(made).opened();
         assert_eq!(metadata.dos_attributes, Some(stored), "the DIRECTORY attribute is stored, as by Samba");
-        assert_eq!(now(node.metadata()), metadata);
+        assert_eq!(now(node.metadata(&SERVER)), metadata);
         assert_eq!(bed.found(name).2, metadata);
         let kept = bed.stored(name);
         assert_eq!((kept.attributes, kept.changed), (Some(stored), None));
@@ -69,7 +71,7 @@ fn all_users_read_attributes_and_the_owner_sets_them() {
     assert_eq!(metadata.dos_attributes, Some(0x27));
     assert_eq!(block_on(node.set_metadata(&other, set(0))), Err(Errno::ACCES));
     let root = bed.found("").1;
-    let (entries, _) = now(root.list(&other, 0, 10, true));
+    let (entries, _) = now(root.list(&other, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert_eq!(entries[0].metadata.and_then(|metadata| metadata.dos_attributes), Some(0x27));
     assert_eq!(bed.attributes("file"), Some(0x27));
 }
@@ -96,15 +98,20 @@ fn attributes_are_read_once() {
     let before = bed.fs.0.cache.reads();
     for _ in 0..10 {
         assert_eq!(bed.attributes("FILE"), Some(0x22));
-        now(root.list(&bed.who, 0, 10, true));
+        now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     }
     assert_eq!(bed.fs.0.cache.reads(), before);
     bed.store("file", 0x23);
     assert_eq!(bed.attributes("file"), Some(0x23));
 }
 
+/// Looks for the descriptor of a file that last changed at `stamped`.
+fn look_for_descriptor(node: &Arc<dyn Node>, stamped: Time) {
+    let _ = now(node.get_xattr(&user(0), ntacl::ATTRIBUTE, Some(stamped)));
+}
+
 #[test]
-fn a_file_without_a_descriptor_is_bare_until_it_changes() {
+fn a_file_is_known_to_have_no_descriptor_until_it_changes() {
     if cannot_switch() {
         return;
     }
@@ -114,31 +121,31 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
     settle();
     let set = |name: &str, value: Option<&[u8]>| {
         let (_, node, _) = bed.found("file");
-        now(node.set_xattr(&user(0), name, value.map(<[u8]>::to_vec)));
+        now(node.set_xattr(&user(0), name, value.map(<[u8]>::to_vec), SetXattr::Any));
     };
-    let bare = || bed.found("file").2.bare;
+    let known = || bed.found("file").2.no_descriptor;
     let look = || {
         let (_, node, metadata) = bed.found("file");
-        node.note_bare(metadata.stamped);
+        look_for_descriptor(&node, metadata.stamped);
     };
-    assert!(!bare(), "the descriptor was not looked up");
+    assert!(!known(), "the descriptor was not looked up");
     look();
-    assert!(bare());
+    assert!(known());
     // The list of names shows that an empty file is still empty after a change, even if the change may not be complete.
     set("user.a", Some(b"1"));
-    assert!(bare());
+    assert!(known());
     set(ntacl::ATTRIBUTE, Some(b"1"));
-    assert!(!bare(), "the file has a descriptor");
+    assert!(!known(), "the file has a descriptor");
     settle();
-    assert!(!bare() && !bare());
+    assert!(!known() && !known());
     set(ntacl::ATTRIBUTE, None);
     set(DOSATTRIB, Some(&DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode()));
     settle();
-    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "the descriptor was not looked up since");
+    assert_eq!((bed.attributes("file"), known()), (Some(0x22), false), "the descriptor was not looked up since");
     look();
-    assert!(bare());
+    assert!(known());
     set("user.a", None);
-    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "a file with attributes must be examined");
+    assert_eq!((bed.attributes("file"), known()), (Some(0x22), false), "a file with attributes must be examined");
 }
 
 #[test]
@@ -150,7 +157,7 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     names.iter().for_each(|name| bed.local_write(name, "x"));
     let set = |name: &str, attribute: &str, value: Vec<u8>| {
-        now(bed.found(name).1.set_xattr(&user(0), attribute, Some(value)));
+        now(bed.found(name).1.set_xattr(&user(0), attribute, Some(value), SetXattr::Any));
     };
     set("d", ntacl::ATTRIBUTE, vec![1]);
     set("f", DOSATTRIB, DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode());
@@ -159,16 +166,16 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
     std::thread::sleep(Duration::from_millis(60));
     let look = |name: &str| {
         let (_, node, metadata) = bed.found(name);
-        node.note_bare(metadata.stamped);
-        metadata.bare
+        look_for_descriptor(&node, metadata.stamped);
+        metadata.no_descriptor
     };
     assert_eq!((look("a"), look("b")), (false, false));
-    assert!(bed.found("c").2.bare);
-    assert!(!bed.found("d").2.bare, "the file has a descriptor");
+    assert!(bed.found("c").2.no_descriptor);
+    assert!(!bed.found("d").2.no_descriptor, "the file has a descriptor");
     assert!(!look("e"), "the previous file was not empty");
     look("a");
-    assert_eq!((bed.found("f").2.bare, bed.attributes("f")), (false, Some(0x22)));
-    assert!(!bed.found("g").2.bare, "the previous file had attributes");
+    assert_eq!((bed.found("f").2.no_descriptor, bed.attributes("f")), (false, Some(0x22)));
+    assert!(!bed.found("g").2.no_descriptor, "the previous file had attributes");
 }
 
 #[test]
@@ -180,16 +187,16 @@ fn a_listing_records_that_files_were_empty() {
     bed.local_write("file", "x");
     std::thread::sleep(Duration::from_millis(60));
     let (_, node, metadata) = bed.found("file");
-    node.note_bare(metadata.stamped);
-    now(node.set_xattr(&user(0), "user.a", Some(b"1".to_vec())));
+    look_for_descriptor(&node, metadata.stamped);
+    now(node.set_xattr(&user(0), "user.a", Some(b"1".to_vec()), SetXattr::Any));
     let (_, root, _) = bed.found("");
-    let (entries, _) = now(root.list(&bed.who, 0, 10, true));
+    let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert!(
-        entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !metadata.bare)),
+        entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !metadata.no_descriptor)),
         "a name alone proves nothing"
     );
-    now(node.set_xattr(&user(0), "user.a", None));
-    assert!(bed.found("file").2.bare);
+    now(node.set_xattr(&user(0), "user.a", None, SetXattr::Any));
+    assert!(bed.found("file").2.no_descriptor);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Content, and names of open files.
 
+use server::vfs::{Case, Create, Extent, ListRequest, Metadata, SERVER};
 use std::os::fd::AsFd;
 
 use rustix::fs::Advice;
@@ -15,7 +16,7 @@ fn pattern(length: usize) -> Vec<u8> {
 
 #[track_caller]
 fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
-    let (mut buffer, count) = block_on(node.read(offset, vec![0; length], 0));
+    let (mut buffer, count) = block_on(node.read(&SERVER, offset, vec![0; length], 0));
     buffer.truncate(count.expect("an open file is read"));
     buffer
 }
@@ -43,7 +44,7 @@ fn reads_are_whole_whatever_is_cached() {
         forget(&bed.root.join("file"), pieces);
         assert!(read(&node, 4_000_000, 1 << 20) == data[4_000_000..][..1 << 20], "pieces: {pieces}");
     }
-    now(node.flush());
+    now(node.flush(&SERVER));
 }
 
 #[test]
@@ -55,14 +56,14 @@ fn offsets_at_the_maximum_file_size() {
         assert_eq!(read(&node, offset, 10), b"");
         let byte = Bytes::from_static(b"xy");
         assert_eq!(block_on(node.write(&bed.who, offset, byte, false)), Err(Errno::FBIG), "{offset}");
-        assert_eq!(block_on(node.zero(&bed.who, offset, u64::MAX)), Ok(()));
-        assert_eq!(block_on(node.data_ranges(offset, u64::MAX)), Ok(Vec::new()));
+        assert_eq!(block_on(node.set_extent(&bed.who, Extent::Zero { offset, length: u64::MAX })), Ok(()));
+        assert_eq!(block_on(node.data_ranges(&SERVER, offset, u64::MAX)), Ok(Vec::new()));
     }
     assert_eq!(read(&node, i64::MAX as u64 - 1, 10), b"");
-    assert_eq!(block_on(node.set_size(&bed.who, u64::MAX)), Err(Errno::FBIG));
-    assert_eq!(block_on(node.allocate(&bed.who, u64::MAX)), Err(Errno::FBIG));
-    assert_eq!(block_on(node.read(0, Vec::new(), 1)).1, Err(Errno::INVAL));
-    assert_eq!(now(node.metadata()).size, 1);
+    assert_eq!(block_on(node.set_extent(&bed.who, Extent::Size(u64::MAX))), Err(Errno::FBIG));
+    assert_eq!(block_on(node.set_extent(&bed.who, Extent::Reserve(u64::MAX))), Err(Errno::FBIG));
+    assert_eq!(block_on(node.read(&SERVER, 0, Vec::new(), 1)).1, Err(Errno::INVAL));
+    assert_eq!(now(node.metadata(&SERVER)).size, 1);
 }
 
 #[test]
@@ -73,26 +74,26 @@ fn data_and_holes() {
     for number in 0..4 {
         write(&node, &bed.who, number * 2 * mega, &pattern(mega as usize));
     }
-    let ranges = now(node.data_ranges(0, u64::MAX));
+    let ranges = now(node.data_ranges(&SERVER, 0, u64::MAX));
     let expected: Vec<_> = (0..4).map(|number| DataRange { offset: number * 2 * mega, length: mega }).collect();
     assert_eq!(ranges, expected);
-    now(node.zero(&bed.who, 0, mega));
-    assert_eq!(now(node.data_ranges(0, 3 * mega)), [DataRange { offset: 2 * mega, length: mega }]);
-    assert!(now(node.metadata()).allocated <= 3 * mega + 65_536);
+    now(node.set_extent(&bed.who, Extent::Zero { offset: 0, length: mega }));
+    assert_eq!(now(node.data_ranges(&SERVER, 0, 3 * mega)), [DataRange { offset: 2 * mega, length: mega }]);
+    assert!(now(node.metadata(&SERVER)).allocated <= 3 * mega + 65_536);
 }
 
 #[test]
 fn large_files_are_created_and_deleted() {
     let bed = Bed::new();
     let (node, made) = bed.create("file");
-    now(node.allocate(&bed.who, 200 << 20));
-    assert!(now(node.metadata()).allocated >= 200 << 20);
-    now(node.set_size(&bed.who, 200 << 20));
-    now(node.set_size(&bed.who, 1));
-    assert_eq!(now(node.metadata()).size, 1);
-    now(node.allocate(&bed.who, 100 << 20));
-    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)), Ok(()));
-    assert_eq!(now(node.metadata()).links, 0);
+    now(node.set_extent(&bed.who, Extent::Reserve(200 << 20)));
+    assert!(now(node.metadata(&SERVER)).allocated >= 200 << 20);
+    now(node.set_extent(&bed.who, Extent::Size(200 << 20)));
+    now(node.set_extent(&bed.who, Extent::Size(1)));
+    assert_eq!(now(node.metadata(&SERVER)).size, 1);
+    now(node.set_extent(&bed.who, Extent::Reserve(100 << 20)));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)).map(|_| ()), Ok(()));
+    assert_eq!(now(node.metadata(&SERVER)).links, 0);
 }
 
 /// Takes a lease as another process would, whose break is reported to nothing.
@@ -124,7 +125,7 @@ fn no_open_waits_for_a_lease() {
 fn a_deleted_file_gets_no_new_name() {
     let bed = Bed::new();
     let (node, made) = bed.create("file");
-    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)), Ok(()));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)).map(|_| ()), Ok(()));
     assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("again"), false)), Err(Errno::NOENT));
     assert!(bed.is_missing("again"));
 }
@@ -140,9 +141,9 @@ fn links_replace_files_atomically_and_leave_no_temporary_names() {
     // Renaming one name of a file to another leaves one name.
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("a"), a.id, &path("b"), true)), Ok(()));
     let root = bed.found("").1;
-    let (entries, _) = now(root.list(&bed.who, 0, 10, false));
+    let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false }));
     assert_eq!(entries.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [b"b"]);
-    assert_eq!(now(node.metadata()).links, 1);
+    assert_eq!(now(node.metadata(&SERVER)).links, 1);
     let other = Bed::new();
     assert_eq!(
         block_on(other.fs.link(&bed.who, &node, &path("c"), false)),
@@ -154,18 +155,18 @@ fn links_replace_files_atomically_and_leave_no_temporary_names() {
 #[test]
 fn new_names_reach_the_disk_with_their_file() {
     let bed = Bed::new();
-    let (dir, _) = now(bed.fs.create(&bed.who, &path("Dir"), Create::Directory, 0o755, None));
-    now(dir.flush());
+    let (dir, _) = now(bed.fs.create(&bed.who, &path("Dir"), NewFile::new(Create::Directory, 0o755))).opened();
+    now(dir.flush(&SERVER));
     let (node, made) = bed.create("Dir/file");
     write(&node, &bed.who, 0, b"x");
-    now(node.flush());
-    now(node.flush());
+    now(node.flush(&SERVER));
+    now(node.flush(&SERVER));
     let (late, _) = bed.create("Dir/late");
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("Dir"), bed.found("Dir").2.id, &path("Moved"), false)), Ok(()));
-    now(late.flush());
+    now(late.flush(&SERVER));
     assert_eq!(bed.found("moved/file").2.id, made.id);
     let attributes_only = bed.found("moved/file").1;
-    now(attributes_only.flush());
+    now(attributes_only.flush(&SERVER));
 }
 
 #[test]
@@ -173,19 +174,30 @@ fn whether_a_directory_is_empty_is_known_without_reading_it() {
     let bed = Bed::new();
     // Without root, there is no other user who could look.
     let mode = if cannot_switch() { 0o700 } else { 0o300 };
-    let (node, _) = now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, mode, None));
-    assert!(now(node.is_empty()));
+    let (node, _) = now(bed.fs.create(&bed.who, &path("dir"), NewFile::new(Create::Directory, mode))).opened();
+    assert!(is_empty(&node));
     bed.create("dir/file");
-    assert!(!now(node.is_empty()));
+    assert!(!is_empty(&node));
     if identity::may_switch() {
-        assert_eq!(block_on(node.list(&bed.who, 0, 10, false)).err(), Some(Errno::ACCES));
+        assert_eq!(
+            block_on(node.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false })).err(),
+            Some(Errno::ACCES)
+        );
     }
+}
+
+fn is_empty(node: &Arc<dyn Node>) -> bool {
+    block_on(server::vfs::is_empty(node)).expect("the directory can be read")
 }
 
 /// Returns the result of a look-up for reading.
 #[track_caller]
-fn found_to_read(bed: &Bed, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Metadata) {
-    match block_on(bed.fs.lookup_to_read(who, &path(name), Case::Insensitive, FOLLOW)) {
+fn found_to_read(bed: &Bed, who: &Op, name: &str) -> (Arc<dyn Node>, Metadata) {
+    match block_on(bed.fs.lookup(
+        who,
+        &path(name),
+        LookupOptions { case: Case::Insensitive, links: FOLLOW, reads: true },
+    )) {
         Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
         Ok(_) => panic!("{name} is missing"),
         Err(error) => panic!("{name}: {error:?}"),
@@ -201,9 +213,9 @@ fn a_read_of_a_known_file_opens_it_once() {
     let (node, metadata) = found_to_read(&bed, &bed.who, "file");
     assert_eq!((held(&node), metadata), (Some(READ), bed.found("file").2));
     let opened = now(node.open(&bed.who, READ));
-    assert_eq!(opened.as_any().type_id(), node.as_any().type_id());
+    assert!(Arc::ptr_eq(&crate::node::of(&opened).expect("a node"), &crate::node::of(&node).expect("a node")));
     assert_eq!(content(&opened, &bed.who), "x");
-    assert_eq!(now(bed.found("").1.list(&bed.who, 0, 10, true)).0.len(), 1);
+    assert_eq!(now(bed.found("").1.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true })).0.len(), 1);
     if cannot_switch() {
         return;
     }
@@ -219,7 +231,7 @@ fn a_read_of_a_known_file_opens_it_once() {
 fn listed_files_are_known_and_replaced_files_are_not() {
     let bed = Bed::new();
     bed.local_write("file", "x");
-    now(bed.found("").1.list(&bed.who, 0, 10, true));
+    now(bed.found("").1.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     let (node, _) = found_to_read(&bed, &bed.who, "file");
     assert!(crate::node::of(&node).expect("a node of this file system").access.is_some());
     let at = bed.root.join("file");

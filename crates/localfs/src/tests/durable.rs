@@ -1,6 +1,7 @@
 //! The directories that a flush syncs, and that nothing else is synced.
 
 use super::*;
+use server::vfs::{Create, SERVER};
 
 impl Bed {
     /// Returns the files synced since the last call, by present names.
@@ -11,7 +12,8 @@ impl Bed {
     }
 
     fn make_directory(&self, name: &str) -> (Arc<dyn Node>, FileId) {
-        let (node, metadata) = now(self.fs.create(&self.who, &path(name), Create::Directory, 0o755, None));
+        let (node, metadata) =
+            now(self.fs.create(&self.who, &path(name), NewFile::new(Create::Directory, 0o755))).opened();
         (node, metadata.id)
     }
 
@@ -29,12 +31,12 @@ fn a_new_file_is_flushed_with_all_new_parent_directories() {
     let names = [root, a, b, ("file", made.id)];
     write(&file, &bed.who, 0, b"x");
     assert_eq!(bed.synced(&names), [""; 0], "nothing was flushed");
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "b", "a", "root"]);
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file"], "everything else is on disk");
     let (other, second) = bed.create("a/b/other");
-    now(other.flush());
+    now(other.flush(&SERVER));
     assert_eq!(bed.synced(&[root, a, b, ("other", second.id)]), ["other", "b"]);
 }
 
@@ -45,22 +47,22 @@ fn after_a_rename_any_handle_flushes_the_new_directory() {
     let (old, new) = (("old", bed.make_directory("old").1), ("new", bed.make_directory("new").1));
     let (file, made) = bed.create("old/file");
     let names = [root, old, new, ("file", made.id)];
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "old", "root"]);
     bed.rename("old/file", made.id, "new/renamed");
     assert_eq!(bed.synced(&names), [""; 0], "a rename syncs nothing");
     // A handle that was opened before the rename.
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "new", "root"]);
     bed.rename("new/renamed", made.id, "old/again");
     drop(file);
-    now(bed.found("old/again").1.flush());
+    now(bed.found("old/again").1.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "old"]);
     // The directory of a new file was renamed: the directory that now has its former name is not synced.
     let (late, second) = bed.create("old/late");
     bed.rename("old", old.1, "moved");
     let decoy = ("decoy", bed.make_directory("old").1);
-    now(late.flush());
+    now(late.flush(&SERVER));
     assert_eq!(bed.synced(&[root, old, decoy, ("late", second.id)]), ["late", "old", "root"]);
 }
 
@@ -70,14 +72,14 @@ fn a_directory_is_flushed_with_its_deletions() {
     let (directory, id) = bed.make_directory("dir");
     let (file, made) = bed.create("dir/file");
     let names = [("root", bed.found("").2.id), ("dir", id), ("file", made.id)];
-    now(directory.flush());
+    now(directory.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["dir", "root"]);
     now(bed.fs.unlink(&bed.who, &path("dir/file"), made.id, Kind::File));
     assert_eq!(bed.synced(&names), [""; 0]);
-    now(directory.flush());
-    now(file.flush());
+    now(directory.flush(&SERVER));
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["dir", "file"], "a deleted file has no directory");
-    now(bed.found("").1.flush());
+    now(bed.found("").1.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["root"]);
 }
 
@@ -87,12 +89,12 @@ fn links_are_flushed_through_the_handle_that_created_them() {
     let (_, here) = bed.make_directory("here");
     let (file, made) = bed.create("file");
     let names = [("root", bed.found("").2.id), ("here", here), ("file", made.id)];
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "root"]);
     now(bed.fs.link(&bed.who, &file, &path("here/link"), false));
     assert_eq!(bed.synced(&names), [""; 0]);
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "here", "root"]);
-    now(file.flush());
+    now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file"]);
 }

@@ -1,6 +1,6 @@
 //! Files that are created with their protection in place, and directories whose own permissions are watched.
 
-use server::vfs::{DirectoryVersion, Guard};
+use server::vfs::{Create, DirectoryVersion, InitialAcl, Metadata, SERVER};
 
 use super::*;
 
@@ -8,8 +8,8 @@ use super::*;
 const LIST: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x04\0\x04\0\xff\xff\xff\xff\
     \x08\0\x04\0\x3c\xf0\0\0\x10\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
 
-fn guard(owner: (u32, u32), mode: u32) -> Guard {
-    Guard {
+fn guard(owner: (u32, u32), mode: u32) -> InitialAcl {
+    InitialAcl {
         owner,
         mode: Some(mode),
         lists: vec![("system.posix_acl_access", Some(LIST.to_vec()))],
@@ -18,10 +18,14 @@ fn guard(owner: (u32, u32), mode: u32) -> Guard {
 }
 
 #[track_caller]
-fn make(bed: &Bed, name: &str, guard: Guard) -> (Arc<dyn Node>, Metadata, bool) {
+fn make(bed: &Bed, name: &str, guard: InitialAcl) -> (Arc<dyn Node>, Metadata, bool) {
     let what = Create::File(Access { read: false, write: true });
-    let made = now(bed.fs.create_guarded(&bed.who, &path(name), what, 0o600, Some(0x20), Some(guard)));
-    (made.node, made.metadata, made.guarded)
+    let made = now(bed.fs.create(
+        &bed.who,
+        &path(name),
+        NewFile { dos_attributes: Some(0x20), protection: Some(guard), ..NewFile::new(what, 0o600) },
+    ));
+    (made.node, made.metadata, made.protected)
 }
 
 #[test]
@@ -34,13 +38,16 @@ fn a_file_has_its_guard_from_the_start() {
     let (node, metadata, guarded) = make(&bed, "file", guard(own, 0o644));
     assert!(guarded);
     assert_eq!((metadata.mode, metadata.dos_attributes), (0o644, Some(0x20)));
-    assert_eq!(now(node.metadata()), metadata, "nothing changed after the metadata were read");
-    assert_eq!(now(node.get_xattr(&bed.who, "security.frevo-test")).as_deref(), Some(&b"descriptor"[..]));
-    assert_eq!(now(node.get_xattr(&bed.who, "system.posix_acl_access")).as_deref(), Some(LIST));
+    assert_eq!(now(node.metadata(&SERVER)), metadata, "nothing changed after the metadata were read");
+    assert_eq!(now(node.get_xattr(&bed.who, "security.frevo-test", None)).as_deref(), Some(&b"descriptor"[..]));
+    assert_eq!(now(node.get_xattr(&bed.who, "system.posix_acl_access", None)).as_deref(), Some(LIST));
     for (name, guard) in [
         ("of another", guard((own.0, own.1 + 1), 0o644)),
         ("of another mode", guard(own, 0o640)),
-        ("too long", Guard { descriptor: ("security.frevo-test".to_owned(), vec![0; 70_000]), ..guard(own, 0o644) }),
+        (
+            "too long",
+            InitialAcl { descriptor: ("security.frevo-test".to_owned(), vec![0; 70_000]), ..guard(own, 0o644) },
+        ),
     ] {
         let (_, _, guarded) = make(&bed, name, guard);
         assert!(!guarded, "{name}");
@@ -62,7 +69,7 @@ fn watched(bed: &Bed) -> DirectoryVersion {
 #[test]
 fn misses_of_one_name_and_of_many_return_the_same_directory() {
     let bed = Bed::new();
-    now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o2755, None));
+    now(bed.fs.create(&bed.who, &path("dir"), NewFile::new(Create::Directory, 0o2755)));
     bed.create("dir/file");
     let mut seen = Vec::new();
     for _ in 0..6 {
@@ -85,7 +92,7 @@ fn misses_of_one_name_and_of_many_return_the_same_directory() {
 #[test]
 fn a_directory_s_own_permissions_are_watched() {
     let bed = Bed::new();
-    now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o755, None));
+    now(bed.fs.create(&bed.who, &path("dir"), NewFile::new(Create::Directory, 0o755)));
     let first = watched(&bed);
     assert_eq!((first.id, first.mode, first.gid), (bed.found("dir").2.id, 0o755, bed.who.gid));
     bed.create("dir/file");

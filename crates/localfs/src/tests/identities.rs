@@ -1,5 +1,6 @@
 //! The identity of system calls. Most tests require root, because otherwise no other identity can be assumed.
 
+use server::vfs::{Create, SetXattr};
 use std::os::unix::fs::MetadataExt;
 
 use rustix::thread::CapabilitySet;
@@ -57,12 +58,12 @@ fn security_attributes_need_no_identity_switch() {
     let bed = Bed::new();
     let (node, _) = bed.create("file");
     identity::assume(&bed.who).unwrap();
-    now(node.set_xattr(&user(0), "security.x", Some(b"x".to_vec())));
+    now(node.set_xattr(&user(0), "security.x", Some(b"x".to_vec()), SetXattr::Any));
     let own = bed.root.join("own");
     fs::write(&own, "").unwrap();
     assert_eq!(fs::metadata(&own).unwrap().uid(), bed.who.uid, "the thread still acts as the user");
-    assert_eq!(block_on(node.set_xattr(&bed.who, "security.x", None)), Err(Errno::PERM));
-    assert_eq!(now(node.get_xattr(&bed.who, "security.x")).as_deref(), Some(&b"x"[..]));
+    assert_eq!(block_on(node.set_xattr(&bed.who, "security.x", None, SetXattr::Any)), Err(Errno::PERM));
+    assert_eq!(now(node.get_xattr(&bed.who, "security.x", None)).as_deref(), Some(&b"x"[..]));
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn every_part_of_an_identity_changes() {
     if cannot_switch() {
         return;
     }
-    let identity = |uid, gid, groups: &[u32]| Arc::new(Identity { uid, gid, groups: groups.into() });
+    let identity = |uid, gid, groups: &[u32]| Op::from(Identity { uid, gid, groups: groups.into() });
     let all = [
         identity(61_001, 61_001, &[]),
         identity(61_001, 61_002, &[]),
@@ -120,7 +121,7 @@ fn a_failed_switch_fails_the_operation() {
     bed.local_write("file", "x");
     let nobody = user(u32::MAX);
     assert_eq!(bed.lookup_as(&nobody, "file", FOLLOW).err(), Some(Errno::INVAL));
-    let made = bed.fs.create(&nobody, &path("new"), Create::File(BOTH), 0o644, None);
+    let made = bed.fs.create(&nobody, &path("new"), NewFile::new(Create::File(BOTH), 0o644));
     assert_eq!(block_on(made).err(), Some(Errno::INVAL));
     assert!(bed.is_missing("new"));
     // An incomplete switch is repeated.
@@ -202,8 +203,12 @@ fn concurrent_identity_switches_do_not_interfere() {
 fn files_belong_to_the_user_who_creates_them() {
     let bed = Bed::new();
     let (_, file) = bed.create("file");
-    let dir = bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o770, Some(0x10));
-    let (_, dir) = now(dir);
+    let dir = bed.fs.create(
+        &bed.who,
+        &path("dir"),
+        NewFile { dos_attributes: Some(0x10), ..NewFile::new(Create::Directory, 0o770) },
+    );
+    let dir = now(dir).metadata;
     assert_eq!((file.uid, file.gid), (bed.who.uid, bed.who.gid));
     assert_eq!((dir.uid, dir.gid, dir.mode), (bed.who.uid, bed.who.gid, 0o770));
 }
@@ -220,7 +225,7 @@ fn groups_apply_and_do_not_persist() {
         chown(&file, Some(0), Some(61_500)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     });
-    let member = Arc::new(Identity { uid: 61_002, gid: 61_002, groups: Box::new([61_400, 61_500]) });
+    let member = Op::from(Identity { uid: 61_002, gid: 61_002, groups: Box::new([61_400, 61_500]) });
     let node = bed.found("file").1;
     assert_eq!(now(node.permissions(&member)), 4);
     assert_eq!(content(&node, &member), "x");
@@ -237,20 +242,21 @@ fn work_as_the_process_has_no_root_privileges() {
     }
     let bed = Bed::new();
     let (node, metadata) = bed.create("file");
-    let denied = |name| matches!(block_on(node.set_xattr(&bed.who, name, Some(b"x".to_vec()))), Err(Errno::PERM));
+    let denied =
+        |name| matches!(block_on(node.set_xattr(&bed.who, name, Some(b"x".to_vec()), SetXattr::Any)), Err(Errno::PERM));
     assert!(denied("trusted.x") && denied("security.x"));
     process(|| rustix::fs::setxattr(bed.root.join("file"), "trusted.x", b"x", rustix::fs::XattrFlags::empty()))
         .unwrap();
     assert_eq!(now(node.list_xattrs(&bed.who)), [""; 0]);
-    assert_eq!(now(node.get_xattr(&bed.who, "trusted.x")), None);
-    assert_eq!(now(node.get_xattr(&user(0), "trusted.x")).as_deref(), Some(&b"x"[..]));
+    assert_eq!(now(node.get_xattr(&bed.who, "trusted.x", None)), None);
+    assert_eq!(now(node.get_xattr(&user(0), "trusted.x", None)).as_deref(), Some(&b"x"[..]));
     assert_eq!(now(node.list_xattrs(&user(0))), ["trusted.x"]);
     let give = server::vfs::SetMetadata { uid: Some(61_002), ..Default::default() };
     assert_eq!(block_on(node.set_metadata(&bed.who, give)), Err(Errno::PERM));
     assert_eq!(block_on(node.set_metadata(&user(0), give)), Ok(()));
     assert_eq!(bed.found("file").2.uid, 61_002);
     // The owner of the directory may remove another user's file; a stranger may not.
-    let unlink = |who| block_on(bed.fs.unlink(&who, &path("file"), metadata.id, Kind::File));
+    let unlink = |who| block_on(bed.fs.unlink(&who, &path("file"), metadata.id, Kind::File)).map(|_| ());
     assert_eq!(unlink(user(61_002)), Err(Errno::ACCES));
     assert_eq!(unlink(bed.who.clone()), Ok(()));
 }

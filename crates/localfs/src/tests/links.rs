@@ -1,5 +1,6 @@
 //! Symbolic links, including ones swapped concurrently, never lead out of the root.
 
+use server::vfs::{Case, Create};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags};
@@ -58,7 +59,7 @@ fn the_target_of_a_link_is_not_revealed() {
         let (_, node, _) = bed.found(&name);
         assert_eq!(block_on(node.open(&bed.who, READ)).err(), Some(Errno::LOOP), "{target}");
         let inside = path(&format!("{name}/new"));
-        let made = bed.fs.create(&bed.who, &inside, Create::File(BOTH), 0o644, None);
+        let made = bed.fs.create(&bed.who, &inside, NewFile::new(Create::File(BOTH), 0o644));
         assert!(matches!(block_on(made).err(), Some(Errno::LOOP | Errno::NOENT)), "{target}");
     }
 }
@@ -82,10 +83,10 @@ fn links_below_the_root_are_followed_if_allowed() {
     }
     // Changes follow the same links as the look-up did.
     let Ok(Lookup::Missing { path: new, .. }) = bed.lookup("absolute/New") else { panic!("the name is not in use") };
-    let (_, made) = now(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None));
+    let (_, made) = now(bed.fs.create(&bed.who, &new, NewFile::new(Create::File(BOTH), 0o644))).opened();
     assert_eq!(bed.found("dir/sub/new").2.id, made.id);
     assert_eq!(block_on(bed.fs.rename(&bed.who, &new, made.id, &path("relative/moved"), false)), Ok(()));
-    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("absolute/moved"), made.id, Kind::File)), Ok(()));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("absolute/moved"), made.id, Kind::File)).map(|_| ()), Ok(()));
     // A path that merely starts like one below the root is not below it.
     let beside = format!("{}-beside", bed.root.display());
     process(|| fs::create_dir(&beside)).unwrap();
@@ -109,7 +110,7 @@ fn wide_links_lead_out_only_if_configured() {
     assert_eq!(bed.outcome("LINK/FILE", wide), Ok(Some(Kind::File)));
     assert_eq!(bed.outcome("link/file", FOLLOW), Err(Errno::LOOP));
     assert_eq!(bed.outcome("link/file", SymlinkPolicy { wide: true, ..SymlinkPolicy::NONE }), Err(Errno::LOOP));
-    let made = bed.fs.create(&bed.who, &path("link/new"), Create::File(BOTH), 0o644, None);
+    let made = bed.fs.create(&bed.who, &path("link/new"), NewFile::new(Create::File(BOTH), 0o644));
     assert!(block_on(made).is_ok() && bed.outside("there/new").exists());
 }
 
@@ -121,7 +122,7 @@ fn a_followed_link_is_renamed_and_removed_itself() {
     let id = bed.found("link").2.id;
     assert_eq!(id, file.id, "the lookup follows the link");
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("link"), id, &path("moved"), false)), Ok(()));
-    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("moved"), id, Kind::File)), Ok(()));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("moved"), id, Kind::File)).map(|_| ()), Ok(()));
     assert_eq!(bed.found("file").2.id, id, "the target remains");
     assert!(bed.is_missing("moved") && bed.is_missing("link"));
 }
@@ -178,7 +179,8 @@ fn a_swapped_link_never_changes_a_file_outside() {
         let (new, moved) = (path(&format!("a/new{round}")), path(&format!("b/moved{round}")));
         let what = if round % 2 == 0 { Create::File(BOTH) } else { Create::Directory };
         let kind = if round % 2 == 0 { Kind::File } else { Kind::Directory };
-        let Ok((node, made)) = block_on(bed.fs.create(&bed.who, &new, what, 0o755, Some(0x20))) else { return };
+        let file = NewFile { dos_attributes: Some(0x20), ..NewFile::new(what, 0o755) };
+        let Ok((node, made)) = block_on(bed.fs.create(&bed.who, &new, file)).map(Created::opened) else { return };
         // The result of each depends on the momentary state.
         let _ = block_on(bed.fs.link(&bed.who, &node, &path(&format!("a/link{round}")), true));
         let _ = block_on(bed.fs.rename(&bed.who, &new, made.id, &moved, true));
@@ -194,7 +196,11 @@ fn a_swapped_link_is_not_the_root_of_a_view() {
     while_swapping(&bed, |round| {
         let name = ["a", "b"][round % 2];
         let Ok(view) = block_on(bed.fs.beneath(&bed.who, &path(name))) else { return };
-        let found = block_on(view.lookup(&bed.who, &path("passwd"), Case::Insensitive, FOLLOW));
+        let found = block_on(view.lookup(
+            &bed.who,
+            &path("passwd"),
+            LookupOptions { case: Case::Insensitive, links: FOLLOW, reads: false },
+        ));
         let Ok(Lookup::Found { node, .. }) = found else { panic!("a view is of one directory") };
         assert_eq!(content(&node, &bed.who), "inside");
     });
@@ -205,10 +211,11 @@ fn a_swapped_link_never_turns_a_file_outside_into_a_link() {
     let bed = Bed::new();
     while_swapping(&bed, |round| {
         let new = path(&format!("a/new{round}"));
-        let Ok((_, made)) = block_on(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None)) else { return };
+        let file = NewFile::new(Create::File(BOTH), 0o644);
+        let Ok(Created { metadata: made, .. }) = block_on(bed.fs.create(&bed.who, &new, file)) else { return };
         // The result of each depends on the momentary state.
-        let _ = block_on(bed.fs.become_link(&bed.who, &new, made.id, b"passwd"));
-        let _ = block_on(bed.fs.become_link(&bed.who, &path("b/passwd"), made.id, b"new"));
+        let _ = block_on(bed.fs.create(&bed.who, &new, NewFile::symlink(b"passwd", Some(made.id))));
+        let _ = block_on(bed.fs.create(&bed.who, &path("b/passwd"), NewFile::symlink(b"new", Some(made.id))));
     });
 }
 
@@ -238,8 +245,9 @@ fn a_swapped_directory_is_never_changed_in_place_of_the_new_one() {
         });
         let rounds = std::panic::AssertUnwindSafe(|| {
             for _ in 0..4_000 {
-                match block_on(bed.fs.create(&bed.who, &path("new"), Create::Directory, 0o755, Some(0x12))) {
-                    Ok((_, made)) => assert_ne!(made.id, before.id, "the lookup must not return the neighbour"),
+                let directory = NewFile { dos_attributes: Some(0x12), ..NewFile::new(Create::Directory, 0o755) };
+                match block_on(bed.fs.create(&bed.who, &path("new"), directory)) {
+                    Ok(made) => assert_ne!(made.metadata.id, before.id, "the lookup must not return the neighbour"),
                     Err(error) => swapped += usize::from(error == Errno::STALE),
                 }
                 // Either of the two may be the new one.

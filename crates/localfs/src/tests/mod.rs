@@ -20,7 +20,7 @@ use std::process::Command;
 use bytes::Bytes;
 use server::answer::block_on;
 use server::vfs::contract::{self, Fixture};
-use server::vfs::{Access, SetMetadata};
+use server::vfs::{Access, Case, Create, ListRequest, Metadata, SERVER, SetMetadata};
 use tempfile::TempDir;
 
 use super::*;
@@ -53,17 +53,17 @@ impl Drop for Temp {
     }
 }
 
-fn user(uid: u32) -> Arc<Identity> {
-    Arc::new(Identity { uid, gid: uid, groups: Box::default() })
+fn user(uid: u32) -> Op {
+    Op::from(Identity { uid, gid: uid, groups: Box::default() })
 }
 
 /// Returns the owner of the tests' files: a user without a name if the process is root, else the process's user.
-fn owner() -> Arc<Identity> {
+fn owner() -> Op {
     if identity::may_switch() {
         return user(61_001);
     }
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Arc::new(Identity { uid, gid, groups: Box::default() })
+    Op::from(Identity { uid, gid, groups: Box::default() })
 }
 
 /// Returns whether no other identity can be assumed, and prints that.
@@ -78,7 +78,7 @@ fn cannot_switch() -> bool {
 /// A share in a temporary directory that belongs to [`owner`].
 struct Bed {
     fs: LocalFs,
-    who: Arc<Identity>,
+    who: Op,
     root: PathBuf,
     temp: Temp,
 }
@@ -101,8 +101,8 @@ impl Bed {
         self.temp.path().join(name)
     }
 
-    fn lookup_as(&self, who: &Arc<Identity>, text: &str, links: SymlinkPolicy) -> Result<Lookup> {
-        block_on(self.fs.lookup(who, &path(text), Case::Insensitive, links))
+    fn lookup_as(&self, who: &Op, text: &str, links: SymlinkPolicy) -> Result<Lookup> {
+        block_on(self.fs.lookup(who, &path(text), LookupOptions { case: Case::Insensitive, links, reads: false }))
     }
 
     fn lookup(&self, text: &str) -> Result<Lookup> {
@@ -124,8 +124,8 @@ impl Bed {
 
     #[track_caller]
     fn create(&self, text: &str) -> (Arc<dyn Node>, Metadata) {
-        let made = self.fs.create(&self.who, &path(text), Create::File(BOTH), 0o644, None);
-        block_on(made).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+        let made = self.fs.create(&self.who, &path(text), NewFile::new(Create::File(BOTH), 0o644));
+        block_on(made).unwrap_or_else(|error| panic!("{text}: {error:?}")).opened()
     }
 
     /// Writes a file behind the share's back, as a local process would.
@@ -160,15 +160,15 @@ fn now<T>(answer: Answer<Result<T>>) -> T {
 }
 
 #[track_caller]
-fn write(node: &Arc<dyn Node>, who: &Arc<Identity>, offset: u64, data: &[u8]) {
+fn write(node: &Arc<dyn Node>, who: &Op, offset: u64, data: &[u8]) {
     now(node.write(who, offset, Bytes::copy_from_slice(data), false));
 }
 
 /// Reads the content from the start through a handle opened for it.
 #[track_caller]
-fn content(node: &Arc<dyn Node>, who: &Arc<Identity>) -> String {
+fn content(node: &Arc<dyn Node>, who: &Op) -> String {
     let node = now(node.open(who, READ));
-    let (mut buffer, count) = block_on(node.read(0, vec![0; 100], 0));
+    let (mut buffer, count) = block_on(node.read(&SERVER, 0, vec![0; 100], 0));
     buffer.truncate(count.expect("an open file is read"));
     String::from_utf8(buffer).expect("the tests write text")
 }
@@ -240,7 +240,7 @@ fn it_fulfils_the_contract_where_files_share_blocks() {
             process(|| fs::create_dir(&base)).expect("the name is not in use");
             let fixture = fixture(&base, Box::new(()));
             let expected = Features { clones: true, compresses, punches: true };
-            assert_eq!(block_on(fixture.vfs.features()), expected, "{kind}");
+            assert_eq!(fixture.vfs.capabilities().features, expected, "{kind}");
             fixture
         });
     }
@@ -256,12 +256,12 @@ fn special_files_are_shown_and_never_opened() {
     for access in [READ, BOTH, Access::default()] {
         assert_eq!(block_on(node.open(&bed.who, access)).err(), Some(Errno::NODEV));
     }
-    let made = bed.fs.create(&bed.who, &path("fifo"), Create::File(BOTH), 0o644, None);
+    let made = bed.fs.create(&bed.who, &path("fifo"), NewFile::new(Create::File(BOTH), 0o644));
     assert_eq!(block_on(made).err(), Some(Errno::EXIST));
     let root = bed.found("").1;
-    let (entries, _) = now(root.list(&bed.who, 0, 10, true));
+    let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert_eq!(entries[0].metadata.map(|metadata| metadata.kind), Some(Kind::Special));
-    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("fifo"), metadata.id, Kind::Special)), Ok(()));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("fifo"), metadata.id, Kind::Special)).map(|_| ()), Ok(()));
 }
 
 #[test]
@@ -276,6 +276,9 @@ fn an_unreadable_root_shows_nothing() {
         assert_eq!(bed.lookup(text).err(), Some(Errno::ACCES), "{text}");
     }
     let root = bed.found("").1;
-    assert_eq!(block_on(root.list(&bed.who, 0, 10, true)).err(), Some(Errno::ACCES));
+    assert_eq!(
+        block_on(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true })).err(),
+        Some(Errno::ACCES)
+    );
     assert_eq!(block_on(root.open(&bed.who, READ)).err(), Some(Errno::ACCES));
 }

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use server::vfs::watch::{Listener, Noticed, Wanted, Watching};
+use server::vfs::{Create, Extent, SetXattr};
 
 use super::*;
 use crate::watch::settle;
@@ -82,15 +83,19 @@ fn changes_by_local_programs_are_reported() {
 fn changes_by_this_process_are_not_reported() {
     let bed = Bed::new();
     let (notes, _watching) = watch(&bed, "", EVERYTHING);
-    let made = bed.fs.create(&bed.who, &path("d"), Create::Directory, 0o755, Some(0x10));
+    let made = bed.fs.create(
+        &bed.who,
+        &path("d"),
+        NewFile { dos_attributes: Some(0x10), ..NewFile::new(Create::Directory, 0o755) },
+    );
     block_on(made).expect("a directory can be created");
     let (node, metadata) = bed.create("d/f");
     block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
     block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), true)).expect("written");
-    block_on(node.set_size(&bed.who, 3)).expect("cut");
+    block_on(node.set_extent(&bed.who, Extent::Size(3))).expect("cut");
     let set = SetMetadata { mode: Some(0o600), dos_attributes: Some(2), ..SetMetadata::default() };
     block_on(node.set_metadata(&bed.who, set)).expect("set");
-    block_on(node.set_xattr(&bed.who, "user.x", Some(b"y".to_vec()))).expect("set");
+    block_on(node.set_xattr(&bed.who, "user.x", Some(b"y".to_vec()), SetXattr::Any)).expect("set");
     block_on(bed.fs.link(&bed.who, &node, &path("d/l"), false)).expect("linked");
     block_on(bed.fs.rename(&bed.who, &path("d/f"), metadata.id, &path("g"), false)).expect("renamed");
     block_on(bed.fs.link(&bed.who, &node, &path("d/l"), true)).expect("linked again");
@@ -171,7 +176,8 @@ fn changes_through_another_share() {
     let bed = Bed::new();
     process(|| symlink("share", bed.outside("alias"))).expect("made");
     let alias = LocalFs::open(&bed.outside("alias"), Options::default()).expect("the directory opens");
-    let Ok(Lookup::Found { node, .. }) = block_on(alias.lookup(&bed.who, &path(""), Case::Sensitive, FOLLOW)) else {
+    let Ok(Lookup::Found { node, .. }) = block_on(alias.lookup(&bed.who, &path(""), LookupOptions::exact(FOLLOW)))
+    else {
         panic!("the root is always found");
     };
     let (own, _watching) = watch(&bed, "", EVERYTHING);

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::acl::cache::{By, Place};
 use crate::policy::limits::CACHED_INITIAL_ACL_BYTES;
 use crate::policy::limits::CACHED_INITIAL_ACLS;
-use crate::vfs::Guard;
+use crate::vfs::InitialAcl;
 
 /// The new file.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Heir {
 #[derive(Default)]
 pub(crate) struct InitialAcls {
     /// The latest is last.
-    known: Mutex<VecDeque<(Heir, Duration, Option<Guard>)>>,
+    known: Mutex<VecDeque<(Heir, Duration, Option<InitialAcl>)>>,
 }
 
 impl InitialAcls {
@@ -42,15 +42,15 @@ impl InitialAcls {
     const LIFE: Duration = Duration::from_secs(5);
 
     /// Returns the result cached at most [`InitialAcls::LIFE`] before `uptime`. `Some(None)` if nothing is inherited.
-    pub(crate) fn find(&self, heir: &Heir, uptime: Duration) -> Option<Option<Guard>> {
+    pub(crate) fn find(&self, heir: &Heir, uptime: Duration) -> Option<Option<InitialAcl>> {
         let known = self.known.lock();
         let (_, since, guard) = known.iter().find(|(known, ..)| known == heir)?;
         (uptime.saturating_sub(*since) < InitialAcls::LIFE).then(|| guard.clone())
     }
 
     /// Adds the result for `heir`.
-    pub(crate) fn keep(&self, heir: Heir, uptime: Duration, guard: Option<Guard>) {
-        let length = |guard: &Guard| {
+    pub(crate) fn keep(&self, heir: Heir, uptime: Duration, guard: Option<InitialAcl>) {
+        let length = |guard: &InitialAcl| {
             let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());
             guard.descriptor.1.len() + lists.map(Vec::len).sum::<usize>()
         };
@@ -74,8 +74,8 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    fn guard(length: usize) -> Guard {
-        Guard { owner: (1, 1), mode: None, lists: Vec::new(), descriptor: (String::new(), vec![0; length]) }
+    fn guard(length: usize) -> InitialAcl {
+        InitialAcl { owner: (1, 1), mode: None, lists: Vec::new(), descriptor: (String::new(), vec![0; length]) }
     }
 
     fn heir(print: u64) -> Heir {

@@ -9,10 +9,6 @@
 //! - `cache`: effective descriptors of files and the access rights that they grant. `initial`, `file_lock` and
 //!   `write_back_queue` are the further state of a server that the functions of `security` use.
 
-use std::sync::{Arc, LazyLock};
-
-use crate::vfs::Identity;
-
 pub(crate) mod cache;
 pub(crate) mod file_lock;
 pub(crate) mod initial;
@@ -24,9 +20,3 @@ pub(crate) mod sids;
 pub(crate) mod source;
 pub(crate) mod synthesized;
 pub(crate) mod write_back_queue;
-
-/// The identity of the server itself, for operations that no user may do: writing the attribute that holds a
-/// descriptor, and operations that a descriptor grants to a user who is not the owner. It is never used to open a path
-/// that a client named.
-pub(crate) static SERVER: LazyLock<Arc<Identity>> =
-    LazyLock::new(|| Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) }));

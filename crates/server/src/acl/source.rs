@@ -6,7 +6,6 @@ use std::sync::Arc;
 use proto::dtyp::SecurityDescriptor;
 use proto::status::Status;
 
-use crate::acl::SERVER;
 use crate::acl::model::posix_acl;
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::acl::ntacl;
@@ -15,7 +14,7 @@ use crate::acl::posix::Posix;
 use crate::acl::synthesized::{default_descriptor, synthesize};
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
-use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
+use crate::vfs::{Errno, Kind, Metadata, Node, Op, SERVER, Time};
 
 /// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
@@ -73,30 +72,25 @@ impl Found {
 
 impl AclInputs {
     /// Reads the inputs of the file of `metadata`.
-    pub(crate) async fn read(
-        share: &Share,
-        who: &Arc<Identity>,
-        node: &Arc<dyn Node>,
-        metadata: &Metadata,
-    ) -> Result<AclInputs> {
+    pub(crate) async fn read(share: &Share, op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AclInputs> {
         let value = match &share.acls {
-            Some(acls) => read_value(who, acls, node).await?,
+            Some(acls) => read_value(op, acls, node, None).await?,
             None => None,
         };
-        AclInputs::beside(value, share, who, node, metadata).await
+        AclInputs::beside(value, share, op, node, metadata).await
     }
 
     /// Reads the inputs of a file whose attribute has the `value`.
     pub(crate) async fn beside(
         value: Option<Vec<u8>>,
         share: &Share,
-        who: &Arc<Identity>,
+        op: &Op,
         node: &Arc<dyn Node>,
         metadata: &Metadata,
     ) -> Result<AclInputs> {
         let lists = match &share.acls {
             Some(acls) if acls.ignore_system_acls => None,
-            _ => Some(Lists::read(who, node, metadata.kind).await?),
+            _ => Some(Lists::read(op, node, metadata.kind).await?),
         };
         Ok(AclInputs::new(metadata, value, lists))
     }
@@ -156,13 +150,8 @@ impl AclInputs {
 }
 
 /// Determines which descriptor is in force for the file of `metadata`.
-pub(crate) async fn look_up(
-    share: &Share,
-    who: &Arc<Identity>,
-    node: &Arc<dyn Node>,
-    metadata: &Metadata,
-) -> Result<Found> {
-    AclInputs::read(share, who, node, metadata).await?.resolve(share, metadata)
+pub(crate) async fn look_up(share: &Share, op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Found> {
+    AclInputs::read(share, op, node, metadata).await?.resolve(share, metadata)
 }
 
 /// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX
@@ -174,21 +163,23 @@ pub(crate) fn damaged(acls: &StoredAcls) -> Error {
     )
 }
 
-/// Reads the attribute: as the user if any user may read it, otherwise as the server.
+/// Reads the attribute: as the user if any user may read it, otherwise as the server. `settled`: the file's change
+/// time, if every later change gets another one.
 pub(crate) async fn read_value(
-    who: &Arc<Identity>,
+    op: &Op,
     acls: &StoredAcls,
     node: &Arc<dyn Node>,
+    settled: Option<Time>,
 ) -> Result<Option<Vec<u8>>> {
     // An attribute that any user can write is not trusted on another user's file.
     if let Some(owner) = acls.of_owner
-        && node.metadata().await?.uid != owner
+        && node.metadata(op).await?.uid != owner
     {
         return Ok(None);
     }
     let public = acls.attribute.starts_with("security.");
-    let who = if public { who } else { &*SERVER };
-    match node.get_xattr(who, &acls.attribute).await {
+    let op = if public { op } else { &*SERVER };
+    match node.get_xattr(op, &acls.attribute, settled).await {
         Ok(value) => Ok(value),
         // Symbolic links, devices and file systems without extended attributes have none.
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
@@ -197,8 +188,8 @@ pub(crate) async fn read_value(
 }
 
 impl Lists {
-    async fn read(who: &Arc<Identity>, node: &Arc<dyn Node>, kind: Kind) -> Result<Lists> {
-        let list = async |name| match node.get_xattr(who, name).await {
+    async fn read(op: &Op, node: &Arc<dyn Node>, kind: Kind) -> Result<Lists> {
+        let list = async |name| match node.get_xattr(op, name, None).await {
             Ok(value) => Ok(value),
             // File systems without POSIX ACLs have none.
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(None),
@@ -228,6 +219,6 @@ fn decode(value: &Option<Vec<u8>>) -> Option<PosixAcl> {
 /// Returns the file's permissions in Linux: its POSIX ACLs if it has any, otherwise its permission bits. An I/O error
 /// while reading an ACL is returned, because a descriptor synthesized from the bits alone may grant more, and would be
 /// cached.
-pub(crate) async fn posix(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Posix> {
-    Ok(Lists::read(who, node, metadata.kind).await?.decode(metadata))
+pub(crate) async fn posix(op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Posix> {
+    Ok(Lists::read(op, node, metadata.kind).await?.decode(metadata))
 }

@@ -3,6 +3,7 @@
 //!
 //! First share modes, then locks, then oplocks and leases are restored, so that states that coexisted do not conflict.
 
+use crate::vfs::{Access, Case, Kind, Lookup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -26,7 +27,6 @@ use crate::state::open::{FileOpen, Open, Target};
 use crate::tickets::ClientName;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::Owner;
-use crate::vfs::{Access, Case, Kind, Lookup};
 
 /// Result of restoring the records of the previous run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -109,7 +109,7 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
 async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Open>, String> {
     let disk = disk(server, record).await?;
     let removals = server.opens.files.removals();
-    let found = links::look_up(&disk, &disk.identity, &record.path, Case::Sensitive).await;
+    let found = links::look_up(&disk, &disk.op, &record.path, Case::Sensitive).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else {
         return Err(format!("{} does not exist or its user cannot access it", record.path));
     };
@@ -120,7 +120,7 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
     let wanted = Access { read: record.granted.0 & READING != 0, write: record.granted.0 & WRITING != 0 };
     let node = match wanted.read || wanted.write {
-        true => node.open(&disk.identity, wanted).await.map_err(|errno| format!("{}: {errno:?}", record.path))?,
+        true => node.open(&disk.op, wanted).await.map_err(|errno| format!("{}: {errno:?}", record.path))?,
         false => node,
     };
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(record.path.clone()) });
@@ -142,7 +142,7 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
         options: AtomicU32::new(record.options.0),
         delete_on_close: AtomicBool::new(record.delete_on_close),
         asked_allocation: AtomicU64::new(record.asked_allocation),
-        ..FileOpen::new(node, metadata.id, metadata.kind, name, disk.identity.clone())
+        ..FileOpen::new(node, metadata.id, metadata.kind, name, disk.op.clone())
     };
     let mut terms = record.terms.clone();
     if let Some(persistent) = &mut terms.persistent {

@@ -21,7 +21,7 @@ use crate::state::durable;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Errno, FileId, Identity, Kind, Node, RelPath, SetMetadata};
+use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
@@ -32,7 +32,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     if asked.flags.contains(CloseFlags::POSTQUERY_ATTRIB)
         && let (Some(file), Some(disk)) = (open.file(), open.tree.disk())
-        && let Ok(metadata) = file.node.metadata().await
+        && let Ok(metadata) = file.node.metadata(&file.op).await
     {
         response = attributes::close_response(disk, file, &metadata);
     }
@@ -47,7 +47,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
 async fn settle_write_time(server: &Server, file: &FileOpen) {
     if server.opens.files.settle_write_time(file.file) {
         let set = SetMetadata { modified: Some(server.environment.now()), ..SetMetadata::default() };
-        if let Err(errno) = file.node.set_metadata(&file.identity, set).await {
+        if let Err(errno) = file.node.set_metadata(&file.op, set).await {
             tracing::debug!(?errno, "cannot set the time of the last write");
         }
     }
@@ -121,11 +121,11 @@ pub(crate) async fn close_ended(server: &Server) {
     }
 }
 
-/// The name of a file to delete, and the identity for the deletion: that of the user who requested it, not of the one
-/// who closes the last handle.
+/// The name of a file to delete, and the context for the deletion: the user who requested it, not the one who closes
+/// the last handle.
 struct Doomed {
     path: RelPath,
-    identity: Arc<Identity>,
+    op: Op,
 }
 
 impl Doomed {
@@ -136,7 +136,7 @@ impl Doomed {
         // In another share the file has another path.
         let name = if doom.name.volume == own.name.volume { &doom.name } else { &own.name };
         let path = name.path.lock().clone();
-        Doomed { path, identity: doom.identity }
+        Doomed { path, op: doom.op }
     }
 
     async fn entry_changes(&self, server: &Server, disk: &Disk, by: Option<LeaseId>) {
@@ -149,7 +149,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
     let abandoned = std::mem::take(&mut *server.opens.abandoned.lock());
     for Abandoned { tree, name, file, what } in abandoned {
         let Some(disk) = tree.disk() else { continue };
-        let doomed = Doomed::of(server, file, Doom { name, identity: disk.identity.clone() });
+        let doomed = Doomed::of(server, file, Doom { name, op: disk.op.clone() });
         let deleted = match &what {
             What::File(node, kind) => {
                 let deleted = unlink(server, disk, &doomed, node, file, *kind).await;
@@ -157,7 +157,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
             }
             What::Stream(stream, node) => {
                 let name = stream.name();
-                let deleted = stream.remove(node, &doomed.identity).await;
+                let deleted = stream.remove(node, &doomed.op).await;
                 deleted.map(|()| report_deletion(server, disk, &doomed.path, name.as_deref(), Kind::File))
             }
         };
@@ -201,7 +201,7 @@ async fn delete_base(
     doomed: &Doomed,
     base: &Arc<dyn Node>,
 ) -> std::result::Result<(), Errno> {
-    let metadata = base.metadata().await?;
+    let metadata = base.metadata(&doomed.op).await?;
     unlink(server, disk, doomed, base, metadata.id, metadata.kind).await?;
     report_deletion(server, disk, &doomed.path, None, metadata.kind);
     Ok(())
@@ -209,7 +209,7 @@ async fn delete_base(
 
 async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
-        Some(node) => node.stream.remove(&node.file, &doomed.identity).await,
+        Some(node) => node.stream.remove(&node.file, &doomed.op).await,
         None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await,
     }
 }
@@ -223,8 +223,8 @@ async fn unlink(
     id: FileId,
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
-    disk.vfs.unlink(&doomed.identity, &doomed.path, id, kind).await?;
-    server.opens.streams.unlinked(disk, node).await;
+    let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await?;
+    server.opens.streams.unlinked(disk, node, removed).await;
     if disk.share.mangled_names {
         server.opens.tunnel.enter(disk.volume, doomed.path.clone(), server.environment.uptime());
     }

@@ -7,7 +7,7 @@ use crate::files::LeaseId;
 use crate::state::Server;
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Case, Lookup, RelPath};
+use crate::vfs::{Lookup, LookupOptions, RelPath};
 
 /// Breaks the leases on the directory of the entry `path`, which changes. `by`: the client's own lease on the
 /// directory, which is kept.
@@ -18,7 +18,7 @@ pub(crate) async fn entry_changes(server: &Server, disk: &Disk, path: &RelPath, 
     let Some(parent) = path.parent() else { return };
     // Shares may overlap, so the directory is identified by its file id and not by its path.
     if let Ok(Lookup::Found { metadata, .. }) =
-        disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, disk.share.links()).await
+        disk.vfs.lookup(&disk.op, &parent, LookupOptions::exact(disk.share.links())).await
     {
         server.opens.files.directory_changes(metadata.id, by, server.environment.uptime());
     }

@@ -22,7 +22,7 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.strict_sync);
         // For a directory, its entries: names created, renamed and deleted ([MS-FSA] 2.1.5.7).
         if matches!(file.kind, Kind::File | Kind::Directory) && strict_sync {
-            file.node.flush().await?;
+            file.node.flush(&file.op).await?;
         }
         if let Some(disk) = open.tree.disk() {
             request.connection.server.report(disk, file);

@@ -22,7 +22,7 @@ use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Listing, Open};
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, Kind, Lookup, Metadata, Node};
+use crate::vfs::{Case, Entry, Kind, ListRequest, Lookup, Metadata, Node};
 use crate::yielding::Work;
 
 /// The cost of an entry, and of checking whether the user may read it ([`Work::spend`]).
@@ -168,7 +168,8 @@ impl Listing {
             self.first(disk, file).await?;
         }
         while self.ahead.is_empty() && !self.ended {
-            let (mut entries, cursor) = file.node.list(&file.identity, self.cursor, batch, true).await?;
+            let (mut entries, cursor) =
+                file.node.list(&file.op, ListRequest { cursor: self.cursor, count: batch, metadata: true }).await?;
             self.ended = entries.is_empty();
             self.cursor = cursor;
             entries.retain(|entry| !is_store_name(&entry.name));
@@ -181,7 +182,7 @@ impl Listing {
     async fn first(&mut self, disk: &Disk, file: &FileOpen) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
             let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-            let found = file.node.entry(&file.identity, name, case).await?;
+            let found = file.node.entry(&file.op, name, case).await?;
             // Short names can be found only by reading the directory.
             let may_be_short = disk.share.mangled_names && may_be_mangled(name);
             let found = found.filter(|entry| !is_store_name(&entry.name));
@@ -190,7 +191,7 @@ impl Listing {
             self.ahead.extend(found);
             return Ok(());
         }
-        let here = file.node.metadata().await?;
+        let here = file.node.metadata(&file.op).await?;
         let above = parent_metadata(disk, file).await.unwrap_or(here);
         self.ahead.push_back(Entry { name: b"."[..].into(), metadata: Some(here) });
         self.ahead.push_back(Entry { name: b".."[..].into(), metadata: Some(above) });
@@ -206,7 +207,7 @@ fn is_dots(name: &[u8]) -> bool {
 /// Returns the metadata of the parent directory; `None` for the share's root.
 async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
     let parent = file.name.path.lock().parent()?;
-    match links::look_up(disk, &file.identity, &parent, Case::Sensitive).await.ok()? {
+    match links::look_up(disk, &file.op, &parent, Case::Sensitive).await.ok()? {
         Lookup::Found { metadata, .. } => Some(metadata),
         _ => None,
     }
@@ -227,7 +228,7 @@ async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
 /// Returns the node and metadata of the entry `name` of the directory.
 async fn found(disk: &Disk, file: &FileOpen, name: &[u8]) -> Option<(Arc<dyn Node>, Metadata)> {
     let path = file.name.path.lock().join(name)?;
-    match links::look_up(disk, &file.identity, &path, Case::Sensitive).await {
+    match links::look_up(disk, &file.op, &path, Case::Sensitive).await {
         Ok(Lookup::Found { node, metadata, .. }) => Some((node, metadata)),
         _ => None,
     }
@@ -242,7 +243,7 @@ async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Met
         return ReparseTag(0);
     }
     match found(disk, file, &entry.name).await {
-        Some((node, _)) => reparse::stored_tag(&*node, &file.identity).await,
+        Some((node, _)) => reparse::stored_tag(&*node, &file.op).await,
         None => ReparseTag(0),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let head = reply.outgoing.take_buffer();
     let filled = head.len();
     let buffer = request.connection.server.buffers.stretch(head, filled + length);
-    let (buffer, result) = file.node.read(asked.offset, buffer, filled).await;
+    let (buffer, result) = file.node.read(&file.op, asked.offset, buffer, filled).await;
     let got = *result.as_ref().unwrap_or(&0);
     reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled + got));
     let count = result?;

@@ -22,7 +22,7 @@ use crate::state::open::{FileOpen, Open};
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Case, FileId, Kind, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed};
 
 /// How often a rename is restarted after a client had to close a handle.
 const ATTEMPTS: usize = 16;
@@ -117,7 +117,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     // Another hard link of the same file, or the same name in another case, needs no permission to replace.
     let replace = asked.replace_if_exists || itself;
-    disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
+    disk.vfs.rename(&file.op, &from, file.file, &target.path, replace).await?;
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
     drop(leaving);
@@ -156,7 +156,7 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
         }
     }
     access::may_name(disk, false, None, &target.path, target.existing.is_some()).await?;
-    disk.vfs.link(&file.identity, &file.node, &target.path, asked.replace_if_exists).await?;
+    disk.vfs.link(&file.op, &file.node, &target.path, asked.replace_if_exists).await?;
     replaced(request, disk, &target).await;
     drop(leaving);
     let change = if target.existing.is_some() { Change::replaced() } else { Change::added(Kind::File) };
@@ -169,7 +169,7 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
 /// Records that the previous file of the new name has lost it.
 async fn replaced(request: &Request<'_>, disk: &Disk, target: &Target) {
     if let Some(node) = &target.node {
-        request.connection.server.opens.streams.unlinked(disk, node).await;
+        request.connection.server.opens.streams.unlinked(disk, node, Removed { links: None }).await;
     }
 }
 
@@ -211,7 +211,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     // A symbolic link with the new name is itself replaced.
     let links = disk.share.links().to_last();
-    match links::look_up_with(disk, &disk.identity, &name.path, case, links, Purpose::Any).await? {
+    match links::look_up_with(disk, &disk.op, &name.path, case, links, Purpose::Any).await? {
         Lookup::Missing { path, .. } => Ok(Target::free(path)),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {
@@ -231,7 +231,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
 /// Returns the directory that contains `path`.
 async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
     let Some(parent) = path.parent() else { return Ok(None) };
-    match links::look_up(disk, &disk.identity, &parent, Case::Sensitive).await? {
+    match links::look_up(disk, &disk.op, &parent, Case::Sensitive).await? {
         Lookup::Found { metadata, .. } => Ok(Some(metadata.id)),
         _ => Ok(None),
     }

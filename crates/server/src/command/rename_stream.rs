@@ -50,7 +50,7 @@ pub(crate) async fn rename(
                     return Err(Error::because(Status::INVALID_PARAMETER, "the file that would be replaced is open"));
                 }
             };
-            if other.exists(base, &file.identity).await? {
+            if other.exists(base, &file.op).await? {
                 if !asked.replace_if_exists {
                     return Err(Error::new(Status::OBJECT_NAME_COLLISION));
                 }
@@ -60,14 +60,14 @@ pub(crate) async fn rename(
                         "the stream that would be replaced has content",
                     ));
                 }
-                other.make_way(base, &file.identity).await?;
+                other.make_way(base, &file.op).await?;
             }
             replaced = Some(other);
             Target::Named(name)
         }
     };
     let (from, path) = (stream.name(), file.name.path.lock().clone());
-    let renamed = stream.rename(base, &file.identity, to).await;
+    let renamed = stream.rename(base, &file.op, to).await;
     if let Some(replaced) = replaced {
         replaced.made_way();
     }
@@ -99,12 +99,12 @@ fn target(wire_name: &[u8]) -> Result<Option<String>> {
 
 /// Returns the file's unnamed stream, to be replaced; it must be empty.
 async fn own_content(base: &Arc<dyn Node>, file: &FileOpen) -> Result<Arc<dyn Node>> {
-    let metadata = base.metadata().await?;
+    let metadata = base.metadata(&file.op).await?;
     if metadata.kind == Kind::Directory || metadata.size > 0 {
         return Err(Error::because(
             Status::INVALID_PARAMETER,
             "the target is a directory, or its unnamed stream has content",
         ));
     }
-    Ok(base.open(&file.identity, Access { read: true, write: true }).await?)
+    Ok(base.open(&file.op, Access { read: true, write: true }).await?)
 }

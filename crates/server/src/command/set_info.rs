@@ -30,7 +30,7 @@ use crate::state::durable;
 use crate::state::open::{FileOpen, Open, StickyTimes, Target};
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Kind, SetMetadata, Time};
+use crate::vfs::{Extent, Kind, SetMetadata, Time};
 
 pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SetInfoRequest::decode(request.message)?;
@@ -115,13 +115,13 @@ async fn set_file(
         Class::LINK => rename::name(request, reply, NewName::AsWell, buffer, open, file, disk).await,
         Class::FULL_EA => {
             // [MS-FSA] 2.1.5.15.6.
-            if file.kind == Kind::Symlink || reparse::is_stored(&disk.share, &file.node.metadata().await?) {
+            if file.kind == Kind::Symlink || reparse::is_stored(&disk.share, &file.node.metadata(&file.op).await?) {
                 return Err(Error::because(
                     Status::EAS_NOT_SUPPORTED,
                     "a reparse point cannot have extended attributes",
                 ));
             }
-            ea::Changes::decode(buffer)?.apply(&file.node, &file.identity, disk).await?;
+            ea::Changes::decode(buffer)?.apply(&file.node, &file.op, disk).await?;
             server.file_changed(disk, file, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
             Ok(())
         }
@@ -133,7 +133,7 @@ async fn set_file(
         }
         Class::VALID_DATA_LENGTH => {
             let length = FileValidDataLengthInformation::decode(&mut Reader::new(buffer))?.valid_data_length;
-            let size = file.node.metadata().await?.size;
+            let size = file.node.metadata(&file.op).await?.size;
             if length > size { Err(Error::new(Status::INVALID_PARAMETER)) } else { Ok(()) }
         }
         Class::SHORT_NAME => Err(Error::because(Status::NOT_SUPPORTED, "short names cannot be set")),
@@ -179,7 +179,7 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
         // Linux stores neither attributes nor these times for a symbolic link.
         (set.created, set.changed) = (None, None);
     } else if wanted != 0 {
-        let present = file.node.metadata().await?;
+        let present = file.node.metadata(&file.op).await?;
         // SPARSE_FILE is changed only by its own FSCTL.
         let kept =
             present.dos_attributes.unwrap_or(0) & (FileAttributes::SPARSE_FILE.0 | FileAttributes::REPARSE_POINT.0);
@@ -193,9 +193,9 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
     if set != SetMetadata::default() {
         let keeps = file.kind != Kind::Symlink && set.changed.is_none() && info.change_time.0 as i64 != -2;
         if keeps && (file.sticky.has(StickyTimes::CHANGED) || info.change_time.0 as i64 == -1) {
-            set.changed = Some(file.node.metadata().await?.changed);
+            set.changed = Some(file.node.metadata(&file.op).await?.changed);
         }
-        crate::security::set::apply::set_attributes(disk, (&file.node, &file.identity), granted, set).await?;
+        crate::security::set::apply::set_attributes(disk, (&file.node, &file.op), granted, set).await?;
     }
     file.sticky.set(StickyTimes::CHANGED, info.change_time);
     file.sticky.set(StickyTimes::ACCESSED, info.last_access_time);
@@ -254,7 +254,7 @@ async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<(
     let _change = file.content_changes(&request.connection.server);
     request.connection.server.opens.files.settle_write_time(file.file);
     let held = file.hold_times().await?;
-    file.node.set_size(&file.identity, size).await?;
+    file.node.set_extent(&file.op, Extent::Size(size)).await?;
     file.restore_times(held).await
 }
 
@@ -270,12 +270,12 @@ async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, siz
     check_size(file, size)?;
     let _change = file.content_changes(&request.connection.server);
     request.connection.server.opens.files.settle_write_time(file.file);
-    if size < file.node.metadata().await?.size {
+    if size < file.node.metadata(&file.op).await?.size {
         let held = file.hold_times().await?;
-        file.node.set_size(&file.identity, size).await?;
+        file.node.set_extent(&file.op, Extent::Size(size)).await?;
         file.restore_times(held).await?;
     } else if disk.share.strict_allocate {
-        file.node.allocate(&file.identity, size).await?;
+        file.node.set_extent(&file.op, Extent::Reserve(size)).await?;
     }
     file.asked_allocation.store(size, Ordering::Relaxed);
     Ok(())
@@ -294,12 +294,12 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     if path.is_root() && streams::of(&file.node).is_none() {
         return Err(Error::because(Status::CANNOT_DELETE, "not permitted for the share's root"));
     }
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let shown = attributes::file_attributes(disk, path.name(), &metadata);
     if shown.contains(FileAttributes::READONLY) && !disk.share.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
-    if file.kind == Kind::Directory && !file.node.is_empty().await? {
+    if file.kind == Kind::Directory && !crate::vfs::is_empty(&file.node).await? {
         return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
     }
     // Cached handles of other clients would prevent the deletion.

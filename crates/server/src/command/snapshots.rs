@@ -20,7 +20,7 @@ use crate::policy::snapshots::{Format, Snapshots, Sort};
 use crate::request::Request;
 use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
-use crate::vfs::{Access, Case, Kind, Lookup, Node, RelPath, SymlinkPolicy, Vfs};
+use crate::vfs::{Access, Kind, ListRequest, Lookup, LookupOptions, Node, RelPath, SymlinkPolicy, Vfs};
 
 /// A directory that contains snapshots.
 struct Folder {
@@ -90,11 +90,11 @@ pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, lim
     let Some(settings) = &disk.share.snapshots else { return Ok(Vec::new()) };
     let Some(folder) = find(request, disk, settings, path).await? else { return Ok(Vec::new()) };
     let Some(node) = directory(disk, &folder.vfs, &folder.path).await else { return Ok(Vec::new()) };
-    let Ok(node) = node.open(&disk.identity, Access { read: true, write: false }).await else { return Ok(Vec::new()) };
+    let Ok(node) = node.open(&disk.op, Access { read: true, write: false }).await else { return Ok(Vec::new()) };
     let mut moments = Vec::new();
     let mut cursor = 0;
     while moments.len() < limit {
-        let (entries, next) = node.list(&disk.identity, cursor, limit, false).await?;
+        let (entries, next) = node.list(&disk.op, ListRequest { cursor, count: limit, metadata: false }).await?;
         if entries.is_empty() {
             break;
         }
@@ -160,7 +160,7 @@ async fn find_everywhere(disk: &Disk, settings: &Snapshots, path: &RelPath) -> O
 
 /// Looks up the directory `path`; `None` if there is none or the user cannot reach it.
 async fn directory(disk: &Disk, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Option<Arc<dyn Node>> {
-    match vfs.lookup(&disk.identity, path, Case::Sensitive, NO_LINKS).await {
+    match vfs.lookup(&disk.op, path, LookupOptions::exact(NO_LINKS)).await {
         Ok(Lookup::Found { node, metadata, .. }) if metadata.kind == Kind::Directory => Some(node),
         _ => None,
     }

@@ -1,5 +1,6 @@
 //! TREE_CONNECT ([MS-SMB2] 3.3.5.7): access to shares, and the identity used in them.
 
+use crate::vfs::{Identity, Op};
 use std::sync::Arc;
 
 use proto::bytes::utf16_units;
@@ -21,7 +22,6 @@ use crate::state::connection::Negotiated;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;
 use crate::user_lists::Who;
-use crate::vfs::Identity;
 
 pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = TreeConnectRequest::decode(request.message)?;
@@ -168,7 +168,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     let token = Arc::new(token::of(user, &identity, &sids, server.accounts.domain()));
     Ok(Disk {
         token_id: server.descriptors.token(&identity, &token),
-        identity,
+        op: Op::new(identity),
         token,
         place: server.descriptors.place(volume, &share),
         descriptors: server.descriptors.clone(),

@@ -45,7 +45,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     if let Some(disk) = open.tree.disk().filter(|disk| disk.snapshot.is_some()) {
         return Err(disk.refusal());
     }
-    let offset = if asked.offset == END_OF_FILE { file.node.metadata().await?.size } else { asked.offset };
+    let offset = if asked.offset == END_OF_FILE { file.node.metadata(&file.op).await?.size } else { asked.offset };
     if offset > i64::MAX as u64 || offset + length as u64 > i64::MAX as u64 {
         return Err(Error::because(Status::INVALID_PARAMETER, "the offset exceeds the maximum file size"));
     }
@@ -61,10 +61,10 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         let held = file.hold_times().await?;
         let delay = open.tree.disk().map_or(Duration::ZERO, |disk| disk.share.write_time_delay);
         if !delay.is_zero() && held.is_none() {
-            let modified = file.node.metadata().await?.modified;
+            let modified = file.node.metadata(&file.op).await?.modified;
             files.defer_write_time(file.file, modified, request.connection.server.environment.uptime(), delay);
         }
-        file.node.write(&file.identity, offset, request.message.slice_ref(asked.buffer), through).await?;
+        file.node.write(&file.op, offset, request.message.slice_ref(asked.buffer), through).await?;
         file.restore_times(held).await?;
         if let Some(disk) = open.tree.disk() {
             request.connection.server.written(disk, file);

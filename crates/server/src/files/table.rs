@@ -16,7 +16,7 @@ use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
 use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
-use crate::vfs::{FileId, Identity, Kind, Lease, RelPath};
+use crate::vfs::{FileId, Kind, Lease, Op, RelPath};
 
 const SHARDS: usize = 64;
 
@@ -97,8 +97,8 @@ pub(super) struct File {
 pub struct Doom {
     /// The name to be removed.
     pub name: Arc<OpenName>,
-    /// The user who deletes it.
-    pub identity: Arc<Identity>,
+    /// The context for the deletion: the user who requested it.
+    pub op: Op,
 }
 
 struct Entry {

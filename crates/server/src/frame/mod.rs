@@ -1,9 +1,9 @@
 //! Frames of a connection: decryption, splitting into requests, their execution, and the end of a connection.
 //!
-//! [`Connection::receive`](crate::state::connection::Connection::receive) takes frames in the order of their arrival and
-//! returns a [`Chain`] for each. Running the chain executes its requests and puts the responses into the outbox. Chains
-//! of one connection may run concurrently, so that a request that waits (for a lock or a slow disk) does not delay
-//! others.
+//! [`Connection::receive`](crate::state::connection::Connection::receive) takes frames in the order of their arrival
+//! and returns a [`Chain`] for each. Running the chain executes its requests and puts the responses into the outbox.
+//! Chains of one connection may run concurrently, so that a request that waits (for a lock or a slow disk) does not
+//! delay others.
 
 mod chain;
 mod close;

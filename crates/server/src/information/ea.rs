@@ -19,7 +19,7 @@ use crate::policy::stream_layout::Layout;
 use crate::state::open::FileOpen;
 use crate::streams::layout::is_samba;
 use crate::tree::Disk;
-use crate::vfs::{Errno, Identity, Node};
+use crate::vfs::{Errno, Node, Op, SetXattr};
 
 const NAMESPACE: &str = "user.";
 /// The characters that a name must not contain, besides control characters.
@@ -95,9 +95,9 @@ async fn list(file: &FileOpen, disk: &Disk) -> Result<Vec<Attribute>> {
     if !disk.share.ea_support {
         return Ok(list);
     }
-    for full in file.node.list_xattrs(&file.identity).await? {
+    for full in file.node.list_xattrs(&file.op).await? {
         let Some(name) = shown_name(&full, &disk.share) else { continue };
-        if let Some(value) = file.node.get_xattr(&file.identity, &full).await?
+        if let Some(value) = file.node.get_xattr(&file.op, &full, None).await?
             && u16::try_from(value.len()).is_ok()
         {
             list.push((name.to_owned(), value));
@@ -156,16 +156,16 @@ impl Changes {
     }
 
     /// Applies the changes. A name that differs only in case from an existing one refers to that one.
-    pub(crate) async fn apply(&self, node: &Arc<dyn Node>, who: &Arc<Identity>, disk: &Disk) -> Result<()> {
+    pub(crate) async fn apply(&self, node: &Arc<dyn Node>, op: &Op, disk: &Disk) -> Result<()> {
         self.check(disk)?;
         if self.0.is_empty() {
             return Ok(());
         }
-        let present = node.list_xattrs(who).await?;
+        let present = node.list_xattrs(op).await?;
         for (name, value) in &self.0 {
             let known = present.iter().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name);
             let value = (!value.is_empty()).then(|| value.clone());
-            match node.set_xattr(who, known, value).await {
+            match node.set_xattr(op, known, value, SetXattr::Any).await {
                 // Removed already.
                 Ok(()) | Err(Errno::NODATA) => {}
                 Err(errno) => return Err(errno.into()),

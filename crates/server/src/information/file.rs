@@ -27,7 +27,7 @@ use crate::vfs::{Kind, Metadata};
 
 /// Answers a query of `class`. Extended attributes are handled by [`ea`](super::ea).
 pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &FileOpen, disk: &Disk) -> Result<Answer> {
-    let metadata = server.opens.files.shown(file.node.metadata().await?, server.environment.uptime());
+    let metadata = server.opens.files.shown(file.node.metadata(&file.op).await?, server.environment.uptime());
     let files = &server.opens.files;
     let answer = match class {
         Class::BASIC => Answer::fixed(encoded(|out| basic(file, disk, &metadata).encode(out))),
@@ -142,7 +142,7 @@ fn attribute_tag(
 async fn reparse_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> ReparseTag {
     match metadata.kind {
         Kind::Symlink => ReparseTag::SYMLINK,
-        _ if reparse::is_stored(&disk.share, metadata) => reparse::stored_tag(&*file.node, &file.identity).await,
+        _ if reparse::is_stored(&disk.share, metadata) => reparse::stored_tag(&*file.node, &file.op).await,
         _ => ReparseTag(0),
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn query(
     disk: &Disk,
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
-    let space = disk.vfs.space(&file.identity).await?;
+    let space = disk.vfs.space(&file.op).await?;
     let answer = match class {
         Class::VOLUME => volume(request, disk, &space),
         Class::SIZE => Answer::fixed(encoded(|out| {
@@ -64,7 +64,7 @@ pub(crate) async fn query(
             let characteristics = DeviceCharacteristics::DEVICE_IS_MOUNTED;
             FileFsDeviceInformation { device_type: DeviceType::DISK, characteristics }.encode(out);
         })),
-        Class::ATTRIBUTE => attribute(disk, disk.vfs.features().await),
+        Class::ATTRIBUTE => attribute(disk, disk.vfs.capabilities().features),
         Class::FULL_SIZE => Answer::fixed(encoded(|out| {
             FileFsFullSizeInformation {
                 total_allocation_units: space.blocks,
@@ -77,7 +77,7 @@ pub(crate) async fn query(
         })),
         Class::OBJECT_ID => Answer::fixed(encoded(|out| object_id(request, &space).encode(out))),
         Class::SECTOR_SIZE => {
-            let features = disk.vfs.features().await;
+            let features = disk.vfs.capabilities().features;
             Answer::fixed(encoded(|out| sector_size(&space, features).encode(out)))
         }
         Class::CONTROL => Answer::fixed(encoded(|out| NO_QUOTAS.encode(out))),

@@ -31,7 +31,7 @@ pub(crate) async fn query(
     if !open.granted.contains(needed_to_ask(parts)) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let (mut descriptor, stored) = match disk.share.nt_acl_support {
         true => {
             let protection = effective::of(disk, &file.node, &metadata).await?;

@@ -25,7 +25,7 @@ struct Listed {
 /// the same for the file and for each of its streams.
 pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let node = streams::of(&file.node).map_or(&file.node, |stream| &stream.file);
-    let metadata = node.metadata().await?;
+    let metadata = node.metadata(&file.op).await?;
     let mut listed = Vec::new();
     if metadata.kind == Kind::File {
         listed.push(Listed {
@@ -35,7 +35,7 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
         });
     }
     if let Some(layout) = &disk.share.streams {
-        for stored in streams::list(node, &file.identity, layout).await? {
+        for stored in streams::list(node, &file.op, layout).await? {
             let stream = server.opens.streams.stream(disk, layout, metadata.id, &stored.name);
             let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", stored.name));
             stream.is_at(node, &stored).await?;

@@ -110,7 +110,7 @@ async fn tell(server: &Server, file: &FileOpen, changes: Vec<RangeChange>) -> st
         return Ok(());
     }
     let many = changes.len() > FEW_CHANGES || server.opens.files.lock_count(file.file) > FEW_LOCKS;
-    file.node.lock_ranges(changes, many).await
+    file.node.lock(&file.op, changes, many).await
 }
 
 /// Unlocks ranges in order, first in the kernel, so that a client that waits for a range can lock it there. Stops at

@@ -29,7 +29,7 @@ pub(crate) async fn grant_oplock(
         return OplockLevel::NONE;
     }
     let early = Arc::new(AtomicBool::new(false));
-    let lease = match file.node.lease(told(server, file.file, open, &early)).await {
+    let lease = match file.node.lease(&file.op, told(server, file.file, open, &early)).await {
         Ok(lease) => lease,
         // The handle has no data access, or the file has other opens.
         Err(Errno::BADF | Errno::AGAIN) => return OplockLevel::NONE,
@@ -78,7 +78,7 @@ pub(crate) async fn wait_for_lease(
     loop {
         pending.wait(environment.sleep(pause)).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
         // The file descriptor is not kept, because the name may lead to another file after the wait.
-        match node.open(&disk.identity, wanted).await {
+        match node.open(&disk.op, wanted).await {
             Err(Errno::AGAIN) if environment.uptime() < until => pause = (pause * 2).min(PAUSES.1),
             Err(Errno::AGAIN) => {
                 return Err(Error::because(

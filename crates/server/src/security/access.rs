@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::security::effective;
 use crate::tree::Disk;
-use crate::vfs::{Case, DirectoryVersion, Identity, Kind, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{DirectoryVersion, Identity, Kind, Lookup, LookupOptions, Metadata, Node, RelPath};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// A user who may read a file may also execute it, because the same bytes are sent over the wire. Deviates from Samba's
@@ -80,7 +80,7 @@ fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
 /// Whether a user who is not the owner may change the POSIX ACL of a file on a share that stores no descriptors: by
 /// `acl group control`, or, if the user can write the file (`writes`), by `dos filemode`.
 pub(crate) fn overrides_owner(disk: &Disk, metadata: &Metadata, writes: bool) -> bool {
-    let (who, share) = (&disk.identity, &disk.share);
+    let (who, share) = (&disk.op, &disk.share);
     let is_member = who.gid == metadata.gid || who.groups.contains(&metadata.gid);
     share.acls.is_none() && (share.acl_group_control && is_member || share.dos_filemode && writes)
 }
@@ -93,7 +93,7 @@ fn overriding(disk: &Disk, metadata: &Metadata, permissions: u32) -> AccessMask 
 
 /// Whether stored descriptors are checked for this user. They are not checked for root.
 fn is_checked(disk: &Disk) -> bool {
-    disk.share.acls.is_some() && disk.identity.uid != 0
+    disk.share.acls.is_some() && disk.op.uid != 0
 }
 
 /// Returns the rights that a file's descriptor grants to the user of `disk` on open, or a subset that contains
@@ -111,7 +111,7 @@ async fn granted_on_open(
 
 /// Looks up `path` as the user of `disk`.
 pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
-    Ok(match disk.vfs.lookup(&disk.identity, path, Case::Sensitive, disk.share.links()).await? {
+    Ok(match disk.vfs.lookup(&disk.op, path, LookupOptions::exact(disk.share.links())).await? {
         Lookup::Found { node, metadata, .. } => Some((node, metadata)),
         _ => None,
     })
@@ -119,7 +119,7 @@ pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn 
 
 /// Whether the user may remove the name `path` of a file owned by `owner`.
 async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
-    let who = &disk.identity;
+    let who = &disk.op;
     let Some(parent) = path.parent() else { return Ok(false) };
     let Some((node, metadata)) = find(disk, &parent).await? else { return Ok(false) };
     let sticky = metadata.mode & 0o1000 != 0 && who.uid != 0 && who.uid != owner && who.uid != metadata.uid;
@@ -144,7 +144,7 @@ pub(crate) async fn maximal(
     node: &Arc<dyn Node>,
     metadata: &Metadata,
 ) -> Result<AccessMask> {
-    let who = &disk.identity;
+    let who = &disk.op;
     let mut all = if is_checked(disk) {
         let granted = granted_on_open(disk, node, metadata, ALL).await?.without(AccessMask::ACCESS_SYSTEM_SECURITY);
         granted.without(refused(disk, node, metadata, granted).await?)
@@ -183,7 +183,7 @@ fn is_by_mode(metadata: &Metadata, who: &Identity) -> bool {
 
 /// Whether the kernel gives the user all of the permission bits `wanted`.
 pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, wanted: u8) -> Result<bool> {
-    let (who, bits) = (&disk.identity, u32::from(wanted));
+    let (who, bits) = (&disk.op, u32::from(wanted));
     if is_by_mode(metadata, who) {
         return Ok(mode_permissions(metadata, who) & bits == bits);
     }
@@ -221,7 +221,7 @@ pub(crate) async fn permits(
     metadata: &Metadata,
     wanted: AccessMask,
 ) -> Result<bool> {
-    let who = &disk.identity;
+    let who = &disk.op;
     let needed = wanted.without(AccessMask::DELETE);
     // A user who can reach a file may read its attributes, whatever its descriptor. Most requests of some clients need
     // nothing else.
@@ -322,7 +322,7 @@ pub(crate) async fn may_name(
 
 /// Implements `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
 pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {
-    let who = &disk.identity;
+    let who = &disk.op;
     let seen = |protection: &Protection| {
         let by_kernel = protection.permits(who, 0o4);
         match is_checked(disk) {

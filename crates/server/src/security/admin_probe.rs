@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use proto::dtyp::{AccessMask, FileTime, Sid};
 
-use crate::acl::SERVER;
 use crate::acl::model::evaluate::{Token, granted};
 use crate::acl::source::{AclSource, look_up};
 use crate::error::Result;
 use crate::policy::Share;
 use crate::security::write_back;
-use crate::vfs::{Case, Errno, Identity, Lookup, RelPath, SymlinkPolicy, Time, Vfs};
+use crate::vfs::{Errno, Identity, Lookup, LookupOptions, RelPath, SERVER, SymlinkPolicy, Time, Vfs};
 
 /// Access checks on the files of a share, as root.
 pub struct Trial {
@@ -63,7 +62,8 @@ impl Trial {
 
     async fn run(&self, path: &RelPath, store: Option<Time>) -> Result<Checked> {
         let links = SymlinkPolicy::NONE;
-        let Lookup::Found { node, metadata, .. } = self.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? else {
+        let Lookup::Found { node, metadata, .. } = self.vfs.lookup(&SERVER, path, LookupOptions::exact(links)).await?
+        else {
             return Err(Errno::NOENT.into());
         };
         let found = look_up(&self.share, &SERVER, &node, &metadata).await?;

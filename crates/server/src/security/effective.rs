@@ -40,7 +40,7 @@ impl Protection {
     }
 
     fn work_out(&self, disk: &Disk) -> AccessMask {
-        let (who, cache) = (&disk.identity, &disk.descriptors);
+        let (who, cache) = (&disk.op, &disk.descriptors);
         let (uid, _) = self.owner;
         match &self.made {
             Made::Descriptor(descriptor, _) => {
@@ -76,7 +76,7 @@ impl Protection {
 /// Returns the protection of a file. A stream has that of its file.
 pub(crate) async fn of(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Arc<Protection>> {
     match streams::file_of(node) {
-        Some(file) => of_file(disk, file, &file.metadata().await?).await,
+        Some(file) => of_file(disk, file, &file.metadata(&disk.op).await?).await,
         None => of_file(disk, node, metadata).await,
     }
 }
@@ -95,7 +95,7 @@ pub(in crate::security) async fn granted(
     enough: AccessMask,
 ) -> Result<AccessMask> {
     match streams::file_of(node) {
-        Some(file) => granted_on_file(disk, file, &file.metadata().await?, enough).await,
+        Some(file) => granted_on_file(disk, file, &file.metadata(&disk.op).await?, enough).await,
         None => granted_on_file(disk, node, metadata, enough).await,
     }
 }
@@ -109,26 +109,23 @@ async fn granted_on_file(
     let Some((acls, own)) = own(disk, metadata, enough) else {
         return Ok(of_file(disk, node, metadata).await?.granted(disk));
     };
-    if metadata.bare {
+    if metadata.no_descriptor {
         return Ok(own);
     }
     if let Some(known) = known(disk, metadata) {
         return Ok(known.granted(disk));
     }
-    let settled = disk.descriptors.is_settled(metadata, disk.vfs.tick(metadata.stamped));
-    if let Some(value) = read_value(&disk.identity, acls, node).await? {
+    let settled = disk.descriptors.is_settled(metadata, disk.vfs.capabilities().changes.granularity(metadata.stamped));
+    if let Some(value) = read_value(&disk.op, acls, node, settled.then_some(metadata.stamped)).await? {
         return Ok(read(disk, node, metadata, None, settled, Some(value)).await?.granted(disk));
-    }
-    if settled {
-        node.note_bare(metadata.stamped);
     }
     Ok(own)
 }
 
-/// Returns the rights of the user on the file of `metadata` if it is [`Metadata::bare`], the user owns it, and the mode
-/// shows that the rights contain `enough` or are complete.
+/// Returns the rights of the user on the file of `metadata` if it has no descriptor stored, the user owns it, and the
+/// mode shows that the rights contain `enough` or are complete.
 pub(in crate::security) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
-    own(disk, metadata, enough).filter(|_| metadata.bare).map(|(_, own)| own)
+    own(disk, metadata, enough).filter(|_| metadata.no_descriptor).map(|(_, own)| own)
 }
 
 /// As [`own_if_bare`], provided that no descriptor is stored. For the owner the mode usually suffices, so the POSIX
@@ -138,7 +135,7 @@ fn own<'a>(disk: &'a Disk, metadata: &Metadata, enough: AccessMask) -> Option<(&
     let by_lists = |acls: &&StoredAcls| !acls.ignore_system_acls && acls.attribute == ntacl::ATTRIBUTE;
     let acls = share.acls.as_ref().filter(by_lists)?;
     // The write-back needs the POSIX ACLs.
-    if disk.identity.uid != metadata.uid || !share.acl_store.entries().is_none() {
+    if disk.op.uid != metadata.uid || !share.acl_store.entries().is_none() {
         return None;
     }
     let (own, is_all) = synthesized::owner_rights_from_mode(share, metadata)?;
@@ -161,7 +158,7 @@ pub(in crate::security) async fn of_watched(
     watched: Option<&DirectoryVersion>,
 ) -> Result<Arc<Protection>> {
     // Taken before the file is read, so that any later change shows.
-    let settled = disk.descriptors.is_settled(metadata, disk.vfs.tick(metadata.stamped));
+    let settled = disk.descriptors.is_settled(metadata, disk.vfs.capabilities().changes.granularity(metadata.stamped));
     read(disk, node, metadata, watched, settled, None).await
 }
 
@@ -176,7 +173,7 @@ async fn read(
 ) -> Result<Arc<Protection>> {
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
     let seen = Seen { changed: settled.then_some(metadata.stamped), state };
-    let (share, who) = (&disk.share, &disk.identity);
+    let (share, who) = (&disk.share, &disk.op);
     let material = match value {
         Some(_) => AclInputs::beside(value, share, who, node, metadata).await?,
         None => AclInputs::read(share, who, node, metadata).await?,
@@ -209,6 +206,6 @@ async fn read(
 async fn owner_stands(disk: &Disk, descriptor: &SecurityDescriptor, uid: u32) -> bool {
     let Some(owner) = descriptor.owner.filter(is_account) else { return false };
     // The caller is usually the owner.
-    let is_known = disk.identity.uid == uid && disk.token.contains(&owner);
+    let is_known = disk.op.uid == uid && disk.token.contains(&owner);
     is_known || sids::stands_for(&*disk.accounts, &owner, uid).await
 }

@@ -18,7 +18,6 @@ use std::task::Poll;
 
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
-use crate::acl::SERVER;
 use crate::acl::cache::{Cache, Seen};
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::acl::ntacl;
@@ -30,7 +29,7 @@ use crate::acl::write_back_queue::Conversion;
 use crate::environment::Environment;
 use crate::policy::Share;
 use crate::tree::Disk;
-use crate::vfs::{Errno, Kind, Metadata, Node, Result};
+use crate::vfs::{Errno, Kind, Metadata, Node, Result, SERVER, SetXattr};
 
 /// Whether the descriptor synthesized from such ACLs may be stored. It must not grant access that the ACLs deny, on the
 /// file ([`Protection::granted`]) or on files created in it, because a stored descriptor is in force by itself.
@@ -115,7 +114,7 @@ pub(in crate::security) async fn put(
 ) -> Result<Option<Vec<u8>>> {
     let Some(acls) = &share.acls else { return Ok(None) };
     // A change that the clock does not show makes the hash wrong, so the descriptor is not valid then.
-    if node.metadata().await?.stamped != metadata.stamped {
+    if node.metadata(&SERVER).await?.stamped != metadata.stamped {
         return Ok(None);
     }
     let hash = ntacl::system_hash(metadata, &lists.access, lists.default.as_ref());
@@ -123,7 +122,7 @@ pub(in crate::security) async fn put(
     if value.len() > ntacl::LONGEST {
         return Ok(None);
     }
-    match node.add_xattr(&SERVER, &acls.attribute, value.clone()).await {
+    match node.set_xattr(&SERVER, &acls.attribute, Some(value.clone()), SetXattr::New).await {
         Ok(()) => Ok(Some(value)),
         Err(Errno::EXIST) => Ok(None),
         Err(errno) => Err(errno),
@@ -139,6 +138,7 @@ mod tests {
     use crate::policy::limits::QUEUED_WRITE_BACKS;
     use crate::policy::{AclStyle, StoredAcls};
     use crate::rig::{Still, memory};
+    use crate::vfs::NewFile;
     use crate::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
 
     const ATTRIBUTE: &str = "security.NTACL";
@@ -154,7 +154,8 @@ mod tests {
         let share = Arc::new(Share { acls: Some(acls), ..Share::new("share", "/share") });
         let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
         let file = Create::File(Access { read: true, write: false });
-        let (node, metadata) = block_on(volume.create(&SERVER, &path, file, 0o644, None)).expect("root has permission");
+        let (node, metadata) =
+            block_on(volume.create(&SERVER, &path, NewFile::new(file, 0o644))).expect("root has permission").opened();
         let lists = Posix { directory: false, uid: 0, gid: 0, access: PosixAcl::of_mode(0o644), default: None };
         let descriptor = cache.share(SecurityDescriptor::default());
         let place = cache.place(1, &share);
@@ -173,7 +174,8 @@ mod tests {
             cache.waiting.add(conversion);
         }
         block_on(after_answer(&cache, &*environment));
-        let has_one = |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE)).is_ok_and(|it| it.is_some());
+        let has_one =
+            |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE, None)).is_ok_and(|it| it.is_some());
         let stored: Vec<bool> = nodes.iter().map(has_one).collect();
         assert!(
             stored[..QUEUED_WRITE_BACKS].iter().all(|&is| is) && !stored[QUEUED_WRITE_BACKS..].iter().any(|&is| is)
@@ -191,7 +193,7 @@ mod tests {
         cache.waiting.add(conversion);
         block_on(after_answer(&cache, &*environment));
         let known = || {
-            let metadata = block_on(node.metadata()).expect("it exists");
+            let metadata = block_on(node.metadata(&SERVER)).expect("it exists");
             let material = block_on(AclInputs::read(&share, &SERVER, &node, &metadata)).expect("root has permission");
             cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
         };
@@ -201,7 +203,7 @@ mod tests {
         assert!(known().is_none(), "another mode");
         block_on(node.set_metadata(&SERVER, mode(0o644))).expect("root has permission");
         assert!(known().is_some(), "the previous mode");
-        block_on(node.set_xattr(&SERVER, ATTRIBUTE, None)).expect("root has permission");
+        block_on(node.set_xattr(&SERVER, ATTRIBUTE, None, SetXattr::Any)).expect("root has permission");
         assert!(known().is_none(), "nothing is stored");
     }
 
@@ -211,9 +213,9 @@ mod tests {
         let cache = Cache::new(environment.clone(), 1 << 20);
         let conversion = conversion(&memory(environment.clone()), &cache, "file");
         let node = conversion.node.clone();
-        block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()))).expect("root has permission");
+        block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()), SetXattr::Any)).expect("root has permission");
         cache.waiting.add(conversion);
         block_on(after_answer(&cache, &*environment));
-        assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE)), Ok(None));
+        assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE, None)), Ok(None));
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::vfs::{Errno, Identity, Metadata, Node, Result, Time};
+use crate::vfs::{Errno, Metadata, Node, Op, Result, SetXattr, Time};
 
 const ATTRIBUTE: &str = "trusted.frevo.owner";
 
@@ -31,8 +31,8 @@ impl Mark {
 
     /// Reads the mark of `node`; `None` if it has none, or marks are not available. `Errno::INVAL` for a malformed
     /// value.
-    pub(super) async fn read(node: &Arc<dyn Node>, own: &Arc<Identity>) -> Result<Option<Mark>> {
-        match node.get_xattr(own, ATTRIBUTE).await {
+    pub(super) async fn read(node: &Arc<dyn Node>, own: &Op) -> Result<Option<Mark>> {
+        match node.get_xattr(own, ATTRIBUTE, None).await {
             Ok(Some(value)) => Mark::decode(&value).ok_or(Errno::INVAL).map(Some),
             Ok(None) | Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(None),
             Err(errno) => Err(errno),
@@ -40,8 +40,8 @@ impl Mark {
     }
 
     /// Writes the mark of `node`, if marks are available.
-    pub(super) async fn write(&self, node: &Arc<dyn Node>, own: &Arc<Identity>) -> Result<()> {
-        match node.set_xattr(own, ATTRIBUTE, Some(self.encode())).await {
+    pub(super) async fn write(&self, node: &Arc<dyn Node>, own: &Op) -> Result<()> {
+        match node.set_xattr(own, ATTRIBUTE, Some(self.encode()), SetXattr::Any).await {
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(()),
             done => done,
         }

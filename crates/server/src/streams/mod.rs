@@ -31,7 +31,7 @@ use crate::environment::Environment;
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
-use crate::vfs::{FileId, Identity, Metadata, Node, RelPath, Result, Vfs};
+use crate::vfs::{FileId, Metadata, Node, Op, RelPath, Removed, Result, Vfs};
 
 /// The file of a stream: device and inode.
 type Owner = (u64, u64);
@@ -120,27 +120,27 @@ impl Streams {
     /// Removes all alternate streams of a file whose content is replaced ([MS-FSA] 2.1.5.1.2, SUPERSEDE and OVERWRITE).
     pub(crate) async fn remove_all(&self, disk: &Disk, node: &Arc<dyn Node>, file: FileId) -> Result<()> {
         let Some(layout) = &disk.share.streams else { return Ok(()) };
-        for stored in list(node, &disk.identity, layout).await? {
+        for stored in list(node, &disk.op, layout).await? {
             let stream = self.stream(disk, layout, file, &stored.name);
-            stream.remove(node, &disk.identity).await?;
+            stream.remove(node, &disk.op).await?;
         }
         Ok(())
     }
 
     /// Called after a name of the file was removed. If it was the last one, its streams are removed from the store.
-    pub(crate) async fn unlinked(&self, disk: &Disk, node: &Arc<dyn Node>) {
+    pub(crate) async fn unlinked(&self, disk: &Disk, node: &Arc<dyn Node>, removed: Removed) {
         let Some(layout) = &disk.share.streams else { return };
         let store = self.store(disk);
-        if !store.is_used().await {
+        if removed.links.is_some_and(|links| links > 0) || !store.is_used().await {
             return;
         }
-        let Ok(metadata) = node.metadata().await else { return };
+        let Ok(metadata) = node.metadata(store.own()).await else { return };
         if metadata.links > 0 {
             return;
         }
         for stored in list(node, store.own(), layout).await.unwrap_or_default() {
             if let Some(attribute) = stored.overflow
-                && let Ok(Some(value)) = node.get_xattr(store.own(), &attribute).await
+                && let Ok(Some(value)) = node.get_xattr(store.own(), &attribute, None).await
             {
                 store.remove(&value, &metadata).await;
             }
@@ -149,8 +149,8 @@ impl Streams {
 }
 
 /// Returns the streams of the file.
-pub(crate) async fn list(node: &Arc<dyn Node>, who: &Arc<Identity>, layout: &Layout) -> Result<Vec<Stored>> {
-    Ok(layout.streams(node.list_xattrs(who).await?))
+pub(crate) async fn list(node: &Arc<dyn Node>, op: &Op, layout: &Layout) -> Result<Vec<Stored>> {
+    Ok(layout.streams(node.list_xattrs(op).await?))
 }
 
 /// Returns the file of a handle's stream; `None` if the handle leads to the file itself.

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use super::mark::Mark;
 use crate::environment::Environment;
-use crate::vfs::{Access, Errno, Identity, Metadata, Node, Private, RelPath, Result, SetMetadata, Vfs};
+use crate::vfs::{Access, Errno, Metadata, Node, Op, Private, RelPath, Result, SERVER, SetMetadata, Vfs};
 
 /// The store's name in the root of a share.
 pub(crate) const DIRECTORY: &str = ".frevo-streams";
@@ -44,7 +44,7 @@ pub(crate) struct Store {
     /// The stores of overlapping shares.
     beside: Mutex<Vec<Weak<Store>>>,
     /// The server's own identity, because users have no access to the store.
-    own: Arc<Identity>,
+    own: Op,
     state: AtomicU8,
     /// Whether it has been logged that the store's name is taken by something else.
     warned: AtomicBool,
@@ -82,7 +82,7 @@ pub(crate) struct Sidecar {
 
 impl Store {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, root: RelPath, environment: Arc<dyn Environment>) -> Store {
-        let own = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+        let own = SERVER.clone();
         Store {
             vfs,
             environment,
@@ -107,8 +107,8 @@ impl Store {
         self.beside.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns the identity that accesses the store, and attributes that name its files.
-    pub(crate) fn own(&self) -> &Arc<Identity> {
+    /// Returns the context for access to the store, and to attributes that name its files.
+    pub(crate) fn own(&self) -> &Op {
         &self.own
     }
 
@@ -271,18 +271,18 @@ impl Store {
     }
 }
 
-pub(super) async fn copy_content(who: &Arc<Identity>, from: &Arc<dyn Node>, to: &Arc<dyn Node>) -> Result<()> {
+pub(super) async fn copy_content(op: &Op, from: &Arc<dyn Node>, to: &Arc<dyn Node>) -> Result<()> {
     let mut offset = 0;
     loop {
-        let (buffer, count) = from.read(offset, vec![0; COPY], 0).await;
+        let (buffer, count) = from.read(op, offset, vec![0; COPY], 0).await;
         let count = count?;
         if count == 0 {
             break;
         }
-        to.write(who, offset, Bytes::from(buffer).slice(..count), false).await?;
+        to.write(op, offset, Bytes::from(buffer).slice(..count), false).await?;
         offset += count as u64;
     }
-    to.flush().await
+    to.flush(op).await
 }
 
 /// Returns the file name in an attribute's value, and the inode number of the file that the stream belongs to. `None`

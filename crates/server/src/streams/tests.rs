@@ -13,7 +13,10 @@ use crate::policy::stream_layout::Layout;
 use crate::rig::Still;
 use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{Access, Case, Create, Errno, FileId, Identity, Lookup, Metadata, Node, RelPath, SymlinkPolicy, Vfs};
+use crate::vfs::{
+    Access, Create, Errno, FileId, Identity, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, RelPath,
+    SetXattr, SymlinkPolicy, Vfs,
+};
 
 const INLINE: &str = "user.DosStream.s:$DATA";
 const OVERFLOW: &str = "user.FrevoStream.s";
@@ -23,7 +26,7 @@ struct Bed {
     vfs: Arc<dyn Vfs>,
     store: Arc<Store>,
     open: Arc<Open>,
-    who: Arc<Identity>,
+    op: Op,
     file: Arc<dyn Node>,
     metadata: Metadata,
 }
@@ -34,10 +37,10 @@ impl Bed {
         let environment: Arc<dyn Environment> = Arc::new(Still::default());
         let options = Options { mode: 0o777, capacity, ..Options::default() };
         let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
-        let who = Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
-        let (file, metadata) = make(&vfs, &who, "f");
+        let op = Op::from(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
+        let (file, metadata) = make(&vfs, &op, "f");
         let store = Arc::new(Store::new(vfs.clone(), RelPath::root(), environment));
-        Bed { vfs, store, open: Arc::default(), who, file, metadata }
+        Bed { vfs, store, open: Arc::default(), op, file, metadata }
     }
 
     /// Returns the stream `name` as a first open finds it.
@@ -49,47 +52,52 @@ impl Bed {
     /// Returns the file's stream `s`, created if it does not exist.
     fn opened(&self) -> Stream {
         let stream = self.stream(self.metadata.id, "s");
-        block_on(stream.create(&self.file, &self.who)).expect("it can be created");
+        block_on(stream.create(&self.file, &self.op)).expect("it can be created");
         stream
     }
 
     #[track_caller]
     fn write(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        block_on(stream.write(&self.file, &self.who, offset, Bytes::copy_from_slice(data), false))
+        block_on(stream.write(&self.file, &self.op, offset, Bytes::copy_from_slice(data), false))
     }
 
     /// Returns the whole content of a stream, and checks its size.
     #[track_caller]
     fn content(&self, file: &Arc<dyn Node>, stream: &Stream) -> Vec<u8> {
-        let (mut buffer, count) = block_on(stream.read(file, &self.who, 0, vec![0; 1 << 20], 0));
+        let (mut buffer, count) = block_on(stream.read(file, &self.op, 0, vec![0; 1 << 20], 0));
         buffer.truncate(count.expect("the stream can be read"));
         assert_eq!(block_on(stream.metadata(file)).unwrap().size, buffer.len() as u64);
         buffer
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.file.get_xattr(&self.who, name)).unwrap()
+        block_on(self.file.get_xattr(&self.op, name, None)).unwrap()
     }
 
     fn set(&self, name: &str, value: &[u8]) {
-        block_on(self.file.set_xattr(&self.who, name, Some(value.to_vec()))).unwrap();
+        block_on(self.file.set_xattr(&self.op, name, Some(value.to_vec()), SetXattr::Any)).unwrap();
     }
 
     /// Returns the number of files in the store.
     fn stored(&self) -> usize {
         let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
         let links = SymlinkPolicy::NONE;
-        match block_on(self.vfs.lookup(self.store.own(), &path, Case::Sensitive, links)) {
-            Ok(Lookup::Found { node, .. }) => block_on(node.list(self.store.own(), 0, 100, false)).unwrap().0.len(),
+        match block_on(self.vfs.lookup(self.store.own(), &path, LookupOptions::exact(links))) {
+            Ok(Lookup::Found { node, .. }) => {
+                block_on(node.list(self.store.own(), ListRequest { cursor: 0, count: 100, metadata: false }))
+                    .unwrap()
+                    .0
+                    .len()
+            }
             _ => 0,
         }
     }
 }
 
-fn make(vfs: &Arc<dyn Vfs>, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Metadata) {
+fn make(vfs: &Arc<dyn Vfs>, op: &Op, name: &str) -> (Arc<dyn Node>, Metadata) {
     let path = RelPath::root().join(name.as_bytes()).unwrap();
     let what = Create::File(Access { read: true, write: true });
-    block_on(vfs.create(who, &path, what, 0o644, None)).expect("it can be created")
+    block_on(vfs.create(op, &path, NewFile::new(what, 0o644))).expect("it can be created").opened()
 }
 
 fn large() -> Vec<u8> {
@@ -101,17 +109,17 @@ fn a_small_stream_is_one_attribute_as_samba_writes_it() {
     let bed = Bed::new(1 << 20);
     let stream = bed.opened();
     assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0"[..]));
-    assert!(!block_on(stream.create(&bed.file, &bed.who)).unwrap());
+    assert!(!block_on(stream.create(&bed.file, &bed.op)).unwrap());
     bed.write(&stream, 2, b"abc").unwrap();
     assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0\0abc\0"[..]));
-    block_on(stream.set_size(&bed.file, &bed.who, 4)).unwrap();
+    block_on(stream.set_size(&bed.file, &bed.op, 4)).unwrap();
     assert_eq!(bed.content(&bed.file, &stream), b"\0\0ab");
     // Content written by another program is visible at once.
     bed.set(INLINE, b"samba\0");
     assert_eq!(bed.content(&bed.file, &stream), b"samba");
     bed.write(&stream, 65_530, b"12345").unwrap();
     assert_eq!((bed.content(&bed.file, &stream).len(), bed.stored()), (65_535, 0));
-    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
     assert_eq!(bed.attribute(INLINE), None);
     assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::STALE));
 }
@@ -127,13 +135,13 @@ fn a_large_stream_moves_to_the_store_and_back_when_it_is_emptied() {
     assert_eq!((bed.attribute(INLINE), bed.stored()), (None, 1));
     // A new open finds it there.
     let again = bed.stream(bed.metadata.id, "S");
-    assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
+    assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap());
     assert_eq!((bed.content(&bed.file, &again), &*again.name().unwrap()), (expected, "s"));
-    block_on(stream.set_size(&bed.file, &bed.who, 0)).unwrap();
+    block_on(stream.set_size(&bed.file, &bed.op, 0)).unwrap();
     assert_eq!((bed.attribute(INLINE).as_deref(), bed.attribute(OVERFLOW), bed.stored()), (Some(&b"\0"[..]), None, 0));
-    block_on(stream.set_size(&bed.file, &bed.who, 70_000)).unwrap();
+    block_on(stream.set_size(&bed.file, &bed.op, 70_000)).unwrap();
     assert_eq!(bed.content(&bed.file, &stream), vec![0; 70_000]);
-    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
     assert_eq!((bed.attribute(OVERFLOW), bed.stored()), (None, 0));
 }
 
@@ -144,7 +152,7 @@ fn a_full_disk_loses_no_content() {
     bed.write(&stream, 0, b"kept").unwrap();
     assert_eq!(bed.write(&stream, 4, &large()), Err(Errno::NOSPC));
     assert_eq!(bed.content(&bed.file, &stream)[..4], *b"kept");
-    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
     assert_eq!(bed.stored(), 0);
     assert_eq!(Errno::NOSPC.status(), proto::status::Status::DISK_FULL);
 }
@@ -154,15 +162,15 @@ fn a_copied_file_gets_its_own_stream_when_it_is_written() {
     let bed = Bed::new(16 << 20);
     let stream = bed.opened();
     bed.write(&stream, 0, &large()).unwrap();
-    let (copy, metadata) = make(&bed.vfs, &bed.who, "copy");
-    block_on(copy.set_xattr(&bed.who, OVERFLOW, bed.attribute(OVERFLOW))).unwrap();
+    let (copy, metadata) = make(&bed.vfs, &bed.op, "copy");
+    block_on(copy.set_xattr(&bed.op, OVERFLOW, bed.attribute(OVERFLOW), SetXattr::Any)).unwrap();
     let copied = bed.stream(metadata.id, "s");
-    assert!(block_on(copied.exists(&copy, &bed.who)).unwrap());
+    assert!(block_on(copied.exists(&copy, &bed.op)).unwrap());
     assert_eq!(bed.content(&copy, &copied), large());
-    block_on(copied.write(&copy, &bed.who, 0, Bytes::from_static(b"other"), false)).unwrap();
+    block_on(copied.write(&copy, &bed.op, 0, Bytes::from_static(b"other"), false)).unwrap();
     assert_eq!((&bed.content(&copy, &copied)[..5], bed.stored()), (&b"other"[..], 2));
     assert_eq!(bed.content(&bed.file, &stream), large());
-    block_on(copied.remove(&copy, &bed.who)).unwrap();
+    block_on(copied.remove(&copy, &bed.op)).unwrap();
     assert_eq!((bed.content(&bed.file, &stream), bed.stored()), (large(), 1));
 }
 
@@ -171,9 +179,9 @@ fn a_copy_that_was_never_written_leaves_the_original_its_stream() {
     let bed = Bed::new(16 << 20);
     let stream = bed.opened();
     bed.write(&stream, 0, &large()).unwrap();
-    let (copy, metadata) = make(&bed.vfs, &bed.who, "copy");
-    block_on(copy.set_xattr(&bed.who, OVERFLOW, bed.attribute(OVERFLOW))).unwrap();
-    block_on(bed.stream(metadata.id, "s").remove(&copy, &bed.who)).unwrap();
+    let (copy, metadata) = make(&bed.vfs, &bed.op, "copy");
+    block_on(copy.set_xattr(&bed.op, OVERFLOW, bed.attribute(OVERFLOW), SetXattr::Any)).unwrap();
+    block_on(bed.stream(metadata.id, "s").remove(&copy, &bed.op)).unwrap();
     assert_eq!((bed.content(&bed.file, &stream), bed.stored()), (large(), 1));
 }
 
@@ -184,13 +192,13 @@ fn after_a_crash_the_store_has_the_valid_content() {
     bed.write(&stream, 0, &large()).unwrap();
     bed.set(INLINE, b"before the crash\0");
     let again = bed.stream(bed.metadata.id, "s");
-    assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
+    assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap());
     assert_eq!((bed.content(&bed.file, &again), bed.attribute(INLINE)), (large(), None));
     // Two names of one file in the store, as during a rename. It is removed with the last name.
     bed.set("user.FrevoStream.t", &bed.attribute(OVERFLOW).unwrap());
-    block_on(again.remove(&bed.file, &bed.who)).unwrap();
+    block_on(again.remove(&bed.file, &bed.op)).unwrap();
     let other = bed.stream(bed.metadata.id, "t");
-    assert!(block_on(other.exists(&bed.file, &bed.who)).unwrap());
+    assert!(block_on(other.exists(&bed.file, &bed.op)).unwrap());
     assert_eq!(bed.content(&bed.file, &other), large());
 }
 
@@ -200,14 +208,14 @@ fn renamed_streams_keep_their_content() {
         let bed = Bed::new(16 << 20);
         let stream = bed.opened();
         bed.write(&stream, 0, &content).unwrap();
-        block_on(stream.rename(&bed.file, &bed.who, Target::Named("t".into()))).unwrap();
+        block_on(stream.rename(&bed.file, &bed.op, Target::Named("t".into()))).unwrap();
         assert_eq!((bed.content(&bed.file, &stream), &*stream.name().unwrap()), (content.clone(), "t"));
-        let names = block_on(list(&bed.file, &bed.who, &Layout::default())).unwrap();
+        let names = block_on(list(&bed.file, &bed.op, &Layout::default())).unwrap();
         assert_eq!(names.iter().map(|stored| &*stored.name).collect::<Vec<_>>(), ["t"]);
-        block_on(stream.rename(&bed.file, &bed.who, Target::Unnamed(bed.file.clone()))).unwrap();
+        block_on(stream.rename(&bed.file, &bed.op, Target::Unnamed(bed.file.clone()))).unwrap();
         assert_eq!(bed.content(&bed.file, &stream), content);
-        assert_eq!(block_on(bed.file.metadata()).unwrap().size, content.len() as u64);
-        assert_eq!((block_on(list(&bed.file, &bed.who, &Layout::default())).unwrap().len(), bed.stored()), (0, 0));
+        assert_eq!(block_on(bed.file.metadata(&user(0))).unwrap().size, content.len() as u64);
+        assert_eq!((block_on(list(&bed.file, &bed.op, &Layout::default())).unwrap().len(), bed.stored()), (0, 0));
     }
 }
 
@@ -216,7 +224,7 @@ fn a_directory_of_another_user_is_not_a_store() {
     let bed = Bed::new(16 << 20);
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
     let mallory = user(2000);
-    block_on(bed.vfs.create(&mallory, &path, Create::Directory, 0o777, None)).unwrap();
+    block_on(bed.vfs.create(&mallory, &path, NewFile::new(Create::Directory, 0o777))).unwrap();
     let stream = bed.opened();
     bed.write(&stream, 0, b"kept").unwrap();
     assert_eq!(bed.write(&stream, 0, &large()), Err(Errno::PERM));
@@ -229,10 +237,10 @@ fn planted(mode: u32) -> (Bed, Arc<dyn Node>) {
     let bed = Bed::new(16 << 20);
     let (mallory, bob) = (user(2000), user(3000));
     let directory = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
-    block_on(bed.vfs.create(&mallory, &directory, Create::Directory, mode, None)).unwrap();
+    block_on(bed.vfs.create(&mallory, &directory, NewFile::new(Create::Directory, mode))).unwrap();
     let private = RelPath::root().join(b"private").unwrap();
     let what = Create::File(Access { read: true, write: true });
-    let (secret, metadata) = block_on(bed.vfs.create(&bob, &private, what, 0o600, None)).unwrap();
+    let (secret, metadata) = block_on(bed.vfs.create(&bob, &private, NewFile::new(what, 0o600))).unwrap().opened();
     block_on(secret.write(&bob, 0, Bytes::from_static(b"top secret"), false)).unwrap();
     let name = format!("{:x}-{:032x}", bed.metadata.id.inode, 1);
     let inside = directory.join(name.as_bytes()).unwrap();
@@ -241,15 +249,15 @@ fn planted(mode: u32) -> (Bed, Arc<dyn Node>) {
     (bed, secret)
 }
 
-fn user(uid: u32) -> Arc<Identity> {
-    Arc::new(Identity { uid, gid: uid, groups: Box::new([]) })
+fn user(uid: u32) -> Op {
+    Op::from(Identity { uid, gid: uid, groups: Box::new([]) })
 }
 
 #[track_caller]
 fn is_untouched(secret: &Arc<dyn Node>) {
-    let (mut buffer, count) = block_on(secret.read(0, vec![0; 100], 0));
+    let (mut buffer, count) = block_on(secret.read(&user(0), 0, vec![0; 100], 0));
     buffer.truncate(count.unwrap());
-    assert_eq!((buffer, block_on(secret.metadata()).unwrap().links), (b"top secret".to_vec(), 1));
+    assert_eq!((buffer, block_on(secret.metadata(&user(0))).unwrap().links), (b"top secret".to_vec(), 1));
 }
 
 #[test]
@@ -257,11 +265,11 @@ fn a_file_that_was_moved_into_a_planted_store_is_neither_read_nor_written_nor_re
     for mode in [0o700, 0o777] {
         let (bed, secret) = planted(mode);
         let stream = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(stream.exists(&bed.file, &bed.who)).unwrap());
-        assert_eq!(block_on(stream.read(&bed.file, &bed.who, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert!(block_on(stream.exists(&bed.file, &bed.op)).unwrap());
+        assert_eq!(block_on(stream.read(&bed.file, &bed.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
         assert_eq!(bed.write(&stream, 0, b"mallory was here"), Err(Errno::IO));
         is_untouched(&secret);
-        block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+        block_on(stream.remove(&bed.file, &bed.op)).unwrap();
         is_untouched(&secret);
         let (file, metadata) = (bed.file.clone(), bed.metadata);
         block_on(bed.store.remove(format!("{:x}-{:032x}", metadata.id.inode, 1).as_bytes(), &metadata));
@@ -275,7 +283,7 @@ fn sidecar(bed: &Bed) -> Arc<dyn Node> {
     let name = String::from_utf8(bed.attribute(OVERFLOW).unwrap()).unwrap();
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap().join(name.as_bytes()).unwrap();
     let links = SymlinkPolicy::NONE;
-    match block_on(bed.vfs.lookup(bed.store.own(), &path, Case::Sensitive, links)) {
+    match block_on(bed.vfs.lookup(bed.store.own(), &path, LookupOptions::exact(links))) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("the file does not exist"),
     }
@@ -288,14 +296,14 @@ fn files_of_the_store_are_marked_and_wrongly_marked_ones_are_not_used() {
     let bed = Bed::new(16 << 20);
     bed.write(&bed.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&bed), bed.store.own().clone());
-    let mark = block_on(node.get_xattr(&own, MARK)).unwrap().expect("the file is marked");
+    let mark = block_on(node.get_xattr(&own, MARK, None)).unwrap().expect("the file is marked");
     for wrong in [&b"1 ffff -"[..], b"nonsense"] {
-        block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()))).unwrap();
+        block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()), SetXattr::Any)).unwrap();
         let again = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
-        assert_eq!(block_on(again.read(&bed.file, &bed.who, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap());
+        assert_eq!(block_on(again.read(&bed.file, &bed.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
     }
-    block_on(node.set_xattr(&own, MARK, Some(mark))).unwrap();
+    block_on(node.set_xattr(&own, MARK, Some(mark), SetXattr::Any)).unwrap();
     assert_eq!(bed.content(&bed.file, &bed.opened()), large());
 }
 
@@ -304,12 +312,12 @@ fn a_store_without_marks_remains_valid_and_is_marked() {
     let bed = Bed::new(16 << 20);
     bed.write(&bed.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&bed), bed.store.own().clone());
-    let mark = block_on(node.get_xattr(&own, MARK)).unwrap();
-    block_on(node.set_xattr(&own, MARK, None)).unwrap();
+    let mark = block_on(node.get_xattr(&own, MARK, None)).unwrap();
+    block_on(node.set_xattr(&own, MARK, None, SetXattr::Any)).unwrap();
     let again = bed.opened();
     assert_eq!(bed.content(&bed.file, &again), large());
-    assert_eq!(block_on(node.get_xattr(&own, MARK)).unwrap(), mark);
-    block_on(again.remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!(block_on(node.get_xattr(&own, MARK, None)).unwrap(), mark);
+    block_on(again.remove(&bed.file, &bed.op)).unwrap();
     assert_eq!(bed.stored(), 0);
 }
 
@@ -319,12 +327,12 @@ fn a_later_file_with_the_inode_number_of_the_owner_is_not_the_owner() {
     bed.write(&bed.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&bed), bed.store.own().clone());
     let mark = format!("1 {:x} 5.000000001", bed.metadata.id.inode);
-    block_on(node.set_xattr(&own, MARK, Some(mark.into_bytes()))).unwrap();
+    block_on(node.set_xattr(&own, MARK, Some(mark.into_bytes()), SetXattr::Any)).unwrap();
     let stream = bed.opened();
     bed.write(&stream, 0, b"other").unwrap();
     assert_eq!(bed.stored(), 2, "the file was copied before it was written");
     let value = bed.attribute(OVERFLOW).unwrap();
-    block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.who)).unwrap();
+    block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.op)).unwrap();
     assert_eq!(bed.stored(), 1, "{}", String::from_utf8_lossy(&value));
 }
 
@@ -334,15 +342,15 @@ fn a_stream_without_content_fails_and_can_be_deleted() {
     for value in [&b"../../../etc/passwd"[..], b"1-00000000000000000000000000000000"] {
         bed.set(OVERFLOW, value);
         let stream = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(stream.exists(&bed.file, &bed.who)).unwrap());
-        assert_eq!(block_on(stream.read(&bed.file, &bed.who, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert!(block_on(stream.exists(&bed.file, &bed.op)).unwrap());
+        assert_eq!(block_on(stream.read(&bed.file, &bed.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
         assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::IO));
         assert_eq!(bed.attribute(OVERFLOW).as_deref(), Some(value));
-        block_on(stream.set_size(&bed.file, &bed.who, 0)).unwrap();
+        block_on(stream.set_size(&bed.file, &bed.op, 0)).unwrap();
         assert_eq!((bed.attribute(OVERFLOW), bed.content(&bed.file, &stream)), (None, Vec::new()));
         bed.set(OVERFLOW, value);
-        block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.who)).unwrap();
-        assert_eq!(block_on(list(&bed.file, &bed.who, &Layout::default())), Ok(Vec::new()));
+        block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.op)).unwrap();
+        assert_eq!(block_on(list(&bed.file, &bed.op, &Layout::default())), Ok(Vec::new()));
     }
 }
 
@@ -357,7 +365,7 @@ fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
     let stream = bed.opened();
     assert_eq!(bed.content(&bed.file, &stream), large());
     assert!(block_on(bed.store.is_used()));
-    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
     assert_eq!((bed.stored(), other.stored()), (0, 0));
 }
 
@@ -374,15 +382,15 @@ fn failing(
     let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(bed.vfs.clone(), Arc::new(FailAt(vec![(at, errno)]))));
     let links = SymlinkPolicy::NONE;
     let path = RelPath::root().join(b"f").unwrap();
-    let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&bed.who, &path, Case::Sensitive, links)) else {
+    let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&bed.op, &path, LookupOptions::exact(links))) else {
         return (false, b"kept".to_vec());
     };
     let store = Arc::new(Store::new(faulty, RelPath::root(), environment));
     let stream = Stream::new(FileId { stream: 1, ..bed.metadata.id }, "s", &Layout::default(), store, bed.open.clone());
-    let done = block_on(stream.exists(&node, &bed.who)).and_then(|_| change(&stream, &node, &bed));
+    let done = block_on(stream.exists(&node, &bed.op)).and_then(|_| change(&stream, &node, &bed));
     // A later open, on a file system that does not fail.
     let again = bed.stream(bed.metadata.id, "s");
-    assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap(), "the stream is lost, call {at}");
+    assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap(), "the stream is lost, call {at}");
     (done.is_ok(), bed.content(&bed.file, &again))
 }
 
@@ -393,7 +401,7 @@ fn after_any_failure_the_content_is_the_old_or_the_new() {
     for errno in [Errno::NOSPC, Errno::IO, Errno::DQUOT] {
         for at in 0..40 {
             let grow = |stream: &Stream, node: &Arc<dyn Node>, bed: &Bed| {
-                block_on(stream.write(node, &bed.who, 4, Bytes::copy_from_slice(&large), false))
+                block_on(stream.write(node, &bed.op, 4, Bytes::copy_from_slice(&large), false))
             };
             let (done, content) = failing(at, errno, grow);
             assert!(
@@ -402,7 +410,7 @@ fn after_any_failure_the_content_is_the_old_or_the_new() {
             );
             let empty = |stream: &Stream, node: &Arc<dyn Node>, bed: &Bed| {
                 grow(stream, node, bed)?;
-                block_on(stream.set_size(node, &bed.who, 0))
+                block_on(stream.set_size(node, &bed.op, 0))
             };
             let (done, content) = failing(at, errno, empty);
             let known = content.is_empty() || !done && (content == b"kept" || content == grown);

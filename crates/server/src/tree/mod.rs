@@ -14,7 +14,7 @@ use crate::acl::model::evaluate::Token;
 use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::Share;
-use crate::vfs::{Identity, RelPath, Time, Vfs};
+use crate::vfs::{Op, RelPath, Time, Vfs};
 
 /// A share as one session uses it.
 pub struct Tree {
@@ -45,9 +45,9 @@ pub struct Disk {
     pub vfs: Arc<dyn Vfs>,
     /// The volume number, which identifies the volume in the table of open files.
     pub volume: u64,
-    /// The identity for system calls: the user, `force user`, or root for `admin users`.
-    pub identity: Arc<Identity>,
-    /// `identity` as SIDs, for access checks.
+    /// The context for storage calls: the user, `force user`, or root for `admin users`.
+    pub op: Op,
+    /// That identity as SIDs, for access checks.
     pub token: Arc<Token>,
     /// The token's id in `descriptors`.
     pub(crate) token_id: u64,

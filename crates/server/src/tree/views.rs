@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::Disk;
-use crate::vfs::{Case, FileId, Kind, Lookup, RelPath, SymlinkPolicy, Vfs};
+use crate::vfs::{FileId, Kind, Lookup, LookupOptions, RelPath, SymlinkPolicy, Vfs};
 
 /// A file system with its unique number.
 pub(crate) type Volume = (u64, Arc<dyn Vfs>);
@@ -36,7 +36,7 @@ impl Views {
         if let Some(known) = self.find(key) {
             return Some(known);
         }
-        let view = vfs.beneath(&disk.identity, path).await.ok()?;
+        let view = vfs.beneath(&disk.op, path).await.ok()?;
         // The name may lead to another directory by now.
         if directory(disk, &view, &RelPath::root()).await? != id {
             return None;
@@ -60,7 +60,7 @@ impl Views {
 
 /// Returns the id of the directory `path`.
 async fn directory(disk: &Disk, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Option<FileId> {
-    match vfs.lookup(&disk.identity, path, Case::Sensitive, SymlinkPolicy::NONE).await {
+    match vfs.lookup(&disk.op, path, LookupOptions::exact(SymlinkPolicy::NONE)).await {
         Ok(Lookup::Found { metadata, .. }) if metadata.kind == Kind::Directory => Some(metadata.id),
         _ => None,
     }

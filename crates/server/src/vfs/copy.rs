@@ -4,31 +4,31 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Errno, Identity, Node, Result};
+use super::{CopyRange, Errno, Node, Op, Result};
 
 /// Bytes that pass through memory at once, enough to make the cost of a single call negligible.
 const STEP: u64 = 1 << 20;
 
-/// Does the work of `to`'s [`Node::copy_range`] for handles of any kind.
+/// Does the work of `to`'s [`Node::copy`] for handles of any kind.
 ///
 /// # Errors
 /// Those of reading and writing.
 pub async fn copy_range(
-    who: &Arc<Identity>,
+    op: &Op,
     from: &Arc<dyn Node>,
     source: u64,
     to: &Arc<dyn Node>,
     offset: u64,
     length: u64,
 ) -> Result<u64> {
-    match to.copy_range(who, from, source, offset, length).await {
-        Err(Errno::XDEV) => by_hand(who, from, source, to, offset, length).await,
+    match to.copy(op, from, CopyRange { source, offset, length, share: false }).await {
+        Err(Errno::XDEV) => by_hand(op, from, source, to, offset, length).await,
         done => done,
     }
 }
 
 async fn by_hand(
-    who: &Arc<Identity>,
+    op: &Op,
     from: &Arc<dyn Node>,
     source: u64,
     to: &Arc<dyn Node>,
@@ -36,16 +36,16 @@ async fn by_hand(
     length: u64,
 ) -> Result<u64> {
     // Copies the content present at the start, not the data that the copy itself appends to the source.
-    let mut length = length.min(from.metadata().await?.size.saturating_sub(source));
+    let mut length = length.min(from.metadata(op).await?.size.saturating_sub(source));
     // Two handles may refer to one file. Copying backwards then overwrites no byte before it was read.
     let backwards = offset > source;
     let (mut start, mut end) = (0, length);
     while start < end {
         let count = STEP.min(end - start);
         let at = if backwards { end - count } else { start };
-        let (data, read) = from.read(source + at, vec![0; count as usize], 0).await;
+        let (data, read) = from.read(op, source + at, vec![0; count as usize], 0).await;
         let read = read?;
-        to.write(who, offset + at, Bytes::from(data).slice(..read), false).await?;
+        to.write(op, offset + at, Bytes::from(data).slice(..read), false).await?;
         if (read as u64) < count {
             // The source was truncated meanwhile.
             length = at + read as u64;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::answer::block_on;
     use crate::vfs::memory::tests::fixture;
-    use crate::vfs::{Access, Create, RelPath};
+    use crate::vfs::{Access, Create, NewFile, RelPath};
 
     #[test]
     fn ranges_larger_than_a_step_are_copied_completely_in_either_direction() {
@@ -71,7 +71,7 @@ mod tests {
         let make = |name: &[u8]| {
             let path = RelPath::root().join(name).expect("a valid name");
             let both = Create::File(Access { read: true, write: true });
-            block_on(fixture.vfs.create(who, &path, both, 0o600, None)).expect("a new file").0
+            block_on(fixture.vfs.create(who, &path, NewFile::new(both, 0o600))).expect("a new file").node
         };
         let check = |name: &[u8], source: u64, offset: u64, length: u64| {
             let node = make(name);
@@ -82,7 +82,7 @@ mod tests {
             let (source, offset) = (source as usize, offset as usize);
             expected.resize(size.max(offset + there), 0);
             expected[offset..offset + there].copy_from_slice(&content[source..source + there]);
-            let (read, count) = block_on(node.read(0, vec![0; expected.len() + 1], 0));
+            let (read, count) = block_on(node.read(who, 0, vec![0; expected.len() + 1], 0));
             assert!(count == Ok(expected.len()) && read[..expected.len()] == expected, "{source} to {offset}");
         };
         check(b"up", 0, 100, 2 * STEP);

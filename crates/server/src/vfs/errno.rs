@@ -63,10 +63,15 @@ errnos! {
     OVERFLOW = 75 => FILE_TOO_LARGE,
     ILSEQ = 84 => OBJECT_NAME_INVALID,
     OPNOTSUPP = 95 => NOT_SUPPORTED,
+    // A remote file system has lost its server.
+    NOTCONN = 107 => CONNECTION_DISCONNECTED,
+    TIMEDOUT = 110 => IO_TIMEOUT,
+    HOSTDOWN = 112 => CONNECTION_DISCONNECTED,
     // The name now belongs to another file, so the intended one is gone.
     STALE = 116 => OBJECT_NAME_NOT_FOUND,
     // Not QUOTA_EXCEEDED, because programs can handle a full disk.
     DQUOT = 122 => DISK_FULL,
+    CANCELED = 125 => CANCELLED,
 }
 
 impl Errno {

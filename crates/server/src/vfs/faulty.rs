@@ -9,14 +9,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
-    Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Lease, LeaseCallback, Lookup,
-    Metadata, Node, Private, RangeChange, RangeLock, RelPath, Result, SetMetadata, Space, SymlinkPolicy, Time, Vfs,
+    Access, Capabilities, Case, CopyRange, Created, DataRange, Entry, Errno, Extent, FileId, Kind, Lease,
+    LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Private, RangeChange,
+    RelPath, Removed, Result, SetMetadata, SetXattr, Space, Time, Vfs,
 };
 use crate::answer::Answer;
 
@@ -32,30 +32,24 @@ pub enum Operation {
     Space,
     Metadata,
     Open,
+    Close,
     Permissions,
     Read,
     Write,
     Flush,
-    SetSize,
-    Allocate,
-    Zero,
+    Location,
+    ReadLink,
+    SetExtent,
     DataRanges,
-    CopyRange,
-    CloneRange,
-    SetCompressed,
+    Copy,
     SetMetadata,
     List,
     Entry,
-    IsEmpty,
     GetXattr,
     SetXattr,
     ListXattrs,
     Lease,
-    LockRange,
-    MakeLink,
-    BecomeLink,
-    ReadLink,
-    Location,
+    Lock,
 }
 
 /// A future to wait for.
@@ -209,8 +203,12 @@ macro_rules! pass {
 }
 
 impl Vfs for Faulty {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
-        let found = pass!(self, Lookup, lookup(who, path; case, links));
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
+        let found = pass!(self, Lookup, lookup(op, path; options));
         let control = Arc::clone(&self.control);
         map(found, move |found| {
             Ok(match found? {
@@ -222,49 +220,29 @@ impl Vfs for Faulty {
         })
     }
 
-    fn create(
-        &self,
-        who: &Arc<Identity>,
-        path: &RelPath,
-        what: Create,
-        mode: u32,
-        dos_attributes: Option<u32>,
-    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
-        let made = pass!(self, Create, create(who, path; what, mode, dos_attributes));
+    fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>> {
+        let made = pass!(self, Create, create(op, path; new));
         let control = Arc::clone(&self.control);
         map(made, move |made| {
-            let (inner, metadata) = made?;
-            Ok((Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>, metadata))
+            made.map(|made| Created { node: Arc::new(FaultyNode { inner: made.node, control }), ..made })
         })
     }
 
-    fn rename(
-        &self,
-        who: &Arc<Identity>,
-        from: &RelPath,
-        id: FileId,
-        to: &RelPath,
-        replace: bool,
-    ) -> Answer<Result<()>> {
+    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let inner = Arc::clone(&self.inner);
-        let (who, from, to) = (Arc::clone(who), from.clone(), to.clone());
-        self.control.run(Operation::Rename, move || inner.rename(&who, &from, id, &to, replace), Err)
+        let (op, from, to) = (op.clone(), from.clone(), to.clone());
+        self.control.run(Operation::Rename, move || inner.rename(&op, &from, id, &to, replace), Err)
     }
 
-    fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let Some(node) = seen_through(node) else { return Answer::now(Err(Errno::XDEV)) };
         let inner = Arc::clone(&self.inner);
-        let (who, to) = (Arc::clone(who), to.clone());
-        self.control.run(Operation::Link, move || inner.link(&who, &node, &to, replace), Err)
+        let (op, to) = (op.clone(), to.clone());
+        self.control.run(Operation::Link, move || inner.link(&op, &node, &to, replace), Err)
     }
 
-    fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
-        pass!(self, Unlink, unlink(who, path; id, kind))
-    }
-
-    fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
-        let target = &target.to_vec();
-        pass!(self, MakeLink, make_link(who, path, target;))
+    fn unlink(&self, op: &Op, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<Removed>> {
+        pass!(self, Unlink, unlink(op, path; id, kind))
     }
 
     fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
@@ -276,27 +254,12 @@ impl Vfs for Faulty {
         })
     }
 
-    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, target: &[u8]) -> Answer<Result<()>> {
-        let inner = Arc::clone(&self.inner);
-        let (who, path, target) = (Arc::clone(who), path.clone(), target.to_vec());
-        self.control.run(Operation::BecomeLink, move || inner.become_link(&who, &path, id, &target), Err)
+    fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        self.inner.beneath(op, path)
     }
 
-    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
-        self.inner.beneath(who, path)
-    }
-
-    fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
-        pass!(self, Space, space(who;))
-    }
-
-    /// Never subject to the script, because it cannot fail.
-    fn features(&self) -> Answer<Features> {
-        self.inner.features()
-    }
-
-    fn tick(&self, stamped: Time) -> Duration {
-        self.inner.tick(stamped)
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
+        pass!(self, Space, space(op;))
     }
 }
 
@@ -349,162 +312,110 @@ struct FaultyNode {
 
 /// Returns the node wrapped by a [`FaultyNode`].
 fn seen_through(node: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
-    node.as_any().downcast_ref::<FaultyNode>().map(|faulty| Arc::clone(&faulty.inner))
+    (&**node as &dyn Any).downcast_ref::<FaultyNode>().map(|faulty| Arc::clone(&faulty.inner))
 }
 
 impl Node for FaultyNode {
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn metadata(&self, op: &Op) -> Answer<Result<Metadata>> {
+        pass!(self, Metadata, metadata(op;))
     }
 
-    fn metadata(&self) -> Answer<Result<Metadata>> {
-        pass!(self, Metadata, metadata(;))
-    }
-
-    fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
-        let opened = pass!(self, Open, open(who; access));
+    fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        let opened = pass!(self, Open, open(op; access));
         let control = Arc::clone(&self.control);
         map(opened, move |opened| opened.map(|inner| Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>))
     }
 
-    fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
-        pass!(self, Permissions, permissions(who;))
+    fn close(&self, op: &Op) -> Answer<Result<()>> {
+        pass!(self, Close, close(op;))
     }
 
-    fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+    fn permissions(&self, op: &Op) -> Answer<Result<u32>> {
+        pass!(self, Permissions, permissions(op;))
+    }
+
+    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
         let inner = Arc::clone(&self.inner);
         let fault = self.control.run(Operation::Read, || Answer::now(Ok(())), Err);
+        let op = op.clone();
         match fault {
-            Answer::Now(Some(Ok(()))) => inner.read(offset, buffer, filled),
+            Answer::Now(Some(Ok(()))) => inner.read(&op, offset, buffer, filled),
             fault => Answer::later(async move {
                 match fault.await {
-                    Ok(()) => inner.read(offset, buffer, filled).await,
+                    Ok(()) => inner.read(&op, offset, buffer, filled).await,
                     Err(error) => (buffer, Err(error)),
                 }
             }),
         }
     }
 
-    fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
-        pass!(self, Write, write(who; offset, data, through))
+    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+        pass!(self, Write, write(op; offset, data, through))
     }
 
-    fn location(&self) -> Answer<Result<Vec<u8>>> {
-        pass!(self, Location, location(;))
+    fn flush(&self, op: &Op) -> Answer<Result<()>> {
+        pass!(self, Flush, flush(op;))
     }
 
-    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
-        pass!(self, ReadLink, read_link(;))
+    fn location(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
+        pass!(self, Location, location(op;))
     }
 
-    fn flush(&self) -> Answer<Result<()>> {
-        pass!(self, Flush, flush(;))
+    fn read_link(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
+        pass!(self, ReadLink, read_link(op;))
     }
 
-    fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        pass!(self, SetSize, set_size(who; size))
+    fn set_extent(&self, op: &Op, extent: Extent) -> Answer<Result<()>> {
+        pass!(self, SetExtent, set_extent(op; extent))
     }
 
-    fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        pass!(self, Allocate, allocate(who; size))
+    fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
+        pass!(self, DataRanges, data_ranges(op; offset, length))
     }
 
-    fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>> {
-        pass!(self, Zero, zero(who; offset, length))
-    }
-
-    fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
-        pass!(self, DataRanges, data_ranges(; offset, length))
-    }
-
-    fn copy_range(
-        &self,
-        who: &Arc<Identity>,
-        from: &Arc<dyn Node>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<u64>> {
+    fn copy(&self, op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
         let Some(from) = seen_through(from) else { return Answer::now(Err(Errno::XDEV)) };
-        pass!(self, CopyRange, copy_range(who, from; source, offset, length))
+        let from = &from;
+        pass!(self, Copy, copy(op, from; range))
     }
 
-    fn clone_range(
-        &self,
-        who: &Arc<Identity>,
-        from: &Arc<dyn Node>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<()>> {
-        let Some(from) = seen_through(from) else { return Answer::now(Err(Errno::XDEV)) };
-        pass!(self, CloneRange, clone_range(who, from; source, offset, length))
+    fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
+        pass!(self, SetMetadata, set_metadata(op; set))
     }
 
-    fn set_compressed(&self, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
-        pass!(self, SetCompressed, set_compressed(who; compressed))
+    fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
+        pass!(self, List, list(op; listing))
     }
 
-    fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
-        pass!(self, SetMetadata, set_metadata(who; set))
-    }
-
-    fn list(
-        &self,
-        who: &Arc<Identity>,
-        cursor: u64,
-        count: usize,
-        with_metadata: bool,
-    ) -> Answer<Result<(Vec<Entry>, u64)>> {
-        pass!(self, List, list(who; cursor, count, with_metadata))
-    }
-
-    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+    fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
         let name = name.to_owned();
-        pass!(self, Entry, entry(who, name; case))
+        pass!(self, Entry, entry(op, name; case))
     }
 
-    fn is_empty(&self) -> Answer<Result<bool>> {
-        pass!(self, IsEmpty, is_empty(;))
-    }
-
-    fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
         let name = name.to_owned();
-        pass!(self, GetXattr, get_xattr(who, name;))
+        pass!(self, GetXattr, get_xattr(op, name; stamped))
     }
 
-    fn note_bare(&self, stamped: Time) {
-        self.inner.note_bare(stamped);
-    }
-
-    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
+    fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
         let name = name.to_owned();
-        pass!(self, SetXattr, set_xattr(who, name; value))
+        pass!(self, SetXattr, set_xattr(op, name; value, how))
     }
 
-    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
-        let name = name.to_owned();
-        pass!(self, SetXattr, add_xattr(who, name; value))
+    fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {
+        pass!(self, ListXattrs, list_xattrs(op;))
     }
 
     fn watch(&self, wanted: Wanted, listener: ChangeListener) -> Result<Watching> {
         self.inner.watch(wanted, listener)
     }
 
-    fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
-        pass!(self, ListXattrs, list_xattrs(who;))
+    fn lease(&self, op: &Op, broken: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
+        pass!(self, Lease, lease(op; broken))
     }
 
-    fn lease(&self, told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
-        pass!(self, Lease, lease(; told))
-    }
-
-    fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
-        pass!(self, LockRange, lock_range(; offset, length, lock))
-    }
-
-    fn lock_ranges(&self, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
-        pass!(self, LockRange, lock_ranges(; changes, many))
+    fn lock(&self, op: &Op, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
+        pass!(self, Lock, lock(op; changes, many))
     }
 }
 
@@ -512,6 +423,7 @@ impl Node for FaultyNode {
 mod tests {
     use super::*;
     use crate::answer::block_on;
+    use crate::vfs::Create;
     use crate::vfs::contract::{self, Fixture};
     use crate::vfs::memory::tests::fixture;
 
@@ -534,11 +446,11 @@ mod tests {
     fn a_call_that_fails_is_not_carried_out() {
         let (fixture, vfs) = faulty(FailAt(vec![(0, Errno::IO), (2, Errno::NOSPC)]));
         let file = RelPath::root().join(b"file").unwrap();
-        let create = || block_on(vfs.create(&fixture.owner, &file, Create::Directory, 0o755, None));
+        let create = || block_on(vfs.create(&fixture.owner, &file, NewFile::new(Create::Directory, 0o755)));
         assert_eq!(create().err(), Some(Errno::IO));
-        let (node, _) = create().unwrap();
-        assert_eq!(block_on(node.set_xattr(&fixture.owner, "user.a", Some(vec![1]))), Err(Errno::NOSPC));
-        assert_eq!(block_on(node.get_xattr(&fixture.owner, "user.a")), Ok(None));
+        let node = create().unwrap().node;
+        assert_eq!(block_on(node.set_xattr(&fixture.owner, "user.a", Some(vec![1]), SetXattr::Any)), Err(Errno::NOSPC));
+        assert_eq!(block_on(node.get_xattr(&fixture.owner, "user.a", None)), Ok(None));
         assert_eq!(vfs.calls(), 4);
     }
 

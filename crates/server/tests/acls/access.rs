@@ -13,6 +13,7 @@ use proto::status::Status;
 use server::acl::ntacl;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
+use server::vfs::{SERVER, SetXattr};
 
 use crate::bed::{
     ALICE, BOBS_ACCOUNT, INHERITED, Scene, allow, create, make, maximum, open, opened, set_dacl, with_dacl,
@@ -69,7 +70,7 @@ fn no_user_is_a_member_of_an_unknown_group() {
             assert_eq!(scene.alice.set_security(file, SecurityInformation::GROUP, &group), Status::SUCCESS);
         }
         assert_eq!(scene.alice.security(file, SecurityInformation::GROUP).group, Some(strangers));
-        assert_eq!(block_on(scene.node("file").metadata()).expect("the file has metadata").gid, 500);
+        assert_eq!(block_on(scene.node("file").metadata(&SERVER)).expect("the file has metadata").gid, 500);
         assert_eq!(scene.mode("file"), 0o700, "the kernel denies all users too");
         for access in [A::FILE_READ_DATA, A::FILE_WRITE_DATA, A::READ_CONTROL, A::DELETE] {
             let expected = if access == A::DELETE { Status::SUCCESS } else { Status::ACCESS_DENIED };
@@ -95,7 +96,8 @@ fn an_unknown_owner_is_the_linux_owner_and_a_known_one_is_not() {
         let list = with_dacl(Control::NONE, vec![allow(owner, A::FILE_ALL_ACCESS)]);
         let restored = ntacl::encode_unconditional(&SecurityDescriptor { owner: Some(owner), ..list });
         let node = scene.node("file");
-        block_on(node.set_xattr(&rig::root(), "security.NTACL", Some(restored))).expect("root has permission");
+        block_on(node.set_xattr(&rig::root(), "security.NTACL", Some(restored), SetXattr::Any))
+            .expect("root has permission");
         assert_eq!(open(&mut scene.alice, "file", A::WRITE_DAC | A::FILE_READ_DATA), alices, "{owner}");
     }
 }

@@ -17,7 +17,7 @@ use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
 use server::state::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::{Case, Errno, Lookup, Node, RelPath, SetMetadata, SymlinkPolicy, Vfs};
+use server::vfs::{Errno, Lookup, LookupOptions, Node, RelPath, SERVER, SetMetadata, SymlinkPolicy, Vfs};
 
 pub(crate) const ALICE: Sid = Sid::unix_user(1000);
 pub(crate) const BOB: Sid = Sid::unix_user(1001);
@@ -56,7 +56,7 @@ impl Scene {
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Node> {
         let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a valid name");
         let path = name.split('/').fold(RelPath::root(), join);
-        match block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, SymlinkPolicy::default())) {
+        match block_on(self.volume.lookup(&rig::root(), &path, LookupOptions::exact(SymlinkPolicy::default()))) {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} does not exist"),
         }
@@ -79,7 +79,7 @@ impl Scene {
     }
 
     pub(crate) fn mode(&self, name: &str) -> u32 {
-        block_on(self.node(name).metadata()).expect("the file has metadata").mode
+        block_on(self.node(name).metadata(&SERVER)).expect("the file has metadata").mode
     }
 }
 

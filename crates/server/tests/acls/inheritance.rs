@@ -10,6 +10,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::InheritOwner;
 use server::rig::status;
+use server::vfs::SERVER;
 use server::vfs::SetMetadata;
 
 use crate::bed::{
@@ -74,7 +75,7 @@ fn new_files_inherit_owner_and_permissions_of_their_directory() {
         let everybody = SetMetadata { mode: Some(0o1777), uid: Some(1000), ..SetMetadata::default() };
         scene.set_metadata("directory", everybody);
         let file = make(&mut scene.bob, r"directory\file", false);
-        let metadata = block_on(scene.node("directory/file").metadata()).expect("the file has metadata");
+        let metadata = block_on(scene.node("directory/file").metadata(&SERVER)).expect("the file has metadata");
         assert_eq!(metadata.uid, 1000, "{inherit_owner:?}");
         assert_eq!(scene.bob.security(file, SecurityInformation::OWNER).owner, Some(owner));
     }

@@ -8,6 +8,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
 use server::rig::status;
+use server::vfs::SERVER;
 use server::vfs::SetMetadata;
 
 use crate::bed::{ALICE, OWNER_GROUP_DACL, Scene, allow, create, make, maximum, opened, rules, with_dacl};
@@ -45,7 +46,7 @@ fn permissions_are_shown_and_set() {
         for part in [SecurityInformation::OWNER, SecurityInformation::GROUP] {
             let (mut scene, file) = plain(|share| share.force_unknown_acl_user = forces);
             assert_eq!(scene.alice.set_security(file, part, &owned), expected, "{part:?}");
-            let metadata = block_on(scene.node("file").metadata()).expect("the file has metadata");
+            let metadata = block_on(scene.node("file").metadata(&SERVER)).expect("the file has metadata");
             assert_eq!((metadata.uid, metadata.gid), (1000, 1000));
         }
         let list =

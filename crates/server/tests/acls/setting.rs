@@ -13,7 +13,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::Operation;
-use server::vfs::{Errno, SetMetadata};
+use server::vfs::{Errno, SERVER, SetMetadata};
 
 use crate::bed::{
     ALICE, BOB, OWNER_GROUP_DACL, OneFails, Scene, allow, create, make, open, opened, rules, set_dacl, with_dacl,
@@ -49,7 +49,7 @@ fn a_descriptor_is_shown_as_it_was_set() {
 fn an_unknown_group_becomes_the_callers_group_in_linux() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
-    let gid = |scene: &Scene| block_on(scene.node("file").metadata()).expect("the file has metadata").gid;
+    let gid = |scene: &Scene| block_on(scene.node("file").metadata(&SERVER)).expect("the file has metadata").gid;
     let own = gid(&scene);
     let other = SetMetadata { gid: Some(own + 7), ..SetMetadata::default() };
     scene.set_metadata("file", other);
@@ -71,7 +71,7 @@ fn ownership_is_taken_and_never_given_away() {
         opened(&create(&mut scene.bob, "file", A::WRITE_OWNER | A::READ_CONTROL, CreateDisposition::OPEN, false));
     assert_eq!(scene.bob.set_security(bobs, SecurityInformation::OWNER, &owner(BOB)), Status::SUCCESS);
     assert_eq!(scene.bob.security(bobs, SecurityInformation::OWNER).owner, Some(BOB));
-    assert_eq!(block_on(scene.node("file").metadata()).expect("the file has metadata").uid, 1001);
+    assert_eq!(block_on(scene.node("file").metadata(&SERVER)).expect("the file has metadata").uid, 1001);
     let refused = scene.bob.set_security(bobs, SecurityInformation::DACL, &with_dacl(Control::NONE, Vec::new()));
     assert_eq!(refused, Status::ACCESS_DENIED, "the handle has no WRITE_DAC");
     assert_eq!(open(&mut scene.bob, "file", A::WRITE_DAC), Status::SUCCESS, "the owner may change the ACL");

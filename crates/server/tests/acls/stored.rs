@@ -9,7 +9,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client};
 use server::vfs::faulty::Operation;
-use server::vfs::{Errno, Time};
+use server::vfs::{Errno, SetXattr, Time};
 
 use crate::bed::{ALICE, BOB, OWNER_GROUP_DACL, OneFails, Scene, allow, make, open, rules, set_dacl};
 
@@ -56,7 +56,8 @@ fn a_damaged_descriptor_denies_all_access_until_it_is_replaced() {
     let mut scene = Scene::new();
     let file = make(&mut scene.alice, "file", false);
     let attribute = Some(b"\x04\0\x04\0damaged".to_vec());
-    block_on(scene.node("file").set_xattr(&rig::root(), "security.NTACL", attribute)).expect("root has permission");
+    block_on(scene.node("file").set_xattr(&rig::root(), "security.NTACL", attribute, SetXattr::Any))
+        .expect("root has permission");
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::ACCESS_DENIED);
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::SUCCESS);

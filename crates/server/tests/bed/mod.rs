@@ -38,7 +38,7 @@ use server::state::durable::{Failed, Records, Store};
 use server::state::{Server, ServerParts, Volumes};
 use server::tickets::{ClientName, Tickets};
 use server::vfs::memory::Memory;
-use server::vfs::{self, Identity, Time, Vfs};
+use server::vfs::{self, Identity, LookupOptions, NewFile, Op, Time, Vfs};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -222,13 +222,17 @@ impl Bed {
 
     /// Replaces `name` with another file, as a local program would.
     pub(crate) fn replace(&self, name: &str) {
-        let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+        let root = Op::from(Identity { uid: 0, gid: 0, groups: Box::new([]) });
         let path = vfs::RelPath::root().join(name.as_bytes()).expect("a valid name");
-        let found = now(self.volume.lookup(&root, &path, vfs::Case::Sensitive, vfs::SymlinkPolicy::default()));
+        let found = now(self.volume.lookup(
+            &root,
+            &path,
+            LookupOptions { case: vfs::Case::Sensitive, links: vfs::SymlinkPolicy::default(), reads: false },
+        ));
         let Ok(vfs::Lookup::Found { metadata, .. }) = found else { panic!("{name} does not exist") };
         now(self.volume.unlink(&root, &path, metadata.id, metadata.kind)).expect("root has permission");
         let what = vfs::Create::File(vfs::Access { read: false, write: false });
-        now(self.volume.create(&root, &path, what, 0o666, None)).expect("root has permission");
+        now(self.volume.create(&root, &path, NewFile::new(what, 0o666))).expect("root has permission");
     }
 
     /// Advances the clock.

@@ -21,7 +21,7 @@ use server::environment::Environment;
 use server::policy::Share;
 use server::rig::{self, Client, status};
 use server::state::Server;
-use server::vfs::{Case, Kind, Lookup, RelPath, SymlinkPolicy, Vfs};
+use server::vfs::{Kind, Lookup, LookupOptions, NewFile, RelPath, SERVER, SymlinkPolicy, Vfs};
 
 pub(crate) const ALL: u32 = 0x001f_01ff;
 
@@ -90,7 +90,7 @@ impl Bench {
 
     /// Creates a link as a local program would.
     pub(crate) fn link_locally(&self, name: &str, target: &str) {
-        let made = self.volume.make_link(&rig::root(), &path(name), target.as_bytes());
+        let made = self.volume.create(&rig::root(), &path(name), NewFile::symlink(target.as_bytes(), None));
         block_on(made).expect("created by a local program");
     }
 
@@ -134,9 +134,9 @@ impl Bench {
     /// Returns the type of `name` in the underlying file system, and the link target.
     pub(crate) fn on_disk(&self, name: &str) -> (Kind, Option<String>) {
         let root = rig::root();
-        match block_on(self.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::default())) {
+        match block_on(self.volume.lookup(&root, &path(name), LookupOptions::exact(SymlinkPolicy::default()))) {
             Ok(Lookup::Found { node, metadata, .. }) => {
-                let target = block_on(node.read_link()).ok();
+                let target = block_on(node.read_link(&SERVER)).ok();
                 (metadata.kind, target.map(|target| String::from_utf8(target).expect("text")))
             }
             _ => panic!("{name} is missing"),

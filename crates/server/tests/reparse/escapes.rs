@@ -10,7 +10,7 @@ use proto::smb2::ioctl::FsctlCode;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::rig::{Client, status};
-use server::vfs::Kind;
+use server::vfs::{Kind, NewFile};
 
 use crate::bench::{Bench, bench, buffer, link, open};
 use crate::handles::set_info;
@@ -134,7 +134,8 @@ fn hiding() -> Bench {
     let volume = bench.volume.clone();
     let make = |name: &str, what| {
         use server::answer::block_on;
-        block_on(volume.create(&server::rig::root(), &crate::bench::path(name), what, 0o777, None)).expect("new");
+        block_on(volume.create(&server::rig::root(), &crate::bench::path(name), NewFile::new(what, 0o777)))
+            .expect("new");
     };
     use server::vfs::{Access, Create};
     make("secret", Create::File(Access::default()));

@@ -12,7 +12,7 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
-use server::vfs::{Case, Kind, Lookup, Metadata, SymlinkPolicy};
+use server::vfs::{Kind, Lookup, LookupOptions, Metadata, NewFile, Op, SymlinkPolicy};
 
 use crate::bench::{ALL, Bench, bench, path};
 
@@ -46,21 +46,21 @@ fn linked(target: &str) -> Bench {
     bench.write(file, "content");
     bench.client.close(file);
     let (who, name) = (found(&bench, "dir/file").1, path("link"));
-    let who = server::vfs::Identity { uid: who.uid, gid: who.gid, groups: Box::default() };
-    block_on(bench.volume.make_link(&std::sync::Arc::new(who), &name, target.as_bytes()))
+    let op = Op::from(server::vfs::Identity { uid: who.uid, gid: who.gid, groups: Box::default() });
+    block_on(bench.volume.create(&op, &name, NewFile::symlink(target.as_bytes(), None)))
         .expect("created by a local program");
     bench
 }
 
 fn found(bench: &Bench, name: &str) -> (std::sync::Arc<dyn server::vfs::Node>, Metadata) {
-    match block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
+    match block_on(bench.volume.lookup(&rig::root(), &path(name), LookupOptions::exact(SymlinkPolicy::NONE))) {
         Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
         _ => panic!("{name} is missing"),
     }
 }
 
 fn is_there(bench: &Bench, name: &str) -> bool {
-    let found = block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, SymlinkPolicy::NONE));
+    let found = block_on(bench.volume.lookup(&rig::root(), &path(name), LookupOptions::exact(SymlinkPolicy::NONE)));
     matches!(found, Ok(Lookup::Found { .. }))
 }
 

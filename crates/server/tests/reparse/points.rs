@@ -8,7 +8,7 @@ use proto::smb2::ioctl::FsctlCode;
 use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, status};
-use server::vfs::{Case, Kind, Lookup, SetMetadata, SymlinkPolicy};
+use server::vfs::{Kind, Lookup, LookupOptions, SetMetadata, SetXattr, SymlinkPolicy};
 
 use crate::bench::{bench, buffer, link, open, path};
 
@@ -133,11 +133,12 @@ fn an_attribute_without_data_or_data_without_the_attribute_is_not_a_reparse_poin
     // The state after a crash between the two steps of setting or deleting.
     let (root, attribute) = (rig::root(), "user.SmbReparse");
     let found =
-        |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, SymlinkPolicy::NONE)) {
+        |name: &str| match block_on(bench.volume.lookup(&root, &path(name), LookupOptions::exact(SymlinkPolicy::NONE)))
+        {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} is missing"),
         };
-    block_on(found("mark").set_xattr(&root, attribute, None)).expect("the attribute existed");
+    block_on(found("mark").set_xattr(&root, attribute, None, SetXattr::Any)).expect("the attribute existed");
     let unmarked = SetMetadata { dos_attributes: Some(0x20), ..SetMetadata::default() };
     block_on(found("data").set_metadata(&root, unmarked)).expect("root has permission");
     for name in ["mark", "data"] {

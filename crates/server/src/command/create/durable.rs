@@ -108,7 +108,7 @@ impl RequestedDurability {
                 create_options: create.create_options.0,
                 share_access: create.share_access.0,
                 action,
-                born: file.node.metadata().await?.born,
+                born: file.node.metadata(&file.op).await?.born,
                 restored: false,
             };
             if persist(request, open, file, Terms { persistent: Some(persistent), ..terms.clone() }).await {

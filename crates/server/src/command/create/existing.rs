@@ -26,7 +26,7 @@ use crate::request::{Reply, Request};
 use crate::security::access;
 use crate::state::abandoned::What;
 use crate::tree::Disk;
-use crate::vfs::{Access, Errno, FileId, Kind, Metadata, Node, RelPath, SetMetadata};
+use crate::vfs::{Access, Errno, Extent, FileId, Kind, Metadata, Node, Op, RelPath, SetMetadata};
 
 /// The result of a look-up.
 pub(super) struct Found {
@@ -250,10 +250,10 @@ async fn open_data(
     found: &Found,
     granted: AccessMask,
 ) -> Result<Option<(Arc<dyn Node>, Metadata, CreateAction)>> {
-    let who = &disk.identity;
+    let op = &disk.op;
     let wanted = wanted(disk, parameters, granted);
     let node = if found.metadata.kind == Kind::File && (wanted.read || wanted.write) {
-        match open_as_granted(found, who, wanted, granted).await {
+        match open_as_granted(found, op, wanted, granted).await {
             Err(Errno::AGAIN) => return Ok(None),
             opened => opened?,
         }
@@ -263,17 +263,17 @@ async fn open_data(
     if !parameters.overwrites() {
         return Ok(Some((node, found.metadata, CreateAction::OPENED)));
     }
-    node.set_size(who, 0).await?;
+    node.set_extent(op, Extent::Size(0)).await?;
     request.connection.server.opens.streams.remove_all(disk, &node, found.metadata.id).await?;
     let attributes = parameters.attributes | FileAttributes::ARCHIVE.0;
     if disk.share.store_dos_attributes {
         let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };
-        node.set_metadata(who, set).await?;
+        node.set_metadata(op, set).await?;
     }
     if let Some(attributes) = &contexts.extended_attributes {
-        attributes.apply(&node, who, disk).await?;
+        attributes.apply(&node, op, disk).await?;
     }
-    let metadata = node.metadata().await?;
+    let metadata = node.metadata(op).await?;
     let superseded = parameters.disposition == CreateDisposition::SUPERSEDE;
     Ok(Some((node, metadata, if superseded { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN })))
 }
@@ -282,14 +282,14 @@ async fn open_data(
 /// read. The open then succeeds but cannot read.
 async fn open_as_granted(
     found: &Found,
-    who: &Arc<crate::vfs::Identity>,
+    op: &Op,
     wanted: Access,
     granted: AccessMask,
 ) -> crate::vfs::Result<Arc<dyn Node>> {
-    match found.node.open(who, wanted).await {
+    match found.node.open(op, wanted).await {
         Err(Errno::ACCES) if wanted.read && !granted.contains(AccessMask::FILE_READ_DATA) => {
             let less = Access { read: false, ..wanted };
-            if less.write { found.node.open(who, less).await } else { Ok(found.node.clone()) }
+            if less.write { found.node.open(op, less).await } else { Ok(found.node.clone()) }
         }
         done => done,
     }

@@ -94,7 +94,7 @@ fn is_of(open: &Open, disk: &Disk, name: &Name) -> bool {
 async fn may_read(disk: &Disk, open: &Open) -> Result<bool> {
     let Some(file) = open.file() else { return Ok(false) };
     let path = file.name.path.lock().clone();
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let all = access::maximal(disk, &path, &file.node, &metadata).await?;
     Ok(all.contains(AccessMask::FILE_READ_DATA))
 }

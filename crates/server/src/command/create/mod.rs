@@ -267,7 +267,7 @@ async fn look_up(
     let links = SymlinkPolicy { itself, ..disk.share.links() };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let purpose = if parameters.only_reads(disk) { Purpose::Reading } else { Purpose::Any };
-    let found = match links::look_up_with(disk, &disk.identity, wanted, case, links, purpose).await {
+    let found = match links::look_up_with(disk, &disk.op, wanted, case, links, purpose).await {
         Err(Errno::LOOP) => {
             return Err(reparse::stopped(request, disk, wanted).await.unwrap_or(Errno::LOOP.into()));
         }
@@ -280,7 +280,7 @@ async fn look_up(
     if is_store(wanted) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the name belongs to the server's stream store"));
     }
-    Ok(links::look_up_with(disk, &disk.identity, wanted, case, links, Purpose::Any).await?)
+    Ok(links::look_up_with(disk, &disk.op, wanted, case, links, Purpose::Any).await?)
 }
 
 /// Adds the open to the session.
@@ -315,7 +315,7 @@ fn register(
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
-            ..FileOpen::new(opened.node, metadata.id, metadata.kind, opened.name, disk.identity.clone())
+            ..FileOpen::new(opened.node, metadata.id, metadata.kind, opened.name, disk.op.clone())
         })),
         charge,
     });

@@ -25,7 +25,7 @@ use crate::security::access;
 use crate::security::set::{apply, new_file};
 use crate::state::abandoned::What;
 use crate::tree::Disk;
-use crate::vfs::{Access, Create, DirectoryVersion, Errno, Metadata, Node, RelPath};
+use crate::vfs::{Access, Create, DirectoryVersion, Errno, Extent, Metadata, NewFile, Node, RelPath, SetMetadata};
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -86,15 +86,15 @@ pub(super) async fn make(
         }
         _ => None,
     };
-    let made = disk.vfs.create_guarded(&disk.identity, &path, what, at_first, stored, guard).await;
-    let (node, mut metadata, guarded) = match made {
-        Ok(made) => (made.node, made.metadata, made.guarded),
+    let new = NewFile { kind: what, mode: at_first, dos_attributes: stored, protection: guard };
+    let (node, mut metadata, guarded) = match disk.vfs.create(&disk.op, &path, new).await {
+        Ok(made) => (made.node, made.metadata, made.protected),
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
     if !links::admits(disk, &node).await {
         // An intermediate directory became a link to a vetoed one meanwhile.
-        disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
+        disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await?;
         return Err(Errno::LOOP.into());
     }
     // If the kernel applied the inherited ACL, it also applied the mode.
@@ -108,23 +108,23 @@ pub(super) async fn make(
         Err(error) => {
             // The file must not be accessible without its protection.
             let path = open_name.path.lock().clone();
-            disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
+            disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await?;
             return Err(error);
         }
     }
     // [MS-FSA] 2.1.5.1.1: inherited from the directory, unless NO_COMPRESSION is set.
     if metadata.compressed && parameters.options.contains(CreateOptions::NO_COMPRESSION) {
-        node.set_compressed(&disk.identity, false).await?;
+        node.set_metadata(&disk.op, SetMetadata { compressed: Some(false), ..SetMetadata::default() }).await?;
         metadata.compressed = false;
     }
     if let Some(attributes) = &contexts.extended_attributes {
-        attributes.apply(&node, &disk.identity, disk).await?;
+        attributes.apply(&node, &disk.op, disk).await?;
     }
     if let Some(size) = contexts.allocation_size
         && !directory
         && disk.share.strict_allocate
     {
-        node.allocate(&disk.identity, size).await?;
+        node.set_extent(&disk.op, Extent::Reserve(size)).await?;
     }
     let open_id = server.next_open_id();
     let mode = ShareMode { access: granted, share: parameters.share_access };
@@ -190,7 +190,7 @@ async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: 
         apply::give_mode(disk, node, &present, mode).await?;
     }
     let changed = parent.is_some() || given.is_some() || present.uid != metadata.uid;
-    Ok(if changed { Some(node.metadata().await?) } else { None })
+    Ok(if changed { Some(node.metadata(&disk.op).await?) } else { None })
 }
 
 fn check_attributes(disk: &Disk, parameters: &Parameters) -> Result<()> {

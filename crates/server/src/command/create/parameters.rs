@@ -60,7 +60,7 @@ impl Parameters {
         }
         Self::check_options(asked)?;
         // [MS-FSA] 2.1.5.1.2.1: access to the SACL requires SeSecurityPrivilege, which only root has.
-        if asked.desired_access & AccessMask::ACCESS_SYSTEM_SECURITY.0 != 0 && disk.identity.uid != 0 {
+        if asked.desired_access & AccessMask::ACCESS_SYSTEM_SECURITY.0 != 0 && disk.op.uid != 0 {
             return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
         }
         let maximum_allowed = asked.desired_access & AccessMask::MAXIMUM_ALLOWED.0 != 0;

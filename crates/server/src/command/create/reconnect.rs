@@ -85,7 +85,7 @@ async fn give_back(
         close_open(server, &open).await;
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the durable open's oplock was broken"));
     }
-    let metadata = match file.node.metadata().await {
+    let metadata = match file.node.metadata(&file.op).await {
         Ok(metadata) => metadata,
         Err(errno) => {
             keep(server, &open).await;

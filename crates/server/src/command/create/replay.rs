@@ -86,7 +86,7 @@ pub(super) async fn repeat(
     creation: &Creation,
 ) -> Result<Status> {
     let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "the open is not a file"))?;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let maximal = match contexts.query_maximal_access {
         true => {
             let path = file.name.path.lock().clone();

@@ -5,7 +5,7 @@ use crate::links;
 use crate::name::short::{mangle, may_be_mangled};
 use crate::state::Server;
 use crate::tree::Disk;
-use crate::vfs::{Case, Lookup, RelPath};
+use crate::vfs::{Case, ListRequest, Lookup, RelPath};
 
 /// Returns whether a path that was not found may contain short names.
 pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
@@ -33,13 +33,13 @@ pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Resu
 
 /// Returns the entry of a directory whose short name is `short`; entries hidden by `veto files` have none.
 async fn find(disk: &Disk, directory: &RelPath, short: &[u8], batch: usize) -> Result<Option<Box<[u8]>>> {
-    let found = links::look_up(disk, &disk.identity, directory, Case::Insensitive).await?;
+    let found = links::look_up(disk, &disk.op, directory, Case::Insensitive).await?;
     let Lookup::Found { node, .. } = found else {
         return Ok(None);
     };
     let mut cursor = 0;
     loop {
-        let (entries, next) = node.list(&disk.identity, cursor, batch, false).await?;
+        let (entries, next) = node.list(&disk.op, ListRequest { cursor, count: batch, metadata: false }).await?;
         if entries.is_empty() {
             return Ok(None);
         }

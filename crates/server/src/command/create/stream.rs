@@ -30,7 +30,7 @@ use crate::state::Server;
 use crate::state::abandoned::What;
 use crate::streams::{Stream, StreamNode};
 use crate::tree::Disk;
-use crate::vfs::{Access, FileId, Kind, Lookup, Node};
+use crate::vfs::{Access, Extent, FileId, Kind, Lookup, Node};
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -157,7 +157,7 @@ async fn open_base(
     }
     let id = found.metadata.id;
     let stream = stream_of(server, disk, id, stream)?;
-    let exists = stream.exists(&found.node, &disk.identity).await?;
+    let exists = stream.exists(&found.node, &disk.op).await?;
     if let Some(wait) = server.opens.files.leaving(stream.id, server.environment.uptime()) {
         return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
     }
@@ -256,7 +256,7 @@ async fn open_content(
     base: &Base,
     entered: Entered,
 ) -> Result<Option<Opened>> {
-    let (who, file, stream) = (&disk.identity, &base.found.node, &base.stream);
+    let (who, file, stream) = (&disk.op, &base.found.node, &base.stream);
     let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
     let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
     // [MS-FSA] 2.1.5.1.2.1: deleting the file deletes the stream.
@@ -285,7 +285,7 @@ async fn open_content(
         () => CreateAction::OVERWRITTEN,
     };
     if exists && parameters.overwrites() {
-        let emptied = node.set_size(who, 0).await;
+        let emptied = node.set_extent(who, Extent::Size(0)).await;
         // A client granted a lease meanwhile may have read the old content.
         server.opens.files.content_changes(stream.id, parameters.lease_id(), server.environment.uptime());
         emptied?;
@@ -311,8 +311,8 @@ async fn unmake(server: &Server, disk: &Disk, base: Base) {
     if server.opens.files.is_open(metadata.id) {
         return;
     }
-    match disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await {
-        Ok(()) => server.opens.streams.unlinked(disk, &node).await,
+    match disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await {
+        Ok(removed) => server.opens.streams.unlinked(disk, &node, removed).await,
         Err(errno) => {
             tracing::debug!(%path, ?errno, "cannot remove a file created for a stream that could not be created")
         }

@@ -1,6 +1,7 @@
 //! File compression ([MS-FSA] 2.1.5.10.9, 2.1.5.10.30). The file system's own algorithm is reported as LZNT1, the only
 //! one that the protocol defines.
 
+use crate::vfs::SetMetadata;
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
 use proto::fscc::{CompressionFormat, CompressionState};
@@ -15,7 +16,7 @@ use crate::files::notify::Change;
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     let file = control.file()?;
     control.need_room(CompressionState::SIZE, Status::INVALID_USER_BUFFER)?;
-    let compressed = file.node.metadata().await?.compressed;
+    let compressed = file.node.metadata(&file.op).await?.compressed;
     let compression_state = if compressed { CompressionFormat::LZNT1 } else { CompressionFormat::NONE };
     Ok(Output::new(|out| CompressionState { compression_state }.encode(out)))
 }
@@ -30,8 +31,9 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
         CompressionFormat::DEFAULT | CompressionFormat::LZNT1 => true,
         other => return Err(Error::because(Status::INVALID_PARAMETER, format!("unsupported compression {other:?}"))),
     };
-    if disk.vfs.features().await.compresses {
-        file.node.set_compressed(&file.identity, compressed).await?;
+    if disk.vfs.capabilities().features.compresses {
+        let set = SetMetadata { compressed: Some(compressed), ..SetMetadata::default() };
+        file.node.set_metadata(&file.op, set).await?;
         let change = Change::modified(CompletionFilter::ATTRIBUTES);
         control.request.connection.server.file_changed(disk, file, change);
     } else if compressed {

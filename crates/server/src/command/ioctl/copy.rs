@@ -114,17 +114,17 @@ async fn copy_all(
     let target = control.file()?;
     for chunk in chunks {
         let length = u64::from(chunk.length);
-        let size = from.node.metadata().await?.size;
+        let size = from.node.metadata(&from.op).await?.size;
         if chunk.source_offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(Error::because(Status::INVALID_VIEW_SIZE, "the source ends before the requested range"));
         }
         let offset = match chunk.target_offset {
-            END_OF_FILE => target.node.metadata().await?.size,
+            END_OF_FILE => target.node.metadata(&target.op).await?.size,
             offset => offset,
         };
         // Checked again, because a lock may have been set meanwhile.
         check_locks(control, source, &[CopyChunk { target_offset: offset, ..*chunk }])?;
-        let copied = vfs::copy_range(&target.identity, &from.node, chunk.source_offset, &target.node, offset, length);
+        let copied = vfs::copy_range(&target.op, &from.node, chunk.source_offset, &target.node, offset, length);
         let copied = copied.await?;
         written.total_bytes_written += copied as u32;
         if copied < length {

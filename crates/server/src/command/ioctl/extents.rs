@@ -14,7 +14,7 @@ use super::{Control, Output, change};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::state::open::FileOpen;
-use crate::vfs::{self, Errno, Kind};
+use crate::vfs::{self, CopyRange, Errno, Kind};
 
 /// The decoded request.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) async fn duplicate_ex(control: &Control<'_>) -> Result<Output> {
 
 async fn carry_out(control: &Control<'_>, asked: Asked) -> Result<Output> {
     let (target, disk) = (control.file()?, control.disk()?);
-    if !disk.vfs.features().await.clones {
+    if !disk.vfs.capabilities().features.clones {
         return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system cannot share blocks"));
     }
     let source = control.request.session()?.open(asked.source.persistent, asked.source.volatile);
@@ -82,7 +82,7 @@ async fn carry_out(control: &Control<'_>, asked: Asked) -> Result<Output> {
 
 async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, asked: Asked) -> Result<()> {
     let disk = control.disk()?;
-    let (source, present) = (from.node.metadata().await?, target.node.metadata().await?);
+    let (source, present) = (from.node.metadata(&from.op).await?, target.node.metadata(&target.op).await?);
     let is_sparse = |metadata| attributes::file_attributes(disk, None, metadata).contains(FileAttributes::SPARSE_FILE);
     if is_sparse(&source) && !is_sparse(&present) {
         return Err(Error::because(Status::NOT_SUPPORTED, "the source is sparse, the target is not"));
@@ -90,7 +90,7 @@ async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, a
     if from.file == target.file && asked.source_offset.abs_diff(asked.target_offset) < asked.length {
         return Err(Error::because(Status::NOT_SUPPORTED, "the ranges overlap"));
     }
-    let block = u64::from(disk.vfs.space(&target.identity).await?.block_size);
+    let block = u64::from(disk.vfs.space(&target.op).await?.block_size);
     // Clients round the source's end up to a whole cluster.
     if asked.source_offset + asked.length > source.size.next_multiple_of(block) {
         return Err(Error::because(Status::NOT_SUPPORTED, "the source ends before the requested range"));
@@ -106,7 +106,7 @@ async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, a
         clone(from, target, Asked { length: shared, ..asked }).await?;
         let (rest, source, offset) = (length - shared, asked.source_offset + shared, asked.target_offset + shared);
         if rest > 0 {
-            vfs::copy_range(&target.identity, &from.node, source, &target.node, offset, rest).await?;
+            vfs::copy_range(&target.op, &from.node, source, &target.node, offset, rest).await?;
         }
         Ok(())
     })
@@ -115,17 +115,20 @@ async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, a
 
 async fn clone(from: &FileOpen, target: &FileOpen, asked: Asked) -> Result<()> {
     let (source, offset) = (asked.source_offset, asked.target_offset);
-    match target.node.clone_range(&target.identity, &from.node, source, offset, asked.length).await {
+    let range = CopyRange { source, offset, length: asked.length, share: true };
+    match target.node.copy(&target.op, &from.node, range).await {
         Err(Errno::XDEV) => Err(Error::because(Status::INVALID_PARAMETER, "the source is on another volume")),
         Err(Errno::OPNOTSUPP) => {
             Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system cannot share blocks"))
         }
-        done => Ok(done?),
+        Ok(_) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+
     use proto::bytes::Writer;
     use proto::fscc::{DuplicateExtentsFlags, FileSystemAttributes};
     use proto::smb2::ioctl::FsctlCode;

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// Refuses the control if the file system does not support block cloning.
 async fn check(control: &Control<'_>) -> Result<()> {
     control.file()?;
-    if !control.disk()?.vfs.features().await.clones {
+    if !control.disk()?.vfs.capabilities().features.clones {
         return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system keeps no checksums"));
     }
     Ok(())
@@ -28,7 +28,7 @@ async fn check(control: &Control<'_>) -> Result<()> {
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     check(control).await?;
     control.need_room(GetIntegrityInformation::SIZE, Status::INVALID_PARAMETER)?;
-    let space = control.disk()?.vfs.space(&control.file()?.identity).await?;
+    let space = control.disk()?.vfs.space(&control.file()?.op).await?;
     let answer = GetIntegrityInformation {
         checksum_algorithm: ChecksumAlgorithm::NONE,
         flags: IntegrityFlags::NONE,

@@ -240,13 +240,13 @@ where
     let held = file.hold_times().await?;
     let delay = disk.share.write_time_delay;
     if !delay.is_zero() && held.is_none() {
-        let modified = file.node.metadata().await?.modified;
+        let modified = file.node.metadata(&file.op).await?.modified;
         server.opens.files.defer_write_time(file.file, modified, server.environment.uptime(), delay);
     }
     let done = change().await;
     let through = disk.share.sync_always || file.options().contains(CreateOptions::WRITE_THROUGH);
     if through && done.is_ok() {
-        file.node.flush().await?;
+        file.node.flush(&file.op).await?;
     }
     file.restore_times(held).await?;
     // A failed change may have been partly executed.

@@ -3,6 +3,7 @@
 //! By default a file's object id is derived from its file id. An id set by a client is stored in an extended attribute.
 //! There is no index of object ids, so duplicates are not detected.
 
+use crate::vfs::{Errno, SetXattr};
 use proto::bytes::Reader;
 use proto::dtyp::{AccessMask, Guid};
 use proto::fscc::{FileObjectIdBuffer, ObjectIdExtended};
@@ -11,7 +12,6 @@ use proto::status::Status;
 use super::{Control, Output};
 use crate::error::{Error, Result};
 use crate::information::filesystem;
-use crate::vfs::Errno;
 
 /// The extended attribute, which contains a FILE_OBJECTID_BUFFER.
 const ATTRIBUTE: &str = "user.FrevoObjectId";
@@ -30,15 +30,15 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
 /// Returns the stored id, if there is a readable one.
 async fn stored(control: &Control<'_>) -> Option<FileObjectIdBuffer> {
     let file = control.open.file()?;
-    let value = file.node.get_xattr(&file.identity, ATTRIBUTE).await.ok()??;
+    let value = file.node.get_xattr(&file.op, ATTRIBUTE, None).await.ok()??;
     FileObjectIdBuffer::decode(&mut Reader::new(&value)).ok()
 }
 
 async fn inborn(control: &Control<'_>) -> Result<FileObjectIdBuffer> {
     let (file, disk) = (control.file()?, control.disk()?);
-    let space = disk.vfs.space(&file.identity).await?;
+    let space = disk.vfs.space(&file.op).await?;
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&file.node.metadata().await?.file_id().to_le_bytes());
+    id[..8].copy_from_slice(&file.node.metadata(&file.op).await?.file_id().to_le_bytes());
     id[8..].copy_from_slice(&file.file.device.to_le_bytes());
     Ok(FileObjectIdBuffer {
         object_id: Guid(id),
@@ -58,7 +58,7 @@ async fn store(control: &Control<'_>, buffer: Option<FileObjectIdBuffer>) -> Res
         buffer.encode(&mut proto::bytes::Writer::new(&mut value));
         value
     });
-    match file.node.set_xattr(&file.identity, ATTRIBUTE, value).await {
+    match file.node.set_xattr(&file.op, ATTRIBUTE, value, SetXattr::Any).await {
         Ok(()) | Err(Errno::NODATA) => Ok(Output::new(|_| ())),
         Err(error) => Err(error.into()),
     }
@@ -72,7 +72,7 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_PARAMETER, "the input is not a FILE_OBJECTID_BUFFER"));
     }
     let buffer = FileObjectIdBuffer::decode(&mut Reader::new(control.asked.input))?;
-    if file.identity.uid != 0 {
+    if file.op.uid != 0 {
         return Err(Error::because(Status::ACCESS_DENIED, "only root may set object ids"));
     }
     if stored(control).await.is_some() {

@@ -21,7 +21,7 @@ use crate::attributes;
 use crate::error::{Error, Result};
 use crate::state::odx::{FileState, Secret, Token};
 use crate::state::open::FileOpen;
-use crate::vfs::{self, FileId, Kind, Metadata};
+use crate::vfs::{self, CopyRange, Extent, FileId, Kind, Metadata};
 
 /// `LogicalBytesPerSector`: the alignment of offsets and lengths.
 const SECTOR: u64 = 512;
@@ -42,7 +42,7 @@ pub(super) async fn read(control: &Control<'_>) -> Result<Output> {
         return Ok(Output::new(|_| ()));
     }
     control.need_any(AccessMask::FILE_READ_DATA)?;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     if !is_plain(control, file, &metadata)? {
         return Err(Error::new(Status::OFFLOAD_READ_FILE_NOT_SUPPORTED));
     }
@@ -129,7 +129,7 @@ pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
         return Ok(Output::new(|_| ()));
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     if !is_plain(control, file, &metadata)? {
         return Err(Error::new(Status::OFFLOAD_WRITE_FILE_NOT_SUPPORTED));
     }
@@ -138,7 +138,10 @@ pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
     let wanted = asked.copy_length.min(left);
     let written = if asked.token.token_type == OffloadTokenType::ZERO_DATA {
         control.check_write_lock(asked.file_offset, wanted)?;
-        change(control, || async { Ok(file.node.zero(&file.identity, asked.file_offset, wanted).await?) }).await?;
+        change(control, || async {
+            Ok(file.node.set_extent(&file.op, Extent::Zero { offset: asked.file_offset, length: wanted }).await?)
+        })
+        .await?;
         wanted
     } else {
         write_token(control, file, &asked, wanted).await?
@@ -155,7 +158,7 @@ async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWr
     let token = find(control, &asked.token)?;
     let source = token.source.upgrade().ok_or_else(gone)?;
     let from = source.file().ok_or_else(gone)?;
-    let metadata = from.node.metadata().await?;
+    let metadata = from.node.metadata(&from.op).await?;
     if FileState::from(&metadata) != token.state {
         return Err(gone());
     }
@@ -173,10 +176,13 @@ async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWr
         return Ok(copied);
     }
     if data < wanted {
-        target.node.zero(&target.identity, asked.file_offset + data, wanted - data).await?;
+        target
+            .node
+            .set_extent(&target.op, Extent::Zero { offset: asked.file_offset + data, length: wanted - data })
+            .await?;
     }
     // If the source was written during the copy, the copied data is not what the token represents.
-    if from.file != target.file && FileState::from(&from.node.metadata().await?) != token.state {
+    if from.file != target.file && FileState::from(&from.node.metadata(&from.op).await?) != token.state {
         return Err(gone());
     }
     Ok(wanted)
@@ -191,17 +197,18 @@ async fn copy(
     offset: u64,
     length: u64,
 ) -> Result<u64> {
-    let (vfs, who) = (&control.disk()?.vfs, &target.identity);
+    let (vfs, op) = (&control.disk()?.vfs, &target.op);
     let mut done = 0;
-    if vfs.features().await.clones {
-        let block = u64::from(vfs.space(who).await?.block_size);
+    if vfs.capabilities().features.clones {
+        let block = u64::from(vfs.space(op).await?.block_size);
         let whole = length - length % block;
-        let shared = target.node.clone_range(who, &from.node, source, offset, whole).await;
+        let range = CopyRange { source, offset, length: whole, share: true };
+        let shared = target.node.copy(op, &from.node, range).await;
         done = if shared.is_ok() { whole } else { 0 };
     }
     let rest = (length - done).min(AT_ONCE);
     if rest > 0 {
-        done += vfs::copy_range(who, &from.node, source + done, &target.node, offset + done, rest).await?;
+        done += vfs::copy_range(op, &from.node, source + done, &target.node, offset + done, rest).await?;
     }
     Ok(done)
 }

@@ -17,7 +17,7 @@ use crate::reparse::{self, ATTRIBUTE};
 use crate::request::Reply;
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Kind, Metadata, SetMetadata};
+use crate::vfs::{Kind, Metadata, SetMetadata, SetXattr};
 
 /// Reserved tags, which cannot be set.
 const RESERVED: [ReparseTag; 2] = [ReparseTag(0), ReparseTag(1)];
@@ -25,7 +25,7 @@ const RESERVED: [ReparseTag; 2] = [ReparseTag(0), ReparseTag(1)];
 /// FSCTL_GET_REPARSE_POINT (2.1.5.10.14).
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let buffer = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     let fixed = if reparse::tag(&buffer).is_microsoft() { 8 } else { 24 };
     control.need_room(fixed, Status::BUFFER_TOO_SMALL)?;
@@ -37,12 +37,12 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
 /// Returns the file's reparse data.
 async fn present(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> Result<Option<Vec<u8>>> {
     if metadata.kind == Kind::Symlink {
-        return Ok(reparse::link_buffer(&file.node.read_link().await?));
+        return Ok(reparse::link_buffer(&file.node.read_link(&file.op).await?));
     }
     if !reparse::is_stored(&disk.share, metadata) {
         return Ok(None);
     }
-    reparse::stored(&*file.node, &file.identity).await
+    reparse::stored(&*file.node, &file.op).await
 }
 
 /// FSCTL_SET_REPARSE_POINT (2.1.5.10.37).
@@ -64,7 +64,7 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
         return Err(Error::because(Status::ACCESS_DENIED, "the link's target matches `veto files`"));
     }
     take_alone(control, reply, file).await?;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     check_kind(&asked, file, &metadata).await?;
     let old = present(file, disk, &metadata).await?;
     match &old {
@@ -79,10 +79,10 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
         ));
     }
     // The attribute bit is set last; without it the extended attribute is ignored.
-    file.node.set_xattr(&file.identity, ATTRIBUTE, Some(input.to_vec())).await?;
+    file.node.set_xattr(&file.op, ATTRIBUTE, Some(input.to_vec()), SetXattr::Any).await?;
     if let Err(error) = mark(control, file, disk, &metadata, true).await {
         if old.is_none() {
-            let _ = file.node.set_xattr(&file.identity, ATTRIBUTE, None).await;
+            let _ = file.node.set_xattr(&file.op, ATTRIBUTE, None, SetXattr::Any).await;
         }
         return Err(error);
     }
@@ -114,7 +114,7 @@ async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -
 /// Checks whether this kind of file can be a reparse point with that tag.
 async fn check_kind(asked: &ReparseDataBuffer<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
     match metadata.kind {
-        Kind::Directory if !file.node.is_empty().await? => Err(Error::new(Status::DIRECTORY_NOT_EMPTY)),
+        Kind::Directory if !crate::vfs::is_empty(&file.node).await? => Err(Error::new(Status::DIRECTORY_NOT_EMPTY)),
         Kind::File if asked.reparse_tag() == ReparseTag::MOUNT_POINT => Err(Error::new(Status::NOT_A_DIRECTORY)),
         Kind::File if asked.reparse_tag() == ReparseTag::SYMLINK && metadata.size > 0 => {
             Err(Error::new(Status::IO_REPARSE_DATA_INVALID))
@@ -150,7 +150,7 @@ pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<O
         return Err(Error::new(Status::IO_REPARSE_DATA_INVALID));
     }
     take_alone(control, reply, file).await?;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let old = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     check_same(&old, &asked)?;
     if metadata.kind == Kind::Symlink {
@@ -162,7 +162,7 @@ pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<O
     mark(control, file, disk, &metadata, false).await?;
     file.settles.store(false, Ordering::Release);
     // Without the attribute bit the data is ignored; if its removal fails, the next reparse point replaces it.
-    if let Err(errno) = file.node.set_xattr(&file.identity, ATTRIBUTE, None).await {
+    if let Err(errno) = file.node.set_xattr(&file.op, ATTRIBUTE, None, SetXattr::Any).await {
         tracing::debug!(?errno, "cannot remove the data of a deleted reparse point");
     }
     Ok(Output::new(|_| ()))
@@ -179,7 +179,7 @@ async fn mark(control: &Control<'_>, file: &FileOpen, disk: &Disk, metadata: &Me
         bits |= FileAttributes::ARCHIVE.0;
     }
     let set = SetMetadata { dos_attributes: Some(bits), ..SetMetadata::default() };
-    file.node.set_metadata(&file.identity, set).await?;
+    file.node.set_metadata(&file.op, set).await?;
     let change = Change::modified(CompletionFilter::ATTRIBUTES);
     control.request.connection.server.file_changed(disk, file, change);
     Ok(())

@@ -3,7 +3,6 @@
 //! On Linux every file may have holes. For a file without the sparse attribute they are not reported: the whole file is
 //! shown as allocated.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use proto::bytes::Reader;
@@ -21,7 +20,7 @@ use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::state::open::FileOpen;
-use crate::vfs::{Access, DataRange, Errno, Kind, Metadata, Node, SetMetadata};
+use crate::vfs::{Access, DataRange, Errno, Extent, Kind, Metadata, SetMetadata};
 
 /// `SystemPageSize`: partial pages are not trimmed.
 const PAGE: u64 = 4096;
@@ -49,7 +48,7 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
             "the sparse attribute cannot be stored with `store dos attributes = no`",
         ));
     }
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let sparse = decode_set_sparse(control.asked.input);
     if is_sparse(control, &metadata)? != sparse {
         let shown = attributes::file_attributes(disk, None, &metadata).0 & attributes::KEPT;
@@ -58,7 +57,7 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
             fill(control, file, &metadata).await?;
         }
         let set = SetMetadata { dos_attributes: Some(bits), ..SetMetadata::default() };
-        file.node.set_metadata(&file.identity, set).await?;
+        file.node.set_metadata(&file.op, set).await?;
         let change = Change::modified(CompletionFilter::ATTRIBUTES);
         control.request.connection.server.file_changed(disk, file, change);
     }
@@ -67,17 +66,17 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
 
 /// Allocates the space of all holes, if the file system can.
 async fn fill(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
-    let (who, node, size) = (&file.identity, &file.node, metadata.size);
+    let (op, node, size) = (&file.op, &file.node, metadata.size);
     // Checked first, because the file system would otherwise use up all free space before it fails.
-    let space = control.disk()?.vfs.space(who).await?;
+    let space = control.disk()?.vfs.space(op).await?;
     let free = space.available.saturating_mul(space.block_size.into());
     if size.saturating_sub(metadata.allocated) > free {
         return Err(Error::because(Status::DISK_FULL, "the holes exceed the free space"));
     }
-    let filled = match node.allocate(who, size).await {
+    let filled = match node.set_extent(op, Extent::Reserve(size)).await {
         // The handle has no data access.
-        Err(Errno::BADF) => match node.open(who, Access { read: false, write: true }).await {
-            Ok(node) => node.allocate(who, size).await,
+        Err(Errno::BADF) => match node.open(op, Access { read: false, write: true }).await {
+            Ok(node) => node.set_extent(op, Extent::Reserve(size)).await,
             Err(error) => Err(error),
         },
         filled => filled,
@@ -100,11 +99,11 @@ pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
     // Beyond the end of the file there are only zeros, and locks there do not matter.
-    let end = asked.beyond_final_zero.min(file.node.metadata().await?.size);
+    let end = asked.beyond_final_zero.min(file.node.metadata(&file.op).await?.size);
     if asked.file_offset < end {
         zero_range(control, file, asked.file_offset, end - asked.file_offset).await?;
         if file.options().contains(CreateOptions::NO_INTERMEDIATE_BUFFERING) {
-            file.node.flush().await?;
+            file.node.flush(&file.op).await?;
         }
     }
     Ok(Output::new(|_| ()))
@@ -116,15 +115,15 @@ async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length:
     control.check_write_lock(offset, length)?;
     let disk = control.disk()?;
     // Writing zeros takes long, so it is done in steps and stops if the handle is closed.
-    let step = if disk.vfs.features().await.punches { length } else { WRITTEN_AT_ONCE };
+    let step = if disk.vfs.capabilities().features.punches { length } else { WRITTEN_AT_ONCE };
     change(control, || async {
         let mut done = 0;
         while done < length && !file.closed.load(Ordering::Acquire) {
             let count = step.min(length - done);
-            file.node.zero(&file.identity, offset + done, count).await?;
+            file.node.set_extent(&file.op, Extent::Zero { offset: offset + done, length: count }).await?;
             done += count;
         }
-        let metadata = file.node.metadata().await?;
+        let metadata = file.node.metadata(&file.op).await?;
         if disk.share.strict_allocate && !is_sparse(control, &metadata)? {
             fill(control, file, &metadata).await?;
         }
@@ -142,13 +141,13 @@ pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_PARAMETER, "not a valid range of a file"));
     };
     control.need_any(AccessMask::FILE_READ_DATA)?;
-    let metadata = file.node.metadata().await?;
+    let metadata = file.node.metadata(&file.op).await?;
     let end = end.min(metadata.size);
     let fit = control.room() / FileAllocatedRange::SIZE;
     let ranges = if asked.file_offset >= end {
         Vec::new()
     } else if is_sparse(control, &metadata)? {
-        data_ranges(&file.node, asked.file_offset, end, fit).await?
+        data_ranges(file, asked.file_offset, end, fit).await?
     } else {
         vec![DataRange { offset: asked.file_offset, length: end - asked.file_offset }]
     };
@@ -165,10 +164,10 @@ pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
 }
 
 /// Returns the data ranges from `start` to `end`. More than `wanted` ranges mean that the answer does not fit.
-async fn data_ranges(node: &Arc<dyn Node>, start: u64, end: u64, wanted: usize) -> Result<Vec<DataRange>> {
+async fn data_ranges(file: &FileOpen, start: u64, end: u64, wanted: usize) -> Result<Vec<DataRange>> {
     let (mut ranges, mut at) = (Vec::new(), start);
     while at < end && ranges.len() <= wanted {
-        let more = node.data_ranges(at, end - at).await?;
+        let more = file.node.data_ranges(&file.op, at, end - at).await?;
         let Some(last) = more.last() else { break };
         at = last.offset + last.length;
         ranges.extend(more);
@@ -187,13 +186,13 @@ pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
         control.need_room(FileLevelTrimOutput::SIZE, Status::INVALID_PARAMETER)?;
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
-    if !disk.vfs.features().await.punches {
+    if !disk.vfs.capabilities().features.punches {
         return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system does not support holes"));
     }
     let mut num_ranges_processed = 0;
     for range in &asked.ranges {
         let (start, end) = whole_pages(range).ok_or(Error::new(Status::INTEGER_OVERFLOW))?;
-        let end = end.min(file.node.metadata().await?.size / PAGE * PAGE);
+        let end = end.min(file.node.metadata(&file.op).await?.size / PAGE * PAGE);
         if start < end {
             zero_range(control, file, start, end - start).await?;
         }

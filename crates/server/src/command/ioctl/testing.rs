@@ -27,7 +27,7 @@ use crate::policy::Share;
 use crate::rig::{self, Client, Still, status};
 use crate::state::Server;
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{Access, Case, Features, Identity, Lookup, RelPath, SymlinkPolicy, Vfs};
+use crate::vfs::{Access, Features, Lookup, LookupOptions, RelPath, SymlinkPolicy, Vfs};
 
 /// All access rights to a file.
 pub(super) const ALL: u32 = 0x001f_01ff;
@@ -116,10 +116,10 @@ impl Bench {
 
     /// Writes to the beginning of a file, as a local program would.
     pub(super) fn write_locally(&mut self, name: &str, data: &[u8]) {
-        let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+        let root = crate::rig::root();
         let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
         let Ok(Lookup::Found { node, .. }) =
-            block_on(self.volume.lookup(&root, &path, Case::Sensitive, SymlinkPolicy::default()))
+            block_on(self.volume.lookup(&root, &path, LookupOptions::exact(SymlinkPolicy::NONE)))
         else {
             panic!("{name} is missing");
         };

@@ -189,7 +189,7 @@ impl Guard {
         checks: &Arc<Checks>,
     ) -> Option<Guard> {
         // Root may list everything.
-        let wanted = disk.share.honor_change_notify_privilege && disk.identity.uid != 0;
+        let wanted = disk.share.honor_change_notify_privilege && disk.op.uid != 0;
         wanted.then(|| Guard {
             disk: disk.clone(),
             name: name.clone(),
@@ -208,7 +208,7 @@ impl Guard {
         if !std::mem::replace(&mut known.queued, true)
             && let Some(watch) = self.watch.upgrade()
         {
-            self.checks.add((self.disk.volume, self.disk.identity.uid), watch);
+            self.checks.add((self.disk.volume, self.disk.op.uid), watch);
         }
     }
 

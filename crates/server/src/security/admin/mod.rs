@@ -12,7 +12,6 @@ use proto::dtyp::{Acl, FileTime, SecurityDescriptor, Sid};
 use proto::status::Status;
 
 use crate::accounts::Accounts;
-use crate::acl::SERVER;
 use crate::acl::cache::Cache;
 use crate::acl::model::evaluate::Token;
 use crate::acl::model::inherit;
@@ -30,7 +29,9 @@ use crate::policy::{Share, StoredAcls};
 use crate::security::set::apply;
 use crate::security::write_back;
 use crate::tree::Disk;
-use crate::vfs::{Case, Errno, Kind, Lookup, Metadata, Node, RelPath, SymlinkPolicy, Vfs};
+use crate::vfs::{
+    Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, RelPath, SERVER, SetXattr, SymlinkPolicy, Vfs,
+};
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
 const OWN_NAMES: &[u8] = b".frevo-";
@@ -143,7 +144,7 @@ impl AclAdmin {
         };
         let globs = |patterns: &[String]| Globs::new(patterns.iter().map(String::as_str), !share.case_sensitive);
         let disk = Disk {
-            identity: SERVER.clone(),
+            op: SERVER.clone(),
             token_id: descriptors.token(&SERVER, &token),
             token: Arc::new(token),
             place: descriptors.place(0, &share),
@@ -170,7 +171,7 @@ impl AclAdmin {
     /// Looks up the file at `path`, case-sensitively. Fails with `Errno::LOOP` if the path contains a symbolic link.
     pub async fn item(&self, path: &RelPath) -> Result<Item> {
         let links = SymlinkPolicy::NONE;
-        match self.disk.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? {
+        match self.disk.vfs.lookup(&SERVER, path, LookupOptions::exact(links)).await? {
             Lookup::Found { path, node, metadata } => Ok(Item { path, metadata, node }),
             Lookup::Missing { .. } | Lookup::NoParent => Err(Errno::NOENT.into()),
         }
@@ -180,7 +181,8 @@ impl AclAdmin {
     pub async fn names(&self, item: &Item) -> Result<Vec<Box<[u8]>>> {
         let (mut names, mut cursor) = (Vec::new(), 0);
         loop {
-            let (entries, next) = item.node.list(&SERVER, cursor, LISTED, false).await?;
+            let (entries, next) =
+                item.node.list(&SERVER, ListRequest { cursor, count: LISTED, metadata: false }).await?;
             if entries.is_empty() {
                 names.sort_unstable();
                 return Ok(names);
@@ -193,7 +195,7 @@ impl AclAdmin {
 
     /// Returns the security descriptor of `item` and where it comes from.
     pub async fn look(&self, item: &Item) -> Result<Look> {
-        let metadata = item.node.metadata().await?;
+        let metadata = item.node.metadata(&SERVER).await?;
         let share = &self.disk.share;
         let posix = posix(&SERVER, &item.node, &metadata).await?;
         let found = look_up(share, &SERVER, &item.node, &metadata).await?;
@@ -237,7 +239,7 @@ impl AclAdmin {
         let node = &item.node;
         if let Some(owner) = given.owner {
             let id = sids::id_of(&*self.disk.accounts, &owner).await?;
-            let metadata = node.metadata().await?;
+            let metadata = node.metadata(&SERVER).await?;
             let present = look_up(&self.disk.share, &SERVER, node, &metadata).await.ok();
             let present = match present {
                 Some(present) if present.stored => present.descriptor(&self.disk.share).owner,
@@ -278,7 +280,7 @@ impl AclAdmin {
         how: Conversion,
     ) -> Result<Option<Outcome>> {
         let share = &self.disk.share;
-        let metadata = node.metadata().await?;
+        let metadata = node.metadata(&SERVER).await?;
         let before = stored_value(acls, node).await?;
         if look_up(share, &SERVER, node, &metadata).await?.confirmed() {
             return Ok(Some(Outcome::Valid));
@@ -303,18 +305,18 @@ impl AclAdmin {
             let hash = ntacl::system_hash(&metadata, &lists.access, lists.default.as_ref());
             let new = ntacl::encode(&descriptor, hash, now);
             // Checked last, so that a descriptor stored by a client meanwhile is kept.
-            let unchanged = node.metadata().await?.stamped == metadata.stamped;
+            let unchanged = node.metadata(&SERVER).await?.stamped == metadata.stamped;
             if !unchanged || stored_value(acls, node).await? != Some(value) {
                 return Ok(None);
             }
-            node.set_xattr(&SERVER, &acls.attribute, Some(new)).await?;
+            node.set_xattr(&SERVER, &acls.attribute, Some(new), SetXattr::Any).await?;
         }
         Ok(Some(Outcome::Replaced))
     }
 }
 
 async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
-    read_value(&SERVER, acls, node).await
+    read_value(&SERVER, acls, node, None).await
 }
 
 async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<ntacl::Stored>> {

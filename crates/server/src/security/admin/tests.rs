@@ -6,7 +6,7 @@ use crate::policy::AclStyle;
 use crate::rig::{People, Still};
 use crate::vfs::faulty::{Fault, Faulty, Operation, Script};
 use crate::vfs::memory::{self, Memory};
-use crate::vfs::{Access, Create, Identity, SetMetadata};
+use crate::vfs::{Access, Create, Errno, Identity, NewFile, Node, Op, RelPath, SERVER, SetMetadata, SetXattr};
 
 const ATTRIBUTE: &str = "security.NTACL";
 const ALL: Conversion = Conversion { replace: true, write: true };
@@ -21,13 +21,13 @@ fn path(text: &str) -> RelPath {
 fn desk(acls: Option<StoredAcls>) -> (AclAdmin, Arc<Memory>) {
     let environment = Arc::new(Still::default());
     let vfs = Arc::new(Memory::new(environment.clone()));
-    let who = |uid| Arc::new(Identity { uid, gid: uid, groups: Box::new([]) });
+    let who = |uid| Op::from(Identity { uid, gid: uid, groups: Box::new([]) });
     let alice = who(1000);
-    block_on(vfs.create(&who(0), &path("d"), Create::Directory, 0o777, None)).unwrap();
+    block_on(vfs.create(&who(0), &path("d"), NewFile::new(Create::Directory, 0o777))).unwrap();
     let file = Create::File(Access::default());
-    block_on(vfs.create(&alice, &path("d/f"), file, 0o640, None)).unwrap();
-    block_on(vfs.create(&alice, &path("d/.frevo-own"), file, 0o640, None)).unwrap();
-    block_on(vfs.create(&alice, &path("d/Secret"), file, 0o640, None)).unwrap();
+    block_on(vfs.create(&alice, &path("d/f"), NewFile::new(file.clone(), 0o640))).unwrap();
+    block_on(vfs.create(&alice, &path("d/.frevo-own"), NewFile::new(file.clone(), 0o640))).unwrap();
+    block_on(vfs.create(&alice, &path("d/Secret"), NewFile::new(file.clone(), 0o640))).unwrap();
     vfs.symlink(&alice, &path("d/l"), b"f").unwrap();
     let share = Share { acls, veto_files: vec!["secret".into()], ..Share::new("s", "/s") };
     (AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(People), environment), vfs)
@@ -43,7 +43,7 @@ fn stored() -> Option<StoredAcls> {
 }
 
 fn value(item: &Item) -> Option<Vec<u8>> {
-    block_on(item.node.get_xattr(&SERVER, ATTRIBUTE)).unwrap()
+    block_on(item.node.get_xattr(&SERVER, ATTRIBUTE, None)).unwrap()
 }
 
 #[test]
@@ -141,7 +141,7 @@ impl Script for Meddler {
     fn decide(&self, operation: Operation, _: u64) -> Fault {
         let counts = !matches!(operation, Operation::SetXattr | Operation::SetMetadata);
         if counts && self.readings.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 1 {
-            block_on(self.node.set_xattr(&SERVER, ATTRIBUTE, Some(self.value.clone()))).unwrap();
+            block_on(self.node.set_xattr(&SERVER, ATTRIBUTE, Some(self.value.clone()), SetXattr::Any)).unwrap();
         }
         Fault::default()
     }
@@ -197,7 +197,7 @@ fn the_mode_is_restored_if_the_inherited_descriptor_does_not_fit() {
     let (environment, script) = (Arc::new(Still::default()), Arc::new(Full::default()));
     let options = memory::Options { lists: true, ..memory::Options::default() };
     let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(environment.clone(), options)), script.clone()));
-    block_on(vfs.create(&SERVER, &path("d"), Create::Directory, 0o700, None)).unwrap();
+    block_on(vfs.create(&SERVER, &path("d"), NewFile::new(Create::Directory, 0o700))).unwrap();
     let share = Arc::new(Share { acls: stored(), ..Share::new("s", "/s") });
     let desk = AclAdmin::new(share, vfs, Arc::new(People), environment);
     let item = block_on(desk.item(&path("d"))).unwrap();
@@ -211,7 +211,7 @@ fn the_mode_is_restored_if_the_inherited_descriptor_does_not_fit() {
     assert!(block_on(desk.set(&item, &given)).is_err());
     assert_eq!(script.asked_for(Operation::SetMetadata), 2, "the mode was changed twice");
     assert_eq!(block_on(desk.look(&item)).unwrap(), before);
-    assert_eq!(block_on(item.node.metadata()).unwrap().mode, 0o700);
+    assert_eq!(block_on(item.node.metadata(&SERVER)).unwrap().mode, 0o700);
 }
 
 #[test]
@@ -222,12 +222,12 @@ fn descriptors_of_unknown_versions_stay() {
     let version_3 = ntacl::encode_unconditional(&descriptor);
     let newer = vec![9, 0, 9, 0, 0, 0, 2, 0];
     for kept in [version_3, newer] {
-        block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(kept.clone()))).unwrap();
+        block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(kept.clone()), SetXattr::Any)).unwrap();
         assert!(matches!(block_on(desk.look(&item)).unwrap().source, Source::Unsure(_)));
         assert_eq!(block_on(desk.convert(&item, ALL)), Ok(Outcome::Kept));
         assert_eq!(value(&item), Some(kept));
     }
-    block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(vec![4, 0]))).unwrap();
+    block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(vec![4, 0]), SetXattr::Any)).unwrap();
     assert_eq!(block_on(desk.convert(&item, ALL)), Err(Error::new(Status::ACCESS_DENIED)), "damaged");
 }
 
@@ -257,7 +257,7 @@ fn an_unknown_owner_is_refused() {
     let unknown = owner(Sid::of(5, [21, 9, 9, 9, 1000]));
     assert_eq!(block_on(desk.set(&item, &unknown)), Err(Error::new(Status::INVALID_OWNER)));
     block_on(desk.set(&item, &owner(Sid::of(5, [21, 1, 2, 3, 1001])))).unwrap();
-    assert_eq!(block_on(item.node.metadata()).unwrap().uid, 1001);
+    assert_eq!(block_on(item.node.metadata(&SERVER)).unwrap().uid, 1001);
 }
 
 #[test]

@@ -12,7 +12,6 @@ use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
 use crate::accounts::principals::UnixId;
-use crate::acl::SERVER;
 use crate::acl::model::inherit;
 use crate::acl::model::posix_acl;
 use crate::acl::model::posix_acl::PosixAcl;
@@ -31,7 +30,7 @@ use crate::security::effective::of;
 use crate::security::set::merge::{OF_SACL, Parts, merge};
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Errno, FileId, Identity, Kind, Metadata, Node, SetMetadata, Time};
+use crate::vfs::{Errno, FileId, Kind, Metadata, Node, Op, SERVER, SetMetadata, SetXattr, Time};
 
 /// Sets the descriptor that a new file inherits from `parent`, the descriptor of its directory. Returns `false` if
 /// nothing is inherited or the file system cannot store descriptors.
@@ -45,19 +44,19 @@ pub(crate) async fn inherit(
 ) -> Result<bool> {
     let directory = metadata.kind == Kind::Directory;
     let of_maker = disk.share.inherit_owner == InheritOwner::UnixOnly;
-    let uid = if of_maker { disk.identity.uid } else { metadata.uid };
+    let uid = if of_maker { disk.op.uid } else { metadata.uid };
     let Some(acls) = &disk.share.acls else { return Ok(false) };
     let Some(descriptor) = inherited(disk, parent, uid, metadata.gid, directory).await else { return Ok(false) };
     let value = if acls.ignore_system_acls {
         ntacl::encode_unconditional(&descriptor)
     } else {
-        let before = posix(&disk.identity, node, metadata).await?;
+        let before = posix(&disk.op, node, metadata).await?;
         let after = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await?;
         // Full control of a file includes execution, but the client did not declare it to be a program.
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
         let metadata = keep_setgid(node, metadata).await?;
-        ntacl::encode(&descriptor, hash(&disk.identity, node, &metadata).await?, FileTime::from(now))
+        ntacl::encode(&descriptor, hash(&disk.op, node, &metadata).await?, FileTime::from(now))
     };
     match write(acls, node, value).await {
         Err(error) if error.status == Status::NOT_SUPPORTED => Ok(false),
@@ -122,19 +121,19 @@ const SETGID: u32 = 0o2000;
 /// Restores the setgid bit that a new directory had when it was `made`. Linux clears the bit when a user who is not in
 /// the group changes the mode or POSIX ACL. Returns the new metadata.
 async fn keep_setgid(node: &Arc<dyn Node>, made: &Metadata) -> Result<Metadata> {
-    let present = node.metadata().await?;
+    let present = node.metadata(&SERVER).await?;
     if made.kind != Kind::Directory || made.mode & SETGID == 0 || present.mode & SETGID != 0 {
         return Ok(present);
     }
     let set = SetMetadata { mode: Some(present.mode | SETGID), ..SetMetadata::default() };
     node.set_metadata(&SERVER, set).await?;
-    Ok(node.metadata().await?)
+    Ok(node.metadata(&SERVER).await?)
 }
 
-/// Returns the identity that changes a new file: its creator, or the server if the file already belongs to the
+/// Returns the context for changes of a new file: its creator, or the server if the file already belongs to the
 /// directory's owner.
-fn maker<'a>(disk: &'a Disk, file: &Metadata) -> &'a Arc<Identity> {
-    if file.uid == disk.identity.uid { &disk.identity } else { &SERVER }
+fn maker<'a>(disk: &'a Disk, file: &Metadata) -> &'a Op {
+    if file.uid == disk.op.uid { &disk.op } else { &SERVER }
 }
 
 /// Sets the descriptor that the client sent with CREATE. If it has no DACL, the inherited one, which was set before, is
@@ -184,12 +183,12 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
 /// bits invalidates the descriptor, and the one synthesized from the bits may grant more.
 pub(crate) async fn set_attributes(
     disk: &Disk,
-    (node, identity): (&Arc<dyn Node>, &Arc<Identity>),
+    (node, op): (&Arc<dyn Node>, &Op),
     granted: AccessMask,
     set: SetMetadata,
 ) -> Result<()> {
     let harmless = |acls: &StoredAcls| set.mode.is_none() || acls.ignore_system_acls;
-    match node.set_metadata(identity, set).await {
+    match node.set_metadata(op, set).await {
         Err(Errno::PERM | Errno::ACCES)
             if disk.share.acls.as_ref().is_some_and(harmless)
                 && granted.contains(AccessMask::FILE_WRITE_ATTRIBUTES) =>
@@ -247,11 +246,11 @@ async fn try_to_set(
         Some(acls) => value(acls, node).await?,
         None => None,
     };
-    let metadata = node.metadata().await?;
+    let metadata = node.metadata(&disk.op).await?;
     let present = match of(disk, node, &metadata).await {
         Ok(present) => as_kept(disk, present.descriptor(&disk.share), present.stored).await.into_owned(),
         // A damaged descriptor may be replaced as a whole.
-        Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
+        Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.op, node, &metadata).await?),
         Err(error) => return Err(error),
     };
     let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
@@ -276,7 +275,7 @@ async fn try_to_set(
 
 /// Reads the stored value; `None` where none can be stored.
 async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
-    match node.get_xattr(&SERVER, &acls.attribute).await {
+    match node.get_xattr(&SERVER, &acls.attribute, None).await {
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
         value => Ok(value?),
     }
@@ -305,7 +304,7 @@ async fn store_over(
         }
         return Ok(stays);
     }
-    let before = posix(&disk.identity, node, metadata).await?;
+    let before = posix(&disk.op, node, metadata).await?;
     let after = match parts.dacl {
         true => lists_for(disk, &before, &merged, Duty::Beneath, true).await?,
         false => before.clone(),
@@ -319,11 +318,11 @@ async fn store_over(
     write(acls, node, encoded(expected)).await?;
     if let Err(error) = apply_by(disk, node, metadata, &before, &after, authority.write_dac).await {
         let lists = take_back(node, &before).await;
-        node.set_xattr(&SERVER, &acls.attribute, former).await?;
+        node.set_xattr(&SERVER, &acls.attribute, former, SetXattr::Any).await?;
         return lists.and(Err(error));
     }
     // The file system may normalize the ACLs. The stored hash must match the result.
-    let present = hash(&disk.identity, node, &node.metadata().await?).await?;
+    let present = hash(&disk.op, node, &node.metadata(&disk.op).await?).await?;
     if present != expected {
         write(acls, node, encoded(present)).await?;
     }
@@ -331,8 +330,8 @@ async fn store_over(
 }
 
 /// Returns the hash of the file's current permissions in Linux.
-async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
-    let lists = posix(who, node, metadata).await?;
+async fn hash(op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
+    let lists = posix(op, node, metadata).await?;
     Ok(ntacl::system_hash(metadata, &lists.access, lists.default.as_ref()))
 }
 
@@ -344,7 +343,7 @@ async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Resul
             "the security descriptor is too long for an extended attribute",
         ));
     }
-    node.set_xattr(&SERVER, &acls.attribute, Some(value)).await.map_err(|errno| match errno {
+    node.set_xattr(&SERVER, &acls.attribute, Some(value), SetXattr::Any).await.map_err(|errno| match errno {
         Errno::OPNOTSUPP | Errno::PERM => {
             let why = format!(
                 "{} cannot be stored here: this requires a file system with extended attributes, and root",
@@ -374,14 +373,14 @@ async fn own(
     parts: Parts,
     authority: Authority,
 ) -> Result<Metadata> {
-    let who = &disk.identity;
+    let op = &disk.op;
     let stores = disk.share.acls.is_some();
     let forced = stores || disk.share.force_unknown_acl_user;
     let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
     let uid = match owner {
         Some(sid) => {
             let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::uid);
-            let uid = id.or(forced.then_some(who.uid)).ok_or_else(|| nobody(sid))?;
+            let uid = id.or(forced.then_some(op.uid)).ok_or_else(|| nobody(sid))?;
             Some(uid).filter(|&uid| uid != metadata.uid)
         }
         None => None,
@@ -390,7 +389,7 @@ async fn own(
     let gid = match group {
         Some(sid) => {
             let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid);
-            let known = id.or((forced || stores).then_some(who.gid));
+            let known = id.or((forced || stores).then_some(op.gid));
             let gid = if stores { known } else { Some(known.ok_or_else(|| nobody(sid))?) };
             gid.filter(|&gid| gid != metadata.gid)
         }
@@ -400,11 +399,11 @@ async fn own(
         return Ok(*metadata);
     }
     let set = SetMetadata { uid, gid, ..SetMetadata::default() };
-    match node.set_metadata(who, set).await {
+    match node.set_metadata(op, set).await {
         Err(Errno::PERM | Errno::ACCES) if stores && authority.write_owner => {
             // A descriptor can grant taking ownership, but not giving the file away.
-            let takes = uid.unwrap_or(metadata.uid) == who.uid;
-            let member = gid.is_none_or(|gid| gid == who.gid || who.groups.contains(&gid));
+            let takes = uid.unwrap_or(metadata.uid) == op.uid;
+            let member = gid.is_none_or(|gid| gid == op.gid || op.groups.contains(&gid));
             if !takes || !member {
                 return Err(Error::because(Status::INVALID_OWNER, "a file cannot be given to another user"));
             }
@@ -412,12 +411,12 @@ async fn own(
         }
         done => done?,
     }
-    Ok(node.metadata().await?)
+    Ok(node.metadata(&disk.op).await?)
 }
 
 /// Sets the POSIX ACLs according to the DACL of `descriptor`, on a share that stores no descriptors.
 async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor: &SecurityDescriptor) -> Result<()> {
-    let before = posix(&disk.identity, node, metadata).await?;
+    let before = posix(&disk.op, node, metadata).await?;
     let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
     let after = lists_for(disk, &before, descriptor, duty, true).await?;
     let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, metadata, 0o2).await?;
@@ -431,7 +430,7 @@ async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor
 
 /// Restores the POSIX ACLs of `before` after a failure that may have changed some of them.
 async fn take_back(node: &Arc<dyn Node>, before: &Posix) -> Result<()> {
-    let metadata = node.metadata().await?;
+    let metadata = node.metadata(&SERVER).await?;
     let present = posix(&SERVER, node, &metadata).await?;
     Ok(apply(&SERVER, node, &metadata, &present, before).await?)
 }
@@ -445,7 +444,7 @@ async fn apply_by(
     after: &Posix,
     granted: bool,
 ) -> Result<()> {
-    match apply(&disk.identity, node, metadata, before, after).await {
+    match apply(&disk.op, node, metadata, before, after).await {
         Err(Errno::PERM | Errno::ACCES) if granted => Ok(apply(&SERVER, node, metadata, before, after).await?),
         done => Ok(done?),
     }
@@ -465,7 +464,7 @@ pub(in crate::security) async fn lists_for(
     let sids = FileSids::of(accounts, descriptor, before.uid).await;
     let mut users = if others { sids.users(descriptor) } else { Vec::new() };
     users.push(before.uid);
-    let sids = sids.knowing(accounts, &disk.identity, &users).await;
+    let sids = sids.knowing(accounts, &disk.op, &users).await;
     posix::from_descriptor(before, descriptor, &sids, duty).await.map_err(|inexpressible| {
         let why = match inexpressible {
             Inexpressible::Denied(sid) => format!("a POSIX ACL cannot deny that to {sid}"),
@@ -477,7 +476,7 @@ pub(in crate::security) async fn lists_for(
 
 /// Sets the POSIX ACLs of `after`.
 async fn apply(
-    who: &Arc<Identity>,
+    op: &Op,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
     before: &Posix,
@@ -486,22 +485,22 @@ async fn apply(
     if after.access.is_minimal() && before.access.is_minimal() {
         let mode = metadata.mode & 0o7000 | after.access.mode();
         if mode != metadata.mode {
-            node.set_metadata(who, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;
+            node.set_metadata(op, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;
         }
     } else if after.access != before.access {
-        match node.set_xattr(who, posix_acl::ACCESS, Some(after.access.encode())).await {
+        match node.set_xattr(op, posix_acl::ACCESS, Some(after.access.encode()), SetXattr::Any).await {
             // A file system without POSIX ACLs has only permission bits. Users and groups named in the ACL have the
             // rights of others then.
             Err(Errno::OPNOTSUPP) => {
                 let mode = metadata.mode & 0o7000 | after.access.unnamed().mode();
-                node.set_metadata(who, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;
+                node.set_metadata(op, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;
             }
             done => done?,
         }
     }
     if after.default != before.default {
         let value = after.default.as_ref().map(PosixAcl::encode);
-        match node.set_xattr(who, posix_acl::DEFAULT, value).await {
+        match node.set_xattr(op, posix_acl::DEFAULT, value, SetXattr::Any).await {
             Err(Errno::OPNOTSUPP) => {}
             done => done?,
         }

@@ -18,7 +18,7 @@ use crate::acl::sids;
 use crate::policy::{InheritOwner, StoredAcls};
 use crate::security::set::apply::{inherited, lists_for};
 use crate::tree::Disk;
-use crate::vfs::{DirectoryVersion, Guard, Kind, Time};
+use crate::vfs::{DirectoryVersion, InitialAcl, Kind, Time};
 
 /// Returns the security attributes of the user's new file or `directory` in the directory `watched`, which is protected
 /// by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual owner. `mode` is
@@ -30,13 +30,13 @@ pub(crate) async fn foresee(
     watched: &DirectoryVersion,
     mode: u32,
     directory: bool,
-) -> Option<Guard> {
+) -> Option<InitialAcl> {
     let acls = disk.share.acls.as_ref()?;
     if disk.share.inherit_owner != InheritOwner::No {
         return None;
     }
     let hands_group_on = watched.mode & 0o2000 != 0;
-    let gid = if hands_group_on { watched.gid } else { disk.identity.gid };
+    let gid = if hands_group_on { watched.gid } else { disk.op.gid };
     let new = New { gid, directory, executable: mode & 0o111 != 0, hands_group_on };
     let heir = Heir { from: parent.by(), stored: parent.stored, place: disk.place, token: disk.token_id, new };
     let heirs = disk.descriptors.heirs();
@@ -60,9 +60,9 @@ pub(crate) async fn foresee(
 }
 
 /// Computes the same, with a time stamp of zero.
-async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New) -> Option<Guard> {
+async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New) -> Option<InitialAcl> {
     let New { gid, directory, executable, hands_group_on } = new;
-    let uid = disk.identity.uid;
+    let uid = disk.op.uid;
     let descriptor = inherited(disk, parent, uid, gid, directory).await?;
     let (lists, mode, value) = if acls.ignore_system_acls {
         (Vec::new(), None, ntacl::encode_unconditional(&descriptor))
@@ -76,14 +76,14 @@ async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New)
         (placed(&lists), Some(mode), ntacl::encode(&descriptor, hash, FileTime::default()))
     };
     let fits = value.len() <= ntacl::LONGEST;
-    fits.then(|| Guard { owner: (uid, gid), mode, lists, descriptor: (acls.attribute.to_string(), value) })
+    fits.then(|| InitialAcl { owner: (uid, gid), mode, lists, descriptor: (acls.attribute.to_string(), value) })
 }
 
 /// Whether all SIDs that affect inheritance from `parent` can be resolved now. If not, the file is created with what is
 /// known, but the result is not cached for later files.
 async fn are_all_known(disk: &Disk, parent: &Protection, gid: u32) -> bool {
     let accounts = &*disk.accounts;
-    for id in [UnixId::User(disk.identity.uid), UnixId::Group(gid)] {
+    for id in [UnixId::User(disk.op.uid), UnixId::Group(gid)] {
         if accounts.sid_of(id).await.is_err() {
             return false;
         }

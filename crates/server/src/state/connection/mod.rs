@@ -285,8 +285,8 @@ impl Connection {
         !self.state.lock().pending.is_empty()
     }
 
-    /// Called when the transport is closed. Removes the channels and returns those whose sessions have no other one. The
-    /// caller must end these sessions. Requests that no other channel needs are cancelled.
+    /// Called when the transport is closed. Removes the channels and returns those whose sessions have no other one.
+    /// The caller must end these sessions. Requests that no other channel needs are cancelled.
     pub(crate) fn lose_transport(self: &Arc<Self>) -> Vec<Arc<Channel>> {
         self.end(Disconnect("transport closed"));
         let (channels, pending) = {

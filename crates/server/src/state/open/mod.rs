@@ -23,7 +23,7 @@ use crate::state::Server;
 use crate::state::connection::Pending;
 use crate::state::durable::Durability;
 use crate::tree::Tree;
-use crate::vfs::{FileId, Identity, Kind, Node, SetMetadata, Time};
+use crate::vfs::{FileId, Kind, Node, Op, SetMetadata, Time};
 
 /// An open file, directory or pipe.
 pub struct Open {
@@ -67,8 +67,8 @@ pub struct FileOpen {
     pub kind: Kind,
     /// The current path, updated by renames.
     pub name: Arc<OpenName>,
-    /// The user who opened it.
-    pub identity: Arc<Identity>,
+    /// The context for storage calls: the user who opened it.
+    pub op: Op,
     /// The file was written through it, so its directory entry must be updated at close.
     pub(crate) modified: AtomicBool,
     /// The lease that it was made under.
@@ -220,19 +220,13 @@ impl Drop for ContentChange<'_> {
 
 impl FileOpen {
     /// Creates an open file in its initial state.
-    pub(crate) fn new(
-        node: Arc<dyn Node>,
-        file: FileId,
-        kind: Kind,
-        name: Arc<OpenName>,
-        identity: Arc<Identity>,
-    ) -> Self {
+    pub(crate) fn new(node: Arc<dyn Node>, file: FileId, kind: Kind, name: Arc<OpenName>, op: Op) -> Self {
         FileOpen {
             node,
             file,
             kind,
             name,
-            identity,
+            op,
             modified: AtomicBool::new(false),
             lease: None,
             options: AtomicU32::new(0),
@@ -262,7 +256,7 @@ impl FileOpen {
 
     /// Returns how the file is deleted through this handle.
     pub(crate) fn doom(&self) -> Doom {
-        Doom { name: self.name.clone(), identity: self.identity.clone() }
+        Doom { name: self.name.clone(), op: self.op.clone() }
     }
 
     /// Charges the locks of this handle, which belongs to `open`, to its user: those that it has, and `more`.
@@ -298,7 +292,7 @@ impl FileOpen {
         if !self.sticky.has(StickyTimes::MODIFIED | StickyTimes::CHANGED) {
             return Ok(None);
         }
-        let metadata = self.node.metadata().await?;
+        let metadata = self.node.metadata(&self.op).await?;
         Ok(Some(SetMetadata {
             modified: self.sticky.has(StickyTimes::MODIFIED).then_some(metadata.modified),
             changed: self.sticky.has(StickyTimes::CHANGED).then_some(metadata.changed),
@@ -309,7 +303,7 @@ impl FileOpen {
     /// Restores the result of [`FileOpen::hold_times`].
     pub(crate) async fn restore_times(&self, held: Option<SetMetadata>) -> Result<()> {
         if let Some(held) = held {
-            self.node.set_metadata(&self.identity, held).await?;
+            self.node.set_metadata(&self.op, held).await?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::store::{Sidecar, Store};
 use super::{Open, list};
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
-use crate::vfs::{Errno, FileId, Identity, Metadata, Node, Result};
+use crate::vfs::{Errno, Extent, FileId, Metadata, Node, Op, Result, SetXattr};
 
 /// A stream that is open, or about to be opened.
 pub(crate) struct Stream {
@@ -81,9 +81,9 @@ impl Stream {
         self.name.lock().clone()
     }
 
-    /// Returns the server's own identity.
-    pub(super) fn server(&self) -> Arc<Identity> {
-        Arc::clone(self.store.own())
+    /// Returns the context for calls by the server itself.
+    pub(super) fn server(&self) -> Op {
+        self.store.own().clone()
     }
 
     pub(super) fn is_called(&self, layout: &Layout, key: &[u8]) -> bool {
@@ -91,27 +91,27 @@ impl Stream {
     }
 
     /// Whether the file has the stream.
-    pub(crate) async fn exists(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<bool> {
+    pub(crate) async fn exists(&self, file: &Arc<dyn Node>, op: &Op) -> Result<bool> {
         let mut place = self.place.lock().await;
-        self.find(&mut place, file, who).await?;
+        self.find(&mut place, file, op).await?;
         Ok(!matches!(*place, StreamLocation::Nowhere | StreamLocation::Removed))
     }
 
     /// Creates the stream, empty. `false` if it exists already.
-    pub(crate) async fn create(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<bool> {
+    pub(crate) async fn create(&self, file: &Arc<dyn Node>, op: &Op) -> Result<bool> {
         let mut place = self.place.lock().await;
-        self.find(&mut place, file, who).await?;
+        self.find(&mut place, file, op).await?;
         if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(false);
         }
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         *place = StreamLocation::Inline(attribute.clone());
-        if let Err(errno) = file.set_xattr(who, &attribute, Some(layout::value(b""))).await {
+        if let Err(errno) = file.set_xattr(op, &attribute, Some(layout::value(b"")), SetXattr::Any).await {
             *place = StreamLocation::Nowhere;
             if !layout::is_too_large(errno) {
                 return Err(errno);
             }
-            self.overflow(&mut place, file, who, b"").await?;
+            self.overflow(&mut place, file, op, b"").await?;
         }
         Ok(true)
     }
@@ -123,20 +123,20 @@ impl Stream {
     }
 
     /// Looks up the location of the content, if it is not known.
-    async fn find(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+    async fn find(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(());
         }
-        match self.stored(file, who).await? {
+        match self.stored(file, op).await? {
             Some(stored) => self.settle(place, file, &stored).await,
             None => Ok(()),
         }
     }
 
     /// Returns the attributes of the stream.
-    async fn stored(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<Option<Stored>> {
+    async fn stored(&self, file: &Arc<dyn Node>, op: &Op) -> Result<Option<Stored>> {
         let Some(name) = self.name() else { return Ok(None) };
-        Ok(layout::find(list(file, who, &self.layout).await?, &name))
+        Ok(layout::find(list(file, op, &self.layout).await?, &name))
     }
 
     async fn settle(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
@@ -152,7 +152,7 @@ impl Stream {
                 };
                 // Both are present only after a crash. The store has the content written last.
                 if let Some(inline) = inline
-                    && let Err(errno) = file.set_xattr(self.store.own(), inline, None).await
+                    && let Err(errno) = file.set_xattr(self.store.own(), inline, None, SetXattr::Any).await
                 {
                     tracing::debug!(?errno, "cannot remove the attribute of a stream that is in the store");
                 }
@@ -167,14 +167,14 @@ impl Stream {
 
     /// Opens the file of the store that `attribute` names.
     async fn sidecar(&self, file: &Arc<dyn Node>, attribute: &str) -> Result<Sidecar> {
-        let value = file.get_xattr(self.store.own(), attribute).await?.ok_or(Errno::STALE)?;
-        self.store.open(&value, &file.metadata().await?).await
+        let value = file.get_xattr(self.store.own(), attribute, None).await?.ok_or(Errno::STALE)?;
+        self.store.open(&value, &file.metadata(self.store.own()).await?).await
     }
 
     /// Returns the stream's metadata: its own size, and everything else from the file.
     pub(crate) async fn metadata(&self, file: &Arc<dyn Node>) -> Result<Metadata> {
         let place = self.place.lock().await;
-        let of_file = file.metadata().await?;
+        let of_file = file.metadata(self.store.own()).await?;
         let (size, allocated) = match &*place {
             StreamLocation::Inline(attribute) => {
                 // Users who may list attributes may see their sizes.
@@ -182,7 +182,7 @@ impl Stream {
                 (size, allocated(size))
             }
             StreamLocation::Store(_, sidecar) => {
-                let metadata = sidecar.node.metadata().await?;
+                let metadata = sidecar.node.metadata(self.store.own()).await?;
                 (metadata.size, metadata.allocated)
             }
             StreamLocation::Own(_) => (of_file.size, of_file.allocated),
@@ -195,16 +195,18 @@ impl Stream {
     pub(super) async fn read(
         &self,
         file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
+        op: &Op,
         offset: u64,
         mut buffer: Vec<u8>,
         filled: usize,
     ) -> (Vec<u8>, Result<usize>) {
         let place = self.place.lock().await;
         let content = match &*place {
-            StreamLocation::Inline(attribute) => inline(file, who, attribute).await,
-            StreamLocation::Store(_, sidecar) => return sidecar.node.read(offset, buffer, filled).await,
-            StreamLocation::Own(node) => return node.read(offset, buffer, filled).await,
+            StreamLocation::Inline(attribute) => inline(file, op, attribute).await,
+            StreamLocation::Store(_, sidecar) => {
+                return sidecar.node.read(self.store.own(), offset, buffer, filled).await;
+            }
+            StreamLocation::Own(node) => return node.read(op, offset, buffer, filled).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         };
@@ -222,7 +224,7 @@ impl Stream {
     pub(super) async fn write(
         &self,
         file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
+        op: &Op,
         offset: u64,
         data: Bytes,
         through: bool,
@@ -231,104 +233,106 @@ impl Stream {
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
-            let mut content = inline(file, who, &attribute).await?;
+            let mut content = inline(file, op, &attribute).await?;
             if end <= LARGEST_INLINE {
                 let (from, to) = (offset as usize, end as usize);
                 let before = content.clone();
                 content.resize(content.len().max(to), 0);
                 content[from..to].copy_from_slice(&data);
-                if self.put(&mut place, file, who, attribute, &content, &before).await? {
-                    return if through { file.flush().await } else { Ok(()) };
+                if self.put(&mut place, file, op, attribute, &content, &before).await? {
+                    return if through { file.flush(op).await } else { Ok(()) };
                 }
             } else {
-                self.overflow(&mut place, file, who, &content).await?;
+                self.overflow(&mut place, file, op, &content).await?;
             }
         }
-        self.own_sidecar(&mut place, file, who).await?;
+        self.own_sidecar(&mut place, file, op).await?;
         match &*place {
             StreamLocation::Store(_, sidecar) => sidecar.node.write(self.store.own(), offset, data, through).await,
-            StreamLocation::Own(node) => node.write(who, offset, data, through).await,
+            StreamLocation::Own(node) => node.write(op, offset, data, through).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             _ => Err(Errno::STALE),
         }
     }
 
     /// Truncates or extends the content.
-    pub(super) async fn set_size(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, size: u64) -> Result<()> {
+    pub(super) async fn set_size(&self, file: &Arc<dyn Node>, op: &Op, size: u64) -> Result<()> {
         let mut place = self.place.lock().await;
         if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
-            let mut content = inline(file, who, &attribute).await?;
+            let mut content = inline(file, op, &attribute).await?;
             if size <= LARGEST_INLINE {
                 let before = content.clone();
                 content.resize(size as usize, 0);
-                if self.put(&mut place, file, who, attribute, &content, &before).await? {
+                if self.put(&mut place, file, op, attribute, &content, &before).await? {
                     return Ok(());
                 }
             } else {
-                self.overflow(&mut place, file, who, &content).await?;
+                self.overflow(&mut place, file, op, &content).await?;
             }
         }
         if size == 0 && matches!(*place, StreamLocation::Store(..)) {
-            return self.bring_home(&mut place, file, who).await;
+            return self.bring_home(&mut place, file, op).await;
         }
         if size == 0 && matches!(*place, StreamLocation::Lost(_)) {
-            return self.begin_anew(&mut place, file, who).await;
+            return self.begin_anew(&mut place, file, op).await;
         }
-        self.own_sidecar(&mut place, file, who).await?;
+        self.own_sidecar(&mut place, file, op).await?;
         match &*place {
-            StreamLocation::Store(_, sidecar) => sidecar.node.set_size(self.store.own(), size).await,
-            StreamLocation::Own(node) => node.set_size(who, size).await,
+            StreamLocation::Store(_, sidecar) => sidecar.node.set_extent(self.store.own(), Extent::Size(size)).await,
+            StreamLocation::Own(node) => node.set_extent(op, Extent::Size(size)).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             _ => Err(Errno::STALE),
         }
     }
 
     /// Fills the range with zeros.
-    pub(super) async fn zero(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, offset: u64, length: u64) -> Result<()> {
+    pub(super) async fn zero(&self, file: &Arc<dyn Node>, op: &Op, offset: u64, length: u64) -> Result<()> {
         let mut place = self.place.lock().await;
-        self.own_sidecar(&mut place, file, who).await?;
+        self.own_sidecar(&mut place, file, op).await?;
         match &*place {
             StreamLocation::Inline(attribute) => {
                 let attribute = attribute.clone();
-                let mut content = inline(file, who, &attribute).await?;
+                let mut content = inline(file, op, &attribute).await?;
                 let end = offset.saturating_add(length).min(content.len() as u64);
                 if let Some(range) = content.get_mut(offset.min(end) as usize..end as usize) {
                     range.fill(0);
                 }
-                file.set_xattr(who, &attribute, Some(layout::value(&content))).await
+                file.set_xattr(op, &attribute, Some(layout::value(&content)), SetXattr::Any).await
             }
-            StreamLocation::Store(_, sidecar) => sidecar.node.zero(self.store.own(), offset, length).await,
-            StreamLocation::Own(node) => node.zero(who, offset, length).await,
+            StreamLocation::Store(_, sidecar) => {
+                sidecar.node.set_extent(self.store.own(), Extent::Zero { offset, length }).await
+            }
+            StreamLocation::Own(node) => node.set_extent(op, Extent::Zero { offset, length }).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         }
     }
 
     /// Flushes written data to disk.
-    pub(super) async fn flush(&self, file: &Arc<dyn Node>) -> Result<()> {
+    pub(super) async fn flush(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         let node = match &*self.place.lock().await {
             StreamLocation::Store(_, sidecar) => Some(Arc::clone(&sidecar.node)),
             _ => None,
         };
         if let Some(node) = node {
-            node.flush().await?;
+            node.flush(self.store.own()).await?;
         }
-        file.flush().await
+        file.flush(op).await
     }
 
     /// Removes the stream. Remaining handles fail.
-    pub(crate) async fn remove(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
-        self.make_way(file, who).await?;
+    pub(crate) async fn remove(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        self.make_way(file, op).await?;
         self.made_way();
         Ok(())
     }
 
     /// Removes the stream, but keeps its name until [`Stream::made_way`], so that lookups find it.
-    pub(crate) async fn make_way(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+    pub(crate) async fn make_way(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         let mut place = self.place.lock().await;
-        self.find(&mut place, file, who).await?;
-        self.remove_from(&mut place, file, who).await?;
+        self.find(&mut place, file, op).await?;
+        self.remove_from(&mut place, file, op).await?;
         *place = StreamLocation::Removed;
         Ok(())
     }
@@ -340,8 +344,8 @@ impl Stream {
 }
 
 /// Returns the content stored in an attribute; empty if another program has removed the attribute.
-async fn inline(file: &Arc<dyn Node>, who: &Arc<Identity>, attribute: &str) -> Result<Vec<u8>> {
-    Ok(layout::content(file.get_xattr(who, attribute).await?.unwrap_or_default()))
+async fn inline(file: &Arc<dyn Node>, op: &Op, attribute: &str) -> Result<Vec<u8>> {
+    Ok(layout::content(file.get_xattr(op, attribute, None).await?.unwrap_or_default()))
 }
 
 /// Returns the allocated size reported for `size` bytes in an attribute: rounded up to 8 bytes, as in a file record of

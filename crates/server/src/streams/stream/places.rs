@@ -10,7 +10,7 @@ use crate::policy::stream_layout::Layout;
 use crate::streams::layout::{self, Stored};
 use crate::streams::list;
 use crate::streams::store::{Sidecar, copy_content};
-use crate::vfs::{Errno, Identity, Node, Result};
+use crate::vfs::{Errno, Extent, Node, Op, Result, SetXattr};
 
 impl Stream {
     /// Sets the attribute to `content`. If it does not fit, moves the content `before` the change to the store and
@@ -19,15 +19,15 @@ impl Stream {
         &self,
         place: &mut StreamLocation,
         file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
+        op: &Op,
         attribute: String,
         content: &[u8],
         before: &[u8],
     ) -> Result<bool> {
-        match file.set_xattr(who, &attribute, Some(layout::value(content))).await {
+        match file.set_xattr(op, &attribute, Some(layout::value(content)), SetXattr::Any).await {
             Ok(()) => Ok(true),
             Err(errno) if layout::is_too_large(errno) => {
-                self.overflow(place, file, who, before).await?;
+                self.overflow(place, file, op, before).await?;
                 Ok(false)
             }
             Err(errno) => Err(errno),
@@ -39,11 +39,11 @@ impl Stream {
         &self,
         place: &mut StreamLocation,
         file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
+        op: &Op,
         content: &[u8],
     ) -> Result<()> {
         let attribute = Layout::overflow(&self.name().ok_or(Errno::STALE)?)?;
-        let sidecar = self.store.create(&file.metadata().await?).await?;
+        let sidecar = self.store.create(&file.metadata(op).await?).await?;
         let inline = match &*place {
             StreamLocation::Inline(inline) => Some(inline.clone()),
             _ => None,
@@ -51,18 +51,18 @@ impl Stream {
         let value = sidecar.name.clone().into_bytes();
         let moved = async {
             sidecar.node.write(self.store.own(), 0, Bytes::copy_from_slice(content), false).await?;
-            sidecar.node.flush().await?;
-            match file.set_xattr(who, &attribute, Some(value.clone())).await {
+            sidecar.node.flush(self.store.own()).await?;
+            match file.set_xattr(op, &attribute, Some(value.clone()), SetXattr::Any).await {
                 Ok(()) => {}
                 // The old attribute takes the space that the new one needs.
                 Err(errno) if layout::is_too_large(errno) && inline.is_some() => {
-                    self.exchange(file, who, inline.as_deref(), content, &attribute, value).await?;
+                    self.exchange(file, op, inline.as_deref(), content, &attribute, value).await?;
                 }
                 Err(Errno::TOOBIG | Errno::RANGE) => return Err(Errno::NOSPC),
                 Err(errno) => return Err(errno),
             }
             if let Some(inline) = &inline {
-                match file.set_xattr(who, inline, None).await {
+                match file.set_xattr(op, inline, None, SetXattr::Any).await {
                     Ok(()) | Err(Errno::NODATA) => {}
                     Err(errno) => {
                         tracing::debug!(?errno, "cannot remove the attribute of a stream that moved to the store")
@@ -84,69 +84,54 @@ impl Stream {
     async fn exchange(
         &self,
         file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
+        op: &Op,
         old: Option<&str>,
         content: &[u8],
         new: &str,
         value: Vec<u8>,
     ) -> Result<()> {
         let old = old.ok_or(Errno::NOSPC)?;
-        file.set_xattr(who, old, None).await?;
-        if file.set_xattr(who, new, Some(value)).await.is_ok() {
+        file.set_xattr(op, old, None, SetXattr::Any).await?;
+        if file.set_xattr(op, new, Some(value), SetXattr::Any).await.is_ok() {
             return Ok(());
         }
-        file.set_xattr(who, old, Some(layout::value(content))).await?;
+        file.set_xattr(op, old, Some(layout::value(content)), SetXattr::Any).await?;
         Err(Errno::NOSPC)
     }
 
     /// Moves a stream that was truncated to zero bytes from the store to an attribute, where Samba can see it, too.
-    pub(super) async fn bring_home(
-        &self,
-        place: &mut StreamLocation,
-        file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
-    ) -> Result<()> {
-        self.own_sidecar(place, file, who).await?;
+    pub(super) async fn bring_home(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        self.own_sidecar(place, file, op).await?;
         let StreamLocation::Store(attribute, sidecar) = &*place else { return Err(Errno::STALE) };
-        sidecar.node.set_size(self.store.own(), 0).await?;
+        sidecar.node.set_extent(self.store.own(), Extent::Size(0)).await?;
         let home = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
-        if file.set_xattr(who, &home, Some(layout::value(b""))).await.is_err() {
+        if file.set_xattr(op, &home, Some(layout::value(b"")), SetXattr::Any).await.is_err() {
             // The stream in the store is empty as well.
             return Ok(());
         }
-        file.set_xattr(who, attribute, None).await?;
+        file.set_xattr(op, attribute, None, SetXattr::Any).await?;
         self.store.discard(&sidecar.name).await;
         *place = StreamLocation::Inline(home);
         Ok(())
     }
 
     /// Replaces a stream whose content is lost by an empty one.
-    pub(super) async fn begin_anew(
-        &self,
-        place: &mut StreamLocation,
-        file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
-    ) -> Result<()> {
-        self.remove_from(place, file, who).await?;
+    pub(super) async fn begin_anew(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        self.remove_from(place, file, op).await?;
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
-        file.set_xattr(who, &attribute, Some(layout::value(b""))).await?;
+        file.set_xattr(op, &attribute, Some(layout::value(b"")), SetXattr::Any).await?;
         *place = StreamLocation::Inline(attribute);
         Ok(())
     }
 
     /// Called before a change. Copies a file of the store that belongs to another file, of which this one is a copy.
-    pub(super) async fn own_sidecar(
-        &self,
-        place: &mut StreamLocation,
-        file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
-    ) -> Result<()> {
+    pub(super) async fn own_sidecar(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         let StreamLocation::Store(attribute, sidecar) = &*place else { return Ok(()) };
         if sidecar.owned {
             return Ok(());
         }
-        let copy = self.store.copy(sidecar, &file.metadata().await?).await?;
-        if let Err(errno) = file.set_xattr(who, attribute, Some(copy.name.clone().into_bytes())).await {
+        let copy = self.store.copy(sidecar, &file.metadata(op).await?).await?;
+        if let Err(errno) = file.set_xattr(op, attribute, Some(copy.name.clone().into_bytes()), SetXattr::Any).await {
             self.store.discard(&copy.name).await;
             return Err(errno);
         }
@@ -155,19 +140,14 @@ impl Stream {
         Ok(())
     }
 
-    pub(super) async fn remove_from(
-        &self,
-        place: &mut StreamLocation,
-        file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
-    ) -> Result<()> {
+    pub(super) async fn remove_from(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         match &*place {
-            StreamLocation::Inline(attribute) => match file.set_xattr(who, attribute, None).await {
+            StreamLocation::Inline(attribute) => match file.set_xattr(op, attribute, None, SetXattr::Any).await {
                 Err(Errno::NODATA) => Ok(()),
                 done => done,
             },
             StreamLocation::Store(attribute, sidecar) => {
-                match file.set_xattr(who, attribute, None).await {
+                match file.set_xattr(op, attribute, None, SetXattr::Any).await {
                     Ok(()) | Err(Errno::NODATA) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -178,7 +158,7 @@ impl Stream {
             }
             StreamLocation::Lost(stored) => {
                 for attribute in [&stored.inline, &stored.overflow].into_iter().flatten() {
-                    file.set_xattr(who, attribute, None).await?;
+                    file.set_xattr(op, attribute, None, SetXattr::Any).await?;
                 }
                 Ok(())
             }
@@ -190,7 +170,10 @@ impl Stream {
     async fn is_named(&self, file: &Arc<dyn Node>, name: &str) -> Result<bool> {
         for stored in list(file, self.store.own(), &self.layout).await? {
             if let Stored { overflow: Some(attribute), .. } = stored
-                && file.get_xattr(self.store.own(), &attribute).await?.is_some_and(|value| value == name.as_bytes())
+                && file
+                    .get_xattr(self.store.own(), &attribute, None)
+                    .await?
+                    .is_some_and(|value| value == name.as_bytes())
             {
                 return Ok(true);
             }
@@ -199,20 +182,20 @@ impl Stream {
     }
 
     /// Renames the stream ([MS-FSA] 2.1.5.15.12.1). No other stream may have the new name.
-    pub(crate) async fn rename(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, to: Target) -> Result<()> {
+    pub(crate) async fn rename(&self, file: &Arc<dyn Node>, op: &Op, to: Target) -> Result<()> {
         let mut place = self.place.lock().await;
         let name = match to {
             Target::Named(name) => name,
-            Target::Unnamed(node) => return self.become_own(&mut place, file, who, node).await,
+            Target::Unnamed(node) => return self.become_own(&mut place, file, op, node).await,
         };
         let renamed = match &*place {
             StreamLocation::Inline(old) => {
                 let new = self.layout.inline(&name)?;
-                let content = inline(file, who, old).await?;
-                match file.set_xattr(who, &new, Some(layout::value(&content))).await {
-                    Ok(()) => file.set_xattr(who, old, None).await?,
+                let content = inline(file, op, old).await?;
+                match file.set_xattr(op, &new, Some(layout::value(&content)), SetXattr::Any).await {
+                    Ok(()) => file.set_xattr(op, old, None, SetXattr::Any).await?,
                     Err(errno) if layout::is_too_large(errno) => {
-                        self.exchange(file, who, Some(old), &content, &new, layout::value(&content)).await?;
+                        self.exchange(file, op, Some(old), &content, &new, layout::value(&content)).await?;
                     }
                     Err(errno) => return Err(errno),
                 }
@@ -220,8 +203,8 @@ impl Stream {
             }
             StreamLocation::Store(old, sidecar) => {
                 let new = Layout::overflow(&name)?;
-                file.set_xattr(who, &new, Some(sidecar.name.clone().into_bytes())).await?;
-                file.set_xattr(who, old, None).await?;
+                file.set_xattr(op, &new, Some(sidecar.name.clone().into_bytes()), SetXattr::Any).await?;
+                file.set_xattr(op, old, None, SetXattr::Any).await?;
                 let Sidecar { name, node, owned } = sidecar;
                 StreamLocation::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned })
             }
@@ -239,24 +222,24 @@ impl Stream {
         &self,
         place: &mut StreamLocation,
         file: &Arc<dyn Node>,
-        who: &Arc<Identity>,
+        op: &Op,
         node: Arc<dyn Node>,
     ) -> Result<()> {
         let copied = match &*place {
             StreamLocation::Inline(attribute) => {
-                let content = inline(file, who, attribute).await?;
-                node.write(who, 0, Bytes::from(content), false).await
+                let content = inline(file, op, attribute).await?;
+                node.write(op, 0, Bytes::from(content), false).await
             }
-            StreamLocation::Store(_, sidecar) => copy_content(who, &sidecar.node, &node).await,
+            StreamLocation::Store(_, sidecar) => copy_content(op, &sidecar.node, &node).await,
             StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Lost(_) | StreamLocation::Removed => {
                 Err(Errno::STALE)
             }
         };
         if let Err(errno) = copied {
-            node.set_size(who, 0).await?;
+            node.set_extent(op, Extent::Size(0)).await?;
             return Err(errno);
         }
-        self.remove_from(place, file, who).await?;
+        self.remove_from(place, file, op).await?;
         *place = StreamLocation::Own(node);
         *self.name.lock() = None;
         Ok(())

@@ -4,20 +4,20 @@ use bytes::Bytes;
 
 use super::{Fixture, NO_LINKS, READ, now, path, stat, time};
 use crate::answer::block_on;
-use crate::vfs::{Case, Create, Errno, Kind, Lookup, Result, SetMetadata};
+use crate::vfs::{Case, Create, Errno, Kind, Lookup, NewFile, Result, SERVER, SetMetadata, SetXattr};
 
 pub(super) const CHECKS: [fn(&Fixture); 3] = [extended_attributes, metadata_is_set, permissions_hold];
 
 fn extended_attributes(fixture: &Fixture) {
     let (node, _) = fixture.file("file", "");
     let who = &fixture.owner;
-    assert_eq!(now(node.get_xattr(who, "user.a")), None);
-    now(node.set_xattr(who, "user.a", Some(b"1".to_vec())));
-    now(node.add_xattr(who, "user.b", Vec::new()));
-    assert_eq!(block_on(node.add_xattr(who, "user.b", b"late".to_vec())), Err(Errno::EXIST));
-    now(node.set_xattr(who, "user.a", Some(b"22".to_vec())));
-    assert_eq!(now(node.get_xattr(who, "user.a")), Some(b"22".to_vec()));
-    assert_eq!(now(node.get_xattr(who, "user.b")), Some(Vec::new()));
+    assert_eq!(now(node.get_xattr(who, "user.a", None)), None);
+    now(node.set_xattr(who, "user.a", Some(b"1".to_vec()), SetXattr::Any));
+    now(node.set_xattr(who, "user.b", Some(Vec::new()), SetXattr::New));
+    assert_eq!(block_on(node.set_xattr(who, "user.b", Some(b"late".to_vec()), SetXattr::New)), Err(Errno::EXIST));
+    now(node.set_xattr(who, "user.a", Some(b"22".to_vec()), SetXattr::Any));
+    assert_eq!(now(node.get_xattr(who, "user.a", None)), Some(b"22".to_vec()));
+    assert_eq!(now(node.get_xattr(who, "user.b", None)), Some(Vec::new()));
     let users = || {
         let mut names = now(node.list_xattrs(who));
         names.retain(|name| name == "user.a" || name == "user.b");
@@ -25,12 +25,12 @@ fn extended_attributes(fixture: &Fixture) {
         names
     };
     assert_eq!(users(), ["user.a", "user.b"]);
-    now(node.set_xattr(who, "user.a", None));
-    assert_eq!((users(), now(node.get_xattr(who, "user.a"))), (vec!["user.b".to_owned()], None));
-    assert_eq!(block_on(node.set_xattr(who, "user.a", None)), Err(Errno::NODATA));
+    now(node.set_xattr(who, "user.a", None, SetXattr::Any));
+    assert_eq!((users(), now(node.get_xattr(who, "user.a", None))), (vec!["user.b".to_owned()], None));
+    assert_eq!(block_on(node.set_xattr(who, "user.a", None, SetXattr::Any)), Err(Errno::NODATA));
     let (dir, _) = fixture.directory("dir");
-    now(dir.set_xattr(who, "user.a", Some(b"d".to_vec())));
-    assert_eq!(now(dir.get_xattr(who, "user.a")), Some(b"d".to_vec()));
+    now(dir.set_xattr(who, "user.a", Some(b"d".to_vec()), SetXattr::Any));
+    assert_eq!(now(dir.get_xattr(who, "user.a", None)), Some(b"d".to_vec()));
 }
 
 fn metadata_is_set(fixture: &Fixture) {
@@ -59,7 +59,10 @@ fn permissions_hold(fixture: &Fixture) {
     now(secret.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o600), ..SetMetadata::default() }));
     assert_eq!(now(secret.permissions(&fixture.owner)) & 6, 6);
     let attributes_only = fixture.found("secret").1;
-    assert!(block_on(attributes_only.read(0, vec![0; 1], 0)).1.is_err(), "a handle for attributes reads nothing");
+    assert!(
+        block_on(attributes_only.read(&SERVER, 0, vec![0; 1], 0)).1.is_err(),
+        "a handle for attributes reads nothing"
+    );
     let reader = now(attributes_only.open(&fixture.owner, READ));
     assert!(block_on(reader.write(&fixture.owner, 0, Bytes::from_static(b"y"), false)).is_err());
     let Some(other) = &fixture.other else { return };
@@ -72,12 +75,12 @@ fn permissions_hold(fixture: &Fixture) {
     assert_eq!(block_on(node.open(other, READ)).err(), Some(Errno::ACCES));
     let chmod = SetMetadata { mode: Some(0o666), ..SetMetadata::default() };
     assert!(denied(block_on(node.set_metadata(other, chmod))));
-    assert!(denied(block_on(node.get_xattr(other, "user.a")).map(drop)));
+    assert!(denied(block_on(node.get_xattr(other, "user.a", None)).map(drop)));
     let (dir, id) = fixture.directory("dir");
     fixture.file("dir/file", "x");
-    let new = fixture.vfs.create(other, &path("dir/new"), Create::Directory, 0o755, None);
+    let new = fixture.vfs.create(other, &path("dir/new"), NewFile::new(Create::Directory, 0o755));
     assert!(denied(block_on(new).map(drop)), "names cannot be added to an unwritable directory");
-    assert!(denied(block_on(fixture.vfs.unlink(other, &path("dir"), id, Kind::Directory))));
+    assert!(denied(block_on(fixture.vfs.unlink(other, &path("dir"), id, Kind::Directory)).map(drop)));
     now(dir.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o700), ..SetMetadata::default() }));
     let closed = fixture.lookup_as(other, "dir/file", Case::Insensitive, NO_LINKS);
     assert_eq!(closed.err(), Some(Errno::ACCES), "a directory without search permission hides its entries");

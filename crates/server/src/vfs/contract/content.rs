@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Fixture, READ, now, read, stat};
+use super::{Fixture, READ, compress, now, read, stat};
 use crate::answer::block_on;
-use crate::vfs::{Access, DataRange, Errno, Node};
+use crate::vfs::{Access, CopyRange, DataRange, Errno, Extent, Node, SERVER};
 
 pub(super) const CHECKS: [fn(&Fixture); 6] = [
     content_is_read_back,
@@ -22,16 +22,16 @@ fn content_is_read_back(fixture: &Fixture) {
     assert_eq!(read(&node, 6, 100), b"world", "a read is short at the end of file only");
     assert_eq!(read(&node, 11, 1), b"");
     assert_eq!(read(&node, 1 << 40, 1), b"");
-    let (buffer, count) = block_on(node.read(0, b"keep.....".to_vec(), 4));
+    let (buffer, count) = block_on(node.read(&SERVER, 0, b"keep.....".to_vec(), 4));
     assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "written data remains");
     fixture.write(&node, 6, b"W");
     fixture.write(&node, 6, b"");
     assert_eq!(fixture.content("file"), "hello World");
-    now(node.set_size(&fixture.owner, 5));
+    now(node.set_extent(&fixture.owner, Extent::Size(5)));
     assert_eq!((fixture.content("file").as_str(), stat(&node).size), ("hello", 5));
-    now(node.set_size(&fixture.owner, 8));
+    now(node.set_extent(&fixture.owner, Extent::Size(8)));
     assert_eq!(read(&node, 0, 100), b"hello\0\0\0", "truncated data is gone");
-    now(node.flush());
+    now(node.flush(&SERVER));
     let through = node.write(&fixture.owner, 8, Bytes::from_static(b"!"), true);
     assert_eq!(block_on(through), Ok(()));
     assert_eq!(stat(&node).size, 9);
@@ -45,24 +45,24 @@ fn holes_are_zeros(fixture: &Fixture) {
     assert!(stat(&node).allocated < 1 << 20, "a hole occupies no space");
     assert_eq!(read(&node, FAR - 4, 100), b"\0\0\0\0end");
     assert_eq!(read(&node, 1 << 30, 4096), [0; 4096]);
-    let ranges = now(node.data_ranges(0, u64::MAX >> 1));
+    let ranges = now(node.data_ranges(&SERVER, 0, u64::MAX >> 1));
     let covers = |range: &DataRange| range.offset <= FAR && range.offset + range.length == FAR + 3;
     assert!(ranges.len() == 1 && ranges.iter().all(covers), "{ranges:?}");
-    assert_eq!(now(node.data_ranges(0, 1 << 30)), []);
-    assert_eq!(now(node.data_ranges(FAR + 1, 1)), [DataRange { offset: FAR + 1, length: 1 }]);
-    assert_eq!(now(node.data_ranges(FAR + 3, 10)), [], "there is no data beyond the end");
+    assert_eq!(now(node.data_ranges(&SERVER, 0, 1 << 30)), []);
+    assert_eq!(now(node.data_ranges(&SERVER, FAR + 1, 1)), [DataRange { offset: FAR + 1, length: 1 }]);
+    assert_eq!(now(node.data_ranges(&SERVER, FAR + 3, 10)), [], "there is no data beyond the end");
 }
 
 fn zeroing_and_allocation(fixture: &Fixture) {
     let (node, _) = fixture.file("file", &"x".repeat(20_000));
-    now(node.zero(&fixture.owner, 100, 12_000));
+    now(node.set_extent(&fixture.owner, Extent::Zero { offset: 100, length: 12_000 }));
     let content = read(&node, 0, 30_000);
     assert_eq!(content.len(), 20_000, "the size does not change");
     assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == (100..12_100).contains(&at)));
-    now(node.zero(&fixture.owner, 19_000, 1 << 20));
+    now(node.set_extent(&fixture.owner, Extent::Zero { offset: 19_000, length: 1 << 20 }));
     assert_eq!(stat(&node).size, 20_000, "zeroing beyond the end does not grow the file");
     let (node, _) = fixture.file("allocated", "abc");
-    now(node.allocate(&fixture.owner, 1 << 20));
+    now(node.set_extent(&fixture.owner, Extent::Reserve(1 << 20)));
     let metadata = stat(&node);
     assert!(metadata.size == 3 && metadata.allocated >= 1 << 20, "{metadata:?}");
     assert_eq!(read(&node, 0, 10), b"abc");
@@ -86,7 +86,11 @@ fn ranges_are_copied(fixture: &Fixture) {
             let (node, _) = fixture.file(&format!("{name} {}", before.len()), "");
             fixture.write(&node, 0, before);
             let from = from.unwrap_or(&node);
-            let copied = now(node.copy_range(who, from, source as u64, offset as u64, length as u64));
+            let copied = now(node.copy(
+                who,
+                from,
+                CopyRange { source: source as u64, offset: offset as u64, length: length as u64, share: false },
+            ));
             assert_eq!(copied, there, "{name}");
             let expected = put(before.to_vec(), source, offset, length);
             assert!(read(&node, 0, bytes.len() * 2) == expected, "{name} over {} bytes", before.len());
@@ -101,13 +105,13 @@ fn ranges_are_copied(fixture: &Fixture) {
     let (target, _) = fixture.file("target", "");
     let reader = now(target.open(who, READ));
     assert_eq!(
-        block_on(reader.copy_range(who, &from, 0, 0, 10)),
+        block_on(reader.copy(who, &from, CopyRange { source: 0, offset: 0, length: 10, share: false })),
         Err(Errno::BADF),
         "the target is not open for writing"
     );
     let writer = now(from.open(who, Access { read: false, write: true }));
     assert_eq!(
-        block_on(target.copy_range(who, &writer, 0, 0, 10)),
+        block_on(target.copy(who, &writer, CopyRange { source: 0, offset: 0, length: 10, share: false })),
         Err(Errno::BADF),
         "the source is not open for reading"
     );
@@ -121,24 +125,24 @@ fn room_is_shared(fixture: &Fixture) {
     let content: Vec<u8> = (0..3 * block + 10).map(|at| (at / 7) as u8).collect();
     fixture.write(&from, 0, &content);
     let (to, _) = fixture.file("to", "");
-    now(to.set_size(who, content.len() as u64));
+    now(to.set_extent(who, Extent::Size(content.len() as u64)));
     let clone = |to: &Arc<dyn Node>, from: &Arc<dyn Node>, source: u64, offset: u64, length: u64| {
-        block_on(to.clone_range(who, from, source, offset, length))
+        block_on(to.copy(who, from, CopyRange { source, offset, length, share: true }))
     };
-    if !block_on(fixture.vfs.features()).clones {
+    if !fixture.vfs.capabilities().features.clones {
         assert_eq!(clone(&to, &from, 0, 0, block), Err(Errno::OPNOTSUPP));
         return;
     }
-    assert_eq!(clone(&to, &from, 0, 0, 0), Ok(()), "nothing");
+    assert_eq!(clone(&to, &from, 0, 0, 0), Ok(0), "nothing");
     assert_eq!(read(&to, 0, 10), [0; 10]);
-    assert_eq!(clone(&to, &from, block, 0, block), Ok(()), "a block, to another offset");
+    assert_eq!(clone(&to, &from, block, 0, block), Ok(block), "a block, to another offset");
     let (size, block_size) = (content.len(), block as usize);
     assert!(read(&to, 0, size + 1) == [&content[block_size..2 * block_size], &vec![0; size - block_size]].concat());
-    assert_eq!(clone(&to, &from, 0, 0, size as u64), Ok(()), "everything up to both ends");
+    assert_eq!(clone(&to, &from, 0, 0, size as u64), Ok(size as u64), "everything up to both ends");
     assert!(read(&to, 0, size + 1) == content);
     fixture.write(&to, 0, b"changed");
     assert!(read(&from, 0, size + 1) == content, "files that share blocks change independently");
-    assert_eq!(clone(&to, &to, 0, 2 * block, block), Ok(()), "within one file");
+    assert_eq!(clone(&to, &to, 0, 2 * block, block), Ok(block), "within one file");
     assert_eq!(read(&to, 2 * block, 7), b"changed");
     for (why, source, offset, length) in [
         ("odd source", 1, 0, block),
@@ -160,20 +164,20 @@ fn compression_is_kept(fixture: &Fixture) {
     let (directory, _) = fixture.directory("dir");
     let (before, _) = fixture.file("dir/before", "x");
     assert!(!stat(&directory).compressed && !stat(&before).compressed);
-    if !block_on(fixture.vfs.features()).compresses {
-        assert_eq!(block_on(directory.set_compressed(who, true)), Err(Errno::OPNOTSUPP));
+    if !fixture.vfs.capabilities().features.compresses {
+        assert_eq!(compress(&directory, who, true), Err(Errno::OPNOTSUPP));
         return;
     }
-    now(directory.set_compressed(who, true));
+    assert_eq!(compress(&directory, who, true), Ok(()));
     let (after, _) = fixture.file("dir/after", "x");
     let shown = || (stat(&directory).compressed, stat(&before).compressed, stat(&after).compressed);
     assert_eq!(shown(), (true, false, true), "new files inherit from their directory");
-    now(directory.set_compressed(who, false));
+    assert_eq!(compress(&directory, who, false), Ok(()));
     assert_eq!(shown(), (false, false, true));
-    now(after.set_compressed(who, false));
-    now(before.set_compressed(who, true));
+    assert_eq!(compress(&after, who, false), Ok(()));
+    assert_eq!(compress(&before, who, true), Ok(()));
     assert_eq!(shown(), (false, true, false));
     if let Some(other) = &fixture.other {
-        assert_eq!(block_on(before.set_compressed(other, false)), Err(Errno::ACCES));
+        assert_eq!(compress(&before, other, false), Err(Errno::ACCES));
     }
 }

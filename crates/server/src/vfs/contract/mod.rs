@@ -8,14 +8,13 @@ mod local;
 mod names;
 mod private;
 
+use crate::vfs::{Created, ListRequest, LookupOptions, NewFile, Op, RangeChange, RangeLock, SERVER, SetMetadata};
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{
-    Access, Case, Create, FileId, Identity, Kind, Lookup, Metadata, Node, RelPath, Result, SymlinkPolicy, Time, Vfs,
-};
+use super::{Access, Case, Create, FileId, Kind, Lookup, Metadata, Node, RelPath, Result, SymlinkPolicy, Time, Vfs};
 use crate::answer::{Answer, block_on};
 
 /// Creates a symbolic link at a path, with a target.
@@ -26,10 +25,10 @@ pub struct Fixture {
     /// The file system; its root is empty.
     pub vfs: Arc<dyn Vfs>,
     /// A user who owns the root directory and may do everything in it.
-    pub owner: Arc<Identity>,
+    pub owner: Op,
     /// Another user, who is not root and shares no group with `owner` but may search the root directory; `None` where
     /// the process cannot act as another user.
-    pub other: Option<Arc<Identity>>,
+    pub other: Option<Op>,
     /// Creates links; `None` where links are not supported.
     pub symlink: Option<MakeLink>,
     /// Resources that must live as long as the file system (a temporary directory, for example).
@@ -69,8 +68,8 @@ impl Fixture {
         self.lookup_as(&self.owner, text, Case::Insensitive, NO_LINKS)
     }
 
-    fn lookup_as(&self, who: &Arc<Identity>, text: &str, case: Case, links: SymlinkPolicy) -> Result<Lookup> {
-        block_on(self.vfs.lookup(who, &path(text), case, links))
+    fn lookup_as(&self, who: &Op, text: &str, case: Case, links: SymlinkPolicy) -> Result<Lookup> {
+        block_on(self.vfs.lookup(who, &path(text), LookupOptions { case, links, reads: false }))
     }
 
     #[track_caller]
@@ -89,7 +88,8 @@ impl Fixture {
     }
 
     fn create(&self, text: &str, what: Create) -> Result<(Arc<dyn Node>, Metadata)> {
-        block_on(self.vfs.create(&self.owner, &path(text), what, 0o755, None))
+        let made = block_on(self.vfs.create(&self.owner, &path(text), NewFile::new(what, 0o755)));
+        made.map(Created::opened)
     }
 
     #[track_caller]
@@ -124,7 +124,7 @@ impl Fixture {
     }
 
     fn unlink(&self, text: &str, id: FileId, kind: Kind) -> Result<()> {
-        block_on(self.vfs.unlink(&self.owner, &path(text), id, kind))
+        block_on(self.vfs.unlink(&self.owner, &path(text), id, kind)).map(|_| ())
     }
 
     /// Lists all names of a directory, `count` at a time.
@@ -134,8 +134,8 @@ impl Fixture {
         let node = block_on(node.open(&self.owner, READ)).expect("the owner may list");
         let (mut names, mut cursor) = (Vec::new(), 0);
         loop {
-            let (entries, next) =
-                block_on(node.list(&self.owner, cursor, count, false)).expect("the directory can be listed");
+            let (entries, next) = block_on(node.list(&self.owner, ListRequest { cursor, count, metadata: false }))
+                .expect("the directory can be listed");
             if entries.is_empty() {
                 names.sort();
                 return names;
@@ -149,7 +149,7 @@ impl Fixture {
 /// Reads a range and returns the bytes that were read.
 #[track_caller]
 fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
-    let (mut buffer, count) = block_on(node.read(offset, vec![0xee; length], 0));
+    let (mut buffer, count) = block_on(node.read(&SERVER, offset, vec![0xee; length], 0));
     buffer.truncate(count.unwrap_or_else(|error| panic!("a read fails: {error:?}")));
     buffer
 }
@@ -159,7 +159,22 @@ fn now<T>(answer: Answer<Result<T>>) -> T {
     block_on(answer).unwrap_or_else(|error| panic!("the call fails: {error:?}"))
 }
 
+/// Changes whether the file system compresses the file.
+fn compress(node: &Arc<dyn Node>, op: &Op, compressed: bool) -> Result<()> {
+    block_on(node.set_metadata(op, SetMetadata { compressed: Some(compressed), ..SetMetadata::default() }))
+}
+
+/// Sets the lock on one range, whatever it was before.
+fn lock(node: &Arc<dyn Node>, op: &Op, offset: u64, length: u64, after: RangeLock) -> Result<()> {
+    block_on(node.lock(op, vec![RangeChange { offset, length, before: RangeLock::Free, after }], false))
+}
+
+#[track_caller]
+fn is_empty(node: &Arc<dyn Node>) -> bool {
+    block_on(crate::vfs::is_empty(node)).unwrap_or_else(|error| panic!("the call fails: {error:?}"))
+}
+
 #[track_caller]
 fn stat(node: &Arc<dyn Node>) -> Metadata {
-    now(node.metadata())
+    now(node.metadata(&SERVER))
 }

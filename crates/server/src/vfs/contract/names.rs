@@ -1,8 +1,11 @@
 //! Names: look-ups, creating, renaming, removing, listing, links.
 
-use super::{BOTH, Fixture, NO_LINKS, READ, now, path, read, stat, time};
+use super::{BOTH, Fixture, NO_LINKS, READ, is_empty, now, path, read, stat, time};
 use crate::answer::block_on;
-use crate::vfs::{Access, Case, Create, Errno, Kind, Lookup, RelPath, SetMetadata, SymlinkPolicy};
+use crate::vfs::{
+    Access, Case, Create, Errno, Kind, ListRequest, Lookup, LookupOptions, NewFile, RelPath, SERVER, SetMetadata,
+    SetXattr, SymlinkPolicy,
+};
 
 pub(super) const CHECKS: [fn(&Fixture); 19] = [
     lookup_finds_exact_names_first,
@@ -57,11 +60,15 @@ fn lookup_tells_missing_from_no_parent(fixture: &Fixture) {
 fn odd_names_are_kept_as_bytes(fixture: &Fixture) {
     for name in [&b"a:b"[..], b"trailing.", b" ", b"back\\slash", b"\xff\xfe", "ä\u{10428}".as_bytes(), &[b'x'; 255]] {
         let path = RelPath::root().join(name).expect("a valid Linux name");
-        now(fixture.vfs.create(&fixture.owner, &path, Create::File(BOTH), 0o644, None));
+        now(fixture.vfs.create(&fixture.owner, &path, NewFile::new(Create::File(BOTH), 0o644)));
         // As a client would send the name that it was shown.
         let shown = crate::name::from_wire(&crate::name::to_wire(name));
         let Some(shown) = RelPath::root().join(&shown) else { continue };
-        match block_on(fixture.vfs.lookup(&fixture.owner, &shown, Case::Insensitive, NO_LINKS)) {
+        match block_on(fixture.vfs.lookup(
+            &fixture.owner,
+            &shown,
+            LookupOptions { case: Case::Insensitive, links: NO_LINKS, reads: false },
+        )) {
             Ok(Lookup::Found { path: found, .. }) => assert_eq!(found, path, "the name on disk"),
             _ => panic!("{path:?} is not found as {shown:?}"),
         }
@@ -80,8 +87,12 @@ fn create_is_exclusive(fixture: &Fixture) {
     assert_eq!((metadata.kind, metadata.size), (Kind::Directory, 0));
     assert_eq!(fixture.create("dir", Create::Directory).err(), Some(Errno::EXIST));
     assert_eq!(fixture.create("none/file", Create::Directory).err(), Some(Errno::NOENT));
-    let stored = block_on(fixture.vfs.create(&fixture.owner, &path("dos"), Create::File(BOTH), 0o644, Some(0x22)));
-    assert_eq!(stored.expect("a new file").1.dos_attributes, Some(0x22));
+    let stored = block_on(fixture.vfs.create(
+        &fixture.owner,
+        &path("dos"),
+        NewFile { dos_attributes: Some(0x22), ..NewFile::new(Create::File(BOTH), 0o644) },
+    ));
+    assert_eq!(stored.expect("a new file").metadata.dos_attributes, Some(0x22));
     assert_eq!(fixture.found("dos").2.dos_attributes, Some(0x22));
 }
 
@@ -132,10 +143,10 @@ fn unlink_removes_only_what_it_was_told(fixture: &Fixture) {
     assert_eq!(fixture.unlink("none", file, Kind::File), Err(Errno::NOENT));
     assert_eq!(fixture.unlink("dir", dir, Kind::Directory), Err(Errno::NOTEMPTY));
     let node = fixture.found("dir").1;
-    assert!(!now(node.is_empty()));
+    assert!(!is_empty(&node));
     assert_eq!(fixture.unlink("dir/file", file, Kind::File), Ok(()));
     fixture.missing("dir/file");
-    assert!(now(node.is_empty()));
+    assert!(is_empty(&node));
     assert_eq!(fixture.unlink("dir", dir, Kind::Directory), Ok(()));
     fixture.missing("dir");
     assert_eq!(fixture.names("", 10), ["other"]);
@@ -144,10 +155,10 @@ fn unlink_removes_only_what_it_was_told(fixture: &Fixture) {
 fn unlinked_files_live_while_open(fixture: &Fixture) {
     let (node, id) = fixture.file("file", "content");
     let (_, held, _) = fixture.found("file");
-    now(held.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec())));
+    now(held.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec()), SetXattr::Any));
     assert_eq!(fixture.unlink("file", id, Kind::File), Ok(()));
     for node in [&node, &held] {
-        assert_eq!(now(node.get_xattr(&fixture.owner, "user.a")), Some(b"1".to_vec()));
+        assert_eq!(now(node.get_xattr(&fixture.owner, "user.a", None)), Some(b"1".to_vec()));
         assert!(now(node.list_xattrs(&fixture.owner)).iter().any(|name| name == "user.a"));
     }
     assert_eq!((stat(&node).links, stat(&node).id), (0, id));
@@ -190,12 +201,15 @@ fn listing_shows_everything_once(fixture: &Fixture) {
         assert_eq!(fixture.names("dir", count), expected, "{count} at a time");
     }
     let root = now(fixture.found("").1.open(&fixture.owner, READ));
-    let (entries, end) = now(root.list(&fixture.owner, 0, 10, true));
+    let (entries, end) = now(root.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: true }));
     let shown: Vec<_> = entries.iter().map(|entry| (&*entry.name, entry.metadata.map(|found| found.id))).collect();
     assert_eq!(shown, [(&b"dir"[..], Some(id))]);
-    assert_eq!(now(root.list(&fixture.owner, end, 10, true)).0, []);
+    assert_eq!(now(root.list(&fixture.owner, ListRequest { cursor: end, count: 10, metadata: true })).0, []);
     let (file, _) = fixture.file("file", "");
-    assert_eq!(block_on(file.list(&fixture.owner, 0, 10, false)).err(), Some(Errno::NOTDIR));
+    assert_eq!(
+        block_on(file.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: false })).err(),
+        Some(Errno::NOTDIR)
+    );
 }
 
 fn listing_survives_deletion(fixture: &Fixture) {
@@ -204,7 +218,7 @@ fn listing_survives_deletion(fixture: &Fixture) {
     let dir = now(fixture.found("dir").1.open(&fixture.owner, READ));
     let (mut listed, mut cursor) = (Vec::new(), 0);
     loop {
-        let (entries, next) = now(dir.list(&fixture.owner, cursor, 9, true));
+        let (entries, next) = now(dir.list(&fixture.owner, ListRequest { cursor, count: 9, metadata: true }));
         if entries.is_empty() {
             break;
         }
@@ -218,9 +232,9 @@ fn listing_survives_deletion(fixture: &Fixture) {
         cursor = next;
     }
     assert_eq!(listed.len(), 100, "each entry was listed once");
-    assert!(now(dir.is_empty()));
+    assert!(is_empty(&dir));
     fixture.file("dir/late", "");
-    let (entries, _) = now(dir.list(&fixture.owner, 0, 10, false));
+    let (entries, _) = now(dir.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: false }));
     assert_eq!(entries.len(), 1, "a listing from the start shows the current entries");
 }
 
@@ -296,13 +310,15 @@ fn symbolic_links(fixture: &Fixture) {
         assert_eq!(find(name, true).map(|found| found.kind), Ok(Kind::Symlink), "{name}");
         assert_eq!(find(&format!("{name}/passwd"), true), Err(Errno::LOOP), "{name}");
     }
-    assert_eq!(block_on(fixture.vfs.make_link(&fixture.owner, &path("made"), b"dir/file")), Ok(()));
-    assert_eq!(block_on(fixture.vfs.make_link(&fixture.owner, &path("made"), b"dir")), Err(Errno::EXIST));
+    let make = |target| block_on(fixture.vfs.create(&fixture.owner, &path("made"), NewFile::symlink(target, None)));
+    let made = make(b"dir/file").expect("the name is free");
+    assert_eq!((made.metadata.kind, now(made.node.read_link(&SERVER))), (Kind::Symlink, b"dir/file".to_vec()));
+    assert_eq!(make(b"dir").err(), Some(Errno::EXIST));
     assert_eq!(find("made", true).map(|found| found.id), Ok(id));
     for (name, expected) in [("made", Ok(b"dir/file".to_vec())), ("dir/file", Err(Errno::INVAL))] {
         let found = fixture.lookup_as(&fixture.owner, name, Case::Sensitive, NO_LINKS);
         let Ok(Lookup::Found { node, .. }) = found else { panic!("{name} is missing") };
-        assert_eq!(block_on(node.read_link()), expected, "{name}");
+        assert_eq!(block_on(node.read_link(&SERVER)), expected, "{name}");
     }
     let link = find("in", false).expect("found above").id;
     assert_eq!(fixture.unlink("in", link, Kind::Symlink), Ok(()));
@@ -323,26 +339,27 @@ fn links_are_opened_themselves(fixture: &Fixture) {
     for name in ["file", "folder", "missing", "folder/up", "FILE"] {
         let (node, metadata) = find(name, SymlinkPolicy::BENEATH.to_last());
         assert_eq!(metadata.kind, Kind::Symlink, "{name}");
-        assert!(now(node.read_link()).len() > 2, "{name}");
+        assert!(now(node.read_link(&SERVER)).len() > 2, "{name}");
     }
     for (name, expected) in
         [("file", "dir/file"), ("folder/up", "dir/file"), ("folder", "dir"), ("dir/file", "dir/file")]
     {
         let (node, _) = find(name, SymlinkPolicy::BENEATH);
-        assert_eq!(now(node.location()), expected.as_bytes(), "{name}");
+        assert_eq!(now(node.location(&SERVER)), expected.as_bytes(), "{name}");
     }
     let (node, _) = find("folder/up", SymlinkPolicy::BENEATH.to_last());
-    assert_eq!(now(node.location()), b"dir/up", "a link has its own directory");
+    assert_eq!(now(node.location(&SERVER)), b"dir/up", "a link has its own directory");
     let (node, _) = find("folder/file", SymlinkPolicy::BENEATH.to_last());
     assert_eq!(fixture.unlink("dir/file", id, Kind::File), Ok(()));
-    assert_eq!(block_on(node.location()).err(), Some(Errno::NOENT), "the file no longer has a name");
+    assert_eq!(block_on(node.location(&SERVER)).err(), Some(Errno::NOENT), "the file no longer has a name");
 }
 
 fn changes_of_a_link_leave_its_target(fixture: &Fixture) {
     if fixture.symlink.is_none() {
         return;
     }
-    let symlink = |at: &str, target: &[u8]| now(fixture.vfs.make_link(&fixture.owner, &path(at), target));
+    let symlink =
+        |at: &str, target: &[u8]| now(fixture.vfs.create(&fixture.owner, &path(at), NewFile::symlink(target, None)));
     fixture.directory("dir");
     let (file, _) = fixture.file("dir/file", "x");
     let before = stat(&file);
@@ -358,13 +375,16 @@ fn changes_of_a_link_leave_its_target(fixture: &Fixture) {
             assert_eq!(block_on(node.set_metadata(&fixture.owner, set)), Err(Errno::OPNOTSUPP), "{target}");
         }
         assert_eq!(block_on(node.open(&fixture.owner, READ)).err(), Some(Errno::LOOP), "{target}");
-        assert!(block_on(node.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec()))).is_err(), "{target}");
+        assert!(
+            block_on(node.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec()), SetXattr::Any)).is_err(),
+            "{target}"
+        );
         assert_eq!(block_on(fixture.vfs.link(&fixture.owner, &node, &path("second"), false)), Ok(()), "{target}");
         assert_eq!(fixture.rename("link", metadata.id, "dir/moved", false), Ok(()), "{target}");
         for name in ["second", "dir/moved"] {
             let (_, link, found) = fixture.found(name);
             assert_eq!((found.kind, found.id), (Kind::Symlink, metadata.id), "{name} to {target}");
-            assert_eq!(now(link.read_link()), target.as_bytes(), "{name}");
+            assert_eq!(now(link.read_link(&SERVER)), target.as_bytes(), "{name}");
             assert_eq!(fixture.unlink(name, metadata.id, Kind::Symlink), Ok(()), "{name} to {target}");
         }
         assert_eq!(fixture.names("dir", 10), ["file"], "{target}");
@@ -385,7 +405,10 @@ fn empty_files_become_links(fixture: &Fixture) {
     if fixture.symlink.is_none() {
         return;
     }
-    let turn = |text: &str, id| block_on(fixture.vfs.become_link(&fixture.owner, &path(text), id, b"target"));
+    let turn = |text: &str, id| {
+        let made = fixture.vfs.create(&fixture.owner, &path(text), NewFile::symlink(b"target", Some(id)));
+        block_on(made).map(|made| assert_eq!(made.metadata.kind, Kind::Symlink))
+    };
     let (_, file) = fixture.file("file", "");
     let (_, other) = fixture.file("other", "content");
     let (_, directory) = fixture.directory("dir");
@@ -400,7 +423,7 @@ fn empty_files_become_links(fixture: &Fixture) {
     for (name, id) in [("file", file), ("dir", directory)] {
         assert_eq!(turn(name, id), Ok(()), "{name}");
         let (_, node, metadata) = fixture.found(name);
-        assert_eq!((metadata.kind, now(node.read_link())), (Kind::Symlink, b"target".to_vec()), "{name}");
+        assert_eq!((metadata.kind, now(node.read_link(&SERVER))), (Kind::Symlink, b"target".to_vec()), "{name}");
     }
     assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing remains");
 }
@@ -412,10 +435,15 @@ fn a_directory_is_a_file_system(fixture: &Fixture) {
     fixture.file("outer/secret", "secret");
     let view = |text: &str| block_on(fixture.vfs.beneath(&fixture.owner, &path(text)));
     let inner = view("outer/inner").unwrap_or_else(|error| panic!("{error:?}"));
-    let find =
-        |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, SymlinkPolicy::BENEATH));
+    let find = |text: &str| {
+        block_on(inner.lookup(
+            &fixture.owner,
+            &path(text),
+            LookupOptions { case: Case::Insensitive, links: SymlinkPolicy::BENEATH, reads: false },
+        ))
+    };
     let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it exists") };
-    assert_eq!((found, metadata.id, now(node.location())), (path("File"), file, b"File".to_vec()));
+    assert_eq!((found, metadata.id, now(node.location(&SERVER))), (path("File"), file, b"File".to_vec()));
     assert_eq!(read(&now(node.open(&fixture.owner, READ)), 0, 10), b"x");
     assert!(matches!(find("none"), Ok(Lookup::Missing { .. })));
     assert!(matches!(find("outer/inner"), Ok(Lookup::NoParent)));

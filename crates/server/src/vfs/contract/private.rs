@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BOTH, Fixture, path};
 use crate::answer::block_on;
-use crate::vfs::{Create, Errno, Identity, Kind, Private, RelPath, Result, SetMetadata};
+use crate::vfs::{Create, Errno, Identity, Kind, NewFile, Op, Private, RelPath, Result, SetMetadata};
 
 pub(super) const CHECKS: [fn(&Fixture); 3] =
     [files_come_and_go, what_others_have_put_there_is_refused, names_do_not_lead_out];
@@ -20,8 +20,8 @@ fn made(on: &Fixture) -> Arc<dyn Private> {
 }
 
 /// The server itself.
-fn own() -> Arc<Identity> {
-    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+fn own() -> Op {
+    Op::from(Identity { uid: 0, gid: 0, groups: Box::new([]) })
 }
 
 fn files_come_and_go(on: &Fixture) {
@@ -48,17 +48,17 @@ fn what_others_have_put_there_is_refused(on: &Fixture) {
     // A directory that belongs to a user, whatever its mode; a file; a link to one of the server's own directories.
     for mode in [0o700, 0o777] {
         let what = Create::Directory;
-        let (_, planted) = block_on(on.vfs.create(&on.owner, &path(NAME), what, mode, None)).expect("free");
+        let made = block_on(on.vfs.create(&on.owner, &path(NAME), NewFile::new(what, mode))).expect("free");
         for make in [false, true] {
             assert_eq!(private(on, make).err(), Some(Errno::PERM), "{mode:o}");
         }
-        on.unlink(NAME, planted.id, Kind::Directory).expect("it is empty");
+        on.unlink(NAME, made.metadata.id, Kind::Directory).expect("it is empty");
     }
     let (_, id) = on.file(NAME, "content");
     assert_eq!(private(on, true).err(), Some(Errno::PERM));
     on.unlink(NAME, id, Kind::File).expect("it exists");
     if let Some(symlink) = &on.symlink {
-        block_on(on.vfs.create(&own(), &path("elsewhere"), Create::Directory, 0o700, None)).expect("free");
+        block_on(on.vfs.create(&own(), &path("elsewhere"), NewFile::new(Create::Directory, 0o700))).expect("free");
         symlink(&path(NAME), b"elsewhere");
         for make in [false, true] {
             assert_eq!(private(on, make).err(), Some(Errno::PERM));
@@ -79,8 +79,9 @@ fn names_do_not_lead_out(on: &Fixture) {
     let at = |name: &str| path("away").join(name.as_bytes()).expect("a valid name");
     // A second name, a directory and links are not files of it.
     block_on(on.vfs.link(&own(), &victim, &at("linked"), false)).expect("root has permission");
-    block_on(on.vfs.create(&own(), &at("directory"), Create::Directory, 0o700, None)).expect("root has permission");
-    block_on(on.vfs.make_link(&own(), &at("link"), b"../victim")).expect("root has permission");
+    block_on(on.vfs.create(&own(), &at("directory"), NewFile::new(Create::Directory, 0o700)))
+        .expect("root has permission");
+    block_on(on.vfs.create(&own(), &at("link"), NewFile::symlink(b"../victim", None))).expect("root has permission");
     for name in ["linked", "directory", "link", ".."] {
         let found = block_on(directory.find(name));
         assert!(matches!(found, Err(Errno::PERM | Errno::INVAL | Errno::XDEV) | Ok(None)), "{name}");

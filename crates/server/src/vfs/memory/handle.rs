@@ -12,8 +12,8 @@ use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
-    Access, Case, DataRange, Entry, Errno, Identity, Kind, Lease, LeaseCallback, Metadata, Node, RangeChange,
-    RangeLock, Result, SetMetadata,
+    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, Identity, Kind, Lease, LeaseCallback, ListRequest,
+    Metadata, Node, Op, Page, RangeChange, Result, SetMetadata, SetXattr, Time,
 };
 
 /// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
@@ -182,6 +182,12 @@ impl Handle {
         if stores && inode.permissions(who) & 2 == 0 {
             return Err(Errno::ACCES);
         }
+        if set.compressed.is_some() && !self.shared.options.features.compresses {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if set.compressed.is_some() && inode.permissions(who) & 2 == 0 {
+            return Err(Errno::ACCES);
+        }
         check_chown(inode, who, set)?;
         if (set.uid.is_some() || set.gid.is_some()) && inode.body.kind() == Kind::File && who.uid != 0 {
             inode.mode &= !0o6000;
@@ -193,6 +199,7 @@ impl Handle {
         inode.modified = set.modified.unwrap_or(inode.modified);
         inode.created = set.created.unwrap_or(inode.created);
         inode.dos_attributes = set.dos_attributes.or(inode.dos_attributes);
+        inode.compressed = set.compressed.unwrap_or(inode.compressed);
         if *set != SetMetadata::default() {
             inode.stamp(now);
             inode.changed = set.changed.unwrap_or(now);
@@ -200,14 +207,14 @@ impl Handle {
         Ok(())
     }
 
-    fn store_xattr(&self, who: &Identity, name: &str, value: Option<Vec<u8>>, new: bool) -> Result<()> {
+    fn store_xattr(&self, who: &Identity, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Result<()> {
         let now = self.shared.environment.now();
         let mut state = self.shared.state.lock();
         let inode = state.inode_mut(self.number)?;
         xattr_permitted(inode, who, name, 2, self.shared.options.lists)?;
         match value {
             Some(value) if value.len() > XATTR_VALUE => return Err(Errno::TOOBIG),
-            Some(_) if new && inode.xattrs.contains_key(name) => return Err(Errno::EXIST),
+            Some(_) if how == SetXattr::New && inode.xattrs.contains_key(name) => return Err(Errno::EXIST),
             Some(value) => drop(inode.xattrs.insert(name.to_owned(), value)),
             None => drop(inode.xattrs.remove(name).ok_or(Errno::NODATA)?),
         }
@@ -261,31 +268,32 @@ impl Drop for Handle {
     }
 }
 
-impl Node for Handle {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
+/// Returns the handle behind a node, if the node is one of this file system's.
+pub(super) fn of(node: &Arc<dyn Node>) -> Option<&Handle> {
+    (&**node as &dyn Any).downcast_ref()
+}
 
-    fn metadata(&self) -> Answer<Result<Metadata>> {
+impl Node for Handle {
+    fn metadata(&self, _op: &Op) -> Answer<Result<Metadata>> {
         Answer::now(self.look(|inode| Ok(inode.metadata(self.shared.id(self.number)))))
     }
 
-    fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
-        Answer::now(self.open_again(who, access))
+    fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        Answer::now(self.open_again(op, access))
     }
 
-    fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
-        Answer::now(self.look(|inode| Ok(inode.permissions(who))))
+    fn permissions(&self, op: &Op) -> Answer<Result<u32>> {
+        Answer::now(self.look(|inode| Ok(inode.permissions(op))))
     }
 
-    fn read(&self, offset: u64, mut buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+    fn read(&self, _op: &Op, offset: u64, mut buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
         let readable = if self.access.read { Ok(()) } else { Err(Errno::BADF) };
         let space = buffer.get_mut(filled..).ok_or(Errno::INVAL);
         let done = readable.and(space).and_then(|space| self.content(|content| content.read(offset, space)));
         Answer::now((buffer, done))
     }
 
-    fn write(&self, _who: &Arc<Identity>, offset: u64, data: Bytes, _through: bool) -> Answer<Result<()>> {
+    fn write(&self, _op: &Op, offset: u64, data: Bytes, _through: bool) -> Answer<Result<()>> {
         let done = end_of(offset, data.len() as u64).and_then(|_| match data.is_empty() {
             true if self.access.write => Ok(()),
             _ => self.change(|content, room| content.write(offset, &data, room)),
@@ -293,15 +301,15 @@ impl Node for Handle {
         Answer::now(done)
     }
 
-    fn flush(&self) -> Answer<Result<()>> {
+    fn flush(&self, _op: &Op) -> Answer<Result<()>> {
         Answer::now(Ok(()))
     }
 
-    fn location(&self) -> Answer<Result<Vec<u8>>> {
+    fn location(&self, _op: &Op) -> Answer<Result<Vec<u8>>> {
         Answer::now(self.shared.state.lock().location(self.root, self.number))
     }
 
-    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
+    fn read_link(&self, _op: &Op) -> Answer<Result<Vec<u8>>> {
         let state = self.shared.state.lock();
         Answer::now(match state.inodes.get(&self.number).map(|inode| &inode.body) {
             Some(Body::Symlink(target)) => Ok(target.to_vec()),
@@ -309,96 +317,53 @@ impl Node for Handle {
         })
     }
 
-    fn set_size(&self, _who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        let set = |content: &mut Pages, room: &mut Room| {
-            content.set_size(size, room);
-            Ok(())
+    fn set_extent(&self, _op: &Op, extent: Extent) -> Answer<Result<()>> {
+        let change = |content: &mut Pages, room: &mut Room| match extent {
+            Extent::Size(size) => {
+                content.set_size(size, room);
+                Ok(())
+            }
+            Extent::Reserve(size) => content.reserve(size, room),
+            Extent::Zero { offset, length } => {
+                content.zero(offset, length, room);
+                Ok(())
+            }
         };
-        Answer::now(end_of(0, size).and_then(|_| self.change(set)))
-    }
-
-    fn allocate(&self, _who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        Answer::now(end_of(0, size).and_then(|_| self.change(|content, room| content.reserve(size, room))))
-    }
-
-    fn zero(&self, _who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>> {
-        let zero = |content: &mut Pages, room: &mut Room| {
-            content.zero(offset, length, room);
-            Ok(())
+        let checked = match extent {
+            Extent::Size(size) | Extent::Reserve(size) => end_of(0, size).map(|_| ()),
+            Extent::Zero { .. } => Ok(()),
         };
-        Answer::now(self.change(zero))
+        Answer::now(checked.and_then(|()| self.change(change)))
     }
 
-    fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
+    fn data_ranges(&self, _op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         Answer::now(self.content(|content| content.data_ranges(offset, length)))
     }
 
-    fn copy_range(
-        &self,
-        _who: &Arc<Identity>,
-        from: &Arc<dyn Node>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<u64>> {
-        let from = from.as_any().downcast_ref::<Handle>().filter(|from| from.belongs_to(&self.shared));
-        Answer::now(from.ok_or(Errno::XDEV).and_then(|from| self.copy_from(from, source, offset, length)))
-    }
-
-    fn clone_range(
-        &self,
-        _who: &Arc<Identity>,
-        from: &Arc<dyn Node>,
-        source: u64,
-        offset: u64,
-        length: u64,
-    ) -> Answer<Result<()>> {
-        let from = from.as_any().downcast_ref::<Handle>().filter(|from| from.belongs_to(&self.shared));
-        Answer::now(from.ok_or(Errno::XDEV).and_then(|from| self.share_room(from, source, offset, length)))
-    }
-
-    fn set_compressed(&self, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
-        let mut state = self.shared.state.lock();
-        Answer::now(state.inode_mut(self.number).and_then(|inode| {
-            if !self.shared.options.features.compresses {
-                return Err(Errno::OPNOTSUPP);
-            }
-            if inode.permissions(who) & 2 == 0 {
-                return Err(Errno::ACCES);
-            }
-            inode.compressed = compressed;
-            Ok(())
+    fn copy(&self, _op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
+        let CopyRange { source, offset, length, share } = range;
+        let from = of(from).filter(|from| from.belongs_to(&self.shared));
+        Answer::now(from.ok_or(Errno::XDEV).and_then(|from| match share {
+            true => self.share_room(from, source, offset, length).map(|()| length),
+            false => self.copy_from(from, source, offset, length),
         }))
     }
 
-    fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
-        Answer::now(self.change_metadata(who, &set))
+    fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
+        Answer::now(self.change_metadata(op, &set))
     }
 
-    fn list(
-        &self,
-        who: &Arc<Identity>,
-        cursor: u64,
-        count: usize,
-        with_metadata: bool,
-    ) -> Answer<Result<(Vec<Entry>, u64)>> {
-        Answer::now(self.entries(who, cursor, count, with_metadata))
+    fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
+        Answer::now(self.entries(op, listing.cursor, listing.count, listing.metadata))
     }
 
-    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
-        Answer::now(self.find_entry(who, name, case))
+    fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+        Answer::now(self.find_entry(op, name, case))
     }
 
-    fn is_empty(&self) -> Answer<Result<bool>> {
-        Answer::now(self.look(|inode| match &inode.body {
-            Body::Directory { entries, .. } => Ok(entries.is_empty()),
-            _ => Err(Errno::NOTDIR),
-        }))
-    }
-
-    fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+    fn get_xattr(&self, op: &Op, name: &str, _stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
         Answer::now(self.look(|inode| {
-            match xattr_permitted(inode, who, name, 4, self.shared.options.lists) {
+            match xattr_permitted(inode, op, name, 4, self.shared.options.lists) {
                 Err(Errno::NODATA) => return Ok(None),
                 permitted => permitted?,
             }
@@ -406,12 +371,15 @@ impl Node for Handle {
         }))
     }
 
-    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
-        Answer::now(self.store_xattr(who, name, value, false))
+    fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
+        Answer::now(self.store_xattr(op, name, value, how))
     }
 
-    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
-        Answer::now(self.store_xattr(who, name, Some(value), true))
+    fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {
+        Answer::now(self.look(|inode| {
+            let visible = |name: &&String| op.uid == 0 || !name.starts_with("trusted.");
+            Ok(inode.xattrs.keys().filter(visible).cloned().collect())
+        }))
     }
 
     /// Never reports anything, because all changes are made through this file system.
@@ -419,26 +387,14 @@ impl Node for Handle {
         Ok(Box::new(()))
     }
 
-    fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
-        Answer::now(self.look(|inode| {
-            let visible = |name: &&String| who.uid == 0 || !name.starts_with("trusted.");
-            Ok(inode.xattrs.keys().filter(visible).cloned().collect())
-        }))
-    }
-
-    fn lease(&self, told: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
-        let take = |inode: &mut Inode| inode.kept.lease(self.serial, self.access, told);
+    fn lease(&self, _op: &Op, broken: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
+        let take = |inode: &mut Inode| inode.kept.lease(self.serial, self.access, broken);
         let taken = self.shared.state.lock().inode_mut(self.number).and_then(take);
         let lease = || Taken { shared: Arc::clone(&self.shared), number: self.number, serial: self.serial };
         Answer::now(taken.map(|()| Box::new(lease()) as Box<dyn Lease>))
     }
 
-    fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
-        let set = |inode: &mut Inode| inode.kept.lock(self.serial, self.access, offset, length, lock);
-        Answer::now(self.shared.state.lock().inode_mut(self.number).and_then(set))
-    }
-
-    fn lock_ranges(&self, changes: Vec<RangeChange>, _: bool) -> Answer<Result<()>> {
+    fn lock(&self, _op: &Op, changes: Vec<RangeChange>, _many: bool) -> Answer<Result<()>> {
         let set = |offset, length, lock| {
             let set = |inode: &mut Inode| inode.kept.lock(self.serial, self.access, offset, length, lock);
             self.shared.state.lock().inode_mut(self.number).and_then(set)

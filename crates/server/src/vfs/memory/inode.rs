@@ -120,7 +120,7 @@ impl Inode {
             born: Some(self.born),
             dos_attributes: self.dos_attributes,
             compressed: self.compressed,
-            bare: false,
+            no_descriptor: false,
         }
     }
 

@@ -16,7 +16,6 @@ mod resolve;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -25,8 +24,8 @@ use self::inode::{Body, Inode};
 use self::resolve::Place;
 use self::view::View;
 use super::{
-    Access, Case, Create, Errno, Features, FileId, Identity, Kind, Lookup, Metadata, Node, Private, RelPath, Result,
-    Space, SymlinkPolicy, Time, Vfs,
+    Access, AccessControl, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, Kind,
+    Lookup, LookupOptions, Metadata, NewFile, Node, Op, Private, RelPath, Removed, Result, Space, TICK, Time, Vfs,
 };
 use crate::answer::Answer;
 use crate::environment::Environment;
@@ -193,16 +192,15 @@ impl Shared {
         Ok(number)
     }
 
-    fn find(
-        self: &Arc<Self>,
-        root: u64,
-        who: &Identity,
-        path: &RelPath,
-        case: Case,
-        links: SymlinkPolicy,
-    ) -> Result<Lookup> {
+    fn capabilities(&self, changes: Changes) -> Capabilities {
+        let acls = if self.options.lists { AclKind::Posix } else { AclKind::None };
+        let features = self.options.features;
+        Capabilities { access: AccessControl::FileSystem, acls, changes, leases: true, locks: true, features }
+    }
+
+    fn find(self: &Arc<Self>, root: u64, who: &Identity, path: &RelPath, options: LookupOptions) -> Result<Lookup> {
         let mut state = self.state.lock();
-        match state.resolve_from(root, who, path, case, links)? {
+        match state.resolve_from(root, who, path, options.case, options.links)? {
             resolve::Found::Inode { number, path } => {
                 let (node, metadata) = self.handle(&mut state, root, number, Access::default())?;
                 Ok(Lookup::Found { path, node, metadata })
@@ -212,22 +210,23 @@ impl Shared {
         }
     }
 
-    fn make(
-        self: &Arc<Self>,
-        who: &Identity,
-        path: &RelPath,
-        what: Create,
-        mode: u32,
-        dos_attributes: Option<u32>,
-    ) -> Result<(Arc<dyn Node>, Metadata)> {
-        let (body, access) = match what {
+    fn make(self: &Arc<Self>, who: &Identity, path: &RelPath, new: NewFile) -> Result<Created> {
+        let mut state = self.state.lock();
+        let (body, access) = match new.kind {
             Create::File(access) => (Body::file(), access),
             Create::Directory => (Body::directory(ROOT), Access { read: true, write: false }),
+            Create::Symlink { target, replaces } => {
+                if let Some(id) = replaces {
+                    self.remove_empty(&mut state, who, path, id)?;
+                }
+                (Body::Symlink(target), Access::default())
+            }
         };
-        let mut state = self.state.lock();
+        let mode = if let Body::Symlink(_) = body { 0o777 } else { new.mode };
         let number = self.add(&mut state, who, path, body, mode)?;
-        state.inode_mut(number)?.dos_attributes = dos_attributes;
-        self.handle(&mut state, ROOT, number, access)
+        state.inode_mut(number)?.dos_attributes = new.dos_attributes;
+        let (node, metadata) = self.handle(&mut state, ROOT, number, access)?;
+        Ok(Created { node, metadata, protected: false })
     }
 
     fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Result<()> {
@@ -303,7 +302,7 @@ impl Shared {
         state.attach(target.parent, target.name, number, now)
     }
 
-    fn remove_name(&self, who: &Identity, path: &RelPath, id: FileId, kind: Kind) -> Result<()> {
+    fn remove_name(&self, who: &Identity, path: &RelPath, id: FileId, kind: Kind) -> Result<Removed> {
         let now = self.environment.now();
         let mut state = self.state.lock();
         let place = state.place(who, path)?;
@@ -315,12 +314,13 @@ impl Shared {
             (Body::File(_) | Body::Special, Kind::Directory) => return Err(Errno::NOTDIR),
             _ => {}
         }
-        state.detach(place.parent, place.name, now)
+        state.detach(place.parent, place.name, now)?;
+        Ok(Removed { links: Some(state.inode(number).map_or(0, |inode| inode.links)) })
     }
 
-    fn replace_by_link(&self, who: &Identity, path: &RelPath, id: FileId, target: &[u8]) -> Result<()> {
+    /// Removes the name of an empty file or directory, so that a link can take its place.
+    fn remove_empty(&self, state: &mut State, who: &Identity, path: &RelPath, id: FileId) -> Result<()> {
         let now = self.environment.now();
-        let mut state = self.state.lock();
         let place = state.place(who, path)?;
         let number = self.inode_of(id)?;
         if state.directory(place.parent)?.get(place.name) != Some(number) {
@@ -333,8 +333,7 @@ impl Shared {
             Body::Symlink(_) | Body::Special => return Err(Errno::INVAL),
         }
         state.may_remove(who, place.parent, number)?;
-        state.detach(place.parent, place.name, now)?;
-        self.add(&mut state, who, path, Body::Symlink(target.into()), 0o777).map(|_| ())
+        state.detach(place.parent, place.name, now)
     }
 
     fn space(&self) -> Space {
@@ -466,66 +465,40 @@ impl State {
 }
 
 impl Vfs for Memory {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
-        Answer::now(self.0.find(ROOT, who, path, case, links))
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities(Changes::Timestamp { granularity: TICK, of_whole_seconds: TICK })
     }
 
-    fn create(
-        &self,
-        who: &Arc<Identity>,
-        path: &RelPath,
-        what: Create,
-        mode: u32,
-        dos_attributes: Option<u32>,
-    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
-        Answer::now(self.0.make(who, path, what, mode, dos_attributes))
+    fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
+        Answer::now(self.0.find(ROOT, op, path, options))
     }
 
-    fn rename(
-        &self,
-        who: &Arc<Identity>,
-        from: &RelPath,
-        id: FileId,
-        to: &RelPath,
-        replace: bool,
-    ) -> Answer<Result<()>> {
-        Answer::now(self.0.move_name(who, from, id, to, replace))
+    fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>> {
+        Answer::now(self.0.make(op, path, new))
     }
 
-    fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let ours = node.as_any().downcast_ref::<Handle>().filter(|handle| handle.belongs_to(&self.0));
-        Answer::now(ours.ok_or(Errno::XDEV).and_then(|handle| self.0.add_link(who, handle.number(), to, replace)))
+    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        Answer::now(self.0.move_name(op, from, id, to, replace))
     }
 
-    fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
-        Answer::now(self.0.remove_name(who, path, id, kind))
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        let ours = handle::of(node).filter(|handle| handle.belongs_to(&self.0));
+        Answer::now(ours.ok_or(Errno::XDEV).and_then(|handle| self.0.add_link(op, handle.number(), to, replace)))
     }
 
-    fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
-        Answer::now(self.symlink(who, path, target))
+    fn unlink(&self, op: &Op, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<Removed>> {
+        Answer::now(self.0.remove_name(op, path, id, kind))
     }
 
     fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
         Answer::now(private::Directory::open(&self.0, ROOT, root, name.as_bytes(), make))
     }
 
-    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, target: &[u8]) -> Answer<Result<()>> {
-        Answer::now(self.0.replace_by_link(who, path, id, target))
+    fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        Answer::now(View::new(&self.0, ROOT, op, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
     }
 
-    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
-        Answer::now(View::new(&self.0, ROOT, who, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
-    }
-
-    fn features(&self) -> Answer<Features> {
-        Answer::now(self.0.options.features)
-    }
-
-    fn tick(&self, _stamped: Time) -> Duration {
-        super::TICK
-    }
-
-    fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {
+    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
         Answer::now(Ok(self.0.space()))
     }
 }

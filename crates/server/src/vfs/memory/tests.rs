@@ -1,5 +1,6 @@
 //! The contract, and tests specific to this file system.
 
+use crate::vfs::{Extent, SERVER, SetXattr};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -34,8 +35,8 @@ impl Environment for Ticking {
     }
 }
 
-fn user(uid: u32) -> Arc<Identity> {
-    Arc::new(Identity { uid, gid: uid, groups: Box::default() })
+fn user(uid: u32) -> Op {
+    Op::from(Identity { uid, gid: uid, groups: Box::default() })
 }
 
 /// A fresh file system whose root belongs to user 1000.
@@ -62,9 +63,9 @@ fn path(name: &str) -> RelPath {
 
 const BOTH: Access = Access { read: true, write: true };
 
-fn file(memory: &Memory, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, FileId) {
-    let made = block_on(memory.create(who, &path(name), Create::File(BOTH), 0o644, None));
-    let (node, metadata) = made.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+fn file(memory: &Memory, who: &Op, name: &str) -> (Arc<dyn Node>, FileId) {
+    let made = block_on(memory.create(who, &path(name), NewFile::new(Create::File(BOTH), 0o644)));
+    let (node, metadata) = made.unwrap_or_else(|error| panic!("{name}: {error:?}")).opened();
     (node, metadata.id)
 }
 
@@ -80,14 +81,14 @@ fn it_fills_up_and_frees_space() {
     let (node, id) = file(&memory, &root, "a");
     let write = |at, length| block_on(node.write(&root, at, Bytes::from(vec![1; length]), false));
     assert_eq!(write(0, 8192), Ok(()));
-    assert_eq!((free(), block_on(node.allocate(&root, 4 * 4096))), (1, Err(Errno::NOSPC)));
+    assert_eq!((free(), block_on(node.set_extent(&root, Extent::Reserve(4 * 4096)))), (1, Err(Errno::NOSPC)));
     assert_eq!(write(8192, 8192), Err(Errno::NOSPC));
-    assert_eq!((free(), block_on(node.metadata()).unwrap().size), (0, 3 * 4096), "files that fit remain");
-    assert_eq!(block_on(node.zero(&root, 0, 4096)), Ok(()));
+    assert_eq!((free(), block_on(node.metadata(&SERVER)).unwrap().size), (0, 3 * 4096), "files that fit remain");
+    assert_eq!(block_on(node.set_extent(&root, Extent::Zero { offset: 0, length: 4096 })), Ok(()));
     assert_eq!(free(), 1);
-    assert_eq!(block_on(node.set_size(&root, 0)), Ok(()));
+    assert_eq!(block_on(node.set_extent(&root, Extent::Size(0))), Ok(()));
     assert_eq!((free(), write(0, 1)), (3, Ok(())));
-    assert_eq!(block_on(memory.unlink(&root, &path("a"), id, Kind::File)), Ok(()));
+    assert_eq!(block_on(memory.unlink(&root, &path("a"), id, Kind::File)).err(), None);
     assert_eq!(free(), 2, "an open file keeps its space");
     drop(node);
     assert_eq!((free(), memory.inode_count()), (3, 1));
@@ -98,9 +99,9 @@ fn the_number_of_files_is_bounded() {
     let (memory, root) = (small(1 << 20, 3), user(0));
     let (_, id) = file(&memory, &root, "a");
     file(&memory, &root, "b");
-    let create = || block_on(memory.create(&root, &path("c"), Create::Directory, 0o755, None)).err();
+    let create = || block_on(memory.create(&root, &path("c"), NewFile::new(Create::Directory, 0o755))).err();
     assert_eq!(create(), Some(Errno::NOSPC));
-    assert_eq!(block_on(memory.unlink(&root, &path("a"), id, Kind::File)), Ok(()));
+    assert_eq!(block_on(memory.unlink(&root, &path("a"), id, Kind::File)).err(), None);
     assert_eq!(create(), None);
 }
 
@@ -111,13 +112,13 @@ fn offsets_end_where_files_do() {
     let byte = || Bytes::from_static(b"x");
     for offset in [u64::MAX, i64::MAX as u64] {
         assert_eq!(block_on(node.write(&root, offset, byte(), false)), Err(Errno::FBIG));
-        assert_eq!(block_on(node.read(offset, vec![0; 8], 0)).1, Ok(0));
-        assert_eq!(block_on(node.data_ranges(offset, u64::MAX)), Ok(Vec::new()));
-        assert_eq!(block_on(node.zero(&root, offset, u64::MAX)), Ok(()));
+        assert_eq!(block_on(node.read(&SERVER, offset, vec![0; 8], 0)).1, Ok(0));
+        assert_eq!(block_on(node.data_ranges(&SERVER, offset, u64::MAX)), Ok(Vec::new()));
+        assert_eq!(block_on(node.set_extent(&root, Extent::Zero { offset, length: u64::MAX })), Ok(()));
     }
     assert_eq!(block_on(node.write(&root, i64::MAX as u64 - 1, byte(), false)), Ok(()));
-    assert_eq!(block_on(node.read(i64::MAX as u64 - 1, vec![0; 8], 0)), (b"x\0\0\0\0\0\0\0".to_vec(), Ok(1)));
-    assert_eq!(block_on(node.read(0, Vec::new(), 1)).1, Err(Errno::INVAL));
+    assert_eq!(block_on(node.read(&SERVER, i64::MAX as u64 - 1, vec![0; 8], 0)), (b"x\0\0\0\0\0\0\0".to_vec(), Ok(1)));
+    assert_eq!(block_on(node.read(&SERVER, 0, Vec::new(), 1)).1, Err(Errno::INVAL));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn sticky_directories_protect_the_files_of_others() {
     let root = user(0);
     let memory = Memory::with_options(Arc::new(Ticking::default()), Options { mode: 0o1777, ..Options::default() });
     let (_, id) = file(&memory, &user(5), "a");
-    let unlink = |who| block_on(memory.unlink(&who, &path("a"), id, Kind::File));
+    let unlink = |who| block_on(memory.unlink(&who, &path("a"), id, Kind::File)).map(drop);
     assert_eq!(unlink(user(6)), Err(Errno::PERM));
     let moved = block_on(memory.rename(&user(6), &path("a"), id, &path("b"), false));
     assert_eq!(moved, Err(Errno::PERM));
@@ -136,11 +137,11 @@ fn sticky_directories_protect_the_files_of_others() {
 fn groups_and_owners() {
     let memory = Memory::with_options(Arc::new(Ticking::default()), Options { mode: 0o777, ..Options::default() });
     let (node, _) = file(&memory, &user(5), "a");
-    let member = Arc::new(Identity { uid: 6, gid: 6, groups: Box::new([5]) });
-    let set = |who: &Arc<Identity>, set| block_on(node.set_metadata(who, set));
+    let member = Op::from(Identity { uid: 6, gid: 6, groups: Box::new([5]) });
+    let set = |who: &Op, set| block_on(node.set_metadata(who, set));
     let mode = |mode| SetMetadata { mode: Some(mode), ..SetMetadata::default() };
     assert_eq!(set(&user(5), mode(0o462)), Ok(()));
-    let rights = |who: &Arc<Identity>| block_on(node.permissions(who)).unwrap();
+    let rights = |who: &Op| block_on(node.permissions(who)).unwrap();
     assert_eq!([rights(&user(5)), rights(&member), rights(&user(7)), rights(&user(0))], [4, 6, 2, 6]);
     assert_eq!(set(&member, mode(0o777)), Err(Errno::PERM));
     let owner = |uid, gid| SetMetadata { uid, gid, ..SetMetadata::default() };
@@ -156,16 +157,16 @@ fn groups_and_owners() {
         ("user.", Errno::INVAL),
         (&format!("user.{}", "x".repeat(251)), Errno::RANGE),
     ] {
-        assert_eq!(block_on(node.set_xattr(&member, name, Some(Vec::new()))), Err(error), "{name}");
+        assert_eq!(block_on(node.set_xattr(&member, name, Some(Vec::new()), SetXattr::Any)), Err(error), "{name}");
     }
-    assert_eq!(block_on(node.set_xattr(&user(0), "user.x", Some(vec![0; 65_537]))), Err(Errno::TOOBIG));
+    assert_eq!(block_on(node.set_xattr(&user(0), "user.x", Some(vec![0; 65_537]), SetXattr::Any)), Err(Errno::TOOBIG));
 }
 
 #[test]
 fn a_set_group_id_directory_hands_its_group_on() {
     let options = Options { mode: 0o2777, gid: 42, ..Options::default() };
     let memory = Memory::with_options(Arc::new(Ticking::default()), options);
-    let made = |name, what| block_on(memory.create(&user(5), &path(name), what, 0o755, None)).unwrap().1;
+    let made = |name, what| block_on(memory.create(&user(5), &path(name), NewFile::new(what, 0o755))).unwrap().metadata;
     let (dir, file) = (made("dir", Create::Directory), made("file", Create::File(BOTH)));
     assert_eq!((dir.gid, dir.mode, file.gid, file.mode), (42, 0o2755, 42, 0o755));
 }

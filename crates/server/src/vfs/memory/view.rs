@@ -1,13 +1,12 @@
 //! A read-only file system whose root is a directory of another one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{Shared, private, resolve};
 use crate::answer::Answer;
 use crate::vfs::{
-    Case, Create, Errno, FileId, Identity, Kind, Lookup, Metadata, Node, Private, RelPath, Result, Space,
-    SymlinkPolicy, Time, Vfs,
+    Capabilities, Case, Changes, Created, Errno, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
+    Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
 };
 
 pub(super) struct View {
@@ -35,35 +34,33 @@ impl View {
 }
 
 impl Vfs for View {
-    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: SymlinkPolicy) -> Answer<Result<Lookup>> {
-        Answer::now(self.shared.find(self.root, who, path, case, links))
+    /// The view is of a snapshot, which nobody changes.
+    fn capabilities(&self) -> Capabilities {
+        self.shared.capabilities(Changes::Own)
     }
 
-    fn create(
-        &self,
-        _who: &Arc<Identity>,
-        _path: &RelPath,
-        _what: Create,
-        _mode: u32,
-        _dos_attributes: Option<u32>,
-    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
+    fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
+        Answer::now(self.shared.find(self.root, op, path, options))
+    }
+
+    fn create(&self, _: &Op, _: &RelPath, _: NewFile) -> Answer<Result<Created>> {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn rename(&self, _: &Arc<Identity>, _: &RelPath, _: FileId, _: &RelPath, _: bool) -> Answer<Result<()>> {
+    fn rename(&self, _: &Op, _: &RelPath, _: FileId, _: &RelPath, _: bool) -> Answer<Result<()>> {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn link(&self, _: &Arc<Identity>, _: &Arc<dyn Node>, _: &RelPath, _: bool) -> Answer<Result<()>> {
+    fn link(&self, _: &Op, _: &Arc<dyn Node>, _: &RelPath, _: bool) -> Answer<Result<()>> {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn unlink(&self, _: &Arc<Identity>, _: &RelPath, _: FileId, _: Kind) -> Answer<Result<()>> {
+    fn unlink(&self, _: &Op, _: &RelPath, _: FileId, _: Kind) -> Answer<Result<Removed>> {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
-        Answer::now(View::new(&self.shared, self.root, who, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
+    fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        Answer::now(View::new(&self.shared, self.root, op, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
     }
 
     /// Existing private directories can be read; none is created.
@@ -71,11 +68,7 @@ impl Vfs for View {
         Answer::now(private::Directory::open(&self.shared, self.root, root, name.as_bytes(), false))
     }
 
-    fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {
+    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
         Answer::now(Ok(self.shared.space()))
-    }
-
-    fn tick(&self, _stamped: Time) -> Duration {
-        Duration::ZERO
     }
 }

@@ -1,0 +1,86 @@
+//! What a file system can do, declared once when it is opened.
+
+use std::time::Duration;
+
+use super::Time;
+
+/// The abilities of a share's file system, constant while it is open. A file system mounted below the share's directory
+/// may differ; an operation that it does not support fails when it is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// Where the permission bits are enforced.
+    pub access: AccessControl,
+    /// The kind of ACL that its files have beside their permission bits.
+    pub acls: AclKind,
+    /// How changes become known that others make.
+    pub changes: Changes,
+    /// [`Node::lease`](super::Node::lease) works.
+    pub leases: bool,
+    /// [`Node::lock`](super::Node::lock) works.
+    pub locks: bool,
+    /// Its optional features.
+    pub features: Features,
+}
+
+/// Optional features of a file system that clients can observe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// [`Node::copy`](super::Node::copy) can share space.
+    pub clones: bool,
+    /// [`SetMetadata::compressed`](super::SetMetadata::compressed) works.
+    pub compresses: bool,
+    /// [`Extent::Zero`](super::Extent::Zero) releases space.
+    pub punches: bool,
+}
+
+/// Where the permission bits and ACLs of files are enforced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessControl {
+    /// The file system checks the user of each call.
+    FileSystem,
+    /// The file system permits everything. The server evaluates the permission bits of each file that it opens.
+    Server,
+}
+
+/// The kind of ACL that files have beside their permission bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AclKind {
+    /// POSIX ACLs in the extended attributes that Linux uses for them.
+    Posix,
+    /// None. The server need not ask for any.
+    None,
+}
+
+/// How changes that others make to the files become known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changes {
+    /// Nobody else changes them: what this server has read stays valid until it changes it itself.
+    Own,
+    /// The file system reports each change before it completes, so cached data is valid until then.
+    Callback,
+    /// By the change times of files.
+    Timestamp {
+        /// How long ago a change must be for its time to differ from that of every later change.
+        granularity: Duration,
+        /// The same for a time of whole seconds, which may be that of a file with coarser times than the file system.
+        of_whole_seconds: Duration,
+    },
+}
+
+/// Clock granularity of a file system whose clock is unknown. Linux takes time stamps from a clock that ticks every 10
+/// ms at the slowest.
+pub const TICK: Duration = Duration::from_millis(20);
+
+impl Changes {
+    /// Returns how long ago a change at `stamped` ([`Metadata::stamped`](super::Metadata::stamped)) must be when the
+    /// file is read, so that what was read can be cached under that time, because every later change gets another time.
+    pub fn granularity(&self, stamped: Time) -> Duration {
+        match *self {
+            Changes::Own | Changes::Callback => Duration::ZERO,
+            Changes::Timestamp { granularity, of_whole_seconds } if stamped.nanos == 0 => {
+                granularity.max(of_whole_seconds)
+            }
+            Changes::Timestamp { granularity, .. } => granularity,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! [`Op`]: on whose behalf a storage call is made, how long it may take, and whether its result is still wanted.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Identity;
+
+thread_local! {
+    /// The cancellation of the request that this thread executes.
+    static CURRENT: RefCell<Option<Arc<Cancellation>>> = const { RefCell::new(None) };
+}
+
+/// The context of a storage call, the first argument of every call that may wait.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Op {
+    identity: Arc<Identity>,
+    timeout: Option<Duration>,
+}
+
+impl Op {
+    /// Creates the context for calls by `identity` that may take any time.
+    pub fn new(identity: Arc<Identity>) -> Op {
+        Op { identity, timeout: None }
+    }
+
+    /// Returns the same context for calls each of which may take at most `timeout`.
+    #[must_use]
+    pub fn within(self, timeout: Option<Duration>) -> Op {
+        Op { timeout, ..self }
+    }
+
+    /// The user on whose behalf the call is made.
+    pub fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// The time by which a call that starts now must end; `None` if it may take any time. A back end ends a later call
+    /// with `Errno::TIMEDOUT`. If that call changes anything, it is then unknown whether the change takes place.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.timeout.map(|timeout| Instant::now() + timeout)
+    }
+
+    /// The cancellation of the request that makes the call; `None` outside of requests. A back end may end a call that
+    /// has changed nothing with `Errno::CANCELED`. It completes every other call.
+    pub fn cancellation(&self) -> Option<Arc<Cancellation>> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+}
+
+impl Deref for Op {
+    type Target = Arc<Identity>;
+
+    fn deref(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+}
+
+impl From<Identity> for Op {
+    fn from(identity: Identity) -> Op {
+        Op::new(Arc::new(identity))
+    }
+}
+
+/// Whether the result of a request is still wanted.
+#[derive(Default, Debug)]
+pub struct Cancellation(AtomicBool);
+
+impl Cancellation {
+    /// Records that the result is no longer wanted.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the result is no longer wanted.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Runs `request` so that all its storage calls have this [`Op::cancellation`].
+pub async fn cancellable<T>(cancellation: Arc<Cancellation>, request: impl Future<Output = T>) -> T {
+    let mut request = pin!(request);
+    poll_fn(|context| {
+        let _outer = Entered(CURRENT.replace(Some(Arc::clone(&cancellation))));
+        request.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Restores the cancellation of the outer request.
+struct Entered(Option<Arc<Cancellation>>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::{block_on, yield_now};
+
+    fn op() -> Op {
+        Op::from(Identity { uid: 1, gid: 1, groups: Box::default() })
+    }
+
+    #[test]
+    fn calls_of_a_request_have_its_cancellation() {
+        let (outer, inner) = (Arc::new(Cancellation::default()), Arc::new(Cancellation::default()));
+        let is = |expected: &Arc<Cancellation>| op().cancellation().is_some_and(|it| Arc::ptr_eq(&it, expected));
+        assert!(op().cancellation().is_none());
+        block_on(cancellable(Arc::clone(&outer), async {
+            assert!(is(&outer));
+            cancellable(Arc::clone(&inner), async {
+                yield_now().await;
+                assert!(is(&inner));
+            })
+            .await;
+            yield_now().await;
+            assert!(is(&outer));
+            outer.cancel();
+            assert!(op().cancellation().is_some_and(|it| it.is_cancelled()));
+        }));
+        assert!(op().cancellation().is_none());
+    }
+
+    #[test]
+    fn a_deadline_is_counted_from_the_call() {
+        assert_eq!(op().deadline(), None);
+        let hour = Duration::from_secs(3600);
+        let deadline = op().within(Some(hour)).deadline().expect("a limit is set");
+        assert!(deadline > Instant::now() && deadline <= Instant::now() + hour);
+    }
+}
