@@ -224,53 +224,205 @@ pub(crate) async fn set(
     let node = streams::file_of(node).unwrap_or(node);
     let _turn = disk.descriptors.turns.take(id).await;
     for _ in 0..RACES {
-        if try_to_set(disk, node, now, new, parts, authority).await? {
+        let before = Snapshot::of(disk, node, parts.dacl).await?;
+        let metadata = before.metadata;
+        let (stored, lists) = (false, None);
+        let mut change = Change { disk, node, now, new, parts, authority, before, metadata, stored, lists };
+        if change.attempt().await? {
             return Ok(());
         }
     }
     Err(Error::because(Status::SHARING_VIOLATION, "another program keeps changing the file's descriptor"))
 }
 
-/// Makes one attempt. Returns `false`, with nothing changed, if another program changed the stored descriptor
-/// meanwhile.
-async fn try_to_set(
-    disk: &Disk,
-    node: &Arc<dyn Node>,
+/// A change of a file's descriptor: what is to be set, the file as it was before, and what was changed so far.
+struct Change<'a> {
+    disk: &'a Disk,
+    node: &'a Arc<dyn Node>,
     now: Time,
-    new: &SecurityDescriptor,
+    new: &'a SecurityDescriptor,
     parts: Parts,
     authority: Authority,
-) -> Result<bool> {
-    // Read first, so that all data read later is at least as new.
-    let value = match &disk.share.acls {
-        Some(acls) => value(acls, node).await?,
-        None => None,
-    };
-    let metadata = node.metadata(&disk.op).await?;
-    let present = match of(disk, node, &metadata).await {
-        Ok(present) => as_kept(disk, present.descriptor(&disk.share), present.stored).await.into_owned(),
-        // A damaged descriptor may be replaced as a whole.
-        Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.op, node, &metadata).await?),
-        Err(error) => return Err(error),
-    };
-    let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
-    let done = match &disk.share.acls {
-        // A symbolic link has only an owner and a group.
-        _ if metadata.kind == Kind::Symlink => Ok(true),
-        Some(acls) => {
-            let merged = merge(present, new, parts);
-            store_over(disk, acls, node, now, &owned, value, merged, parts, authority).await
-        }
-        None if parts.dacl => list(disk, node, &owned, new).await.map(|()| true),
-        None => Ok(true),
-    };
-    if !matches!(done, Ok(true)) && (owned.uid, owned.gid) != (metadata.uid, metadata.gid) {
-        let Metadata { uid, gid, mode, .. } = metadata;
-        let mode = Some(mode).filter(|_| metadata.kind != Kind::Symlink);
-        let former = SetMetadata { uid: Some(uid), gid: Some(gid), mode, ..SetMetadata::default() };
-        node.set_metadata(&SERVER, former).await?;
+    before: Snapshot,
+    /// The file's metadata, with its new owner and group after [`Change::ownership`].
+    metadata: Metadata,
+    /// The stored descriptor was replaced and must be restored.
+    stored: bool,
+    /// The POSIX ACLs that must be restored, after some of them may have been changed.
+    lists: Option<Posix>,
+}
+
+/// The file before a change.
+struct Snapshot {
+    metadata: Metadata,
+    /// The stored value; `None` if there is none or the share stores none.
+    value: Option<Vec<u8>>,
+    /// The descriptor in force.
+    descriptor: SecurityDescriptor,
+}
+
+impl Snapshot {
+    /// Reads the file. A damaged descriptor is accepted if `replaced`, because it may be replaced as a whole.
+    async fn of(disk: &Disk, node: &Arc<dyn Node>, replaced: bool) -> Result<Snapshot> {
+        // Read first, so that all data read later is at least as new.
+        let value = match &disk.share.acls {
+            Some(acls) => value(acls, node).await?,
+            None => None,
+        };
+        let metadata = node.metadata(&disk.op).await?;
+        let descriptor = match of(disk, node, &metadata).await {
+            Ok(present) => as_kept(disk, present.descriptor(&disk.share), present.stored).await.into_owned(),
+            Err(_) if replaced => shown(&disk.share, &posix(&disk.op, node, &metadata).await?),
+            Err(error) => return Err(error),
+        };
+        Ok(Snapshot { metadata, value, descriptor })
     }
-    done
+}
+
+impl Change<'_> {
+    /// Makes one attempt. Returns `false`, with nothing changed, if another program changed the stored descriptor
+    /// meanwhile.
+    async fn attempt(&mut self) -> Result<bool> {
+        self.ownership().await?;
+        let done = match &self.disk.share.acls {
+            // A symbolic link has only an owner and a group.
+            _ if self.metadata.kind == Kind::Symlink => Ok(true),
+            Some(acls) => self.commit(acls).await,
+            None if self.parts.dacl => self.posix().await.map(|()| true),
+            None => Ok(true),
+        };
+        if !matches!(done, Ok(true)) {
+            self.rollback().await?;
+        }
+        done
+    }
+
+    /// Sets owner and group if they change. As in Samba, on shares that store descriptors a SID that is not a user of
+    /// this machine makes the caller the owner in Linux, and a SID that is not a group makes the caller's group the
+    /// file's group. This does not make the members of that group members of the SID: ACEs for it match no group.
+    async fn ownership(&mut self) -> Result<()> {
+        let (disk, node, new, parts) = (self.disk, self.node, self.new, self.parts);
+        let (metadata, present) = (&self.before.metadata, &self.before.descriptor);
+        let op = &disk.op;
+        let stores = disk.share.acls.is_some();
+        let forced = stores || disk.share.force_unknown_acl_user;
+        let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
+        let uid = match owner {
+            Some(sid) => {
+                let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::uid);
+                let uid = id.or(forced.then_some(op.uid)).ok_or_else(|| nobody(sid))?;
+                Some(uid).filter(|&uid| uid != metadata.uid)
+            }
+            None => None,
+        };
+        let group = new.group.filter(|sid| parts.group && present.group != Some(*sid));
+        let gid = match group {
+            Some(sid) => {
+                let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid);
+                let known = id.or((forced || stores).then_some(op.gid));
+                let gid = if stores { known } else { Some(known.ok_or_else(|| nobody(sid))?) };
+                gid.filter(|&gid| gid != metadata.gid)
+            }
+            None => None,
+        };
+        if uid.is_none() && gid.is_none() {
+            return Ok(());
+        }
+        let set = SetMetadata { uid, gid, ..SetMetadata::default() };
+        match node.set_metadata(op, set).await {
+            Err(Errno::PERM | Errno::ACCES) if stores && self.authority.write_owner => {
+                // A descriptor can grant taking ownership, but not giving the file away.
+                let takes = uid.unwrap_or(metadata.uid) == op.uid;
+                let member = gid.is_none_or(|gid| gid == op.gid || op.groups.contains(&gid));
+                if !takes || !member {
+                    return Err(Error::because(Status::INVALID_OWNER, "a file cannot be given to another user"));
+                }
+                node.set_metadata(&SERVER, set).await?;
+            }
+            done => done?,
+        }
+        self.metadata = node.metadata(&disk.op).await?;
+        Ok(())
+    }
+
+    /// Stores the merged descriptor and sets the matching POSIX ACLs. Returns `false` if the stored value is no longer
+    /// the former one. The descriptor is written first, with the hash of the ACLs that the file will have. If there is
+    /// no space for it, nothing has changed, and the former one stays valid.
+    async fn commit(&mut self, acls: &StoredAcls) -> Result<bool> {
+        let (disk, node) = (self.disk, self.node);
+        let merged = merge(std::mem::take(&mut self.before.descriptor), self.new, self.parts);
+        if acls.ignore_system_acls {
+            let stays = self.is_former(acls).await?;
+            if stays {
+                write(acls, node, ntacl::encode_unconditional(&merged)).await?;
+            }
+            return Ok(stays);
+        }
+        let before = posix(&disk.op, node, &self.metadata).await?;
+        let after = match self.parts.dacl {
+            true => lists_for(disk, &before, &merged, Duty::Beneath, true).await?,
+            false => before.clone(),
+        };
+        let mode = self.metadata.mode & 0o7000 | after.access.mode();
+        let expected = ntacl::system_hash(&Metadata { mode, ..self.metadata }, &after.access, after.default.as_ref());
+        let encoded = |hash| ntacl::encode(&merged, hash, FileTime::from(self.now));
+        if !self.is_former(acls).await? {
+            return Ok(false);
+        }
+        write(acls, node, encoded(expected)).await?;
+        if let Err(error) = apply_by(disk, node, &self.metadata, &before, &after, self.authority.write_dac).await {
+            (self.stored, self.lists) = (true, Some(before));
+            return Err(error);
+        }
+        // The file system may normalize the ACLs. The stored hash must match the result.
+        let present = hash(&disk.op, node, &node.metadata(&disk.op).await?).await?;
+        if present != expected {
+            write(acls, node, encoded(present)).await?;
+        }
+        Ok(true)
+    }
+
+    /// Returns whether the stored value is the former one.
+    async fn is_former(&self, acls: &StoredAcls) -> Result<bool> {
+        Ok(value(acls, self.node).await? == self.before.value)
+    }
+
+    /// Sets the POSIX ACLs according to the new DACL, on a share that stores no descriptors.
+    async fn posix(&mut self) -> Result<()> {
+        let (disk, node) = (self.disk, self.node);
+        let before = posix(&disk.op, node, &self.metadata).await?;
+        let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
+        let after = lists_for(disk, &before, self.new, duty, true).await?;
+        let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, &self.metadata, 0o2).await?;
+        let overrides = access::overrides_owner(disk, &self.metadata, writes);
+        let done = apply_by(disk, node, &self.metadata, &before, &after, overrides).await;
+        if done.is_err() {
+            self.lists = Some(before);
+        }
+        done
+    }
+
+    /// Undoes what was changed: the POSIX ACLs, the stored descriptor, and owner and group. All of them are tried, even
+    /// if one fails.
+    async fn rollback(&mut self) -> Result<()> {
+        let lists = match self.lists.take() {
+            Some(before) => take_back(self.node, &before).await,
+            None => Ok(()),
+        };
+        let value = match &self.disk.share.acls {
+            Some(acls) if self.stored => {
+                self.node.set_xattr(&SERVER, &acls.attribute, self.before.value.take(), SetXattr::Any).await.map_err(Error::from)
+            }
+            _ => Ok(()),
+        };
+        let Metadata { uid, gid, mode, kind, .. } = self.before.metadata;
+        if (self.metadata.uid, self.metadata.gid) != (uid, gid) {
+            let mode = Some(mode).filter(|_| kind != Kind::Symlink);
+            let former = SetMetadata { uid: Some(uid), gid: Some(gid), mode, ..SetMetadata::default() };
+            self.node.set_metadata(&SERVER, former).await?;
+        }
+        value.and(lists)
+    }
 }
 
 /// Reads the stored value; `None` where none can be stored.
@@ -279,54 +431,6 @@ async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
         value => Ok(value?),
     }
-}
-
-/// Stores `merged` and sets the matching POSIX ACLs. Returns `false`, with nothing changed, if the stored value is no
-/// longer `former`. The descriptor is written first, with the hash of the ACLs that the file will have. If there is no
-/// space for it, nothing has changed, and the former one stays valid.
-#[allow(clippy::too_many_arguments, reason = "the state of two functions, passed on once")]
-async fn store_over(
-    disk: &Disk,
-    acls: &StoredAcls,
-    node: &Arc<dyn Node>,
-    now: Time,
-    metadata: &Metadata,
-    former: Option<Vec<u8>>,
-    merged: SecurityDescriptor,
-    parts: Parts,
-    authority: Authority,
-) -> Result<bool> {
-    let is_former = async || Ok::<_, Error>(value(acls, node).await? == former);
-    if acls.ignore_system_acls {
-        let stays = is_former().await?;
-        if stays {
-            write(acls, node, ntacl::encode_unconditional(&merged)).await?;
-        }
-        return Ok(stays);
-    }
-    let before = posix(&disk.op, node, metadata).await?;
-    let after = match parts.dacl {
-        true => lists_for(disk, &before, &merged, Duty::Beneath, true).await?,
-        false => before.clone(),
-    };
-    let mode = metadata.mode & 0o7000 | after.access.mode();
-    let expected = ntacl::system_hash(&Metadata { mode, ..*metadata }, &after.access, after.default.as_ref());
-    let encoded = |hash| ntacl::encode(&merged, hash, FileTime::from(now));
-    if !is_former().await? {
-        return Ok(false);
-    }
-    write(acls, node, encoded(expected)).await?;
-    if let Err(error) = apply_by(disk, node, metadata, &before, &after, authority.write_dac).await {
-        let lists = take_back(node, &before).await;
-        node.set_xattr(&SERVER, &acls.attribute, former, SetXattr::Any).await?;
-        return lists.and(Err(error));
-    }
-    // The file system may normalize the ACLs. The stored hash must match the result.
-    let present = hash(&disk.op, node, &node.metadata(&disk.op).await?).await?;
-    if present != expected {
-        write(acls, node, encoded(present)).await?;
-    }
-    Ok(true)
 }
 
 /// Returns the hash of the file's current permissions in Linux.
@@ -358,74 +462,6 @@ async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Resul
 /// Error for an owner or group that cannot be stored.
 fn nobody(sid: Sid) -> Error {
     Error::because(Status::INVALID_OWNER, format!("{sid} is not a user or group here (force unknown acl user = no)"))
-}
-
-/// Sets owner and group if they change; returns the new metadata. As in Samba, on shares that store descriptors a SID
-/// that is not a user of this machine makes the caller the owner in Linux, and a SID that is not a group makes the
-/// caller's group the file's group. This does not make the members of that group members of the SID: ACEs for it match
-/// no group.
-async fn own(
-    disk: &Disk,
-    node: &Arc<dyn Node>,
-    metadata: &Metadata,
-    present: &SecurityDescriptor,
-    new: &SecurityDescriptor,
-    parts: Parts,
-    authority: Authority,
-) -> Result<Metadata> {
-    let op = &disk.op;
-    let stores = disk.share.acls.is_some();
-    let forced = stores || disk.share.force_unknown_acl_user;
-    let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
-    let uid = match owner {
-        Some(sid) => {
-            let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::uid);
-            let uid = id.or(forced.then_some(op.uid)).ok_or_else(|| nobody(sid))?;
-            Some(uid).filter(|&uid| uid != metadata.uid)
-        }
-        None => None,
-    };
-    let group = new.group.filter(|sid| parts.group && present.group != Some(*sid));
-    let gid = match group {
-        Some(sid) => {
-            let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid);
-            let known = id.or((forced || stores).then_some(op.gid));
-            let gid = if stores { known } else { Some(known.ok_or_else(|| nobody(sid))?) };
-            gid.filter(|&gid| gid != metadata.gid)
-        }
-        None => None,
-    };
-    if uid.is_none() && gid.is_none() {
-        return Ok(*metadata);
-    }
-    let set = SetMetadata { uid, gid, ..SetMetadata::default() };
-    match node.set_metadata(op, set).await {
-        Err(Errno::PERM | Errno::ACCES) if stores && authority.write_owner => {
-            // A descriptor can grant taking ownership, but not giving the file away.
-            let takes = uid.unwrap_or(metadata.uid) == op.uid;
-            let member = gid.is_none_or(|gid| gid == op.gid || op.groups.contains(&gid));
-            if !takes || !member {
-                return Err(Error::because(Status::INVALID_OWNER, "a file cannot be given to another user"));
-            }
-            node.set_metadata(&SERVER, set).await?;
-        }
-        done => done?,
-    }
-    Ok(node.metadata(&disk.op).await?)
-}
-
-/// Sets the POSIX ACLs according to the DACL of `descriptor`, on a share that stores no descriptors.
-async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor: &SecurityDescriptor) -> Result<()> {
-    let before = posix(&disk.op, node, metadata).await?;
-    let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
-    let after = lists_for(disk, &before, descriptor, duty, true).await?;
-    let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, metadata, 0o2).await?;
-    let overrides = access::overrides_owner(disk, metadata, writes);
-    let done = apply_by(disk, node, metadata, &before, &after, overrides).await;
-    if done.is_err() {
-        take_back(node, &before).await?;
-    }
-    done
 }
 
 /// Restores the POSIX ACLs of `before` after a failure that may have changed some of them.
