@@ -1,22 +1,24 @@
-//! File properties on disk as reported to clients: file ID and flushing.
+//! File properties on disk as reported to clients: file ID, flushing, and errors that storage reports late.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use proto::bytes::utf16_bytes;
 use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass as Class};
 use proto::smb2::FileId;
+use proto::smb2::close::CloseRequest;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{CreateContext, QueryOnDiskIdResponse, name};
 use proto::smb2::flush::FlushRequest;
 use proto::smb2::header::Command;
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::read::ReadRequest;
 use proto::status::Status;
 use server::environment::Environment;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::{Kind, Metadata, Time};
+use server::vfs::{Cancellation, Errno, Kind, Metadata, Time};
 
 /// `FileIdInformation`.
 const ID: Class = Class(59);
@@ -146,4 +148,59 @@ fn a_directory_is_flushed_like_a_file() {
         client.close(file_id);
         assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64 + 1, "{name}: closing flushes nothing");
     }
+}
+
+/// Fails each close, and lets reads wait for a lost connection.
+#[derive(Default)]
+struct LateErrors {
+    /// The cancellation of the request that reads.
+    reading: Mutex<Option<Arc<Cancellation>>>,
+    closes: AtomicU64,
+}
+
+impl Script for LateErrors {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        match operation {
+            Operation::Close => {
+                self.closes.fetch_add(1, Ordering::Relaxed);
+                Fault { error: Some(Errno::NOSPC), ..Fault::default() }
+            }
+            Operation::Read => {
+                *self.reading.lock().expect("no test panics with it") = rig::root().cancellation();
+                Fault { before: Some(Box::pin(std::future::pending())), ..Fault::default() }
+            }
+            _ => Fault::default(),
+        }
+    }
+}
+
+fn with_late_errors() -> (Arc<LateErrors>, Client) {
+    let (environment, script): (Arc<dyn Environment>, _) =
+        (Arc::new(rig::Still::default()), Arc::new(LateErrors::default()));
+    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), script.clone()));
+    (script, Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice"))
+}
+
+#[test]
+fn close_reports_a_write_that_failed_late() {
+    let (script, mut client) = with_late_errors();
+    let (file_id, _) = open(&mut client, "file", CreateOptions(0));
+    let close = CloseRequest { file_id, ..CloseRequest::default() };
+    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::DISK_FULL);
+    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::FILE_CLOSED);
+    assert_eq!(script.closes.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_loss_of_a_connection_cancels_its_requests_and_closes_its_files() {
+    let (script, mut client) = with_late_errors();
+    let (file_id, _) = open(&mut client, "file", CreateOptions(0));
+    let read = ReadRequest { file_id, length: 10, ..ReadRequest::default() };
+    let message = client.compose(Command::READ, |out| read.encode(out));
+    assert!(client.send(&message).is_empty());
+    let reading = script.reading.lock().expect("no test panics with it").take().expect("the request can be cancelled");
+    assert!(!reading.is_cancelled());
+    client.disconnect();
+    assert!(reading.is_cancelled());
+    assert_eq!(script.closes.load(Ordering::Relaxed), 1);
 }

@@ -1,6 +1,6 @@
 //! Content, and names of open files.
 
-use server::vfs::{Case, Create, Extent, ListRequest, Metadata, SERVER};
+use server::vfs::{Cancellation, Case, Create, Extent, ListRequest, Metadata, SERVER, cancellable};
 use std::os::fd::AsFd;
 
 use rustix::fs::Advice;
@@ -242,4 +242,21 @@ fn listed_files_are_known_and_replaced_files_are_not() {
         (metadata.kind, crate::node::of(&fifo).expect("a node of this file system").access),
         (Kind::Special, None)
     );
+}
+
+#[test]
+fn a_cancelled_request_starts_no_more_queries_but_completes_changes() {
+    let bed = Bed::new();
+    let (_, root, _) = bed.found("");
+    let list = || root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false });
+    let new = || NewFile::new(Create::File(BOTH), 0o644);
+    let create = || bed.fs.create(&bed.who, &path("file"), new());
+    let cancellation = Arc::new(Cancellation::default());
+    let within = |cancellation: &Arc<Cancellation>| {
+        let request = async { (list().await.map(|(entries, _)| entries.len()), create().await.map(|_| ())) };
+        block_on(cancellable(Arc::clone(cancellation), request))
+    };
+    assert_eq!(within(&cancellation), (Ok(0), Ok(())));
+    cancellation.cancel();
+    assert_eq!(within(&cancellation), (Err(Errno::CANCELED), Err(Errno::EXIST)), "the name exists");
 }

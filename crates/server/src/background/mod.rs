@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 pub use self::restore::Restored;
-use crate::command::close::{close_ended, close_open};
+use crate::command::close::{close_ended, close_unasked};
 use crate::state::Server;
 use crate::state::durable::Failed;
 
@@ -38,7 +38,7 @@ impl Server {
     /// Closes all detached opens, because the server stops and their clients cannot reconnect.
     pub async fn close_detached(&self) {
         for open in self.opens.durable.take() {
-            close_open(self, &open).await;
+            close_unasked(self, &open).await;
         }
     }
 }

@@ -13,7 +13,7 @@ use proto::smb2::OplockLevel;
 
 use crate::accounting::Resource;
 use crate::accounts::{Account, Unavailable};
-use crate::command::close::close_open;
+use crate::command::close::close_unasked;
 use crate::command::{session_setup, tree_connect};
 use crate::domain;
 use crate::files::oplock::{Break, Holder, Opening};
@@ -73,7 +73,7 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, Failed> {
                     path = %record.path,
                     "cannot restore a persistent open: the limit of opens is reached"
                 );
-                close_open(server, &open).await;
+                close_unasked(server, &open).await;
                 too_many += 1;
             }
         }
@@ -92,7 +92,7 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
         if let Err(error) = locks::lock(server, &open, file, &record.locks_of(open.persistent_id), bounds).await {
             tracing::warn!(path = %record.path, %error, "cannot restore a persistent open: its locks cannot be \
                                                          restored");
-            close_open(server, &open).await;
+            close_unasked(server, &open).await;
             lost += 1;
             continue;
         }

@@ -21,7 +21,7 @@ use crate::state::durable;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
+use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata, to_completion};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
@@ -38,7 +38,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     // Two CLOSE requests may race; only one of them removes the open.
     let open = request.session()?.remove_open(open.volatile_id).ok_or(Error::new(Status::FILE_CLOSED))?;
-    close_open(&request.connection.server, &open).await;
+    close_open(&request.connection.server, &open).await?;
     response.encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }
@@ -54,12 +54,28 @@ async fn settle_write_time(server: &Server, file: &FileOpen) {
 }
 
 /// Closes an open that was removed from its session: releases locks and the share mode, and deletes the file if
-/// delete-on-close is set and this was its last open ([MS-FSA] 2.1.5.5).
-pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
-    let file = match &open.target {
-        Target::File(file) => file,
-        Target::Pipe(pipe) => return pipe.close(),
-    };
+/// delete-on-close is set and this was its last open ([MS-FSA] 2.1.5.5). Returns the error of an earlier write that the
+/// file system could not carry out; the open is closed nevertheless.
+pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result::Result<(), Errno> {
+    match &open.target {
+        Target::File(file) => to_completion(close_file(server, open, file)).await,
+        Target::Pipe(pipe) => {
+            pipe.close();
+            Ok(())
+        }
+    }
+}
+
+/// As [`close_open`], for an open that no client waits for. Logs an error.
+pub(crate) async fn close_unasked(server: &Server, open: &Arc<Open>) {
+    if let Err(errno) = close_open(server, open).await {
+        let path = open.file().map(|file| file.name.path.lock().clone()).unwrap_or_default();
+        tracing::error!(%path, ?errno, "data that a client had written is lost: the file system reported an error when \
+                                        the file was closed; check the storage");
+    }
+}
+
+async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::result::Result<(), Errno> {
     file.closed.store(true, Ordering::Release);
     if let Some(id) = file.durability.take_creation() {
         server.opens.creations.forget(id);
@@ -111,13 +127,14 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     }
     close_base(server, open, file).await;
     durable::remove(server, open).await;
+    file.node.close(&file.op).await
 }
 
 /// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
     for open in server.opens.durable.take_ended(server.environment.uptime()) {
         tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
-        close_open(server, &open).await;
+        close_unasked(server, &open).await;
     }
 }
 

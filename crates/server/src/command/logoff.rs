@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proto::smb2::logoff::{LogoffRequest, LogoffResponse};
 use proto::status::Status;
 
-use super::close::close_open;
+use super::close::close_unasked;
 use crate::error::Result;
 use crate::request::{Reply, Request};
 use crate::state::Server;
@@ -31,7 +31,7 @@ pub(crate) async fn end_session(server: &Server, session: &Arc<Session>) {
     let connections = session.take_channels();
     connections.iter().for_each(|connection| connection.forget(session));
     for open in closed {
-        close_open(server, &open).await;
+        close_unasked(server, &open).await;
     }
     // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has
     // no open yet.

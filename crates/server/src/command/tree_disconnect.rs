@@ -3,7 +3,7 @@
 use proto::smb2::tree_disconnect::{TreeDisconnectRequest, TreeDisconnectResponse};
 use proto::status::Status;
 
-use super::close::close_open;
+use super::close::close_unasked;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
 
@@ -12,7 +12,7 @@ pub(crate) async fn tree_disconnect(request: &Request<'_>, reply: &mut Reply) ->
     let id = request.tree()?.id;
     let opens = request.session()?.remove_tree(id).ok_or(Error::new(Status::NETWORK_NAME_DELETED))?;
     for open in opens {
-        close_open(&request.connection.server, &open).await;
+        close_unasked(&request.connection.server, &open).await;
     }
     TreeDisconnectResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)

@@ -15,6 +15,7 @@ use crate::error::{Disconnect, Error};
 use crate::request::{Related, Reply, Request};
 use crate::security::write_back;
 use crate::state::connection::Connection;
+use crate::vfs::cancellable;
 use crate::yielding::yield_now;
 
 /// The requests of one frame.
@@ -102,7 +103,7 @@ impl Chain {
     /// wait until they are sent.
     pub async fn run(self) {
         let server = self.connection.server.clone();
-        self.answer().await;
+        cancellable(Arc::clone(&self.connection.lost), self.answer()).await;
         write_back::after_answer(&server.descriptors, &*server.environment).await;
     }
 

@@ -84,9 +84,18 @@ impl Cancellation {
 
 /// Runs `request` so that all its storage calls have this [`Op::cancellation`].
 pub async fn cancellable<T>(cancellation: Arc<Cancellation>, request: impl Future<Output = T>) -> T {
+    within(Some(cancellation), request).await
+}
+
+/// Runs a part of a request that must be complete, so that its storage calls have no [`Op::cancellation`].
+pub async fn to_completion<T>(part: impl Future<Output = T>) -> T {
+    within(None, part).await
+}
+
+async fn within<T>(cancellation: Option<Arc<Cancellation>>, request: impl Future<Output = T>) -> T {
     let mut request = pin!(request);
     poll_fn(|context| {
-        let _outer = Entered(CURRENT.replace(Some(Arc::clone(&cancellation))));
+        let _outer = Entered(CURRENT.replace(cancellation.clone()));
         request.as_mut().poll(context)
     })
     .await
@@ -124,6 +133,7 @@ mod tests {
             .await;
             yield_now().await;
             assert!(is(&outer));
+            to_completion(async { assert!(op().cancellation().is_none()) }).await;
             outer.cancel();
             assert!(op().cancellation().is_some_and(|it| it.is_cancelled()));
         }));

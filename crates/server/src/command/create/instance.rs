@@ -7,7 +7,7 @@ use proto::smb2::create_context::{AppInstanceId, AppInstanceVersion, CreateConte
 use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
-use crate::command::close::close_open;
+use crate::command::close::close_unasked;
 use crate::error::{Error, Result};
 use crate::name::{Name, Stream, same};
 use crate::request::Request;
@@ -106,7 +106,7 @@ async fn close(server: &Server, open: &Arc<Open>) {
     let taken =
         taken.or_else(|| server.opens.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok().map(|(open, _)| open));
     if let Some(open) = taken {
-        close_open(server, &open).await;
+        close_unasked(server, &open).await;
     }
 }
 

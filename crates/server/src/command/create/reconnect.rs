@@ -10,7 +10,7 @@ use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
-use crate::command::close::close_open;
+use crate::command::close::close_unasked;
 use crate::command::tree_connect::is_continuous;
 use crate::error::{Error, Result};
 use crate::files::oplock::{self, Break};
@@ -82,7 +82,7 @@ async fn give_back(
     let terms = file.durability.terms();
     let durable = terms.as_ref().is_some_and(|terms| terms.reason == Reason::Durable);
     if durable && !server.opens.files.holds_handle_caching(file.file, open.persistent_id) {
-        close_open(server, &open).await;
+        close_unasked(server, &open).await;
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the durable open's oplock was broken"));
     }
     let metadata = match file.node.metadata(&file.op).await {
@@ -227,6 +227,6 @@ fn check_lease(
 /// Detaches the open again after a failed reconnect, so that the client may retry.
 async fn keep(server: &Server, open: &Arc<Open>) {
     if !server.opens.durable.detach(server, open) {
-        close_open(server, open).await;
+        close_unasked(server, open).await;
     }
 }

@@ -410,9 +410,11 @@ impl Change<'_> {
             None => Ok(()),
         };
         let value = match &self.disk.share.acls {
-            Some(acls) if self.stored => {
-                self.node.set_xattr(&SERVER, &acls.attribute, self.before.value.take(), SetXattr::Any).await.map_err(Error::from)
-            }
+            Some(acls) if self.stored => self
+                .node
+                .set_xattr(&SERVER, &acls.attribute, self.before.value.take(), SetXattr::Any)
+                .await
+                .map_err(Error::from),
             _ => Ok(()),
         };
         let Metadata { uid, gid, mode, kind, .. } = self.before.metadata;

@@ -37,7 +37,7 @@ use crate::logon_throttle::Failures;
 use crate::state::Server;
 use crate::state::channel::NoChannel;
 use crate::state::session::{Channel, Phase, Session, Terms};
-use crate::vfs::Time;
+use crate::vfs::{Cancellation, Time};
 
 /// The addresses of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,8 @@ pub struct Connection {
     pub(crate) deliveries: delivery::Deliveries,
     pub(crate) failures: Failures,
     usage: Mutex<Usage>,
+    /// Cancelled when the transport is closed, unless the client can obtain results over other channels.
+    pub(crate) lost: Arc<Cancellation>,
     /// A user other than an anonymous one has logged on.
     logged_on: AtomicBool,
     /// The number of ECHO requests before that.
@@ -132,6 +134,7 @@ impl Connection {
             deliveries: delivery::Deliveries::default(),
             failures: Failures::default(),
             usage: Mutex::new(Usage::new(&server.accounting.unauthenticated(peer.remote.ip().into()))),
+            lost: Arc::default(),
             logged_on: AtomicBool::new(false),
             echoes: AtomicU32::new(0),
             #[cfg(feature = "torture")]
@@ -294,10 +297,14 @@ impl Connection {
             state.bindings.clear();
             (std::mem::take(&mut state.channels), state.pending.all())
         };
+        let channel_count = channels.len();
         let ended: Vec<_> = channels.into_values().filter(|channel| channel.session.remove_channel(self)).collect();
         let limit = self.server.policy().limits.pending_per_connection;
         for waiting in pending {
             waiting.lose_connection(limit);
+        }
+        if ended.len() == channel_count {
+            self.lost.cancel();
         }
         ended
     }
