@@ -4,6 +4,7 @@
 //! advances when it is read, and random numbers come from a counter, so that runs with the same requests are identical.
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::state::connection::{Connection, Peer};
-use crate::state::{Server, ServerParts, Volumes};
+use crate::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Op, Time, Vfs};
 
@@ -139,8 +140,20 @@ fn person(rid: u32, name: &str) -> Principal {
 struct OneVolume(Arc<dyn Vfs>);
 
 impl Volumes for OneVolume {
-    fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+    fn id(&self, share: &Share) -> VolumeId {
+        VolumeId::of_directory(share)
+    }
+
+    fn open(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
         Answer::now(Ok(self.0.clone()))
+    }
+
+    fn overlap(&self, share: &Share, other: &Share) -> bool {
+        directories_overlap(share, other)
+    }
+
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        path.to_owned()
     }
 }
 

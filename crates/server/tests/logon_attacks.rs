@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,7 @@ use server::answer::Answer;
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
 use server::state::connection::{Connection, Peer};
-use server::state::{Server, ServerParts, Volumes};
+use server::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
 use server::vfs::{self, Errno, Identity, Time, Vfs};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -166,8 +167,20 @@ impl Accounts for People {
 struct NoVolume;
 
 impl Volumes for NoVolume {
-    fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+    fn id(&self, share: &Share) -> VolumeId {
+        VolumeId::of_directory(share)
+    }
+
+    fn open(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
         Answer::now(Err(Errno::IO))
+    }
+
+    fn overlap(&self, share: &Share, other: &Share) -> bool {
+        directories_overlap(share, other)
+    }
+
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        path.to_owned()
     }
 }
 

@@ -16,7 +16,7 @@ use server::answer::Answer;
 use server::background::Restored;
 use server::policy::{Limits, Policy, Share};
 use server::state::durable::Store;
-use server::state::{Server, ServerParts, Volumes};
+use server::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
 use server::tickets::Tickets;
 use server::vfs::{Errno, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
@@ -555,13 +555,32 @@ fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &S
 struct LocalVolumes;
 
 impl Volumes for LocalVolumes {
-    fn volume(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
-        let links = share.links();
-        let options = localfs::Options { links };
-        Answer::now(match localfs::LocalFs::open(&share.path, options) {
-            Ok(volume) => Ok(Arc::new(volume) as Arc<dyn Vfs>),
-            Err(error) => Err(Errno(error.raw_os_error().unwrap_or(Errno::IO.0))),
+    fn id(&self, share: &Share) -> VolumeId {
+        VolumeId::of_directory(share)
+    }
+
+    /// Opens the directory on a thread of its own, because a mounted file system may hang, and because threads that
+    /// libraries start keep the identity of the thread that starts them.
+    fn open(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
+        let (path, options) = (share.path.clone(), localfs::Options { links: share.links() });
+        let (sender, opened) = tokio::sync::oneshot::channel();
+        let open = move || {
+            let volume = localfs::LocalFs::open(&path, options);
+            // The client may have gone.
+            let _ = sender.send(volume.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0))));
+        };
+        if let Err(error) = std::thread::Builder::new().name("open volume".to_owned()).spawn(open) {
+            tracing::error!(share = share.name, %error, "no thread can be started to open the share's directory; raise \
+                                                         the limit on threads");
+        }
+        Answer::later(async move {
+            let opened = opened.await.unwrap_or(Err(Errno::AGAIN));
+            opened.map(|volume| Arc::new(volume) as Arc<dyn Vfs>)
         })
+    }
+
+    fn overlap(&self, share: &Share, other: &Share) -> bool {
+        directories_overlap(share, other)
     }
 
     fn mount_point(&self, path: &Path) -> PathBuf {

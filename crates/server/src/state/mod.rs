@@ -13,4 +13,6 @@ pub mod open;
 mod server;
 pub mod session;
 
-pub use self::server::{Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, Volumes};
+pub use self::server::{
+    Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, VolumeId, Volumes, directories_overlap,
+};

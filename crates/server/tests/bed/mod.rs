@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +36,7 @@ use server::environment::Environment;
 use server::policy::{Policy, Share};
 use server::state::connection::{Connection, Peer};
 use server::state::durable::{Failed, Records, Store};
-use server::state::{Server, ServerParts, Volumes};
+use server::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
 use server::tickets::{ClientName, Tickets};
 use server::vfs::memory::Memory;
 use server::vfs::{self, Identity, LookupOptions, NewFile, Op, Time, Vfs};
@@ -123,8 +124,20 @@ fn of_nora(alice: Account) -> Account {
 struct OneVolume(Arc<dyn Vfs>);
 
 impl Volumes for OneVolume {
-    fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+    fn id(&self, share: &Share) -> VolumeId {
+        VolumeId::of_directory(share)
+    }
+
+    fn open(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
         Answer::now(Ok(self.0.clone()))
+    }
+
+    fn overlap(&self, share: &Share, other: &Share) -> bool {
+        directories_overlap(share, other)
+    }
+
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        path.to_owned()
     }
 }
 

@@ -7,23 +7,24 @@ mod logons;
 mod opens;
 mod parts;
 mod sessions;
+mod volumes;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
-use parking_lot::Mutex;
 use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
 pub use self::connections::{Connections, TooMany};
 pub use self::logons::LogonDefence;
 use self::opens::OpenState;
-pub use self::parts::{ServerParts, Volumes};
+pub use self::parts::ServerParts;
 pub use self::sessions::Sessions;
+use self::volumes::{OpenVolumes, Volume};
+pub use self::volumes::{VolumeId, Volumes, directories_overlap};
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::Cache;
@@ -35,21 +36,6 @@ use crate::policy::{Policy, Share};
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
 use crate::vfs::{self, Vfs};
-
-/// Identifies a volume: the directory, and which symbolic links may be followed in it.
-type Mount = (PathBuf, bool, bool);
-/// A file system and its volume number.
-type Volume = (u64, Arc<dyn Vfs>);
-
-/// A file system that was opened.
-struct Mounted {
-    number: u64,
-    vfs: Weak<dyn Vfs>,
-    /// A strong reference that keeps the volume open between tree connects, set for paths that the configuration
-    /// contains literally. A path expanded from variables (`%t` gives a new one each second) is closed with its last
-    /// tree connect.
-    _kept: Option<Arc<dyn Vfs>>,
-}
 
 /// A running server.
 pub struct Server {
@@ -73,7 +59,7 @@ pub struct Server {
     store: Option<Arc<dyn Store>>,
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
-    mounted: Mutex<HashMap<Mount, Mounted>>,
+    mounted: OpenVolumes,
     /// Open files and what belongs to them.
     pub(crate) opens: OpenState,
     /// The sessions of all clients.
@@ -107,7 +93,7 @@ impl Server {
             tickets,
             store,
             persistent_ids: (number(factor) | 1, number(offset)),
-            mounted: Mutex::default(),
+            mounted: OpenVolumes::default(),
             opens: OpenState::new(environment.clone()),
             sessions: Sessions::default(),
             connections: Connections::default(),
@@ -179,30 +165,16 @@ impl Server {
 
     /// Returns the file system behind `share` and its volume number.
     pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
-        let mount = (share.path.clone(), share.follow_symlinks, share.wide_links);
-        let known = |mounted: &Mounted| Some((mounted.number, mounted.vfs.upgrade()?));
-        if let Some(volume) = self.mounted.lock().get(&mount).and_then(known) {
-            return Ok(volume);
-        }
-        let vfs = self.volumes.volume(share).await?;
-        let mut all = self.mounted.lock();
-        if let Some(volume) = all.get(&mount).and_then(known) {
-            return Ok(volume);
-        }
-        all.retain(|_, mounted| mounted.vfs.strong_count() > 0);
-        let number = self.next_id();
-        let kept = share.path_template.is_none().then(|| vfs.clone());
-        all.insert(mount, Mounted { number, vfs: Arc::downgrade(&vfs), _kept: kept });
-        Ok((number, vfs))
+        self.mounted.get(&*self.volumes, share, || self.next_id()).await
     }
 
-    /// Opens the volumes of shares whose directories contain, or are contained in, that of `share`, so that streams of
-    /// their files are found through any of the shares.
+    /// Opens the volumes of shares some of whose files are also files of `share`, so that streams of these files are
+    /// found through any of the shares.
     pub(crate) async fn add_overlaps(&self, share: &Share, volume: u64, vfs: &Arc<dyn Vfs>) {
         let policy = self.policy.load_full();
         let overlaps = |other: &&Arc<Share>| {
-            let apart = other.path == share.path || other.path_template.is_some() || other.path.as_os_str().is_empty();
-            !apart && (other.path.starts_with(&share.path) || share.path.starts_with(&other.path))
+            let is_fixed = other.path_template.is_none() && !other.path.as_os_str().is_empty();
+            is_fixed && self.volumes.overlap(share, other)
         };
         for other in policy.shares.values().filter(overlaps) {
             match self.volume(other).await {

@@ -1,0 +1,201 @@
+//! The volumes behind the shares: each is opened once, whatever number of shares and tree connects use it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::answer::Answer;
+use crate::policy::Share;
+use crate::vfs::{self, Vfs};
+
+/// Identifies a volume. Shares whose storage has the same id use one volume: one table of open files, one set of
+/// caches.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct VolumeId(Arc<[u8]>);
+
+impl VolumeId {
+    /// Creates an id from parts that identify the storage; the first names its kind.
+    pub fn new(parts: &[&[u8]]) -> VolumeId {
+        // Lengths keep different parts different.
+        let bytes = parts.iter().flat_map(|part| part.len().to_le_bytes().into_iter().chain(part.iter().copied()));
+        VolumeId(bytes.collect())
+    }
+
+    /// Returns the id of the directory that `share` names, with its rules for symbolic links.
+    pub fn of_directory(share: &Share) -> VolumeId {
+        let links = [u8::from(share.follow_symlinks), u8::from(share.wide_links)];
+        VolumeId::new(&[b"directory", share.path.as_os_str().as_encoded_bytes(), &links])
+    }
+}
+
+/// Opens the storage behind shares.
+pub trait Volumes: Send + Sync {
+    /// Returns the id of the volume that `share` serves. Never waits.
+    fn id(&self, share: &Share) -> VolumeId;
+
+    /// Opens the volume that `share` serves. Not called again for the same id while the volume is open or being opened.
+    /// It must not wait on the calling thread. Errors are reported to the client that connects.
+    fn open(&self, share: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>>;
+
+    /// Returns whether some files of one share are also files of the other, at different paths.
+    fn overlap(&self, share: &Share, other: &Share) -> bool;
+
+    /// Returns the mount point of the file system that contains the directory `path`, or `path` itself if it is
+    /// unknown.
+    fn mount_point(&self, path: &Path) -> PathBuf;
+}
+
+/// Returns whether the directory of one share contains that of the other.
+pub fn directories_overlap(share: &Share, other: &Share) -> bool {
+    other.path != share.path && (other.path.starts_with(&share.path) || share.path.starts_with(&other.path))
+}
+
+/// A file system and its volume number.
+pub(super) type Volume = (u64, Arc<dyn Vfs>);
+
+/// The open volumes.
+#[derive(Default)]
+pub(super) struct OpenVolumes(Mutex<HashMap<VolumeId, Arc<tokio::sync::Mutex<Mounted>>>>);
+
+/// A volume that was opened or is being opened.
+#[derive(Default)]
+struct Mounted {
+    number: u64,
+    vfs: Option<Weak<dyn Vfs>>,
+    /// A strong reference that keeps the volume open between tree connects, set for paths that the configuration
+    /// contains literally. A path expanded from variables (`%t` gives a new one each second) is closed with its last
+    /// tree connect.
+    _kept: Option<Arc<dyn Vfs>>,
+}
+
+impl Mounted {
+    fn volume(&self) -> Option<Volume> {
+        Some((self.number, self.vfs.as_ref()?.upgrade()?))
+    }
+}
+
+impl OpenVolumes {
+    /// Returns the volume of `share`, which `volumes` opens if it is not open. Others that ask for it meanwhile wait
+    /// for the same attempt. `number` returns the number of a new volume.
+    pub(super) async fn get(
+        &self,
+        volumes: &dyn Volumes,
+        share: &Share,
+        number: impl FnOnce() -> u64,
+    ) -> vfs::Result<Volume> {
+        let id = volumes.id(share);
+        let mounted = {
+            let mut all = self.0.lock();
+            if let Some(known) = all.get(&id) {
+                known.clone()
+            } else {
+                // Entries that somebody waits for have a second reference.
+                let is_used = |mounted: &Arc<tokio::sync::Mutex<Mounted>>| {
+                    Arc::strong_count(mounted) > 1 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
+                };
+                all.retain(|_, mounted| is_used(mounted));
+                all.entry(id).or_default().clone()
+            }
+        };
+        let mut mounted = mounted.lock().await;
+        if let Some(volume) = mounted.volume() {
+            return Ok(volume);
+        }
+        let vfs = volumes.open(share).await?;
+        let kept = share.path_template.is_none().then(|| vfs.clone());
+        *mounted = Mounted { number: number(), vfs: Some(Arc::downgrade(&vfs)), _kept: kept };
+        Ok((mounted.number, vfs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::answer::block_on;
+    use crate::policy::template::Template;
+    use crate::rig;
+
+    /// Opens volumes in memory when it is told to, and counts them.
+    struct Counted {
+        opened: AtomicU64,
+        ready: Arc<tokio::sync::Notify>,
+        fails: bool,
+    }
+
+    impl Volumes for Counted {
+        fn id(&self, share: &Share) -> VolumeId {
+            VolumeId::of_directory(share)
+        }
+
+        fn open(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            let (ready, fails) = (self.ready.clone(), self.fails);
+            Answer::later(async move {
+                ready.notified().await;
+                if fails { Err(vfs::Errno::IO) } else { Ok(rig::memory(Arc::new(rig::Still::default()))) }
+            })
+        }
+
+        fn overlap(&self, share: &Share, other: &Share) -> bool {
+            directories_overlap(share, other)
+        }
+
+        fn mount_point(&self, path: &Path) -> PathBuf {
+            path.to_owned()
+        }
+    }
+
+    fn counted(fails: bool) -> Counted {
+        Counted { opened: AtomicU64::new(0), ready: Arc::default(), fails }
+    }
+
+    #[test]
+    fn a_volume_is_opened_once_for_all_who_ask_meanwhile() {
+        let (volumes, all, share) = (counted(false), OpenVolumes::default(), Share::new("s", "/s"));
+        let get = || all.get(&volumes, &share, || volumes.opened.load(Ordering::Relaxed));
+        let (mut first, mut second) = (pin!(get()), pin!(get()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        volumes.ready.notify_one();
+        let (first, second) = (block_on(first).expect("it opens"), block_on(second).expect("it opens"));
+        assert!(Arc::ptr_eq(&first.1, &second.1) && first.0 == second.0);
+        assert_eq!(volumes.opened.load(Ordering::Relaxed), 1);
+        let other = Share { wide_links: true, ..Share::new("t", "/s") };
+        volumes.ready.notify_one();
+        let other = block_on(all.get(&volumes, &other, || 9)).expect("it opens");
+        assert!(other.0 == 9 && !Arc::ptr_eq(&other.1, &first.1), "other rules for links are another volume");
+    }
+
+    #[test]
+    fn a_volume_that_cannot_be_opened_is_tried_again() {
+        let (volumes, all, share) = (counted(true), OpenVolumes::default(), Share::new("s", "/s"));
+        for attempt in 1..=2 {
+            volumes.ready.notify_one();
+            assert_eq!(block_on(all.get(&volumes, &share, || 1)).err(), Some(vfs::Errno::IO));
+            assert_eq!(volumes.opened.load(Ordering::Relaxed), attempt);
+        }
+    }
+
+    #[test]
+    fn a_volume_of_an_expanded_path_is_closed_with_its_last_user() {
+        let (volumes, all) = (counted(false), OpenVolumes::default());
+        let template = Template::parse("/%U").expect("a known variable");
+        let share = Share { path_template: Some(template), ..Share::new("s", "/s") };
+        for number in 1..=3 {
+            volumes.ready.notify_one();
+            let volume = block_on(all.get(&volumes, &share, || number)).expect("it opens");
+            assert_eq!(volume.0, number);
+            drop(volume);
+        }
+        volumes.ready.notify_one();
+        block_on(all.get(&volumes, &Share::new("t", "/t"), || 4)).expect("it opens");
+        assert_eq!(all.0.lock().len(), 1, "the closed one was forgotten");
+    }
+}
