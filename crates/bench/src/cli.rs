@@ -11,14 +11,14 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use client::{Credentials, Options};
 use proto::smb2::negotiate::Dialect;
+use report::record::{FORMAT, Run};
+use report::{machine, table};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::experiments::{self, Experiment, tune};
 use crate::method::{Bench, Method, Server, introduce};
 use crate::probe::Processes;
-use crate::record::{FORMAT, Run};
 use crate::target::Target;
-use crate::{machine, report, table};
 
 /// Measure any SMB server and draw the results
 #[derive(Args, Debug)]
@@ -474,6 +474,8 @@ fn processes(target: &Target, pids: &[u32]) -> Result<Option<Processes>> {
 
 #[cfg(test)]
 mod tests {
+    use report::record::Machine;
+
     use super::*;
 
     #[test]
@@ -491,7 +493,18 @@ mod tests {
         std::fs::write(&path, "of before").unwrap();
         drop(Results::create(&path).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "of before", "after a run that failed");
-        let run: Run = serde_json::from_str(include_str!("report/tests/sample.json")).unwrap();
+        let run = Run {
+            format: FORMAT,
+            version: String::new(),
+            started: "2031-02-03T04:05:06Z".to_owned(),
+            seconds: 1.0,
+            command: Vec::new(),
+            seed: 1,
+            method: Vec::new(),
+            machine: Machine::default(),
+            servers: Vec::new(),
+            experiments: Vec::new(),
+        };
         Results::create(&path).unwrap().keep(&run).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains(&run.started));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);

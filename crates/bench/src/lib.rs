@@ -1,4 +1,4 @@
-//! Measures any SMB server with the methods of five published studies, and draws the results.
+//! Measures any SMB server with the methods of five published studies, whose results the crate `report` draws.
 //!
 //! The crate knows a server only by its address and does not use the code of `server`, so it treats all servers alike.
 
@@ -15,10 +15,6 @@ pub mod netbench;
 pub mod opener;
 pub mod probe;
 pub mod random;
-pub mod record;
-pub mod report;
 pub mod requests;
 pub mod summary;
-pub mod table;
 pub mod target;
-pub mod units;

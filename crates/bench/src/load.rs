@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
+use report::record::Latency;
 use tokio::task::JoinSet;
 
 use crate::random::Random;
-use crate::record::Latency;
 
 /// Name of the value of an open-loop round for operations that were due but did not begin before the end.
 pub const MISSED: &str = "operations due and not begun";
@@ -139,7 +139,7 @@ impl Sample {
         })
     }
 
-    /// Returns the histogram in the form of [`crate::record::Round::histogram`].
+    /// Returns the histogram in the form of [`report::record::Round::histogram`].
     pub fn histogram(&self) -> Vec<(f64, u64)> {
         let buckets = self.latency.iter_log(1_000, 1.25);
         let filled = buckets.filter(|bucket| bucket.count_since_last_iteration() > 0);

@@ -12,11 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use client::{Client, Options};
 use indicatif::{ProgressBar, ProgressStyle};
+use report::metric::{counts, median};
+use report::record::{Case, Cost, Round, ServerRecord};
 
 use crate::load::{Pace, Sample, Until};
 use crate::machine;
 use crate::probe::{Processes, Syscalls};
-use crate::record::{Case, Cost, Round, ServerRecord};
 use crate::target::Target;
 
 /// Relative distance from the median of its case from which a round is odd, if it is also far beyond the usual spread.
@@ -415,23 +416,6 @@ fn speed(round: &Round) -> f64 {
     amount as f64 / round.seconds.max(1e-9)
 }
 
-/// Returns whether the round's times are valid. They are not if system calls were counted.
-pub(crate) fn counts(round: &Round) -> bool {
-    round.cost.as_ref().is_none_or(|cost| cost.calls.is_none())
-}
-
-/// Returns the median of `values`, or `None` if there are none.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
-}
-
 fn mark_odd(rounds: &mut [Round]) {
     let speeds = || rounds.iter().filter(|round| counts(round)).map(speed);
     let Some(middle) = median(speeds()) else { return };
@@ -460,7 +444,7 @@ pub async fn introduce(server: &Server) -> Result<ServerRecord> {
         target: server.target.to_string(),
         protocol,
         version: first.and_then(machine::version_of),
-        file_system: server.path.as_deref().and_then(machine::file_system_of),
+        file_system: server.path.as_deref().and_then(report::machine::file_system_of),
         configuration: None,
     })
 }
@@ -492,12 +476,5 @@ mod tests {
         let groups = [0, 1, 0, 1, 0].map(party);
         let expected = [[0, 2, 4, 1, 3], [3, 1, 4, 2, 0], [2, 4, 0, 3, 1], [1, 3, 0, 4, 2], [4, 0, 2, 1, 3]];
         assert_eq!([0, 1, 2, 3, 4].map(|number| order(&groups, number)), expected);
-    }
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median([]), None);
     }
 }

@@ -11,13 +11,14 @@ use clap::Args;
 use client::{Client, Open, Window};
 use md5::{Digest, Md5};
 use proto::smb2::FileId;
+use report::metric::Metric;
+use report::record::{Case, Experiment, Round, Table};
+use report::units;
 
 use crate::load::Sample;
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Look};
-use crate::record::{Case, Experiment, Round, Table};
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 
 /// Name of the file in the share.
 const FILE: &str = "frevo-bench-bigfile";

@@ -5,13 +5,14 @@
 
 use anyhow::Result;
 use clap::Args;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment};
 
 use crate::crew::Crew;
 use crate::ground;
 use crate::method::{Bench, Server, Turn};
 use crate::opener::{Asks, FILE, Opener, size_of};
-use crate::record::{Axis, Case, Experiment};
-use crate::summary::{self, Metric};
+use crate::summary;
 
 /// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-hotdir";

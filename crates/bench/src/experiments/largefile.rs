@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Open, Window};
 use proto::smb2::FileId;
+use report::metric::Metric;
+use report::record::{Case, Experiment};
 
 use crate::ground;
 use crate::load::{self, Done, Sample, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Look, Random};
-use crate::record::{Case, Experiment};
-use crate::summary::{self, Metric, then};
+use crate::summary::{self, then};
 
 /// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-largefile";

@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use client::Client;
 use hdrhistogram::Histogram;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment};
+use report::units;
 
 use crate::crew::Crew;
 use crate::ground;
@@ -15,9 +18,7 @@ use crate::listing::{self, Roll};
 use crate::load::{Done, Sample, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::opener::{FILE, size_of};
-use crate::record::{Axis, Case, Experiment};
-use crate::summary::{self, Metric};
-use crate::units;
+use crate::summary;
 
 /// Directory of the experiment, relative to the share.
 const DIRECTORY: &str = "frevo-bench-list";

@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Table};
+use report::units;
 
 use crate::crew::Crew;
 use crate::ground;
 use crate::load::{Pace, Until};
 use crate::method::{Bench, Server, Turn};
 use crate::opener::{Asks, FILE, Opener, size_of};
-use crate::record::{Axis, Case, Experiment, Table};
-use crate::summary::{self, Metric};
-use crate::units;
+use crate::summary;
 
 /// Directory of the experiment, relative to the share.
 const DIRECTORY: &str = "frevo-bench-miss";

@@ -15,11 +15,11 @@ pub mod tune;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use report::record;
 
 use crate::cli::Common;
 use crate::method::Bench;
 use crate::netbench::load::DEBIAN;
-use crate::record;
 
 /// An experiment with its options.
 #[derive(Subcommand, Debug)]

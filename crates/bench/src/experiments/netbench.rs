@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Table};
+use report::units;
 
 use crate::load::{self, Pace, Sample, Until};
 use crate::method::{Bench, Server, Turn};
@@ -21,9 +24,7 @@ use crate::netbench::load::{DEBIAN, Load};
 use crate::netbench::plan::Plan;
 use crate::netbench::replay::{Replay, Times, add_times};
 use crate::netbench::{BASE, clean_up, set_up};
-use crate::record::{Axis, Case, Experiment, Table};
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 
 /// Number of lines that are replayed before measuring: those that fill the disk, and one repetition of those that
 /// follow.

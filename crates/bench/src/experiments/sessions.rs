@@ -12,15 +12,17 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use client::{Client, Open};
 use proto::fscc::FileInformationClass;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Figure, Point, Round};
+use report::units;
 use tokio::task::JoinSet;
 
 use crate::ground;
 use crate::load::{Done, Sample};
+use crate::machine;
 use crate::method::{Bench, Server, Turn};
 use crate::random::Random;
-use crate::record::{Axis, Case, Experiment, Figure, Point, Round};
-use crate::summary::{self, Metric, then};
-use crate::{machine, units};
+use crate::summary::{self, then};
 
 /// Directory in which sessions write, relative to the share.
 const DIRECTORY: &str = "frevo-bench-sessions";

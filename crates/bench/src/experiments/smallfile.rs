@@ -5,6 +5,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use client::Client;
 use proto::fscc::FileAttributes;
+use report::metric::Metric;
+use report::record::{Case, Experiment, Figure, Table};
+use report::units;
 
 use crate::crew::Crew;
 use crate::ground;
@@ -12,10 +15,8 @@ use crate::listing::{self, Roll, numbered};
 use crate::load::{Done, Pace, Until, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Look};
-use crate::record::{Case, Experiment, Figure, Table};
 use crate::requests::Requests;
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 
 /// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-smallfile";

@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
+use report::record::Cost;
 
-use crate::record::Cost;
 use ledger::{Ledger, Seen, Spent};
 use proc::{Id, Stat};
 pub use syscalls::Syscalls;

@@ -8,6 +8,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use report::machine::kibibytes;
+
 /// The permanent identity of a process. A pid is reused after the process ends, but together with the start time it is
 /// unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -172,11 +174,6 @@ pub(super) fn title(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let owner = fs::metadata(format!("/proc/{pid}")).map(|meta| meta.uid());
     format!("process {pid} ({}, uid {})", name.trim_end(), owner.map_or("unknown".to_owned(), |uid| uid.to_string()))
-}
-
-/// Returns the value of `name`, from lines of `name: value kB`, in bytes.
-pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
-    value_of(text, name)?.strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {

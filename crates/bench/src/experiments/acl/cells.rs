@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use proto::bytes::utf16_bytes;
 use proto::status::Status;
+use report::record::Experiment;
 use tokio::task::JoinSet;
 
 use super::ground::{Ground, drop_caches};
@@ -25,7 +26,6 @@ use super::sets::{DataSet, SETS};
 use super::{grid, losses, posix};
 use crate::method::{Bench, Server, Turn};
 use crate::random::Random;
-use crate::record::Experiment;
 
 /// A server may treat a file that has just changed as still changing.
 const SETTLED: Duration = Duration::from_millis(50);

@@ -18,6 +18,7 @@ use clap::Args;
 use client::Client;
 use proto::bytes::utf16_bytes;
 use proto::status::Status;
+use report::record::Experiment;
 use tokio::sync::Mutex;
 
 use super::ground::{Ground, drop_caches};
@@ -25,7 +26,6 @@ use super::security::{access, descriptor, set};
 use super::{posix, steps};
 use crate::load::{Done, Sample};
 use crate::method::{Bench, Server, Turn};
-use crate::record::Experiment;
 
 const DIRECTORY: &str = "frevo-bench-acl-check";
 /// The sizes of the study, with its steps and the values on either side of them.

@@ -1,11 +1,13 @@
 //! Presents the cells of E12 like the study's figures: for each data set the throughput of each cell before, while and
 //! after converting, the losses, the gain of a policy over storing everything, and the results of the study.
 
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, Table};
+use report::units;
+
 use super::cells::{Cell, STATES, State};
 use super::losses::{BY_CPU, Files, loss};
-use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, Table};
-use crate::summary::{Metric, then};
-use crate::units;
+use crate::summary::then;
 
 /// Maximum acceptable loss with a cache and without, as a fraction of 1.
 const MOST: [f64; 2] = [0.05, 0.15];

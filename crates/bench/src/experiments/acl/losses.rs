@@ -1,10 +1,11 @@
 //! Interprets the throughput of each data set: the loss relative to files without ACLs, next to the study's results.
 
+use report::metric::{Metric, counts, median};
+use report::record::{Axis, Case, Experiment, Figure, Round, Table};
+use report::units;
+
 use super::posix::PLAIN;
-use crate::method::{counts, median};
-use crate::record::{Axis, Case, Experiment, Figure, Round, Table};
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 
 /// Statistics of the files of a data set.
 #[derive(Clone, Copy, PartialEq, Debug)]

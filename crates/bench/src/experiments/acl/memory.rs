@@ -10,6 +10,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use proto::bytes::utf16_bytes;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Table};
+use report::units;
 use tokio::task::JoinSet;
 
 use super::ground::Ground;
@@ -19,9 +22,7 @@ use super::sets::DataSet;
 use crate::load::{Done, Sample};
 use crate::method::{Bench, Server, Turn};
 use crate::random::Random;
-use crate::record::{Axis, Case, Experiment, Table};
-use crate::summary::{self, Metric};
-use crate::units;
+use crate::summary;
 
 const DIRECTORY: &str = "frevo-bench-acl-memory";
 /// Number of files in a directory.
@@ -180,7 +181,7 @@ fn growth(name: &str, cases: &[Case], server: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Cost, Round};
+    use report::record::{Cost, Round};
 
     #[test]
     fn growth_is_measured_in_the_second_half() {

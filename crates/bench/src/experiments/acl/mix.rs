@@ -15,6 +15,7 @@ use clap::Args;
 use client::{Client, Open};
 use proto::smb2::create::CreateDisposition;
 use proto::status::Status;
+use report::record::{Case, Experiment};
 
 use super::ground::Ground;
 use super::operations::{About, FILE_SIZE, Operation, Requests, perform};
@@ -23,7 +24,6 @@ use super::{cells, losses, posix};
 use crate::load::{self, Done, Sample, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Random};
-use crate::record::{Case, Experiment};
 
 pub(super) const DIRECTORY: &str = "frevo-bench-acl-mix";
 /// Directory in which files are created and removed.

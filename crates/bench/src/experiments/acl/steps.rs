@@ -1,10 +1,12 @@
 //! Interprets the times of access checks: the number of ACL entries from which it pays to store a converted ACL.
 
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Figure, Round, Series, Table};
+use report::units;
+
 use super::check::{KINDS, Kind};
 use super::threes::Shares;
-use crate::record::{Axis, Case, Experiment, Figure, Round, Series, Table};
-use crate::summary::{self, Metric};
-use crate::units;
+use crate::summary;
 
 /// Name of the value for the fastest access of a round.
 pub(super) const FASTEST: &str = "fastest access, µs";
@@ -199,7 +201,7 @@ fn figures(names: &[&str], cases: &[Case], at_access: &[bool]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Latency;
+    use report::record::Latency;
 
     fn of(entries: f64, converted: f64, stored: f64, setting: f64) -> Times {
         Times { entries, converted, stored: Some(stored), setting: Some(setting) }

@@ -1,11 +1,13 @@
 //! The study's figure 3: T_C, T_A and T_CW of one server with two shares. One share never stores converted ACLs, the
 //! other always does. Their names identify them: `SERVER/CACHE/never` and `SERVER/CACHE/always`.
 
+use report::metric::Metric;
+use report::record::{Axis, Case, Figure, Series, Table};
+use report::units;
+
 use super::check::Kind;
 use super::steps::{self, MEAN, MINIMUM};
-use crate::record::{Axis, Case, Figure, Series, Table};
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 
 /// Two shares of a server, by their indices among the servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,7 +110,7 @@ fn pays(converts: f64, reads: f64, stores: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Latency, Round};
+    use report::record::{Latency, Round};
 
     #[test]
     fn shares_are_paired_by_name() {

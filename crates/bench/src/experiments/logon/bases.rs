@@ -11,13 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use report::record::{Case, Round};
+use report::units;
 
 use super::crowd::{Crowd, Next, Visitor};
 use crate::load::{self, Pace, Sample, Until};
 use crate::method::{Bench, Party, Server, Turn};
 use crate::random::Random;
-use crate::record::{Case, Round};
-use crate::units;
 
 /// A turn lasts this fraction of `--seconds`.
 const MOMENTS: u32 = 20;

@@ -3,11 +3,11 @@
 //! The state of the machine is the same for all turns of a round, so it cancels out in the ratio of two turns. The
 //! median ratio of the rounds is shown, with the quartiles of the rounds.
 
+use report::metric::{Metric, median};
+use report::record::{Axis, Case, Figure, Kind, Point, Series, Table};
+use report::units;
+
 use super::bases::parts;
-use crate::method::median;
-use crate::record::{Axis, Case, Figure, Kind, Point, Series, Table};
-use crate::summary::Metric;
-use crate::units;
 
 /// A summary of the ratios of the rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -185,7 +185,8 @@ const RARE: f64 = 0.02;
 
 /// Returns the calls of a logon in the round in which they were counted.
 fn calls_of(case: &Case, party: usize) -> Option<Vec<(&str, f64)>> {
-    let round = case.servers.get(party)?.iter().rfind(|round| round.operations > 0 && !crate::method::counts(round))?;
+    let round =
+        case.servers.get(party)?.iter().rfind(|round| round.operations > 0 && !report::metric::counts(round))?;
     let calls = round.cost.as_ref()?.calls.as_ref()?;
     Some(calls.iter().map(|(name, count)| (name.as_str(), *count as f64 / round.operations as f64)).collect())
 }
@@ -193,7 +194,7 @@ fn calls_of(case: &Case, party: usize) -> Option<Vec<(&str, f64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Cost, Latency, Round};
+    use report::record::{Cost, Latency, Round};
 
     fn case(name: &str, x: f64, medians: &[&[f64]]) -> Case {
         let round =

@@ -16,11 +16,12 @@ mod flat;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Figure, Table};
+use report::units;
 
 use crate::method::Bench;
-use crate::record::{Axis, Case, Experiment, Figure, Table};
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 use bases::{Base, Bases, Name, parts};
 use crowd::{Crowd, Order};
 

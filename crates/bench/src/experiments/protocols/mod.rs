@@ -16,6 +16,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Open, Window};
 use proto::smb2::create::CreateDisposition;
+use report::metric::Metric;
+use report::record::{Case, Experiment, Figure, Round, Series, Table};
+use report::units;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -26,9 +29,7 @@ use self::stream::Pump;
 use crate::load::Sample;
 use crate::method::{Bench, Party, Turn};
 use crate::random::{Content, Look};
-use crate::record::{Case, Experiment, Figure, Round, Series, Table};
-use crate::summary::{self, Metric, then};
-use crate::units;
+use crate::summary::{self, then};
 
 /// Name of the file on every server.
 const NAME: &str = "frevo-bench-protocols";

@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use client::Window;
+use report::record::{Experiment, ServerRecord};
 
 use self::conf::{Scope, Setting};
 use self::link::Link;
@@ -32,7 +33,6 @@ use super::Asked;
 use crate::cli::Common;
 use crate::load;
 use crate::method::{Bench, Turn, introduce};
-use crate::record::{Experiment, ServerRecord};
 use crate::target::{PASSWORD, Target};
 
 /// The experiments of `tune`.

@@ -1,10 +1,11 @@
 //! Presents the results of tuning as a table, as figures and in words.
 
+use report::metric::Metric;
+use report::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, Table};
+use report::units;
+
 use super::parameters::Parameter;
 use super::work::Work;
-use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, Table};
-use crate::summary::Metric;
-use crate::units;
 
 /// A variant of a parameter with one kind of work.
 pub(super) struct Found {

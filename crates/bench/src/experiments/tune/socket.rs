@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::Args;
 use client::Window;
+use report::metric::{Metric, median};
+use report::record::{Axis, Case, Experiment, Figure, Kind, Point, Series, Table};
+use report::units;
 
 use super::conf::{Scope, Setting};
 use super::link::{Link, Shape};
@@ -15,10 +18,7 @@ use super::start::{Started, Starter};
 use super::work::{self, Sizes, Work};
 use super::{Place, Serve};
 use crate::load::{self, Pace, Until};
-use crate::method::{Bench, Server, Turn, median};
-use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Series, Table};
-use crate::summary::Metric;
-use crate::units;
+use crate::method::{Bench, Server, Turn};
 
 /// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
@@ -335,7 +335,7 @@ fn verdicts(names: &[&str], works: &[Work], over: &[Over]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Round;
+    use report::record::Round;
 
     fn over(speeds: [u64; 4]) -> Over {
         let variants = vec![

@@ -11,11 +11,11 @@ use proto::smb2::lock::{LockElement, LockFlags};
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::{WriteRequest, WriteResponse};
 use proto::smb2::{FileId, OplockLevel};
+use report::metric::Metric;
 
 use crate::load::{Done, Worker};
 use crate::method::Server;
 use crate::random::{Content, Look, Random};
-use crate::summary::Metric;
 
 /// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-tune";

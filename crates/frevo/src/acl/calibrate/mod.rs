@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use bench::machine;
 use clap::Args;
+use report::machine;
 
 use super::place::Where;
 use super::stop_at_signals;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use bench::machine;
+use report::machine;
 use serde::{Deserialize, Serialize};
 use server::policy::{AclStore, Entries, Policy, Share, fold};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use bench::machine;
-use bench::record::{Axis, Experiment, FORMAT, Figure, Kind, Point, Run, Series, Table};
-use bench::units::{self, NOTHING};
+use report::machine;
+use report::record::{Axis, Experiment, FORMAT, Figure, Kind, Point, Run, Series, Table};
+use report::units::{self, NOTHING};
 use server::policy::{AclStore, Share};
 
 use super::saved::{Calibration, Sample, Spread, Times};
@@ -103,7 +103,7 @@ pub(super) fn page(calibration: &Calibration, seconds: f64) -> String {
         remarks: vec![verdict(calibration)],
         ..Experiment::default()
     };
-    bench::report::page(&[Run {
+    report::page(&[Run {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").into(),
         started: calibration.taken.clone(),

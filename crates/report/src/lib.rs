@@ -1,7 +1,7 @@
-//! Renders one or more records as one HTML page, for reading, printing and archiving.
+//! The record of a measurement, and one HTML page of one or more records, for reading, printing and archiving.
 //!
 //! The page is self-contained: it has no scripts, fonts or pictures from elsewhere, and its content security policy
-//! forbids them. The report has no code for individual experiments. It draws the tables, figures and remarks that a
+//! forbids them. The page has no code for individual experiments. It draws the tables, figures and remarks that a
 //! record holds. System calls by name are not shown unless the experiment made a table of them; they are in the record.
 
 mod bars;
@@ -9,14 +9,19 @@ mod figure;
 mod head;
 mod lines;
 mod look;
+pub mod machine;
 mod markup;
+pub mod metric;
 mod page;
+pub mod record;
 mod repeat;
 mod rounds;
 mod scale;
 mod svg;
+pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod units;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +29,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::record::{self, Run};
+use record::Run;
 
 /// Returns the page of these runs.
 ///
