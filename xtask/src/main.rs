@@ -42,7 +42,7 @@ enum Command {
     },
     /// Run foreign programs (smbclient, rpcclient, impacket, smbprotocol, rclone, smbj, libsmb2) against a server
     Foreign(Foreign),
-    /// Measure Frevo and Samba alternately with frevo bench
+    /// Measure Frevo and Samba alternately with frevo-bench
     Compare(compare::Options),
     /// Measure how long rclone takes to copy files to Frevo and to Samba and back, as root
     Rclone(compare::rclone::Options),

@@ -41,7 +41,7 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
         style(&mut tally)?;
     }
     tally.step("unit tests", || steps::unit_tests(filter))?;
-    let build = || succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo"]));
+    let build = || succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo", "--package", "bench"]));
     if !tally.step("release build", build)? {
         return Ok(tally.finish());
     }

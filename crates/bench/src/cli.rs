@@ -1,4 +1,4 @@
-//! The command line of `frevo bench`.
+//! The command line of `frevo-bench`, which `frevo bench` runs.
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use client::{Credentials, Options};
 use proto::smb2::negotiate::Dialect;
 use report::record::{FORMAT, Run};
@@ -21,9 +21,15 @@ use crate::probe::Processes;
 use crate::target::Target;
 
 /// Measure any SMB server and draw the results
-#[derive(Args, Debug)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct BenchArgs {
+#[derive(Parser, Debug)]
+#[command(
+    name = "frevo-bench",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -173,9 +179,19 @@ fn dialect(text: &str) -> Result<Dialect, String> {
     found.ok_or_else(|| "use one of 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1".to_owned())
 }
 
-/// Runs `frevo bench`.
-pub fn run(args: BenchArgs) -> Result<ExitCode> {
-    match args.command {
+/// Runs the command of `cli`. An error is printed to standard error and results in exit status 1.
+pub fn run(cli: Cli) -> ExitCode {
+    match run_command(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("frevo-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_command(command: Command) -> Result<()> {
+    match command {
         Command::Names => experiments::NAMES.iter().for_each(|name| println!("{name}")),
         Command::Report { files, out } => {
             report::write(&files, &out)?;
@@ -183,7 +199,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         }
         Command::Experiment(experiment) => measure(&experiment)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn measure(experiment: &Experiment) -> Result<()> {
@@ -477,6 +493,12 @@ mod tests {
     use report::record::Machine;
 
     use super::*;
+
+    #[test]
+    fn the_command_line_definition_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
 
     #[test]
     fn passwords_are_removed_from_arguments() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::acl::{self, AclArgs};
+use crate::bench::{self, BenchArgs};
 use crate::check::{self, CheckArgs};
 use crate::group::{self, GroupArgs};
 use crate::join::{self, JoinArgs};
@@ -29,7 +30,7 @@ enum Command {
     Join(JoinArgs),
     Status(StatusArgs),
     Acl(AclArgs),
-    Bench(bench::cli::BenchArgs),
+    Bench(BenchArgs),
     /// Prints the manual page frevo-smb.conf(5)
     #[command(hide = true)]
     Man,
@@ -45,7 +46,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Join(args) => join::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Acl(args) => acl::run(args),
-        Command::Bench(args) => bench::cli::run(args),
+        Command::Bench(args) => bench::run(&args),
         Command::Man => {
             print!("{}", crate::config::man::page());
             Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ pub mod accounts;
 mod acknowledgment;
 pub mod acl;
 pub mod admin;
+pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod config;

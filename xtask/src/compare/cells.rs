@@ -1,16 +1,16 @@
 //! The servers for the ACL experiments: Frevo with and without an ACL cache, each with a share for every policy of
-//! storing converted descriptors, and Samba. All run at the same time, so that `frevo bench` can alternate between
+//! storing converted descriptors, and Samba. All run at the same time, so that `frevo-bench` can alternate between
 //! them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target, frevo};
+use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
 
 use super::outcome::Outcome;
 use super::pair::TEMPLATE;
-use super::{Options, measured, short};
+use super::{Options, frevo_bench, measured, short};
 
 /// A share: the name of its storage policy, its share name, and its configuration lines.
 struct Share {
@@ -86,7 +86,7 @@ fn template(globals: &str, shares: &[Share]) -> String {
     text
 }
 
-/// A share in the form that `frevo bench` needs.
+/// A share in the form that `frevo-bench` needs.
 struct Cell {
     name: String,
     url: String,
@@ -164,9 +164,8 @@ pub(super) fn run(options: &Options, dir: &Path, experiment: &str, outcome: &mut
 }
 
 fn command(experiment: &str, cells: &[Cell], json: &Path) -> Result<Command> {
-    let program = std::path::absolute(frevo())?;
-    let mut command = Command::new(&program);
-    command.current_dir(crate::root()).arg("bench").args(experiment.split(' '));
+    let mut command = frevo_bench();
+    command.args(experiment.split(' '));
     command.args(["--json", &short(&json.to_string_lossy())]);
     for (number, cell) in cells.iter().enumerate() {
         let Cell { name, url, path, pid, conf } = cell;
@@ -210,7 +209,7 @@ mod tests {
         let cells = [cell("f/n/posix", "/1"), cell("f/n/#0", "/1"), cell("f/c/#0", "/2"), cell("f/c/#1", "/2")];
         let command = command("acl mix", &cells, Path::new("/j")).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-        assert_eq!(words[..5], ["bench", "acl", "mix", "--json", "/j"]);
+        assert_eq!(words[..4], ["acl", "mix", "--json", "/j"]);
         assert_eq!(words[words.len() - 5], "f/n/#0=smb://a:b@127.0.0.1:1/s,path=/p,pid=7");
         assert!(words[words.len() - 3].ends_with(",conf=/2") && !words[words.len() - 1].contains("conf"));
     }

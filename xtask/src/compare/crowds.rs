@@ -1,16 +1,16 @@
 //! The servers for the experiment with many users: Frevo and Samba, with each account back end and each number of
-//! users. All run at the same time, so that `frevo bench` can alternate between them.
+//! users. All run at the same time, so that `frevo-bench` can alternate between them.
 
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result};
-use foreign::bed::{Backend, Crowd, frevo, interrupt};
+use foreign::bed::{Backend, Crowd, interrupt};
 
 use super::outcome::Outcome;
 use super::pair::{Pair, Side};
-use super::{Options, measured, short};
+use super::{Options, frevo_bench, measured, short};
 
 /// Both servers with this number of users.
 struct Ground {
@@ -35,7 +35,7 @@ impl Ground {
         Ok(Ground { backend, count, pair })
     }
 
-    /// Returns the server's name. Its number of users comes last, as [`frevo bench logon`] expects.
+    /// Returns the server's name. Its number of users comes last, as [`frevo-bench logon`] expects.
     fn name(&self, side: &Side) -> String {
         format!("{}/{}/{}", side.name(), self.backend.name(), self.count)
     }
@@ -73,9 +73,8 @@ pub(super) fn run(options: &Options, dir: &Path, outcome: &mut Outcome) -> Resul
 /// Builds the command line: Frevo's servers, then Samba's, so that the servers that are compared most directly are
 /// adjacent.
 fn command(grounds: &[Ground], json: &Path) -> Result<Command> {
-    let program = std::path::absolute(frevo())?;
-    let mut command = Command::new(&program);
-    command.current_dir(crate::root()).args(["bench", "logon", "--json", &short(&json.to_string_lossy())]);
+    let mut command = frevo_bench();
+    command.args(["logon", "--json", &short(&json.to_string_lossy())]);
     command.args(["--user-pattern", Crowd::PATTERN, "--password", Crowd::PASSWORD]);
     let share = "plain";
     let frevos = grounds.iter().map(|ground| (ground, &ground.pair.frevo));

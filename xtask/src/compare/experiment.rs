@@ -1,18 +1,16 @@
 //! What individual experiments need in addition to the addresses of both servers.
 
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
-use foreign::bed::frevo;
 
 use super::pair::{Pair, Side};
-use super::short;
+use super::{frevo_bench, short};
 
-/// One experiment of `frevo bench`.
+/// One experiment of `frevo-bench`.
 pub(super) struct Experiment {
-    /// The experiment's name in `frevo bench`.
+    /// The experiment's name in `frevo-bench`.
     pub(super) name: String,
 }
 
@@ -45,13 +43,11 @@ impl Experiment {
         }
     }
 
-    /// Builds the command line, with results in `json`. It runs in the workspace's folder.
+    /// Builds the command line, with results in `json`.
     pub(super) fn command(&self, pair: &Pair, json: &Path) -> Result<Command> {
-        let program = std::path::absolute(frevo())?;
-        let mut command = Command::new(&program);
-        command.current_dir(crate::root()).arg0(short(&program.to_string_lossy()));
+        let mut command = frevo_bench();
         let share = "plain";
-        command.arg("bench").args(self.name.split(' ')).args(["--json", &short(&json.to_string_lossy())]);
+        command.args(self.name.split(' ')).args(["--json", &short(&json.to_string_lossy())]);
         let options = ["--target", "--name", "--conf", "--share-path", "--server-pid"];
         self.side(&mut command, &pair.frevo, share, options);
         let options = ["--vs", "--vs-name", "--vs-conf", "--vs-path", "--vs-pid"];

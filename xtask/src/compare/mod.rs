@@ -1,7 +1,7 @@
 //! `cargo xtask compare`: runs Frevo and Debian's Samba on this machine and the same file system, with the same shares
-//! and accounts, and measures them alternately with `frevo bench`.
+//! and accounts, and measures them alternately with `frevo-bench`.
 //!
-//! The measurements are defined in `frevo bench`. This module has the servers and the results directory of a run.
+//! The measurements are defined in `frevo-bench`. This module has the servers and the results directory of a run.
 
 mod cells;
 mod crowds;
@@ -11,6 +11,7 @@ mod outcome;
 mod pair;
 pub(crate) mod rclone;
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,7 +32,7 @@ const ROOM: (u64, u64) = (12, 3);
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Experiments to run; frevo bench names lists them [default: all]
+    /// Experiments to run; frevo-bench names lists them [default: all]
     experiments: Vec<String>,
     /// Small sizes and short rounds, for a quick look
     #[arg(long)]
@@ -57,7 +58,7 @@ pub(crate) struct Options {
     /// Only start both servers, print their addresses, and wait for Ctrl-C
     #[arg(long, conflicts_with_all = ["out", "experiments"])]
     hold: bool,
-    /// Further arguments for frevo bench, after --
+    /// Further arguments for frevo-bench, after --
     #[arg(last = true)]
     bench: Vec<String>,
 }
@@ -99,7 +100,7 @@ impl Options {
     }
 }
 
-/// Shortens a path or command line relative to the workspace's folder, in which `frevo bench` runs, so that stored
+/// Shortens a path or command line relative to the workspace's folder, in which `frevo-bench` runs, so that stored
 /// results contain no paths of this machine.
 fn short(text: &str) -> String {
     text.replace(&format!("{}/", crate::root().display()), "")
@@ -121,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     ensure!(
         root,
         "compare needs root, because smbd and servers with several UNIX users start only as root. Without root, \
-         start the servers manually, and run frevo bench EXPERIMENT --target smb://... --vs smb://..."
+         start the servers manually, and run frevo-bench EXPERIMENT --target smb://... --vs smb://..."
     );
     let dir = options.dir()?;
     setup::run(Set::Compare)?;
@@ -202,23 +203,34 @@ fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, 
     done
 }
 
-/// Builds the release version, unless the environment variable `FREVO` specifies another program.
+/// Builds the release versions of the server and of the load generator. If the environment variable `FREVO` specifies
+/// another server, only the load generator is built.
 fn build() -> Result<()> {
+    let mut build = cargo(&["build", "--quiet", "--release", "--package", "bench"]);
     if std::env::var_os("FREVO").is_some() {
         ensure!(frevo().is_file(), "FREVO is {}, but there is no such file", frevo().display());
-        return Ok(());
+        println!("building frevo-bench");
+    } else {
+        build.args(["--package", "frevo"]);
+        println!("building frevo and frevo-bench");
     }
-    println!("building frevo");
-    let built = succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo"]))?;
-    ensure!(built.failed.is_empty(), "frevo does not build");
+    ensure!(succeeds(build)?.failed.is_empty(), "the build failed; see the errors above");
     Ok(())
+}
+
+/// Returns a command of the load generator, the release build of this workspace. It runs in the workspace's folder.
+fn frevo_bench() -> Command {
+    let program = crate::root().join("target/release/frevo-bench");
+    let mut command = Command::new(&program);
+    command.current_dir(crate::root()).arg0(short(&program.to_string_lossy()));
+    command
 }
 
 /// Returns the experiments with these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
-    let out = Command::new(frevo()).args(["bench", "names"]).output().context("cannot start frevo")?;
+    let out = frevo_bench().arg("names").output().context("cannot start frevo-bench")?;
     let all = String::from_utf8(out.stdout)?;
-    ensure!(out.status.success(), "frevo bench names failed: {}", String::from_utf8_lossy(&out.stderr));
+    ensure!(out.status.success(), "frevo-bench names failed: {}", String::from_utf8_lossy(&out.stderr));
     let all: Vec<&str> = all.lines().collect();
     let named = if names.is_empty() { all } else { pick(&names.join(" "), &all)? };
     Ok(named.into_iter().map(|name| Experiment { name: name.to_owned() }).collect())
@@ -268,7 +280,7 @@ fn watched(command: &mut Command) -> Result<()> {
     loop {
         if let Some(status) = child.try_wait()? {
             interrupt::check()?;
-            ensure!(status.success(), "{name} bench failed ({status})");
+            ensure!(status.success(), "{name} failed ({status})");
             return Ok(());
         }
         if interrupt::interrupted() {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use foreign::bed::{frevo, interrupt};
+use foreign::bed::interrupt;
 
 use super::pair::Pair;
-use super::short;
+use super::{frevo_bench, short};
 
 /// A run's directory, and what is written to it at the end.
 pub(super) struct Outcome {
@@ -83,10 +83,10 @@ impl Outcome {
     }
 
     fn report(&self) -> Result<()> {
-        let mut command = Command::new(frevo());
-        command.args(["bench", "report"]).args(&self.records).arg("-o").arg(self.dir.join("report.html"));
-        let status = command.status().context("cannot start frevo")?;
-        ensure!(status.success(), "frevo bench report failed ({status})");
+        let mut command = frevo_bench();
+        command.arg("report").args(&self.records).arg("-o").arg(self.dir.join("report.html"));
+        let status = command.status().context("cannot start frevo-bench")?;
+        ensure!(status.success(), "frevo-bench report failed ({status})");
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ impl Side {
         self.bed.target().name()
     }
 
-    /// Returns the URL of a share for `frevo bench`.
+    /// Returns the URL of a share for `frevo-bench`.
     pub(super) fn url(&self, share: &str) -> String {
         format!("smb://{}:{}@{}/{share}", ALICE.name, ALICE.password, self.server.address())
     }

@@ -3,7 +3,7 @@
 //!
 //! rclone's SMB client is go-smb2, which executes one request after another on a connection, and opens as many
 //! connections as there are concurrent transfers. So the latency of each response matters, unlike in any experiment of
-//! `frevo bench`.
+//! `frevo-bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

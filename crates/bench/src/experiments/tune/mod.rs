@@ -71,7 +71,7 @@ pub struct Options {
 #[derive(Args, Clone, Default, Debug)]
 pub struct Serve {
     /// Command that starts the target; {conf} is the configuration file, {port} the port, which the file contains too
-    /// [default: this program: frevo serve --config {conf}]
+    /// [default: frevo serve --config {conf}]
     #[arg(long, value_name = "COMMAND", help_heading = "Servers")]
     serve: Option<String>,
     /// Command that starts the other server [default: smbd -F --no-process-group -s {conf}]
@@ -81,20 +81,23 @@ pub struct Serve {
 
 impl Serve {
     fn starters<'a>(&self, bench: &'a Bench) -> Result<Vec<Starter<'a>>> {
-        let own = || -> Result<String> {
-            let program = std::env::current_exe().context("cannot determine the path of this program: give --serve")?;
-            Ok(format!("'{}' serve --config {{conf}}", program.display()))
-        };
         let starter = |server: &'a crate::method::Server| {
             let command = match (server.index, &self.serve, &self.vs_serve) {
                 (0, Some(command), _) | (1.., _, Some(command)) => command.clone(),
-                (0, None, _) => own()?,
+                (0, None, _) => format!("{} serve --config {{conf}}", frevo()),
                 _ => "smbd -F --no-process-group -s {conf}".to_owned(),
             };
             Starter::new(server, command)
         };
         bench.servers.iter().map(starter).collect()
     }
+}
+
+/// Returns the program `frevo` as a word of a command: in the directory of this program, else in `PATH`.
+fn frevo() -> String {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("frevo")).ok();
+    let beside = beside.filter(|program| program.is_file());
+    beside.map_or_else(|| "frevo".to_owned(), |program| format!("'{}'", program.display()))
 }
 
 impl Tune {

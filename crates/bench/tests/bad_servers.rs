@@ -1,7 +1,7 @@
-//! `frevo bench` against servers that are dead, refuse requests, are slow or send wrong responses. The tool must report
+//! The program against servers that are dead, refuse requests, are slow or send wrong responses. The tool must report
 //! a clear error, and must never hang or print a result.
 //!
-//! A proxy between the tool and a real server modifies the responses.
+//! A proxy between the tool and a server modifies the responses.
 
 mod served;
 
@@ -66,16 +66,16 @@ fn relay(mut server: TcpStream, mut client: TcpStream, lie: &Lie) -> io::Result<
     }
 }
 
-/// Runs `frevo bench largefile` against `port` as `user`.
+/// Runs `frevo-bench largefile` against `port` as `user`.
 fn bench(served: &Served, port: u16, user: &str, json: &std::path::Path) -> Output {
     let Credentials::Password { password, .. } = &served.options.credentials else { panic!("no password") };
-    Command::new(env!("CARGO_BIN_EXE_frevo"))
-        .args(["bench", "largefile", "--quick", "--seconds", "0.1", "--size", "2", "--timeout", "6", "--json"])
+    Command::new(env!("CARGO_BIN_EXE_frevo-bench"))
+        .args(["largefile", "--quick", "--seconds", "0.1", "--size", "2", "--timeout", "6", "--json"])
         .arg(json)
         .args(["--target", &format!("smb://{user}@127.0.0.1:{port}/share")])
         .env("FREVO_BENCH_PASSWORD", password)
         .output()
-        .expect("frevo runs")
+        .expect("it runs")
 }
 
 /// Checks that the tool fails against `port`, reports `expected`, and leaves no results.
@@ -154,9 +154,11 @@ fn slow_servers_are_reported() {
 
 #[test]
 fn wrong_answers_are_reported() {
-    let served = serve();
-    let check =
-        |what: &str, lie: fn(&mut Vec<u8>) -> bool| check(&served, proxy(served.port, lie), user(&served), what);
+    // Each run has its own server, because the files of the previous one may still be closing.
+    let check = |what: &str, lie: fn(&mut Vec<u8>) -> bool| {
+        let served = serve();
+        check(&served, proxy(served.port, lie), user(&served), what);
+    };
     check("wrong data", |frame| {
         if answers(frame, READ) {
             *frame.last_mut().expect("not empty") ^= 1;
