@@ -117,18 +117,16 @@ fn legend(out: &mut String, figure: &Figure, drawn: &[Drawn]) {
 
 /// Returns a small sample of how a series looks in the picture.
 fn swatch(kind: Kind, look: Look) -> String {
-    let mut svg = Svg::new("swatch", 34.0, 16.0, "");
-    svg.open(&look.class());
-    match kind {
-        Kind::Bars => svg.rect("bar", (10.0, 1.5), 18.0, 13.0),
-        Kind::Lines => svg.path("curve", &[(1.0, 8.0), (33.0, 8.0)], false),
-        Kind::Points => {}
-    }
-    if kind != Kind::Bars {
-        svg.mark(look.shape(), (17.0, 8.0), 4.2);
-    }
-    svg.close();
-    svg.finish().replacen("role=\"img\" aria-label=\"\"", "aria-hidden=\"true\"", 1).trim_end().to_owned()
+    Svg::swatch(&look.class(), |svg| {
+        match kind {
+            Kind::Bars => svg.rect("bar", (10.0, 1.5), 18.0, 13.0),
+            Kind::Lines => svg.path("curve", &[(1.0, 8.0), (33.0, 8.0)], false),
+            Kind::Points => {}
+        }
+        if kind != Kind::Bars {
+            svg.mark(look.shape(), (17.0, 8.0), 4.2);
+        }
+    })
 }
 
 /// Writes notes about data that the picture cannot show.

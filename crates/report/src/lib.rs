@@ -6,13 +6,16 @@
 
 mod bars;
 mod figure;
+mod groups;
 mod head;
 mod lines;
 mod look;
 pub mod machine;
 mod markup;
 pub mod metric;
+mod overview;
 mod page;
+mod ratios;
 pub mod record;
 mod repeat;
 mod rounds;

@@ -1,8 +1,8 @@
-//! The whole page: head, contents, and a section for each experiment.
+//! The whole page: head, ratios, contents, and a section for each experiment.
 
 use super::look::Palette;
 use super::markup::{Text, anchor, push};
-use super::{figure, head, repeat, rounds};
+use super::{figure, head, overview, repeat, rounds};
 use crate::record::{Experiment, Run, Table};
 use crate::table;
 
@@ -17,9 +17,14 @@ pub(super) fn page(runs: &[Run]) -> String {
     out.push_str(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n",
     );
-    push!(out, "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n", Text(&title));
+    push!(
+        out,
+        "<title>{} – SMB measurements</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n",
+        Text(&title)
+    );
     push!(out, "<h1>{}</h1>\n", Text(&title));
-    head::head(&mut out, runs, &palette);
+    head::head(&mut out, runs);
+    overview::overview(&mut out, runs);
     out.push_str("</header>\n");
     contents(&mut out, runs);
     out.push_str("<main>\n");

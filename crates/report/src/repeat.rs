@@ -14,7 +14,7 @@ pub(super) fn section(out: &mut String, runs: &[Run]) {
         push!(out, "<pre>{}</pre>\n", Text(command(&run.command)));
         let machine = &run.machine;
         let own = [
-            ("Tool", format!("frevo {}", run.version)),
+            ("Version of the tool", run.version.clone()),
             ("Started", run.started.clone()),
             ("Took", units::seconds(run.seconds)),
             ("Seed", run.seed.to_string()),

@@ -33,6 +33,15 @@ impl Svg {
         Self { out }
     }
 
+    /// Returns a small sample for a legend.
+    pub(super) fn swatch(class: &str, draw: impl FnOnce(&mut Svg)) -> String {
+        let mut svg = Svg::new("swatch", 34.0, 16.0, "");
+        svg.open(class);
+        draw(&mut svg);
+        svg.close();
+        svg.finish().replacen("role=\"img\" aria-label=\"\"", "aria-hidden=\"true\"", 1).trim_end().to_owned()
+    }
+
     pub(super) fn finish(mut self) -> String {
         self.out.push_str("</svg>\n");
         self.out

@@ -15,6 +15,25 @@ fn sample() -> Run {
     parse(SAMPLE).expect("the sample is a record")
 }
 
+/// Returns a run with these servers and without experiments.
+pub(crate) fn run_of(servers: &[&str]) -> Run {
+    let server = |name: &&str| ServerRecord { name: (*name).to_owned(), ..ServerRecord::default() };
+    Run { servers: servers.iter().map(server).collect(), experiments: Vec::new(), ..sample() }
+}
+
+#[test]
+fn the_page_begins_with_one_plot_and_one_table_of_ratios() {
+    let html = page(&[sample()]);
+    let (first, rest) = html.split_once("<nav").expect("contents follow the ratios");
+    assert_eq!(first.matches("<figure>").count(), 1);
+    assert_eq!((first.matches("<svg class=\"wide\"").count(), first.matches("<svg class=\"narrow\"").count()), (1, 1));
+    assert_eq!(first.matches("<th class=\"n\">Server CPU</th>").count(), 1);
+    for link in first.split("<a href=\"#").skip(1).filter_map(|link| link.split('"').next()) {
+        assert!(rest.contains(&format!("<section id=\"{link}\"")), "{link}");
+    }
+    assert!(!first.contains("NaN") && !first.contains("inf"));
+}
+
 /// Panics unless every tag is closed in order, attributes are quoted, and `&` only begins an entity.
 #[track_caller]
 fn check_markup(html: &str) {
