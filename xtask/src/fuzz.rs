@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use foreign::Counts;
+use test_environment::Counts;
 
 /// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]

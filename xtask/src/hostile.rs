@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use foreign::Counts;
-use foreign::bed::Target;
 use hostile::{Marks, Outcome};
+use test_environment::{Counts, Target};
 
 use crate::expected;
 

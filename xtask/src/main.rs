@@ -16,8 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use foreign::Counts;
-use foreign::bed::{Target, interrupt};
+use test_environment::{Counts, Target, interrupt};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's own commands", max_term_width = 120)]
@@ -47,7 +46,7 @@ enum Command {
     /// Measure how long rclone takes to copy files to Frevo and to Samba and back, as root
     Rclone(compare::rclone::Options),
     /// Measure how password guessing affects valid logons, on a running server
-    Guess(foreign::guess::Options),
+    Guess(::hostile::guess::Options),
     /// One client of the case hammer.crowd, in its own process
     #[command(hide = true)]
     Hammer(foreign::hammer::Options),
@@ -103,7 +102,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
         Command::Rclone(options) => Ok(end(compare::rclone::run(&options)?)),
         Command::Guess(options) => {
-            foreign::guess::run(&options)?;
+            ::hostile::guess::run(&options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Hammer(options) => {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use foreign::bed::Target;
 use foreign::suite::Tools;
+use test_environment::Target;
 
 /// A Debian package and a file that proves that it is installed. One component of the path may contain a `*`.
 struct Package {

@@ -5,8 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use foreign::Counts;
-use foreign::bed::interrupt;
+use test_environment::{Counts, interrupt};
 
 /// Counts over all steps.
 #[derive(Default)]

@@ -1,8 +1,7 @@
 //! `cargo xtask check` (required for each commit) and `cargo xtask test` (everything).
 
 use anyhow::Result;
-use foreign::Counts;
-use foreign::bed::Target;
+use test_environment::{Counts, Target};
 
 use crate::steps::{self, Tally, cargo, succeeds};
 use crate::{compare, hostile, setup, source, torture};

@@ -7,7 +7,7 @@ gain access from backup intent. Arguments: the share, bob's name and password.
 import struct
 import sys
 
-from bed import connect, disconnect
+from connection import connect, disconnect
 from security import (
     ALL,
     ALLOW,

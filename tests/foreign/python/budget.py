@@ -13,7 +13,7 @@ list_again     lists the folder, which was listed once before the first pause
 
 import sys
 
-from bed import WRITE, connect, create, create_directory, disconnect, pause
+from connection import WRITE, connect, create, create_directory, disconnect, pause
 from security import ALL, ALLOW, EVERYONE, READ, descriptor, sid, tell
 from smbprotocol.exceptions import NoMoreFiles
 from smbprotocol.file_info import FileInformationClass

@@ -6,7 +6,7 @@ alice has the same SID on both. Arguments: the second server's port, alice's SID
 import os
 import sys
 
-from bed import connect, disconnect
+from connection import connect, disconnect
 from security import (
     ALL,
     ALLOW,

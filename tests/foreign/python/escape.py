@@ -7,7 +7,7 @@ the word.
 
 import sys
 
-from bed import READ, WRITE, connect, create, disconnect
+from connection import READ, WRITE, connect, create, disconnect
 from smbprotocol.exceptions import SMBException
 from smbprotocol.open import CreateDisposition
 

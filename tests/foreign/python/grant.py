@@ -2,7 +2,7 @@
 
 import sys
 
-from bed import connect, disconnect
+from connection import connect, disconnect
 from security import ALL, ALLOW, PROTECTED, READ, ask, descriptor, sid, taken_apart, tell
 
 tree = connect(sys.argv[1])

@@ -4,7 +4,7 @@ import random
 import sys
 import time
 
-from bed import DELETE, READ, WRITE, connect, create
+from connection import DELETE, READ, WRITE, connect, create
 from smbprotocol.exceptions import (
     AccessDenied,
     DeletePending,

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from bed import READ, WRITE, connect, create, disconnect
+from connection import READ, WRITE, connect, create, disconnect
 from smbprotocol.change_notify import ChangeNotifyFlags, CompletionFilter, FileSystemWatcher
 from smbprotocol.open import CreateDisposition, CreateOptions, DirectoryAccessMask
 

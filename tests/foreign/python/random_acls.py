@@ -13,7 +13,7 @@ import random
 import struct
 import sys
 
-from bed import connect, disconnect
+from connection import connect, disconnect
 from security import ALL, DACL, GROUP, OWNER, PRESENT, PROTECTED, SECURITY, SELF_RELATIVE, ask, opened, send, sid, taken_apart
 from smbprotocol.exceptions import SMBResponseException
 from smbprotocol.open import CreateDisposition, SMB2SetInfoRequest

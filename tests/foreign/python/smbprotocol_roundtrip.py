@@ -3,7 +3,7 @@
 import os
 import sys
 
-from bed import DELETE, READ, WRITE, connect, create, create_directory, disconnect
+from connection import DELETE, READ, WRITE, connect, create, create_directory, disconnect
 from smbprotocol.exceptions import ObjectNameNotFound
 from smbprotocol.file_info import FileInformationClass
 from smbprotocol.open import CreateDisposition, CreateOptions

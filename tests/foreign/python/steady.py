@@ -1,6 +1,6 @@
 """A session with an open file continues after a pause, in which the caller sends a signal to the server."""
 
-from bed import READ, WRITE, connect, create, disconnect, pause
+from connection import READ, WRITE, connect, create, disconnect, pause
 from smbprotocol.open import CreateDisposition
 
 tree = connect()

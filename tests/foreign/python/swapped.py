@@ -5,7 +5,7 @@ Arguments: path, number of opens, secret word. Prints how many opens succeeded a
 
 import sys
 
-from bed import connect, create, disconnect
+from connection import connect, create, disconnect
 from smbprotocol.exceptions import SMBException
 
 path, opens, secret = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()

@@ -43,7 +43,7 @@ impl Capture {
     pub(crate) fn start(server: SocketAddr, file: &Path) -> Result<Capture> {
         let port = server.port();
         let _ = fs::remove_file(file);
-        // tshark may give up root, but in a directory of the bed it can write to an existing file.
+        // tshark may give up root, but in a directory of the environment it can write to an existing file.
         fs::write(file, [])?;
         let tshark = Command::new("tshark")
             .args(["-q", "-i", "lo", "-B", "256", "-f", &format!("tcp port {port}"), "-w"])

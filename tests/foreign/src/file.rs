@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Creates a file of `length` random bytes that is readable by everyone.
 pub(crate) fn random(path: &Path, length: u64) -> Result<()> {
@@ -77,7 +77,7 @@ pub(crate) fn ensure_same_tree(left: &Path, right: &Path) -> Result<usize> {
 /// A SHA-256 that is being computed in a separate process.
 pub(crate) struct Sum(Child);
 
-impl Stage {
+impl Fixture {
     /// Starts the SHA-256 of a file or named pipe.
     pub(crate) fn sha256(&self, path: &Path) -> Result<Sum> {
         let code = "import hashlib, sys; print(hashlib.file_digest(open(sys.argv[1], 'rb', 0), 'sha256').hexdigest())";
@@ -96,9 +96,15 @@ impl Sum {
 }
 
 /// Writes a file with this owner.
-pub(crate) fn owned(stage: &Stage, path: &Path, text: &str, owner: &crate::bed::Person, mode: u32) -> Result<()> {
+pub(crate) fn owned(
+    fixture: &Fixture,
+    path: &Path,
+    text: &str,
+    owner: &test_environment::Person,
+    mode: u32,
+) -> Result<()> {
     let mut file = File::create(path)?;
     file.write_all(text.as_bytes())?;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
-    stage.bed.people().give(path, owner)
+    fixture.environment.people().give(path, owner)
 }

@@ -18,7 +18,7 @@ use proto::smb2::lock::{LockElement, LockFlags};
 use proto::smb2::{FileId, LeaseState, OplockLevel};
 use proto::status::Status;
 
-use crate::bed::ALICE;
+use test_environment::ALICE;
 
 /// The directory that the clients work on.
 pub(crate) const DIRECTORY: &str = "hammer";

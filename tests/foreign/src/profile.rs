@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::bed::{Bed, Server};
+use test_environment::{Server, TestEnvironment};
 
 /// smbd's counters since its start, by command.
 pub(crate) type Profile = BTreeMap<&'static str, Counted>;
@@ -37,11 +37,11 @@ pub(crate) const COMMANDS: [(&str, u16); 9] = [
 ];
 
 /// Reads the counters once they no longer change, because each process of smbd reports its own from time to time.
-pub(crate) fn read(bed: &Bed, server: &Server) -> Result<Profile> {
-    let mut last = now(bed, server)?;
+pub(crate) fn read(environment: &TestEnvironment, server: &Server) -> Result<Profile> {
+    let mut last = now(environment, server)?;
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(1500));
-        let next = now(bed, server)?;
+        let next = now(environment, server)?;
         if next == last {
             return Ok(next);
         }
@@ -50,10 +50,10 @@ pub(crate) fn read(bed: &Bed, server: &Server) -> Result<Profile> {
     anyhow::bail!("smbd's counters keep changing")
 }
 
-fn now(bed: &Bed, server: &Server) -> Result<Profile> {
+fn now(environment: &TestEnvironment, server: &Server) -> Result<Profile> {
     let mut command = Command::new("smbstatus");
     command.args(["--profile", "--json", "--configfile"]).arg(server.conf()).stdin(Stdio::null());
-    let out = bed.people().enter(&mut command).output().context("cannot start smbstatus")?;
+    let out = environment.people().enter(&mut command).output().context("cannot start smbstatus")?;
     ensure!(out.status.success(), "smbstatus failed: {}", String::from_utf8_lossy(&out.stderr));
     parse(&String::from_utf8(out.stdout)?)
 }

@@ -4,8 +4,8 @@ use std::fs;
 
 use anyhow::Result;
 
-use crate::bed::{ALICE, Server};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
+use test_environment::{ALICE, Server};
 
 /// The server's requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ impl Protection {
 /// The share of such a server.
 pub(crate) const SHARE: &str = "files";
 
-impl Stage {
-    /// Starts a server with an empty share for one client, whose directory is [`Stage::share`] of the client's name.
+impl Fixture {
+    /// Starts a server with an empty share for one client, whose directory is [`Fixture::share`] of the client's name.
     pub(crate) fn protected(&self, client: &str, protection: Protection) -> Result<Server> {
         // Removes the files of an earlier case.
         let _ = fs::remove_dir_all(self.share(client));
-        self.bed.make_dir(&format!("data/{client}"), &ALICE, 0o777)?;
-        self.bed.start(&format!("{client}-{protection:?}").to_lowercase(), &protection.template(client))
+        self.environment.make_dir(&format!("data/{client}"), &ALICE, 0o777)?;
+        self.environment.start(&format!("{client}-{protection:?}").to_lowercase(), &protection.template(client))
     }
 }

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::ALICE;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
+use test_environment::ALICE;
 
 /// A running script.
 pub(crate) struct Script {
@@ -18,7 +18,7 @@ pub(crate) struct Script {
     output: BufReader<ChildStdout>,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) fn script_command(&self, name: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(name)).args(arguments);

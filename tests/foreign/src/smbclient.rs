@@ -4,12 +4,12 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{ALICE, Person, Server};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
+use test_environment::{ALICE, Person, Server};
 
 /// A call of smbclient: server, share, credentials and options.
 pub(crate) struct Smbclient<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     server: &'a Server,
     share: &'a str,
     credentials: String,
@@ -48,11 +48,11 @@ impl ProgramOutput {
     }
 }
 
-impl Stage {
+impl Fixture {
     /// Prepares smbclient as alice on the share `files`.
     pub(crate) fn smbclient(&self) -> Smbclient<'_> {
         let credentials = ALICE.credentials();
-        Smbclient { stage: self, server: &self.server, share: "files", credentials, options: Vec::new() }
+        Smbclient { fixture: self, server: &self.server, share: "files", credentials, options: Vec::new() }
     }
 
     /// Runs rpcclient as alice.
@@ -65,7 +65,7 @@ impl Stage {
     /// Returns the command of one of Samba's programs for the server, with these credentials.
     pub(crate) fn program(&self, name: &str, server: &Server, credentials: &str) -> Command {
         let mut command = Command::new(name);
-        command.arg("-s").arg(self.bed.dir().join("client/smb.conf"));
+        command.arg("-s").arg(self.environment.dir().join("client/smb.conf"));
         command.args(["-p", &server.port().to_string(), "-U", credentials]).stdin(Stdio::null());
         command
     }
@@ -105,7 +105,7 @@ impl<'a> Smbclient<'a> {
 
     /// Returns the command line that runs `commands`, separated by semicolons.
     pub(crate) fn command(&self, commands: &str) -> Command {
-        let mut command = self.stage.program("smbclient", self.server, &self.credentials);
+        let mut command = self.fixture.program("smbclient", self.server, &self.credentials);
         command.args(&self.options).arg(format!("//127.0.0.1/{}", self.share)).args(["-c", commands]);
         command
     }
@@ -117,7 +117,7 @@ impl<'a> Smbclient<'a> {
 
     /// Runs `smbclient -L`, which lists the shares.
     pub(crate) fn list_shares(self) -> Result<ProgramOutput> {
-        let mut command = self.stage.program("smbclient", self.server, &self.credentials);
+        let mut command = self.fixture.program("smbclient", self.server, &self.credentials);
         let output = command.args(&self.options).args(["-L", "127.0.0.1"]).output();
         Ok(ProgramOutput::new(output.context("cannot start smbclient")?))
     }

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::bed::{Health, Target, interrupt};
-use crate::stage::Stage;
-use crate::{Counts, cases};
+use crate::cases;
+use crate::fixture::Fixture;
+use test_environment::{Counts, Health, Target, interrupt};
 
 /// A case: a function that succeeds or reports what was wrong.
 pub(crate) struct Case {
@@ -16,7 +16,7 @@ pub(crate) struct Case {
     /// Its requirements.
     pub(crate) needs: Needs,
     /// The case itself.
-    pub(crate) run: fn(&mut Stage) -> Result<()>,
+    pub(crate) run: fn(&mut Fixture) -> Result<()>,
 }
 
 /// The requirements of a case besides a server; none by default.
@@ -33,7 +33,7 @@ pub(crate) struct Needs {
 }
 
 impl Case {
-    pub(crate) const fn new(name: &'static str, run: fn(&mut Stage) -> Result<()>) -> Case {
+    pub(crate) const fn new(name: &'static str, run: fn(&mut Fixture) -> Result<()>) -> Case {
         Case { name, needs: Needs { root: false, slow: false, frevo: false, tools: false }, run }
     }
 
@@ -104,17 +104,17 @@ pub fn run(options: &Options) -> Result<Counts> {
     if cases.is_empty() {
         return Ok(Counts::default());
     }
-    let mut stage = Stage::set(options)?;
+    let mut fixture = Fixture::set(options)?;
     let mut counts = Counts::default();
     for case in cases {
         interrupt::check()?;
-        if case.needs.root && !stage.bed.people().many() {
+        if case.needs.root && !fixture.environment.people().many() {
             println!("{:<44} NOT RUN: needs root", case.name);
             counts.add(Counts::failed(format!("{}: needs root", case.name)));
             continue;
         }
         let start = Instant::now();
-        let result = (case.run)(&mut stage).and_then(|()| stage.look_after_server());
+        let result = (case.run)(&mut fixture).and_then(|()| fixture.look_after_server());
         interrupt::check()?;
         let seconds = start.elapsed().as_secs_f64();
         match result {
@@ -136,7 +136,7 @@ fn indent(text: &str) -> String {
     text.lines().take(40).flat_map(|line| ["    ", line, "\n"]).collect::<String>().trim_end().to_owned()
 }
 
-impl Stage {
+impl Fixture {
     /// A server that is down fails the case and is restarted for the next one.
     fn look_after_server(&mut self) -> Result<()> {
         match self.server.health()? {

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed};
 use futures_util::future::LocalBoxFuture;
+use test_environment::{ALICE, TestEnvironment};
 
 use crate::attacks;
 use crate::scene::{SHARE, Scene};
@@ -30,20 +30,20 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
 
 /// The directory behind the attackers' share.
 pub(crate) struct Ground<'a> {
-    bed: &'a Bed,
+    environment: &'a TestEnvironment,
     dir: PathBuf,
     brief: bool,
 }
 
 impl<'a> Ground<'a> {
     /// Empties the directory.
-    pub(crate) fn clear(bed: &'a Bed, brief: bool) -> Result<Ground<'a>> {
-        let dir = bed.dir().join(SHARE);
+    pub(crate) fn clear(environment: &'a TestEnvironment, brief: bool) -> Result<Ground<'a>> {
+        let dir = environment.dir().join(SHARE);
         if dir.exists() {
             fs::remove_dir_all(&dir).with_context(|| format!("cannot empty {}", dir.display()))?;
         }
-        let dir = bed.make_dir(SHARE, &ALICE, 0o777)?;
-        Ok(Ground { bed, dir, brief })
+        let dir = environment.make_dir(SHARE, &ALICE, 0o777)?;
+        Ok(Ground { environment, dir, brief })
     }
 
     /// Returns `brief` or `full`, depending on the run.
@@ -74,7 +74,7 @@ impl<'a> Ground<'a> {
 
     fn give(&self, path: &Path, mode: u32) -> Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        self.bed.people().give(path, &ALICE)
+        self.environment.people().give(path, &ALICE)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod attack;
 mod attacks;
+pub mod guess;
 mod marks;
 mod outcome;
 mod run;

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use foreign::bed::{ALICE, BOB, Bed, Health, Server, Target, interrupt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use test_environment::{ALICE, BOB, Health, Server, Target, TestEnvironment, interrupt};
 
 use crate::attack::{Attack, Ground, all};
 use crate::marks::{LIMIT, Marks};
@@ -54,22 +54,22 @@ pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outc
     let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|word| name.contains(word.as_str()));
     let attacks: Vec<_> = all().filter(|attack| wanted(attack.name)).collect();
     ensure!(!attacks.is_empty(), "unknown attack: cargo xtask hostile --list prints the names");
-    let bed = Bed::make(options.target)?;
-    ensure!(bed.people().many(), "attacker and victim need two users of the system: run this as root");
-    bed.make_dir(victim::SHARE, &BOB, 0o755)?;
-    bed.make_dir(SHARE, &ALICE, 0o777)?;
+    let environment = TestEnvironment::make(options.target)?;
+    ensure!(environment.people().many(), "attacker and victim need two users of the system: run this as root");
+    environment.make_dir(victim::SHARE, &BOB, 0o755)?;
+    environment.make_dir(SHARE, &ALICE, 0o777)?;
     let template = TEMPLATE.replace("@LIMIT@", &format!("{}M", LIMIT >> 20));
-    let mut server = with_few_descriptors(|| bed.start("server", &template))?;
+    let mut server = with_few_descriptors(|| environment.start("server", &template))?;
     let mut outcomes = Vec::new();
     for attack in attacks {
         interrupt::check()?;
         server.stop();
-        let ground = Ground::clear(&bed, options.brief)?;
+        let ground = Ground::clear(&environment, options.brief)?;
         if let Some(prepare) = attack.prepare {
             prepare(&ground).with_context(|| format!("preparing {}", attack.name))?;
         }
         with_few_descriptors(|| server.restart())?;
-        let mut outcome = one(attack, &bed, &server, options).with_context(|| attack.name)?;
+        let mut outcome = one(attack, &environment, &server, options).with_context(|| attack.name)?;
         match server.health()? {
             Health::Well => {}
             Health::Panicked(line) => outcome.wrong.push(format!("the server panicked: {line}")),
@@ -91,7 +91,7 @@ fn with_few_descriptors<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-fn one(attack: &'static Attack, bed: &Bed, server: &Server, options: &Options) -> Result<Outcome> {
+fn one(attack: &'static Attack, environment: &TestEnvironment, server: &Server, options: &Options) -> Result<Outcome> {
     let address = server.address();
     let victim = Victim::start(address)?;
     let before = Vitals::of(&server.pids());
@@ -101,7 +101,7 @@ fn one(attack: &'static Attack, bed: &Bed, server: &Server, options: &Options) -
     let watch = Watch::start(main, pids)?;
     let (start, spent) = (Instant::now(), processor_time(&server.pids()));
     victim.measure();
-    let effort = perform(attack, address, bed.dir().join(SHARE), options)?;
+    let effort = perform(attack, address, environment.dir().join(SHARE), options)?;
     let seconds = start.elapsed().as_secs_f64();
     let cpu = processor_time(&server.pids()) - spent;
     let mut outcome = Outcome { name: attack.name, victim: victim.result(), before, effort, ..Outcome::default() };

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use client::{Client, Credentials, Options};
-use foreign::bed::{ALICE, Person};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
+use test_environment::{ALICE, Person};
 
 use crate::wire::{Refusals, Wire};
 

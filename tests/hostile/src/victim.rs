@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use client::{Client, Credentials, Open, Options};
-use foreign::bed::BOB;
 use hdrhistogram::Histogram;
 use proto::smb2::FileId;
 use serde::Serialize;
+use test_environment::BOB;
 
 use crate::scene::HOST;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
+use test_environment::{ALICE, Crowd, Health, Server, Target, TestEnvironment, frevo};
 
 use super::outcome::Outcome;
 use super::pair::TEMPLATE;
@@ -43,9 +43,9 @@ const SAMBA: [Share; 2] = [share("posix", "posix", &[]), share("acl_xattr", "acl
 
 /// A server with its shares.
 struct Side {
-    // Declared before the bed, so that the server ends before its directory is removed.
+    // Declared before the environment, so that the server ends before its directory is removed.
     server: Server,
-    bed: Bed,
+    environment: TestEnvironment,
     /// Prefix of its cells' names, such as `frevo/c`.
     name: &'static str,
     shares: &'static [Share],
@@ -53,13 +53,13 @@ struct Side {
 
 impl Side {
     fn start(dir: &Path, target: Target, name: &'static str, globals: &str, shares: &'static [Share]) -> Result<Side> {
-        let bed = Bed::make_in(dir, target, Crowd(0))?;
+        let environment = TestEnvironment::make_in(dir, target, Crowd(0))?;
         for share in shares {
-            bed.make_dir(share.name, &ALICE, 0o777)?;
+            environment.make_dir(share.name, &ALICE, 0o777)?;
         }
-        let server = bed.start("server", &template(globals, shares));
+        let server = environment.start("server", &template(globals, shares));
         let server = server.with_context(|| format!("{name} does not start"))?;
-        Ok(Side { server, bed, name, shares })
+        Ok(Side { server, environment, name, shares })
     }
 
     /// Returns the cell of the share with this storage policy.
@@ -68,7 +68,7 @@ impl Side {
         Some(Cell {
             name: format!("{}/{store}", self.name),
             url: format!("smb://{}:{}@{}/{}", ALICE.name, ALICE.password, self.server.address(), share.name),
-            path: self.bed.dir().join(share.name),
+            path: self.environment.dir().join(share.name),
             pid: self.server.pid(),
             conf: self.server.conf().to_owned(),
         })

@@ -1,7 +1,7 @@
 //! `cargo xtask compare --hold`: runs both servers until Ctrl-C, for manual experiments.
 
 use anyhow::Result;
-use foreign::bed::{ALICE, Crowd, interrupt};
+use test_environment::{ALICE, Crowd, interrupt};
 
 use super::pair::{Pair, SHARES, Side};
 

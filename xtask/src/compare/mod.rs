@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use foreign::Counts;
-use foreign::bed::{Backend, frevo, interrupt};
+use test_environment::{Backend, Counts, frevo, interrupt};
 
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};

@@ -1,4 +1,4 @@
-//! Both servers running at the same time, each in its own bed.
+//! Both servers running at the same time, each in its own environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,39 +6,41 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use foreign::bed::{ALICE, Backend, Bed, Crowd, Health, Server, Slapd, Target};
+use test_environment::{ALICE, Backend, Crowd, Health, Server, Slapd, Target, TestEnvironment};
 
 pub(super) const TEMPLATE: &str = include_str!("../../compare/smb.conf");
-/// The name of each server in its bed.
+/// The name of each server in its environment.
 const SERVER: &str = "server";
 /// The shares of both servers.
 pub(super) const SHARES: [&str; 2] = ["plain", "acl"];
 
-/// A server and its bed.
+/// A server and its environment.
 pub(super) struct Side {
-    // Declared before the bed, so that the server ends before its directory is removed.
+    // Declared before the environment, so that the server ends before its directory is removed.
     pub(super) server: Server,
-    bed: Bed,
+    environment: TestEnvironment,
 }
 
 impl Side {
-    fn start(bed: Bed, backend: Backend, directory: Option<&Slapd>) -> Result<Side> {
+    fn start(environment: TestEnvironment, backend: Backend, directory: Option<&Slapd>) -> Result<Side> {
         for share in SHARES {
-            bed.make_dir(share, &ALICE, 0o777)?;
+            environment.make_dir(share, &ALICE, 0o777)?;
         }
-        let target = bed.target();
+        let target = environment.target();
         let own = format!("@TARGET@\n{}", backend.globals(directory)?);
         let template = TEMPLATE.replacen("@TARGET@\n", &own, 1);
         let server = match backend {
-            Backend::Ldap => bed.start_with_accounts(SERVER, &template, &|conf| Slapd::give_password(target, conf)),
-            Backend::Embedded | Backend::Smbpasswd => bed.start(SERVER, &template),
+            Backend::Ldap => {
+                environment.start_with_accounts(SERVER, &template, &|conf| Slapd::give_password(target, conf))
+            }
+            Backend::Embedded | Backend::Smbpasswd => environment.start(SERVER, &template),
         };
-        Ok(Side { server: server.with_context(|| format!("{} does not start", target.name()))?, bed })
+        Ok(Side { server: server.with_context(|| format!("{} does not start", target.name()))?, environment })
     }
 
     /// `frevo` or `samba`.
     pub(super) fn name(&self) -> &'static str {
-        self.bed.target().name()
+        self.environment.target().name()
     }
 
     /// Returns the URL of a share for `frevo-bench`.
@@ -48,12 +50,12 @@ impl Side {
 
     /// Registers this number of users with the server, which has none yet.
     pub(super) fn register(&self, backend: Backend, crowd: Crowd, directory: Option<&Slapd>) -> Result<()> {
-        backend.register(&self.bed, SERVER, crowd, directory)
+        backend.register(&self.environment, SERVER, crowd, directory)
     }
 
     /// Makes `command` run in an environment in which the accounts exist.
     pub(super) fn enter(&self, command: &mut Command) {
-        self.bed.people().enter(command);
+        self.environment.people().enter(command);
     }
 
     /// Empties the shares of a stopped server.
@@ -73,7 +75,7 @@ impl Side {
 
     /// Returns the directory of a share.
     pub(super) fn path(&self, share: &str) -> PathBuf {
-        self.bed.dir().join(share)
+        self.environment.dir().join(share)
     }
 }
 
@@ -91,7 +93,10 @@ impl Pair {
     /// Starts both in new directories below `base`, with their accounts in `backend`.
     pub(super) fn start(base: &Path, users: u32, backend: Backend) -> Result<Pair> {
         let crowd = Crowd(users);
-        let (frevo, samba) = (Bed::make_in(base, Target::Frevo, crowd)?, Bed::make_in(base, Target::Samba, crowd)?);
+        let (frevo, samba) = (
+            TestEnvironment::make_in(base, Target::Frevo, crowd)?,
+            TestEnvironment::make_in(base, Target::Samba, crowd)?,
+        );
         let directory = match backend {
             Backend::Ldap => Some(Slapd::start(&frevo, "slapd", crowd, "")?),
             Backend::Embedded | Backend::Smbpasswd => None,

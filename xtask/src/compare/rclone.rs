@@ -11,8 +11,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use foreign::bed::{Backend, interrupt};
-use foreign::{Counts, Rclone};
+use test_environment::{Backend, Counts, Rclone, interrupt};
 
 use super::pair::{Pair, SHARES, Side};
 use super::{build, free_space};

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use foreign::Counts;
+use test_environment::Counts;
 
 use crate::expected;
 

@@ -1,5 +1,5 @@
-//! The environment of one worker of the torture runner: its own bed with the shares' directories and the server. Tests
-//! that need it also get a second server with mandatory signing, or a Kerberos realm with a server.
+//! The environment of one worker of the torture runner: its own environment with the shares' directories and the
+//! server. Tests that need it also get a second server with mandatory signing, or a Kerberos realm with a server.
 
 use std::ffi::CString;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed, Crowd, Health, Kdc, People, REALM, Server, Target};
+use test_environment::{ALICE, Crowd, Health, Kdc, People, REALM, Server, Target, TestEnvironment};
 
 use super::list::Which;
 use super::place::{self, Place};
@@ -44,54 +44,57 @@ const FOLDERS: [&str; 13] = [
 const SNAPSHOT: &str = "data/shadow/.snapshots/@GMT-2015.10.31-19.40.30";
 
 pub(super) struct Ground {
-    // Declared before the bed, so that the servers end before their directory is removed.
+    // Declared before the environment, so that the servers end before their directory is removed.
     main: Server,
     strict: Option<Server>,
     tickets: Option<(Server, Kdc)>,
-    bed: Bed,
+    environment: TestEnvironment,
 }
 
 impl Ground {
     /// Creates the environment for the calling thread at `place`.
     pub(super) fn lay(target: Target, place: &Place) -> Result<Ground> {
-        let bed = Bed::make_in(place.base(), target, Crowd(0))?;
+        let environment = TestEnvironment::make_in(place.base(), target, Crowd(0))?;
         for folder in FOLDERS {
-            bed.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
+            environment.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
         }
-        compressing(&bed, place.compressing().as_deref())?;
+        compressing(&environment, place.compressing().as_deref())?;
         // Only root may enter this directory.
-        let noperm = bed.dir().join("data/noperm");
+        let noperm = environment.dir().join("data/noperm");
         fs::create_dir(&noperm)?;
-        fs::set_permissions(&noperm, fs::Permissions::from_mode(if bed.people().many() { 0o700 } else { 0 }))?;
+        fs::set_permissions(&noperm, fs::Permissions::from_mode(if environment.people().many() { 0o700 } else { 0 }))?;
         for folder in ["data/shadow/subdir", SNAPSHOT, &format!("{SNAPSHOT}/subdir")] {
-            bed.make_dir(folder, &ALICE, 0o755)?;
+            environment.make_dir(folder, &ALICE, 0o755)?;
         }
-        snapshot_files(&bed)?;
+        snapshot_files(&environment)?;
         for folder in ["private", "lock", "state", "cache", "pid", "ncalrpc"] {
-            fs::create_dir_all(bed.dir().join("client").join(folder))?;
+            fs::create_dir_all(environment.dir().join("client").join(folder))?;
         }
-        fs::create_dir(bed.dir().join("work"))?;
-        fs::write(bed.dir().join("client.conf"), CLIENT.replace("@DIR@", &bed.dir().display().to_string()))?;
+        fs::create_dir(environment.dir().join("work"))?;
+        fs::write(
+            environment.dir().join("client.conf"),
+            CLIENT.replace("@DIR@", &environment.dir().display().to_string()),
+        )?;
         let main = match place::own_network().context("cannot set up a network")? {
-            true => bed.start_on("server", TEMPLATE, SMB)?,
-            false => bed.start("server", TEMPLATE)?,
+            true => environment.start_on("server", TEMPLATE, SMB)?,
+            false => environment.start("server", TEMPLATE)?,
         };
-        Ok(Ground { main, strict: None, tickets: None, bed })
+        Ok(Ground { main, strict: None, tickets: None, environment })
     }
 
     /// Returns the directory that contains the directories of the shares.
     pub(super) fn data(&self) -> PathBuf {
-        self.bed.dir().join("data")
+        self.environment.dir().join("data")
     }
 
     /// Returns the path of smbtorture's configuration.
     pub(super) fn client_conf(&self) -> PathBuf {
-        self.bed.dir().join("client.conf")
+        self.environment.dir().join("client.conf")
     }
 
     /// Returns the directory in which smbtorture may leave files.
     pub(super) fn work(&self) -> PathBuf {
-        self.bed.dir().join("work")
+        self.environment.dir().join("work")
     }
 
     /// Returns the server for a test.
@@ -100,7 +103,7 @@ impl Ground {
             Which::Plain => Ok(&mut self.main),
             Which::Strict => {
                 if self.strict.is_none() {
-                    self.strict = Some(self.bed.start("strict", &TEMPLATE.replace("\n@TARGET@\n", STRICT))?);
+                    self.strict = Some(self.environment.start("strict", &TEMPLATE.replace("\n@TARGET@\n", STRICT))?);
                 }
                 self.strict.as_mut().context("just started")
             }
@@ -115,20 +118,20 @@ impl Ground {
 
     /// Starts a realm whose tickets expire without a grace period, and a server in it.
     fn realm(&self) -> Result<(Server, Kdc)> {
-        let kdc = Kdc::start(&self.bed, &[&format!("cifs/{NAMED}")], &[ALICE])?;
+        let kdc = Kdc::start(&self.environment, &[&format!("cifs/{NAMED}")], &[ALICE])?;
         kdc.bear_with(1)?;
-        fs::create_dir_all(self.bed.dir().join("tickets"))?;
-        fs::copy(kdc.conf(), self.bed.dir().join("tickets/krb5.conf"))?;
+        fs::create_dir_all(self.environment.dir().join("tickets"))?;
+        fs::copy(kdc.conf(), self.environment.dir().join("tickets/krb5.conf"))?;
         fs::write(self.hosts(), format!("127.0.0.1 localhost\n127.0.0.1 {NAMED}\n"))?;
         let own = format!(
             "\n@TARGET@\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}\n",
             kdc.keytab().display()
         );
-        Ok((self.bed.start("tickets", &TEMPLATE.replace("\n@TARGET@\n", &own))?, kdc))
+        Ok((self.environment.start("tickets", &TEMPLATE.replace("\n@TARGET@\n", &own))?, kdc))
     }
 
     fn hosts(&self) -> PathBuf {
-        self.bed.dir().join("hosts")
+        self.environment.dir().join("hosts")
     }
 
     /// Makes smbtorture log on with Kerberos to [`NAMED`], a name that only smbtorture can resolve.
@@ -156,7 +159,7 @@ impl Ground {
     /// Creates what a test on `share` needs. Frevo runs no commands, so the directories for `%t` are created in
     /// advance.
     pub(super) fn prepare(&self, share: &str) -> Result<()> {
-        if share != "dynamic_share" || self.bed.target() == Target::Samba {
+        if share != "dynamic_share" || self.environment.target() == Target::Samba {
             return Ok(());
         }
         // SAFETY: time has no preconditions with a null pointer.
@@ -171,14 +174,14 @@ impl Ground {
             let (year, month, day) = (time.tm_year + 1900, time.tm_mon + 1, time.tm_mday);
             let (hour, minute, second) = (time.tm_hour, time.tm_min, time.tm_sec);
             let name = format!("data/dynamic/{year}{month:02}{day:02}_{hour:02}{minute:02}{second:02}");
-            self.bed.make_dir(&name, &ALICE, 0o777)?;
+            self.environment.make_dir(&name, &ALICE, 0o777)?;
         }
         Ok(())
     }
 
     /// Returns whether there are two UNIX users.
     pub(super) fn two_users(&self) -> bool {
-        self.bed.people().many()
+        self.environment.people().many()
     }
 
     /// Returns the server's health after a test. A server that is gone or hangs is restarted.
@@ -194,33 +197,36 @@ impl Ground {
 
 /// Creates the directory of the share for compression tests. If there is a compressing file system, it is a link to a
 /// directory there.
-fn compressing(bed: &Bed, there: Option<&Path>) -> Result<()> {
-    let here = bed.dir().join("data/compress");
-    let Some(there) = there else { return bed.make_dir("data/compress", &ALICE, 0o777).map(drop) };
-    let there = there.join(bed.dir().file_name().context("the bed has no name")?);
+fn compressing(environment: &TestEnvironment, there: Option<&Path>) -> Result<()> {
+    let here = environment.dir().join("data/compress");
+    let Some(there) = there else { return environment.make_dir("data/compress", &ALICE, 0o777).map(drop) };
+    let there = there.join(environment.dir().file_name().context("the environment has no name")?);
     fs::create_dir(&there)?;
-    bed.people().give(&there, &ALICE)?;
+    environment.people().give(&there, &ALICE)?;
     Ok(std::os::unix::fs::symlink(there, here)?)
 }
 
 /// Creates files in the snapshot: a file with a stream of three bytes in Samba's format, which has an additional byte
 /// at its end. Also creates the file of a subdirectory, in the snapshot and outside it.
-fn snapshot_files(bed: &Bed) -> Result<()> {
+fn snapshot_files(environment: &TestEnvironment) -> Result<()> {
     for folder in ["data/shadow", SNAPSHOT] {
-        let linked = bed.dir().join(folder).join("subdir/hardlink");
+        let linked = environment.dir().join(folder).join("subdir/hardlink");
         fs::write(&linked, folder)?;
-        bed.people().give(&linked, &ALICE)?;
+        environment.people().give(&linked, &ALICE)?;
     }
-    let file = bed.dir().join(SNAPSHOT).join("foo");
+    let file = environment.dir().join(SNAPSHOT).join("foo");
     fs::write(&file, "snapshot")?;
-    bed.people().give(&file, &ALICE)?;
+    environment.people().give(&file, &ALICE)?;
     let path = CString::new(file.as_os_str().as_bytes())?;
     let (name, value) = (c"user.DosStream.bar:$DATA", b"baz\0");
     // SAFETY: both strings end in a zero byte, the value is as long as said, and all outlive the call.
     let set = unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     (set == 0).then_some(()).with_context(|| {
         let error = std::io::Error::last_os_error();
-        format!("no extended attributes in {} ({error}); set TMPDIR to a file system with them", bed.dir().display())
+        format!(
+            "no extended attributes in {} ({error}); set TMPDIR to a file system with them",
+            environment.dir().display()
+        )
     })
 }
 

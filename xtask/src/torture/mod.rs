@@ -18,9 +18,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use foreign::Counts;
-use foreign::bed::{OtherBuild, Target, interrupt};
 use indicatif::{ProgressBar, ProgressStyle};
+use test_environment::{Counts, OtherBuild, Target, interrupt};
 
 use crate::steps::{cargo, succeeds};
 

@@ -1,4 +1,4 @@
-//! The location of the workers' beds: a separate file system in a loop device, and a network for each worker.
+//! The location of the workers' environments: a separate file system in a loop device, and a network for each worker.
 //!
 //! As root, the runner creates a file with the length of a small disk and a file system in it, and mounts that in a
 //! mount namespace that only its own threads and programs see. The file is unlinked as soon as it is mounted. If the
@@ -60,7 +60,7 @@ impl FileSystem {
     }
 }
 
-/// A directory for beds.
+/// A directory for environments.
 pub(super) struct Place {
     base: PathBuf,
     says: String,
@@ -104,7 +104,7 @@ impl Place {
         }
     }
 
-    /// Returns the directory for beds.
+    /// Returns the directory for environments.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
-use foreign::Counts;
-use foreign::bed::Target;
+use test_environment::{Counts, Target};
 
 use super::list::{self, UNEXPLAINED};
 use super::run::Outcome;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, BOB, Health, interrupt};
+use test_environment::{ALICE, BOB, Health, interrupt};
 
 use super::ground::{Ground, NAMED};
 use super::list::{Route, Which};

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bed::{ALICE, Target};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, Target};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("budgets.open_close", |stage| keep(stage, "files", "open_close", 10.0)).needs_root(),
-    Case::new("budgets.create_write_64k_close", |stage| keep(stage, "files", "create_write", 16.0)).needs_root(),
-    Case::new("budgets.listing_entry", |stage| keep(stage, "files", "listing", 3.0)).needs_root(),
-    Case::new("budgets.open_close_with_acl", |stage| protected(stage, "acls", "open_close", 10.0)).needs_root(),
+    Case::new("budgets.open_close", |fixture| keep(fixture, "files", "open_close", 10.0)).needs_root(),
+    Case::new("budgets.create_write_64k_close", |fixture| keep(fixture, "files", "create_write", 16.0)).needs_root(),
+    Case::new("budgets.listing_entry", |fixture| keep(fixture, "files", "listing", 3.0)).needs_root(),
+    Case::new("budgets.open_close_with_acl", |fixture| protected(fixture, "acls", "open_close", 10.0)).needs_root(),
     Case::new("budgets.first_open_close_with_acl", first_opens).needs_root(),
-    Case::new("budgets.create_write_close_with_acl", |stage| protected(stage, "acls", "create_write", 18.0))
+    Case::new("budgets.create_write_close_with_acl", |fixture| protected(fixture, "acls", "create_write", 18.0))
         .needs_root(),
-    Case::new("budgets.listing_entry_hide_unreadable", |stage| protected(stage, "hiding", "list_again", 2.2))
+    Case::new("budgets.listing_entry_hide_unreadable", |fixture| protected(fixture, "hiding", "list_again", 2.2))
         .needs_root(),
     Case::new("budgets.delete_by_name", delete_by_name).needs_root(),
 ];
@@ -44,66 +44,69 @@ const ATTEMPTS: usize = 8;
 const NOISE: f64 = 0.4;
 
 /// Checks that one of the attempts, each of which counts system calls, stays within the budget.
-fn within(stage: &mut Stage, budget: f64, count: impl Fn(&mut Stage, usize) -> Result<Counted>) -> Result<()> {
-    let mut counted = count(stage, 0)?;
+fn within(fixture: &mut Fixture, budget: f64, count: impl Fn(&mut Fixture, usize) -> Result<Counted>) -> Result<()> {
+    let mut counted = count(fixture, 0)?;
     for attempt in 1..ATTEMPTS {
-        if stage.bed.target() != Target::Frevo || counted.calls <= budget + NOISE {
+        if fixture.environment.target() != Target::Frevo || counted.calls <= budget + NOISE {
             break;
         }
-        counted = count(stage, attempt)?;
+        counted = count(fixture, attempt)?;
     }
     let Counted { kind, calls, table } = counted;
     println!("    {kind}: {calls:.1} system calls each, the budget is {budget}");
-    ensure!(stage.bed.target() != Target::Frevo || calls <= budget + NOISE, "{calls:.1} system calls each:\n{table}");
+    ensure!(
+        fixture.environment.target() != Target::Frevo || calls <= budget + NOISE,
+        "{calls:.1} system calls each:\n{table}"
+    );
     Ok(())
 }
 
 /// Counts the system calls of an operation on a share of the usual server.
-fn keep(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<()> {
-    within(stage, budget, |stage, _| {
-        let _ = fs::remove_dir_all(stage.share(share).join("budget"));
-        count(stage, &[share, kind, &OPERATIONS.to_string()])
+fn keep(fixture: &mut Fixture, share: &str, kind: &str, budget: f64) -> Result<()> {
+    within(fixture, budget, |fixture, _| {
+        let _ = fs::remove_dir_all(fixture.share(share).join("budget"));
+        count(fixture, &[share, kind, &OPERATIONS.to_string()])
     })
 }
 
 /// Same as `keep` for files that store an inherited Windows ACL.
-fn protected(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<()> {
-    within(stage, budget, |stage, attempt| {
-        on_acls(stage, &format!("{kind}-{attempt}"), |stage| {
-            let counted = count(stage, &[share, kind, &OPERATIONS.to_string(), "protected"])?;
-            all_have_acls(stage)?;
+fn protected(fixture: &mut Fixture, share: &str, kind: &str, budget: f64) -> Result<()> {
+    within(fixture, budget, |fixture, attempt| {
+        on_acls(fixture, &format!("{kind}-{attempt}"), |fixture| {
+            let counted = count(fixture, &[share, kind, &OPERATIONS.to_string(), "protected"])?;
+            all_have_acls(fixture)?;
             Ok(counted)
         })
     })
 }
 
 /// Counts the first open of each file of a listing after the start of the server, which has no ACLs cached.
-fn first_opens(stage: &mut Stage) -> Result<()> {
-    within(stage, 11.0, |stage, attempt| {
-        on_acls(stage, &format!("open_each-{attempt}"), |stage| {
+fn first_opens(fixture: &mut Fixture) -> Result<()> {
+    within(fixture, 11.0, |fixture, attempt| {
+        on_acls(fixture, &format!("open_each-{attempt}"), |fixture| {
             let files = OPERATIONS.to_string();
-            let mut making = stage.start_script("budget.py", &["acls", "make", &files, "protected"])?;
+            let mut making = fixture.start_script("budget.py", &["acls", "make", &files, "protected"])?;
             for word in ["ready", "done"] {
                 making.wait_for(word)?;
                 making.go_on()?;
             }
             making.end()?;
-            all_have_acls(stage)?;
-            stage.server.restart()?;
-            count(stage, &["acls", "open_each", &files])
+            all_have_acls(fixture)?;
+            fixture.server.restart()?;
+            count(fixture, &["acls", "open_each", &files])
         })
     })
 }
 
 /// `del NAME`, which looks up the name with QUERY_DIRECTORY before it deletes the file. The cost must be the same in a
 /// large directory as in small ones. The time per file is printed.
-fn delete_by_name(stage: &mut Stage) -> Result<()> {
-    within(stage, 35.0, |stage, _| {
-        let small = deletions(stage, SMALL, false)?.took;
-        let large = deletions(stage, LARGE, false)?.took;
+fn delete_by_name(fixture: &mut Fixture) -> Result<()> {
+    within(fixture, 35.0, |fixture, _| {
+        let small = deletions(fixture, SMALL, false)?.took;
+        let large = deletions(fixture, LARGE, false)?.took;
         let each = |took: Duration| took.as_secs_f64() * 1e3 / DELETED as f64;
         println!("    delete_by_name: {:.2} ms each of {LARGE} files, {:.2} ms of {SMALL}", each(large), each(small));
-        let table = deletions(stage, LARGE, true)?.table;
+        let table = deletions(fixture, LARGE, true)?.table;
         let total = total(&table).with_context(|| format!("no total in strace's table:\n{table}"))?;
         Ok(Counted { kind: "delete_by_name".to_owned(), calls: total / DELETED as f64, table })
     })
@@ -116,14 +119,14 @@ struct Deletions {
 }
 
 /// Deletes names in as many directories of `size` files as needed.
-fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions> {
+fn deletions(fixture: &mut Fixture, size: usize, counted: bool) -> Result<Deletions> {
     let of_each = DELETED.min(size);
     let mut commands = String::new();
     for number in 0..DELETED / of_each {
         let folder = format!("budget {number}");
-        let path = stage.share("files").join(&folder);
+        let path = fixture.share("files").join(&folder);
         let _ = fs::remove_dir_all(&path);
-        stage.bed.make_dir(&format!("data/files/{folder}"), &ALICE, 0o777)?;
+        fixture.environment.make_dir(&format!("data/files/{folder}"), &ALICE, 0o777)?;
         for file in 0..size {
             fs::write(path.join(format!("file {file}")), "")?;
         }
@@ -133,8 +136,8 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
         }
     }
     // Work done once per connection is not counted: the client reports when it is connected.
-    let ready = stage.local("budget")?.join("ready");
-    let mut client = stage.program("smbclient", &stage.server, &ALICE.credentials());
+    let ready = fixture.local("budget")?.join("ready");
+    let mut client = fixture.program("smbclient", &fixture.server, &ALICE.credentials());
     let client = client.arg("//127.0.0.1/files").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = client.spawn().context("cannot start smbclient")?;
     let mut orders = client.stdin.take().context("smbclient has no standard input")?;
@@ -144,8 +147,8 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
         ensure!(Instant::now() < end, "smbclient does not connect");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let path = stage.bed.dir().join("strace");
-    let strace = if counted { Some(attach(&stage.server.pids(), &path)?) } else { None };
+    let path = fixture.environment.dir().join("strace");
+    let strace = if counted { Some(attach(&fixture.server.pids(), &path)?) } else { None };
     let start = Instant::now();
     let telling = std::thread::spawn(move || orders.write_all(commands.as_bytes()));
     let said = client.wait_with_output()?;
@@ -155,7 +158,7 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
     let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
     ensure!(said.status.success() && !text.contains("NT_STATUS_"), "smbclient failed:\n{text}");
     for number in 0..DELETED / of_each {
-        let path = stage.share("files").join(format!("budget {number}"));
+        let path = fixture.share("files").join(format!("budget {number}"));
         ensure!(fs::read_dir(&path)?.count() == size - of_each, "the wrong number of files was deleted");
         fs::remove_dir_all(path)?;
     }
@@ -163,8 +166,8 @@ fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions>
 }
 
 /// Checks that every created file stores an ACL. Otherwise the wrong operation was counted.
-fn all_have_acls(stage: &Stage) -> Result<()> {
-    for entry in fs::read_dir(stage.share("acls").join("budget"))? {
+fn all_have_acls(fixture: &Fixture) -> Result<()> {
+    for entry in fs::read_dir(fixture.share("acls").join("budget"))? {
         let path = entry?.path();
         let stored = rustix::fs::getxattr(&path, "security.NTACL", &mut [0_u8; 0][..]);
         ensure!(stored.is_ok(), "{} stores no ACL: {stored:?}", path.display());
@@ -173,13 +176,13 @@ fn all_have_acls(stage: &Stage) -> Result<()> {
 }
 
 /// Runs `work` with the usual server replaced by one that stores Windows ACLs.
-fn on_acls<T>(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Result<T>) -> Result<T> {
-    let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
+fn on_acls<T>(fixture: &mut Fixture, name: &str, work: impl FnOnce(&mut Fixture) -> Result<T>) -> Result<T> {
+    let path = fixture.environment.make_dir("data/acls", &ALICE, 0o777)?;
     let _ = fs::remove_dir_all(path.join("budget"));
-    let server = stage.bed.start(name, &ACLS.replace("@PATH@", path.to_str().context("a UTF-8 path")?))?;
-    let usual = std::mem::replace(&mut stage.server, server);
-    let done = work(stage);
-    stage.server = usual;
+    let server = fixture.environment.start(name, &ACLS.replace("@PATH@", path.to_str().context("a UTF-8 path")?))?;
+    let usual = std::mem::replace(&mut fixture.server, server);
+    let done = work(fixture);
+    fixture.server = usual;
     done
 }
 
@@ -192,11 +195,11 @@ struct Counted {
     table: String,
 }
 
-fn count(stage: &mut Stage, arguments: &[&str]) -> Result<Counted> {
-    let mut script = stage.start_script("budget.py", arguments)?;
+fn count(fixture: &mut Fixture, arguments: &[&str]) -> Result<Counted> {
+    let mut script = fixture.start_script("budget.py", arguments)?;
     script.wait_for("ready")?;
-    let table = stage.bed.dir().join("strace");
-    let strace = attach(&stage.server.pids(), &table)?;
+    let table = fixture.environment.dir().join("strace");
+    let strace = attach(&fixture.server.pids(), &table)?;
     script.go_on()?;
     script.wait_for("done")?;
     let table = finish(strace, &table)?;

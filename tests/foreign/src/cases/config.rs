@@ -5,8 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
@@ -24,30 +23,30 @@ const CHECK: &[&str] = &["check"];
 /// For mistakes that leave the intention unclear.
 const BOTH: &[&str] = &["check", "serve"];
 
-fn unknown_parameter(stage: &mut Stage) -> Result<()> {
+fn unknown_parameter(fixture: &mut Fixture) -> Result<()> {
     let text = "[global]\nworkgroup = W\nraed only = yes\n[a]\npath = @DIR@\n";
-    refused(stage, CHECK, text, 3, &["raed only", "read only"])
+    refused(fixture, CHECK, text, 3, &["raed only", "read only"])
 }
 
-fn bad_value(stage: &mut Stage) -> Result<()> {
-    refused(stage, BOTH, "[a]\npath = @DIR@\nread only = perhaps\n", 3, &["perhaps", "read only", "yes"])
+fn bad_value(fixture: &mut Fixture) -> Result<()> {
+    refused(fixture, BOTH, "[a]\npath = @DIR@\nread only = perhaps\n", 3, &["perhaps", "read only", "yes"])
 }
 
-fn share_without_path(stage: &mut Stage) -> Result<()> {
-    refused(stage, BOTH, "[global]\n\n[nowhere]\ncomment = x\n", 3, &["nowhere", "path"])
+fn share_without_path(fixture: &mut Fixture) -> Result<()> {
+    refused(fixture, BOTH, "[global]\n\n[nowhere]\ncomment = x\n", 3, &["nowhere", "path"])
 }
 
-fn path_that_is_not_there(stage: &mut Stage) -> Result<()> {
-    refused(stage, CHECK, "[a]\npath = @DIR@/no/such/place\n", 2, &["no/such/place"])
+fn path_that_is_not_there(fixture: &mut Fixture) -> Result<()> {
+    refused(fixture, CHECK, "[a]\npath = @DIR@/no/such/place\n", 2, &["no/such/place"])
 }
 
-fn duplicate_share(stage: &mut Stage) -> Result<()> {
-    refused(stage, BOTH, "[a]\npath = @DIR@\n[b]\npath = @DIR@\n[A]\npath = @DIR@\n", 5, &["[A]", "wrong.conf:1"])
+fn duplicate_share(fixture: &mut Fixture) -> Result<()> {
+    refused(fixture, BOTH, "[a]\npath = @DIR@\n[b]\npath = @DIR@\n[A]\npath = @DIR@\n", 5, &["[A]", "wrong.conf:1"])
 }
 
-fn include_loop(stage: &mut Stage) -> Result<()> {
+fn include_loop(fixture: &mut Fixture) -> Result<()> {
     let text = "[global]\ninclude = @DIR@/wrong.conf\n[a]\npath = @DIR@\n";
-    refused(stage, BOTH, text, 2, &["wrong.conf", "include"])
+    refused(fixture, BOTH, text, 2, &["wrong.conf", "include"])
 }
 
 /// The GlusterFS volume is configured as Gluster's own hook does it.
@@ -58,14 +57,14 @@ const UNSERVED: &str = "[global]\n@TARGET@\n\tmap to guest = Bad User\n\
     [off]\n\tpath = @DIR@/data/files\n\tavailable = no\n";
 
 /// Shares that are not served are not listed, and users and guests see nothing of their directories.
-fn unserved_shares(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("config-unserved", UNSERVED)?;
+fn unserved_shares(fixture: &mut Fixture) -> Result<()> {
+    let server = fixture.environment.start("config-unserved", UNSERVED)?;
     let log = server.log_tail();
     for share in ["gluster-volume", "audited"] {
         ensure!(log.contains(&format!("the share [{share}] is not served")), "{share} is not in the log:\n{log}");
     }
-    for credentials in [bed::ALICE.credentials(), "stranger%x".to_owned()] {
-        let smbclient = || stage.smbclient().server(&server).credentials(&credentials);
+    for credentials in [test_environment::ALICE.credentials(), "stranger%x".to_owned()] {
+        let smbclient = || fixture.smbclient().server(&server).credentials(&credentials);
         let listed = smbclient().list_shares()?.fine()?;
         ensure!(listed.contains("known"), "{listed}");
         for share in ["gluster-volume", "audited", "off"] {
@@ -75,19 +74,19 @@ fn unserved_shares(stage: &mut Stage) -> Result<()> {
             }
         }
     }
-    stage.smbclient().server(&server).share("known").run("ls")?.fine()?;
+    fixture.smbclient().server(&server).share("known").run("ls")?.fine()?;
     Ok(())
 }
 
 /// Checks that each of `verbs` fails with status 1 for the text, and reports the file, the line, a remedy and all of
 /// `words`.
-fn refused(stage: &mut Stage, verbs: &[&str], text: &str, line: usize, words: &[&str]) -> Result<()> {
-    let dir = stage.local("config")?;
+fn refused(fixture: &mut Fixture, verbs: &[&str], text: &str, line: usize, words: &[&str]) -> Result<()> {
+    let dir = fixture.local("config")?;
     let conf = dir.join("wrong.conf");
     fs::write(&conf, text.replace("@DIR@", &dir.display().to_string()))?;
     for verb in verbs {
         let mut command = Command::new("timeout");
-        command.arg("20").arg(bed::frevo()).args([verb, "-c"]).arg(&conf);
+        command.arg("20").arg(test_environment::frevo()).args([verb, "-c"]).arg(&conf);
         if *verb == "serve" {
             command.args(["--bind", "127.0.0.1", "--state-dir"]).arg(dir.join("state"));
         }

@@ -19,9 +19,9 @@ use proto::dtyp::{SecurityDescriptor, SecurityInformation};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest};
 use serde_json::Value;
 
-use crate::bed::{ALICE, Server, frevo};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, Server, frevo};
 
 pub(super) const CASES: &[Case] =
     &[Case::new("convert.while_a_client_reads", while_a_client_reads).needs_root().frevo_only()];
@@ -43,12 +43,12 @@ const INTERRUPTED: f64 = 0.02;
 /// Time limit for that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
+fn while_a_client_reads(fixture: &mut Fixture) -> Result<()> {
     let count = std::env::var("FREVO_CONVERT_FILES").ok().map_or(Ok(5_000), |count| count.parse())?;
-    let path = stage.bed.make_dir("data/convert", &ALICE, 0o777)?;
+    let path = fixture.environment.make_dir("data/convert", &ALICE, 0o777)?;
     make_files(&path, count)?;
     let template = SHARE.replace("@CONVERT@", path.to_str().context("a UTF-8 path")?);
-    let server = stage.bed.start("convert", &template)?;
+    let server = fixture.environment.start("convert", &template)?;
     accesses(&server, count, "not converted")?;
     let reader = Reader::start(&server, count)?;
     let alone = ALONE.mul_f64(count as f64 / 5_000.0);

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{ADMINISTRATOR, ALICE, DORA, Domain, EMIL, FAYE, MEMBER, frevo};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ADMINISTRATOR, ALICE, DORA, Domain, EMIL, FAYE, MEMBER, frevo};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("domain.ntlm", ntlm).needs_root().frevo_only(),
@@ -51,9 +51,9 @@ const SHARES: &str = "
 ";
 
 /// Returns the domain with a newly started Frevo on [`SHARES`].
-fn served(stage: &mut Stage) -> Result<&mut Domain> {
-    let files = stage.bed.dir().join("domain/files");
-    let domain = stage.domain()?;
+fn served(fixture: &mut Fixture) -> Result<&mut Domain> {
+    let files = fixture.environment.dir().join("domain/files");
+    let domain = fixture.domain()?;
     let _ = fs::remove_dir_all(&files);
     fs::create_dir_all(&files)?;
     fs::set_permissions(&files, fs::Permissions::from_mode(0o777))?;
@@ -82,9 +82,9 @@ fn check(domain: &Domain, said: Result<String>, expected: &str) -> Result<()> {
     Ok(())
 }
 
-fn ntlm(stage: &mut Stage) -> Result<()> {
-    let written = stage.bed.dir().join("domain/files/from dora");
-    let domain = served(stage)?;
+fn ntlm(fixture: &mut Fixture) -> Result<()> {
+    let written = fixture.environment.dir().join("domain/files/from dora");
+    let domain = served(fixture)?;
     let log_on = |user: &str, expected: &str| check(domain, smbclient(domain, "files", user, "ls greeting"), expected);
     log_on(DORA, "greeting")?;
     log_on("dora@DOM.TEST%Dora.Pw1", "greeting")?;
@@ -108,8 +108,8 @@ fn ntlm(stage: &mut Stage) -> Result<()> {
 }
 
 /// The server's own accounts can be used too, without queries to the domain.
-fn own_accounts(stage: &mut Stage) -> Result<()> {
-    let domain = served(stage)?;
+fn own_accounts(fixture: &mut Fixture) -> Result<()> {
+    let domain = served(fixture)?;
     add_alice(domain)?;
     let log_on = |user: &str, expected: &str| check(domain, smbclient(domain, "files", user, "ls greeting"), expected);
     log_on(r"MEMBER\alice%alicepw", "greeting")?;
@@ -130,9 +130,9 @@ fn add_alice(domain: &Domain) -> Result<()> {
     Ok(())
 }
 
-fn lists(stage: &mut Stage) -> Result<()> {
-    let own = stage.bed.dir().join("domain/files/dora");
-    let domain = served(stage)?;
+fn lists(fixture: &mut Fixture) -> Result<()> {
+    let own = fixture.environment.dir().join("domain/files/dora");
+    let domain = served(fixture)?;
     fs::create_dir(&own)?;
     fs::write(own.join("hers"), "")?;
     check(domain, smbclient(domain, "own", DORA, "ls hers"), "hers")?;
@@ -149,8 +149,8 @@ fn lists(stage: &mut Stage) -> Result<()> {
 }
 
 /// Resolves SIDs and names of the domain with the LSA pipe.
-fn names(stage: &mut Stage) -> Result<()> {
-    let domain = served(stage)?;
+fn names(fixture: &mut Fixture) -> Result<()> {
+    let domain = served(fixture)?;
     let ask = |commands: &str| -> Result<String> {
         let mut command = domain.command("rpcclient")?;
         command.args(["-s", "/dev/null", MEMBER, "-U", DORA, "-c", commands]);
@@ -168,9 +168,9 @@ fn names(stage: &mut Stage) -> Result<()> {
 }
 
 /// With tickets only, user and groups are determined by the PAC.
-fn kerberos(stage: &mut Stage) -> Result<()> {
-    let files = stage.bed.dir().join("domain/files");
-    let domain = served(stage)?;
+fn kerberos(fixture: &mut Fixture) -> Result<()> {
+    let files = fixture.environment.dir().join("domain/files");
+    let domain = served(fixture)?;
     fs::write(files.join("crew's"), "")?;
     std::os::unix::fs::chown(files.join("crew's"), Some(0), Some(CREWS_GID))?;
     fs::set_permissions(files.join("crew's"), fs::Permissions::from_mode(0o640))?;
@@ -198,9 +198,9 @@ fn kerberos(stage: &mut Stage) -> Result<()> {
 }
 
 /// SIDs of the domain in stored ACLs are effective for its users, and are mapped to uids and gids in the POSIX ACL.
-fn acls(stage: &mut Stage) -> Result<()> {
-    let files = stage.bed.dir().join("domain/files");
-    let domain = served(stage)?;
+fn acls(fixture: &mut Fixture) -> Result<()> {
+    let files = fixture.environment.dir().join("domain/files");
+    let domain = served(fixture)?;
     let smbcacls = |user: &str, arguments: &[&str]| -> Result<String> {
         let mut command = domain.command("smbcacls")?;
         command.args(["-s", "/dev/null", "-U", user, &format!("//{MEMBER}/acls"), "made"]).args(arguments);
@@ -227,8 +227,8 @@ fn acls(stage: &mut Stage) -> Result<()> {
 }
 
 /// `frevo join` finds everything correct, and reports what is not.
-fn join(stage: &mut Stage) -> Result<()> {
-    let domain = served(stage)?;
+fn join(fixture: &mut Fixture) -> Result<()> {
+    let domain = served(fixture)?;
     let all = ["configuration", "dns", "clock", "winbind", "account", "keytab", "directory", "ids"];
     wrong_steps(domain, "", "", &[], &all)?;
     let expect = |from: &str, to: &str, arguments: &[&str], wrong: &[&str]| -> Result<()> {
@@ -253,9 +253,9 @@ fn join(stage: &mut Stage) -> Result<()> {
 
 /// `frevo join --run` joins the domain, here for the second time. An old keytab and a service name that the account has
 /// lost are detected, and the suggested remedies work.
-fn join_run(stage: &mut Stage) -> Result<()> {
-    let keytab = stage.bed.dir().join("domain/member/krb5.keytab");
-    let domain = served(stage)?;
+fn join_run(fixture: &mut Fixture) -> Result<()> {
+    let keytab = fixture.environment.dir().join("domain/member/krb5.keytab");
+    let domain = served(fixture)?;
     let before = fs::read(&keytab)?;
     let (user, password) = ADMINISTRATOR.split_once('%').context("a password")?;
     let mut command = domain.command(frevo())?;
@@ -322,8 +322,8 @@ fn wrong_steps(domain: &Domain, from: &str, to: &str, arguments: &[&str], steps:
     Ok(())
 }
 
-fn winbindd_gone(stage: &mut Stage) -> Result<()> {
-    let domain = served(stage)?;
+fn winbindd_gone(fixture: &mut Fixture) -> Result<()> {
+    let domain = served(fixture)?;
     add_alice(domain)?;
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")?;
     domain.kill_winbindd();
@@ -332,8 +332,8 @@ fn winbindd_gone(stage: &mut Stage) -> Result<()> {
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")
 }
 
-fn winbindd_hangs(stage: &mut Stage) -> Result<()> {
-    let domain = served(stage)?;
+fn winbindd_hangs(fixture: &mut Fixture) -> Result<()> {
+    let domain = served(fixture)?;
     add_alice(domain)?;
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")?;
     domain.hold_winbindd(true);
@@ -344,9 +344,9 @@ fn winbindd_hangs(stage: &mut Stage) -> Result<()> {
 }
 
 /// `username map` maps dora to the server's own alice, with password and with ticket, and no other user.
-fn username_map(stage: &mut Stage) -> Result<()> {
-    let dir = stage.bed.dir().join("domain");
-    let domain = served(stage)?;
+fn username_map(fixture: &mut Fixture) -> Result<()> {
+    let dir = fixture.environment.dir().join("domain");
+    let domain = served(fixture)?;
     add_alice(domain)?;
     fs::write(dir.join("username.map"), "!alice = DOM\\dora\nalice = emil @crew\n")?;
     domain.serve(&format!("\n[global]\n\tusername map = @DIR@/username.map\n{SHARES}"))?;
@@ -370,9 +370,9 @@ fn username_map(stage: &mut Stage) -> Result<()> {
 }
 
 /// With `backend = rid` and a ticket, users have the ids that winbindd would assign, also after a restart.
-fn without_winbindd(stage: &mut Stage) -> Result<()> {
-    let files = stage.bed.dir().join("domain/files");
-    let domain = served(stage)?;
+fn without_winbindd(fixture: &mut Fixture) -> Result<()> {
+    let files = fixture.environment.dir().join("domain/files");
+    let domain = served(fixture)?;
     add_alice(domain)?;
     domain.kill_winbindd();
     let found = without(domain, &files);

@@ -10,29 +10,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::ALICE;
 use crate::file;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::ALICE;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("escape.names", names),
     Case::new("escape.smbclient", smbclient),
     Case::new("escape.links_within_the_share", links_within_the_share),
-    Case::new("escape.link_swapped_for_file", |stage| swapped(stage, Swap::File)),
-    Case::new("escape.link_swapped_for_folder", |stage| swapped(stage, Swap::Folder)),
+    Case::new("escape.link_swapped_for_file", |fixture| swapped(fixture, Swap::File)),
+    Case::new("escape.link_swapped_for_folder", |fixture| swapped(fixture, Swap::Folder)),
 ];
 
 const SECRET: &str = "kept-outside-of-every-share";
 
 /// Creates a folder with the secret next to the shares, and links to it in the share.
-fn prepare(stage: &Stage) -> Result<PathBuf> {
-    let outside = stage.bed.make_dir("data/outside", &ALICE, 0o777)?;
-    file::owned(stage, &outside.join("secret"), SECRET, &ALICE, 0o666)?;
-    file::owned(stage, &stage.bed.dir().join("data/secret"), SECRET, &ALICE, 0o666)?;
-    let share = stage.share("files");
-    stage.bed.make_dir("data/files/inner", &ALICE, 0o777)?;
-    file::owned(stage, &share.join("plain"), "inside", &ALICE, 0o666)?;
+fn prepare(fixture: &Fixture) -> Result<PathBuf> {
+    let outside = fixture.environment.make_dir("data/outside", &ALICE, 0o777)?;
+    file::owned(fixture, &outside.join("secret"), SECRET, &ALICE, 0o666)?;
+    file::owned(fixture, &fixture.environment.dir().join("data/secret"), SECRET, &ALICE, 0o666)?;
+    let share = fixture.share("files");
+    fixture.environment.make_dir("data/files/inner", &ALICE, 0o777)?;
+    file::owned(fixture, &share.join("plain"), "inside", &ALICE, 0o666)?;
     let links: [(&Path, &str); 5] = [
         (&outside.join("secret"), "link"),
         (&outside, "link_dir"),
@@ -47,22 +47,22 @@ fn prepare(stage: &Stage) -> Result<PathBuf> {
     Ok(outside)
 }
 
-fn names(stage: &mut Stage) -> Result<()> {
-    let outside = prepare(stage)?;
-    stage.script("escape.py", &[SECRET])?;
+fn names(fixture: &mut Fixture) -> Result<()> {
+    let outside = prepare(fixture)?;
+    fixture.script("escape.py", &[SECRET])?;
     let left = file::contents(&outside)?;
     ensure!(left.len() == 1, "files were created outside the share: {:?}", left.keys());
     for place in ["secret.new", "outside.new"] {
-        ensure!(!stage.bed.dir().join("data").join(place).exists(), "{place} was created next to the shares");
+        ensure!(!fixture.environment.dir().join("data").join(place).exists(), "{place} was created next to the shares");
     }
     ensure!(!Path::new("/etc/passwd.new").exists(), "/etc/passwd.new was created");
     Ok(())
 }
 
-fn smbclient(stage: &mut Stage) -> Result<()> {
-    prepare(stage)?;
+fn smbclient(fixture: &mut Fixture) -> Result<()> {
+    prepare(fixture)?;
     for name in ["link", "link_dir/secret", "chain/secret", "passwd_link", "../outside/secret", "/etc/passwd"] {
-        let said = stage.smbclient().run(&format!("get {name} -"))?;
+        let said = fixture.smbclient().run(&format!("get {name} -"))?;
         ensure!(!said.text.contains(SECRET) && !said.text.contains("root:"), "{name} leads outside:\n{}", said.text);
         ensure!(said.text.contains("NT_STATUS_"), "{name} is not refused:\n{}", said.text);
     }
@@ -70,18 +70,18 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
 }
 
 /// A link that stays inside the share is followed, which is the default of `follow symlinks`.
-fn links_within_the_share(stage: &mut Stage) -> Result<()> {
-    prepare(stage)?;
-    let share = stage.share("files");
-    file::owned(stage, &share.join("inner/file"), "inside", &ALICE, 0o666)?;
+fn links_within_the_share(fixture: &mut Fixture) -> Result<()> {
+    prepare(fixture)?;
+    let share = fixture.share("files");
+    file::owned(fixture, &share.join("inner/file"), "inside", &ALICE, 0o666)?;
     for (target, name) in [("plain", "to_file"), ("inner", "to_folder"), ("inner/../plain", "over_a_folder")] {
         let _ = fs::remove_file(share.join(name));
         symlink(target, share.join(name))?;
     }
     for path in ["to_file", "to_folder/file", "over_a_folder"] {
-        stage.smbclient().run(&format!("get {path} -"))?.says("inside")?;
+        fixture.smbclient().run(&format!("get {path} -"))?.says("inside")?;
     }
-    stage.smbclient().run("ls to_folder/*")?.says("file")
+    fixture.smbclient().run("ls to_folder/*")?.says("file")
 }
 
 /// What is at the swapped name when it is not the link that leads out.
@@ -93,9 +93,9 @@ enum Swap {
 
 /// While a client opens a path, a local process swaps a component of it with a link to the outside and back as fast as
 /// possible. The server must not check a name and then use it again.
-fn swapped(stage: &mut Stage, swap: Swap) -> Result<()> {
-    let outside = prepare(stage)?;
-    let folder = stage.bed.make_dir("data/files/swap", &ALICE, 0o777)?;
+fn swapped(fixture: &mut Fixture, swap: Swap) -> Result<()> {
+    let outside = prepare(fixture)?;
+    let folder = fixture.environment.make_dir("data/files/swap", &ALICE, 0o777)?;
     let (inside, target, path) = match swap {
         Swap::File => (folder.join("other"), outside.join("secret"), r"swap\part"),
         Swap::Folder => (folder.join("other"), outside, r"swap\part\secret"),
@@ -105,17 +105,17 @@ fn swapped(stage: &mut Stage, swap: Swap) -> Result<()> {
         let _ = fs::remove_file(old).or_else(|_| fs::remove_dir_all(old));
     }
     match swap {
-        Swap::File => file::owned(stage, &inside, "inside", &ALICE, 0o666)?,
+        Swap::File => file::owned(fixture, &inside, "inside", &ALICE, 0o666)?,
         Swap::Folder => {
-            stage.bed.make_dir("data/files/swap/other", &ALICE, 0o777)?;
-            file::owned(stage, &inside.join("secret"), "inside", &ALICE, 0o666)?;
+            fixture.environment.make_dir("data/files/swap/other", &ALICE, 0o777)?;
+            file::owned(fixture, &inside.join("secret"), "inside", &ALICE, 0o666)?;
         }
     }
     symlink(target, &part)?;
     let stop = AtomicBool::new(false);
     let said = std::thread::scope(|scope| {
         scope.spawn(|| exchange(&part, &inside, &stop));
-        let said = stage.script("swapped.py", &[path, "1500", SECRET]);
+        let said = fixture.script("swapped.py", &[path, "1500", SECRET]);
         stop.store(true, Ordering::SeqCst);
         said
     })?;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bed::{self, ALICE};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::ALICE;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("first_run.serve_a_directory", serve_a_directory).frevo_only(),
@@ -31,13 +31,19 @@ impl Drop for Started {
 
 impl Started {
     /// Starts the server. `command` runs the program given by its following arguments.
-    fn start(stage: &Stage, mut command: Command, dir: &Path, state: &Path) -> Result<Started> {
-        let printed = stage.local("first run output")?.join("printed");
-        let port = bed::free_port()?.to_string();
-        command.arg(bed::frevo()).arg("serve").arg(dir).args(["--port", &port, "--bind", "127.0.0.1", "--state-dir"]);
+    fn start(fixture: &Fixture, mut command: Command, dir: &Path, state: &Path) -> Result<Started> {
+        let printed = fixture.local("first run output")?.join("printed");
+        let port = test_environment::free_port()?.to_string();
+        command.arg(test_environment::frevo()).arg("serve").arg(dir).args([
+            "--port",
+            &port,
+            "--bind",
+            "127.0.0.1",
+            "--state-dir",
+        ]);
         command.arg(state).stdin(Stdio::null()).stdout(File::create(&printed)?);
         command.stderr(File::options().append(true).open(&printed)?);
-        let child = stage.bed.people().enter(&mut command).spawn().context("cannot start frevo")?;
+        let child = fixture.environment.people().enter(&mut command).spawn().context("cannot start frevo")?;
         Ok(Started { child, printed })
     }
 
@@ -64,12 +70,12 @@ impl Started {
     }
 
     /// Runs the printed line in a shell, with the password where smbclient looks for it.
-    fn paste(&mut self, stage: &Stage, password: &str, commands: &str) -> Result<String> {
+    fn paste(&mut self, fixture: &Fixture, password: &str, commands: &str) -> Result<String> {
         let line = self.line("smbclient")?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{line} -s \"$CONF\" -c \"$COMMANDS\"")]).stdin(Stdio::null());
         shell.env("PASSWD", password).env("COMMANDS", commands);
-        shell.env("CONF", stage.bed.dir().join("client/smb.conf"));
+        shell.env("CONF", fixture.environment.dir().join("client/smb.conf"));
         let output = shell.output().context("cannot start a shell")?;
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         ensure!(output.status.success() && !said.contains("NT_STATUS_"), "{line}:\n{said}");
@@ -82,42 +88,43 @@ impl Started {
     }
 }
 
-fn serve_a_directory(stage: &mut Stage) -> Result<()> {
-    let dir = stage.bed.make_dir("data/my files", &ALICE, 0o777)?;
+fn serve_a_directory(fixture: &mut Fixture) -> Result<()> {
+    let dir = fixture.environment.make_dir("data/my files", &ALICE, 0o777)?;
     fs::write(dir.join("greeting"), "welcome")?;
-    let state = stage.local("first state")?;
-    let start = || Started::start(stage, Command::new("env"), &dir, &state);
+    let state = fixture.local("first state")?;
+    let start = || Started::start(fixture, Command::new("env"), &dir, &state);
     let mut first = start()?;
     let password = first.password()?;
-    ensure!(first.paste(stage, &password, "get greeting -")?.contains("welcome"), "the file is not readable");
-    ensure!(first.paste(stage, "wrong", "ls").is_err(), "a wrong password is accepted");
+    ensure!(first.paste(fixture, &password, "get greeting -")?.contains("welcome"), "the file is not readable");
+    ensure!(first.paste(fixture, "wrong", "ls").is_err(), "a wrong password is accepted");
     drop(first);
     // On the second start the account exists. Its password is not shown again but still works.
     let mut second = start()?;
     ensure!(second.line("Password")?.starts_with("the one you have"), "{}", second.text()?);
-    second.paste(stage, &password, "ls greeting")?;
+    second.paste(fixture, &password, "ls greeting")?;
     Ok(())
 }
 
 /// Without root, alice's files belong to her, and files that she may not read remain unreadable.
-fn without_root(stage: &mut Stage) -> Result<()> {
-    let dir = stage.bed.make_dir("data/hers", &ALICE, 0o700)?;
-    let state = stage.local("her state")?;
-    stage.bed.people().give(&state, &ALICE)?;
+fn without_root(fixture: &mut Fixture) -> Result<()> {
+    let dir = fixture.environment.make_dir("data/hers", &ALICE, 0o700)?;
+    let state = fixture.local("her state")?;
+    fixture.environment.people().give(&state, &ALICE)?;
     let root_only = dir.join("root only");
     fs::write(&root_only, "nobody else")?;
     fs::set_permissions(&root_only, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     let mut command = Command::new("setpriv");
     let id = ALICE.id;
     command.args([format!("--reuid={id}"), format!("--regid={id}"), "--clear-groups".into()]);
-    let mut server = Started::start(stage, command, &dir, &state)?;
+    let mut server = Started::start(fixture, command, &dir, &state)?;
     let password = server.password()?;
     let said = server.text()?;
     ensure!(said.contains("Not running as root") && said.contains(ALICE.name), "{said}");
-    server.paste(stage, &password, "mkdir made; ls")?;
+    server.paste(fixture, &password, "mkdir made; ls")?;
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(dir.join("made"))?);
     ensure!(owner == ALICE.id, "alice's directory belongs to {owner}");
-    let refused = server.paste(stage, &password, "get \"root only\" -").err().context("alice reads a file of root")?;
+    let refused =
+        server.paste(fixture, &password, "get \"root only\" -").err().context("alice reads a file of root")?;
     ensure!(refused.to_string().contains("NT_STATUS_ACCESS_DENIED"), "{refused}");
     Ok(())
 }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{self, interrupt};
+use crate::fixture::Fixture;
 use crate::growth::Growth;
 use crate::hammer::{COUNTER, DIRECTORY, noted};
-use crate::stage::Stage;
 use crate::suite::Case;
+use test_environment::interrupt;
 
 pub(super) const CASES: &[Case] = &[Case::new("hammer.ten_processes", ten_processes).frevo_only()];
 
@@ -28,7 +28,7 @@ const KILL_EVERY: Duration = Duration::from_millis(700);
 
 /// The processes of one run.
 struct Crowd<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     end: Instant,
     notes: Vec<PathBuf>,
     children: Vec<(String, Child)>,
@@ -39,24 +39,24 @@ fn seconds() -> u64 {
     std::env::var("FREVO_HAMMER_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
 }
 
-fn ten_processes(stage: &mut Stage) -> Result<()> {
-    let directory = stage.share("files").join(DIRECTORY);
+fn ten_processes(fixture: &mut Fixture) -> Result<()> {
+    let directory = fixture.share("files").join(DIRECTORY);
     fs::create_dir_all(&directory)?;
     fs::write(directory.join("counter"), 0u64.to_le_bytes())?;
-    stage.bed.people().give(&directory, &bed::ALICE)?;
-    stage.bed.people().give(&directory.join("counter"), &bed::ALICE)?;
+    fixture.environment.people().give(&directory, &test_environment::ALICE)?;
+    fixture.environment.people().give(&directory.join("counter"), &test_environment::ALICE)?;
     let end = Instant::now() + Duration::from_secs(seconds());
-    let stage: &Stage = stage;
-    let mut crowd = Crowd { stage, end, notes: Vec::new(), children: Vec::new(), killed: 0 };
+    let fixture: &Fixture = fixture;
+    let mut crowd = Crowd { fixture, end, notes: Vec::new(), children: Vec::new(), killed: 0 };
     (0..OURS).try_for_each(|_| crowd.start_ours())?;
     (0..PYTHON).try_for_each(|_| crowd.start_python())?;
     let failed = AtomicBool::new(false);
-    let mut growth = Growth::new(stage.server.pid(), Duration::from_secs(seconds()));
+    let mut growth = Growth::new(fixture.server.pid(), Duration::from_secs(seconds()));
     std::thread::scope(|scope| {
         for number in 0..SMBCLIENT {
             let failed = &failed;
             scope.spawn(move || {
-                if let Err(error) = smbclient(stage, number, end) {
+                if let Err(error) = smbclient(fixture, number, end) {
                     eprintln!("smbclient: {error:#}");
                     failed.store(true, Ordering::Relaxed);
                 }
@@ -74,7 +74,7 @@ fn ten_processes(stage: &mut Stage) -> Result<()> {
         (noted..=noted + killed).contains(&counted),
         "{counted} counted, {noted} noted, {killed} killed: {COUNTER}"
     );
-    nothing_is_left(stage)?;
+    nothing_is_left(fixture)?;
     println!("    counted {counted}, killed {killed}");
     growth.judge()?;
     fs::remove_dir_all(directory)?;
@@ -88,9 +88,9 @@ impl Crowd<'_> {
 
     fn start_ours(&mut self) -> Result<()> {
         let number = self.notes.len();
-        let notes = self.stage.local("hammer").map(|path| path.with_file_name(format!("hammer-{number}")))?;
+        let notes = self.fixture.local("hammer").map(|path| path.with_file_name(format!("hammer-{number}")))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["hammer", "--address", &self.stage.server.address().to_string()]);
+        command.args(["hammer", "--address", &self.fixture.server.address().to_string()]);
         command
             .args(["--seed", &(number + 1).to_string(), "--seconds", &self.left().to_string(), "--notes"])
             .arg(&notes);
@@ -100,7 +100,7 @@ impl Crowd<'_> {
 
     fn start_python(&mut self) -> Result<()> {
         let arguments = [self.children.len().to_string(), self.left().to_string()];
-        let command = self.stage.script_command("hammer.py", &[&arguments[0], &arguments[1]]);
+        let command = self.fixture.script_command("hammer.py", &[&arguments[0], &arguments[1]]);
         self.start("smbprotocol", command)
     }
 
@@ -161,8 +161,8 @@ impl Drop for Crowd<'_> {
 }
 
 /// Runs one smbclient after another.
-fn smbclient(stage: &Stage, number: usize, end: Instant) -> Result<()> {
-    let local = stage.local(&format!("hammer smbclient {number}"))?;
+fn smbclient(fixture: &Fixture, number: usize, end: Instant) -> Result<()> {
+    let local = fixture.local(&format!("hammer smbclient {number}"))?;
     fs::write(local.join("sent"), vec![number as u8; 100_000])?;
     let lists =
         ["put sent a; ls; allinfo a", "get b got; rename b c -f; ls", "put sent d; del d; ls", "rename a b; get c got"];
@@ -171,7 +171,7 @@ fn smbclient(stage: &Stage, number: usize, end: Instant) -> Result<()> {
             return Ok(());
         }
         let commands = format!("lcd {}; cd {DIRECTORY}; {list}", local.display());
-        let text = stage.smbclient().run(&commands)?.text;
+        let text = fixture.smbclient().run(&commands)?.text;
         let lost = ["NT_STATUS_IO_TIMEOUT", "NT_STATUS_INTERNAL_ERROR", "NT_STATUS_CONNECTION"];
         ensure!(!lost.iter().any(|status| text.contains(status)), "{list}:\n{text}");
     }
@@ -179,12 +179,12 @@ fn smbclient(stage: &Stage, number: usize, end: Instant) -> Result<()> {
 }
 
 /// Checks that sessions, opens and locks are gone when all clients are.
-fn nothing_is_left(stage: &Stage) -> Result<()> {
+fn nothing_is_left(fixture: &Fixture) -> Result<()> {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
-        let mut command = Command::new(bed::frevo());
-        command.args(["status", "--json", "-c"]).arg(stage.server.conf());
-        let output = stage.bed.people().enter(&mut command).output().context("cannot start frevo status")?;
+        let mut command = Command::new(test_environment::frevo());
+        command.args(["status", "--json", "-c"]).arg(fixture.server.conf());
+        let output = fixture.environment.people().enter(&mut command).output().context("cannot start frevo status")?;
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).context("frevo status --json")?;
         let left: Vec<String> = ["sessions", "trees", "opens", "locks"]
             .iter()

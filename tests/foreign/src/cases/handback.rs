@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use crate::bed::ALICE;
 use crate::cases::parity::{SEED, files};
 use crate::cases::random_tree::{self, Random};
 use crate::cases::twins::{Differences, Twin, Twins};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::ALICE;
 
 pub(super) const CASES: &[Case] = &[Case::new("parity.handed_back", handed_back).needs_root().frevo_only()];
 
@@ -29,7 +29,7 @@ const TEMPLATE: &str = "[global]
 
 /// The tree, the two servers, and the names in the tree.
 struct Ground<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     twins: Twins,
     tree: PathBuf,
     names: Vec<String>,
@@ -39,11 +39,11 @@ struct Ground<'a> {
 /// Descriptors by path.
 type Shown = BTreeMap<String, String>;
 
-fn handed_back(stage: &mut Stage) -> Result<()> {
-    let tree = stage.bed.make_dir("data/handback", &ALICE, 0o755)?;
-    let twins = Twins::start(stage, "handback", TEMPLATE, [&tree, &tree])?;
-    let list = stage.bed.dir().join("handback.names");
-    let mut ground = Ground { stage, twins, tree, names: Vec::new(), list };
+fn handed_back(fixture: &mut Fixture) -> Result<()> {
+    let tree = fixture.environment.make_dir("data/handback", &ALICE, 0o755)?;
+    let twins = Twins::start(fixture, "handback", TEMPLATE, [&tree, &tree])?;
+    let list = fixture.environment.dir().join("handback.names");
+    let mut ground = Ground { fixture, twins, tree, names: Vec::new(), list };
     let folders: Vec<String> = (0..10).map(|number| format!("d{number}/")).collect();
     ground.make(Twin::Samba, &folders)?;
     ground.set(Twin::Samba, "folders", &folders)?;
@@ -92,7 +92,7 @@ impl Ground<'_> {
         fs::write(&self.list, names.join("\n"))?;
         let list = self.list.display().to_string();
         let arguments: Vec<&str> = words.iter().copied().chain([&*list]).chain(rest.iter().copied()).collect();
-        self.twins.script(self.stage, who, "random_acls.py", &arguments)
+        self.twins.script(self.fixture, who, "random_acls.py", &arguments)
     }
 
     fn make(&mut self, who: Twin, names: &[String]) -> Result<()> {

@@ -24,9 +24,9 @@ use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, Session
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::status::Status;
 
-use crate::bed::{ALICE, Kdc, REALM};
-use crate::stage::{Stage, TEMPLATE};
+use crate::fixture::{Fixture, TEMPLATE};
 use crate::suite::Case;
+use test_environment::{ALICE, Kdc, REALM};
 
 pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root()];
 
@@ -34,18 +34,18 @@ pub(super) const HOST: &str = "localhost";
 const CIPHERS: [CipherId; 4] =
     [CipherId::AES_128_GCM, CipherId::AES_128_CCM, CipherId::AES_256_GCM, CipherId::AES_256_CCM];
 
-fn tickets(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start(&stage.bed, &["cifs/localhost"], &[ALICE])?;
+fn tickets(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start(&fixture.environment, &["cifs/localhost"], &[ALICE])?;
     let own = format!(
         "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}",
         kdc.keytab().display()
     );
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    let server = stage.bed.start("kerberos", &TEMPLATE.replace("[global]", &own))?;
+    let server = fixture.environment.start("kerberos", &TEMPLATE.replace("[global]", &own))?;
     for cipher in CIPHERS {
         log_on(server.address(), cipher).with_context(|| format!("with {cipher:?}"))?;
     }
-    fs::write(stage.share("files").join("ticketed"), "let in")?;
+    fs::write(fixture.share("files").join("ticketed"), "let in")?;
     for dialect in client::Options::default().dialects {
         for seal in [false, true] {
             if !seal || dialect.0 >= Dialect::SMB_3_0.0 {

@@ -11,9 +11,9 @@ use proto::smb2::negotiate::CipherId;
 use proto::status::Status;
 
 use super::kerberos::{Environment, HOST, negotiate};
-use crate::bed::{ALICE, CAROL, Kdc, REALM, Server};
-use crate::stage::{Stage, TEMPLATE};
+use crate::fixture::{Fixture, TEMPLATE};
 use crate::suite::Case;
+use test_environment::{ALICE, CAROL, Kdc, REALM, Server};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("kerberos.smbclient", smbclient).needs_root().frevo_only(),
@@ -34,19 +34,19 @@ const NAMED_SERVICE: &str = "cifs/files.bed.test";
 const AES256: &str = "aes256-cts";
 
 /// Starts a server with the realm's keytab.
-fn serve(stage: &Stage, name: &str, keytab: &Path) -> Result<Server> {
+fn serve(fixture: &Fixture, name: &str, keytab: &Path) -> Result<Server> {
     let own = format!(
         "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}\n\t\
          min domain uid = 1",
         keytab.display()
     );
-    stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
+    fixture.environment.start(name, &TEMPLATE.replace("[global]", &own))
 }
 
 /// Runs smbclient with the tickets of the environment, and returns its output.
-fn by_smbclient(stage: &Stage, server: &Server, options: &[&str], commands: &str) -> Result<String> {
+fn by_smbclient(fixture: &Fixture, server: &Server, options: &[&str], commands: &str) -> Result<String> {
     let mut command = Command::new("smbclient");
-    command.arg("-s").arg(stage.bed.dir().join("client/smb.conf")).args(["--use-kerberos=required", "-p"]);
+    command.arg("-s").arg(fixture.environment.dir().join("client/smb.conf")).args(["--use-kerberos=required", "-p"]);
     command.arg(server.port().to_string()).args(["-I", "127.0.0.1"]).args(options);
     let cache = std::env::var("KRB5CCNAME").context("there is no ticket")?;
     command.arg(format!("--use-krb5-ccache={cache}")).arg(format!("//{NAMED}/files")).args(["-c", commands]);
@@ -80,12 +80,12 @@ fn logged(server: &Server, parts: &[&str]) -> Result<()> {
 }
 
 /// Transfers files with keys of both lengths, in all dialects, signed and encrypted.
-fn smbclient(stage: &mut Stage) -> Result<()> {
+fn smbclient(fixture: &mut Fixture) -> Result<()> {
     for (name, encryption) in [("kdc.aes256", AES256), ("kdc.aes128", "aes128-cts")] {
-        let kdc = Kdc::start_as(&stage.bed, name, encryption, &[NAMED_SERVICE], &[ALICE])?;
+        let kdc = Kdc::start_as(&fixture.environment, name, encryption, &[NAMED_SERVICE], &[ALICE])?;
         let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-        let server = serve(stage, &format!("server.{name}"), &kdc.keytab())?;
-        let local = stage.local(name)?;
+        let server = serve(fixture, &format!("server.{name}"), &kdc.keytab())?;
+        let local = fixture.local(name)?;
         fs::write(local.join("sent"), encryption)?;
         for dialect in ["SMB2_02", "SMB2_10", "SMB3_00", "SMB3_02", "SMB3_11"] {
             for protection in ["sign", "encrypt"] {
@@ -96,7 +96,7 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
                 let protection = format!("--client-protection={protection}");
                 let options = ["-m", dialect, &minimum, &protection];
                 let commands = format!("lcd {}; put sent {dialect}; get {dialect} got; rm {dialect}", local.display());
-                let said = by_smbclient(stage, &server, &options, &commands)?;
+                let said = by_smbclient(fixture, &server, &options, &commands)?;
                 let got = fs::read_to_string(local.join("got")).unwrap_or_default();
                 ensure!(!said.contains("NT_STATUS") && got == encryption, "{dialect} {protection}: {said}");
                 let _ = fs::remove_file(local.join("got"));
@@ -107,17 +107,17 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
 }
 
 /// A user with an account, a UNIX user without one, and principals that are neither.
-fn people(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.people", AES256, &[SERVICE, NAMED_SERVICE], &[ALICE, CAROL])?;
+fn people(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.people", AES256, &[SERVICE, NAMED_SERVICE], &[ALICE, CAROL])?;
     for name in ["daemon", "root", "alice/admin", "stranger", "HOST$"] {
         kdc.order(&format!("addprinc -pw some {name}"))?;
     }
-    let server = serve(stage, "server.people", &kdc.keytab())?;
+    let server = serve(fixture, "server.people", &kdc.keytab())?;
     for (name, owner) in [("alice", ALICE.id), ("daemon", 1)] {
         let password = if name == "alice" { ALICE.password } else { "some" };
         let _realm = Environment::set(&kdc.log_on_as(name, password, &[])?);
-        let said = by_smbclient(stage, &server, &[], &format!("mkdir of-{name}"))?;
-        let made = stage.share("files").join(format!("of-{name}"));
+        let said = by_smbclient(fixture, &server, &[], &format!("mkdir of-{name}"))?;
+        let made = fixture.share("files").join(format!("of-{name}"));
         let found = fs::metadata(&made).with_context(|| said.clone())?;
         ensure!(std::os::unix::fs::MetadataExt::uid(&found) == owner, "{name}'s file belongs to another user: {said}");
         fs::remove_dir(made)?;
@@ -133,16 +133,16 @@ fn people(stage: &mut Stage) -> Result<()> {
         refused(by_client(&server), status).with_context(|| name)?;
     }
     // Password logons continue to work besides tickets.
-    let said = stage.smbclient().server(&server).run("ls")?;
+    let said = fixture.smbclient().server(&server).run("ls")?;
     said.fine().map(|_| ())
 }
 
 /// A ticket for another key is logged, and a new keytab is used immediately.
-fn keys(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.keys", AES256, &[SERVICE, "host/elsewhere"], &[ALICE])?;
-    let keytab = stage.bed.dir().join("kdc.keys/served");
+fn keys(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.keys", AES256, &[SERVICE, "host/elsewhere"], &[ALICE])?;
+    let keytab = fixture.environment.dir().join("kdc.keys/served");
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    let server = serve(stage, "server.keys", &keytab)?;
+    let server = serve(fixture, "server.keys", &keytab)?;
     logged(&server, &["no keys yet", "served", "ktadd"])?;
     refused(by_client(&server), "")?;
     // The server checks for the keytab once per second.
@@ -169,7 +169,7 @@ fn keys(stage: &mut Stage) -> Result<()> {
 
 /// Starts a server without `realm`. In its keytab, `find` in the name of the realm's key is replaced by `put`, which
 /// has the same length.
-fn serve_renamed(stage: &Stage, name: &str, kdc: &Kdc, find: &str, put: &str) -> Result<Server> {
+fn serve_renamed(fixture: &Fixture, name: &str, kdc: &Kdc, find: &str, put: &str) -> Result<Server> {
     let mut keytab = fs::read(kdc.keytab())?;
     let places: Vec<_> = keytab.windows(find.len()).enumerate().filter(|(_, part)| *part == find.as_bytes()).collect();
     let places: Vec<_> = places.into_iter().map(|(place, _)| place).collect();
@@ -177,39 +177,39 @@ fn serve_renamed(stage: &Stage, name: &str, kdc: &Kdc, find: &str, put: &str) ->
     for place in places {
         keytab[place..place + put.len()].copy_from_slice(put.as_bytes());
     }
-    let renamed = stage.bed.dir().join(format!("{name}.keytab"));
+    let renamed = fixture.environment.dir().join(format!("{name}.keytab"));
     fs::write(&renamed, keytab)?;
     let own =
         format!("[global]\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}", renamed.display());
-    stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
+    fixture.environment.start(name, &TEMPLATE.replace("[global]", &own))
 }
 
 /// The realm in a ticket's clear text does not make it the server's own realm. alice of another realm, whose tickets
 /// are encrypted with this key, is not the server's alice.
-fn clear_realm(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.clear_realm", AES256, &[SERVICE], &[ALICE])?;
+fn clear_realm(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.clear_realm", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    by_client(&serve_renamed(stage, "server.own_realm", &kdc, REALM, REALM)?)?;
-    let server = serve_renamed(stage, "server.clear_realm", &kdc, REALM, "OWN.TEST")?;
+    by_client(&serve_renamed(fixture, "server.own_realm", &kdc, REALM, REALM)?)?;
+    let server = serve_renamed(fixture, "server.clear_realm", &kdc, REALM, "OWN.TEST")?;
     refused(by_client(&server), "LOGON_FAILURE")?;
     logged(&server, &["valid Kerberos ticket of a client without an account", "alice@BED.TEST"])
 }
 
 /// A ticket for another service in the keytab is not accepted.
-fn other_service(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.other_service", AES256, &[SERVICE], &[ALICE])?;
+fn other_service(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.other_service", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    by_client(&serve_renamed(stage, "server.host", &kdc, "cifs", "host")?)?;
-    let server = serve_renamed(stage, "server.other_service", &kdc, "cifs", "HTTP")?;
+    by_client(&serve_renamed(fixture, "server.host", &kdc, "cifs", "host")?)?;
+    let server = serve_renamed(fixture, "server.other_service", &kdc, "cifs", "HTTP")?;
     refused(by_client(&server), "LOGON_FAILURE")?;
     logged(&server, &["HTTP/localhost", "file server"])
 }
 
 /// A client whose clock is an hour ahead is informed.
-fn clocks(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.clocks", AES256, &[SERVICE], &[ALICE])?;
+fn clocks(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.clocks", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    let server = serve(stage, "server.clocks", &kdc.keytab())?;
+    let server = serve(fixture, "server.clocks", &kdc.keytab())?;
     by_client(&server)?;
     set_back(&kdc.cache(ALICE.name), 3600)?;
     refused(by_client(&server), "Clock skew too great")?;
@@ -234,10 +234,10 @@ fn set_back(cache: &Path, seconds: u32) -> Result<()> {
 }
 
 /// A token is accepted only once.
-fn replay(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.replay", AES256, &[SERVICE], &[ALICE])?;
+fn replay(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.replay", AES256, &[SERVICE], &[ALICE])?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
-    let server = serve(stage, "server.replay", &kdc.keytab())?;
+    let server = serve(fixture, "server.replay", &kdc.keytab())?;
     let (_, token) = Kerberos::initiate(HOST)?;
     for expected in [Status::SUCCESS, Status::LOGON_FAILURE] {
         let status = negotiate(server.address(), CipherId::AES_128_GCM)?.set_up(&token)?;
@@ -247,12 +247,12 @@ fn replay(stage: &mut Stage) -> Result<()> {
 }
 
 /// A client whose ticket has expired is informed, and a new ticket works.
-fn expiry(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.expiry", AES256, &[SERVICE], &[ALICE])?;
+fn expiry(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.expiry", AES256, &[SERVICE], &[ALICE])?;
     kdc.bear_with(1)?;
     let _realm = Environment::set(&kdc.log_on_as(ALICE.name, ALICE.password, &["-l", "4s"])?);
-    fs::write(stage.share("files").join("lasting"), "")?;
-    let server = serve(stage, "server.expiry", &kdc.keytab())?;
+    fs::write(fixture.share("files").join("lasting"), "")?;
+    let server = serve(fixture, "server.expiry", &kdc.keytab())?;
     let options = client::Options { credentials: client::Credentials::Kerberos, ..Default::default() };
     let late = wait_for(async {
         let mut client = Client::connect(server.address(), HOST, "files", &options).await?;
@@ -267,17 +267,17 @@ fn expiry(stage: &mut Stage) -> Result<()> {
 }
 
 /// On hosts without the library, passwords work, and the missing library is logged.
-fn no_library(stage: &mut Stage) -> Result<()> {
-    let kdc = Kdc::start_as(&stage.bed, "kdc.no_library", AES256, &[SERVICE], &[ALICE])?;
-    let empty = stage.bed.dir().join("no_library");
+fn no_library(fixture: &mut Fixture) -> Result<()> {
+    let kdc = Kdc::start_as(&fixture.environment, "kdc.no_library", AES256, &[SERVICE], &[ALICE])?;
+    let empty = fixture.environment.dir().join("no_library");
     fs::create_dir_all(&empty)?;
     fs::write(empty.join("libgssapi_krb5.so.2"), "")?;
     let server = {
         let _hidden = Environment::set(&[("LD_LIBRARY_PATH", empty.display().to_string())]);
-        serve(stage, "server.no_library", &kdc.keytab())?
+        serve(fixture, "server.no_library", &kdc.keytab())?
     };
     logged(&server, &["Kerberos is configured but not available", "libgssapi-krb5-2"])?;
-    stage.smbclient().server(&server).run("ls")?.fine()?;
+    fixture.smbclient().server(&server).run("ls")?.fine()?;
     let _realm = Environment::set(&kdc.log_on(&ALICE)?);
     ensure!(by_client(&server).is_err(), "a ticket was accepted without the library");
     Ok(())

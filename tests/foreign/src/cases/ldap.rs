@@ -10,11 +10,11 @@ use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials, Options};
 
 use super::passwords::{expire_all, rpcclient};
-use crate::bed::slapd::{DOMAIN, PASSWORD, SUFFIX, account, dn, group};
-use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
+use crate::fixture::{Fixture, TEMPLATE};
 use crate::smbclient::ProgramOutput;
-use crate::stage::{Stage, TEMPLATE};
 use crate::suite::Case;
+use test_environment::slapd::{DOMAIN, PASSWORD, SUFFIX, account, dn, group};
+use test_environment::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("ldap.directory", directory).needs_root(),
@@ -32,17 +32,18 @@ const KEPT: Duration = Duration::from_secs(5);
 
 /// A server that has its accounts in a directory.
 struct Site<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     server: Server,
 }
 
 impl<'a> Site<'a> {
-    /// Starts the server with these lines for `[global]`, and shares in addition to the bed's.
-    fn open(stage: &'a Stage, name: &str, globals: &str, shares: &str) -> Result<Site<'a>> {
+    /// Starts the server with these lines for `[global]`, and shares in addition to the environment's.
+    fn open(fixture: &'a Fixture, name: &str, globals: &str, shares: &str) -> Result<Site<'a>> {
         let template = TEMPLATE.replace("@TARGET@\n", &format!("@TARGET@\n{globals}")) + shares;
-        let target = stage.bed.target();
-        let server = stage.bed.start_with_accounts(name, &template, &|conf| Slapd::give_password(target, conf))?;
-        Ok(Site { stage, server })
+        let target = fixture.environment.target();
+        let server =
+            fixture.environment.start_with_accounts(name, &template, &|conf| Slapd::give_password(target, conf))?;
+        Ok(Site { fixture, server })
     }
 
     fn log_on(&self, name: &str, password: &str) -> Result<ProgramOutput> {
@@ -51,7 +52,7 @@ impl<'a> Site<'a> {
 
     fn list(&self, share: &str, name: &str, password: &str) -> Result<ProgramOutput> {
         let credentials = format!("{name}%{password}");
-        self.stage.smbclient().server(&self.server).share(share).credentials(&credentials).run("ls")
+        self.fixture.smbclient().server(&self.server).share(share).credentials(&credentials).run("ls")
     }
 
     /// Runs `frevo user` and returns its output.
@@ -62,7 +63,7 @@ impl<'a> Site<'a> {
     fn frevo(&self, what: &str, arguments: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(frevo());
         command.arg(what).args(arguments).arg("-c").arg(self.server.conf());
-        said(self.stage.bed.people().enter(&mut command), input)
+        said(self.fixture.environment.people().enter(&mut command), input)
     }
 }
 
@@ -76,10 +77,10 @@ fn said(command: &mut Command, input: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Both servers can have their accounts in the bed's directory.
-fn directory(stage: &mut Stage) -> Result<()> {
-    let slapd = Slapd::start(&stage.bed, "slapd", Crowd(100), "")?;
-    let site = Site::open(stage, "ldap", &Slapd::globals(&slapd.uri(), false), "")?;
+/// Both servers can have their accounts in the environment's directory.
+fn directory(fixture: &mut Fixture) -> Result<()> {
+    let slapd = Slapd::start(&fixture.environment, "slapd", Crowd(100), "")?;
+    let site = Site::open(fixture, "ldap", &Slapd::globals(&slapd.uri(), false), "")?;
     site.log_on(ALICE.name, ALICE.password)?.fine()?;
     site.log_on("ALICE", ALICE.password)?.fine()?;
     site.log_on(BOB.name, PASSWORD)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
@@ -98,7 +99,7 @@ fn directory(stage: &mut Stage) -> Result<()> {
 
 /// Accounts with an expiry date, with a UNIX user only in the directory, in groups only in the directory, and with
 /// root's id.
-fn people(stage: &mut Stage) -> Result<()> {
+fn people(fixture: &mut Fixture) -> Result<()> {
     let more = [
         account("dora", 64_301, "dorapw", "[U          ]"),
         account("erik", 64_302, "erikpw", "[U          ]")
@@ -113,10 +114,10 @@ fn people(stage: &mut Stage) -> Result<()> {
         group("dancers", 64_401, &["dora"]),
         group("dora", 64_301, &[]),
     ];
-    let slapd = Slapd::start(&stage.bed, "people", Crowd(0), &more.concat())?;
-    stage.bed.make_dir("data/floor", &ALICE, 0o777)?;
-    let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", stage.share("floor").display());
-    let site = Site::open(stage, "ldap people", &Slapd::globals(&slapd.uri(), false), &share)?;
+    let slapd = Slapd::start(&fixture.environment, "people", Crowd(0), &more.concat())?;
+    fixture.environment.make_dir("data/floor", &ALICE, 0o777)?;
+    let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", fixture.share("floor").display());
+    let site = Site::open(fixture, "ldap people", &Slapd::globals(&slapd.uri(), false), &share)?;
     site.log_on("dora", "dorapw")?.fine()?;
     site.list("floor", "dora", "dorapw")?.fine()?;
     site.list("floor", ALICE.name, ALICE.password)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
@@ -141,41 +142,41 @@ fn people(stage: &mut Stage) -> Result<()> {
         ensure!(account["problem"].is_string() == problem, "{account}");
     }
     // dora's files belong to her uid from the directory.
-    let steps = stage.local("dora")?.join("steps");
+    let steps = fixture.local("dora")?.join("steps");
     fs::write(&steps, "one two three")?;
     let put = format!("put {} steps", steps.display());
-    stage.smbclient().server(&site.server).share("floor").credentials("dora%dorapw").run(&put)?.fine()?;
-    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(stage.share("floor").join("steps"))?);
+    fixture.smbclient().server(&site.server).share("floor").credentials("dora%dorapw").run(&put)?.fine()?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(fixture.share("floor").join("steps"))?);
     ensure!(owner == 64_301, "dora's file belongs to {owner}");
     Ok(())
 }
 
 /// With TLS, with STARTTLS, on a Unix socket; and with certificates that are not trusted.
-fn tls(stage: &mut Stage) -> Result<()> {
-    let slapd = Slapd::start(&stage.bed, "tls", Crowd(0), "")?;
-    let stranger = Slapd::start(&stage.bed, "stranger", Crowd(0), "")?;
+fn tls(fixture: &mut Fixture) -> Result<()> {
+    let slapd = Slapd::start(&fixture.environment, "tls", Crowd(0), "")?;
+    let stranger = Slapd::start(&fixture.environment, "stranger", Crowd(0), "")?;
     let signed = |by: &Slapd| format!("\ttls cafile = {}\n", by.authority().display());
     for (number, uri) in [slapd.tls_uri(), slapd.uri(), slapd.local_uri()].iter().enumerate() {
         let globals = Slapd::globals(uri, true) + &signed(&slapd);
-        let site = Site::open(stage, &format!("ldap tls {number}"), &globals, "")?;
+        let site = Site::open(fixture, &format!("ldap tls {number}"), &globals, "")?;
         site.log_on(ALICE.name, ALICE.password)?.fine().with_context(|| uri.clone())?;
     }
     for (number, uri) in [slapd.tls_uri(), slapd.uri()].iter().enumerate() {
         let globals = Slapd::globals(uri, true) + &signed(&stranger);
-        let site = Site::open(stage, &format!("ldap not tls {number}"), &globals, "")?;
+        let site = Site::open(fixture, &format!("ldap not tls {number}"), &globals, "")?;
         site.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
         let log = site.server.log_tail();
         ensure!(log.contains("its certificate") && log.contains("tls cafile"), "the reason is not in the log:\n{log}");
     }
-    // Without the bed's authority, those of the host are used, which have not signed the certificate either.
-    let site = Site::open(stage, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
+    // Without the environment's authority, those of the host are used, which have not signed the certificate either.
+    let site = Site::open(fixture, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
     site.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")
 }
 
 /// Passwords that are changed by other programs, and new accounts.
-fn changes(stage: &mut Stage) -> Result<()> {
-    let slapd = Slapd::start(&stage.bed, "changes", Crowd(0), "")?;
-    let site = Site::open(stage, "ldap changes", &Slapd::globals(&slapd.uri(), false), "")?;
+fn changes(fixture: &mut Fixture) -> Result<()> {
+    let slapd = Slapd::start(&fixture.environment, "changes", Crowd(0), "")?;
+    let site = Site::open(fixture, "ldap changes", &Slapd::globals(&slapd.uri(), false), "")?;
     site.log_on(ALICE.name, ALICE.password)?.fine()?;
     slapd.set_password(ALICE.name, "another")?;
     let changed = Instant::now();
@@ -206,12 +207,12 @@ fn changes(stage: &mut Stage) -> Result<()> {
 }
 
 /// `frevo user` changes the directory, and Samba's programs see the changes.
-fn commands(stage: &mut Stage) -> Result<()> {
+fn commands(fixture: &mut Fixture) -> Result<()> {
     let unknown = account("dora", 64_301, "x", "x");
     let without_samba: String =
         unknown.lines().filter(|line| !line.contains("amba")).flat_map(|line| [line, "\n"]).chain(["\n"]).collect();
-    let slapd = Slapd::start(&stage.bed, "commands", Crowd(1_500), &without_samba)?;
-    let site = Site::open(stage, "ldap commands", &Slapd::globals(&slapd.uri(), false), "")?;
+    let slapd = Slapd::start(&fixture.environment, "commands", Crowd(1_500), &without_samba)?;
+    let site = Site::open(fixture, "ldap commands", &Slapd::globals(&slapd.uri(), false), "")?;
     site.user(&["add", "dora", "--password-stdin"], "dorapw\n")?;
     site.log_on("dora", "dorapw")?.fine()?;
     site.user(&["passwd", "dora", "--password-stdin"], "second\n")?;
@@ -230,7 +231,7 @@ fn commands(stage: &mut Stage) -> Result<()> {
         names.len()
     );
 
-    let samba = Samba::of(stage, &slapd)?;
+    let samba = Samba::of(fixture, &slapd)?;
     let seen = samba.pdbedit(&["-L", "-v", "dora"], "")?;
     let sid = format!("{DOMAIN}-500000001");
     ensure!(seen.contains(&sid) && seen.contains("[U          ]"), "pdbedit sees:\n{seen}");
@@ -272,17 +273,17 @@ fn commands(stage: &mut Stage) -> Result<()> {
 
 /// `frevo group` changes the directory, `net groupmap` sees the changes, and memberships are effective at the next
 /// logon.
-fn groups(stage: &mut Stage) -> Result<()> {
+fn groups(fixture: &mut Fixture) -> Result<()> {
     let dancers = format!(
         "dn: cn=dancers,ou=groups,{SUFFIX}\nobjectClass: posixGroup\ncn: dancers\ngidNumber: 64401\nmemberUid: dora\n\n"
     );
     let more = [account("dora", 64_301, "dorapw", "[U          ]"), group("dora", 64_301, &[]), dancers];
-    let slapd = Slapd::start(&stage.bed, "groups", Crowd(0), &more.concat())?;
-    stage.bed.make_dir("data/floor", &ALICE, 0o777)?;
-    let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", stage.share("floor").display());
-    let site = Site::open(stage, "ldap groups", &Slapd::globals(&slapd.uri(), false), &share)?;
+    let slapd = Slapd::start(&fixture.environment, "groups", Crowd(0), &more.concat())?;
+    fixture.environment.make_dir("data/floor", &ALICE, 0o777)?;
+    let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", fixture.share("floor").display());
+    let site = Site::open(fixture, "ldap groups", &Slapd::globals(&slapd.uri(), false), &share)?;
     let group = |arguments: &[&str]| site.frevo("group", arguments, "");
-    let samba = Samba::of(stage, &slapd)?;
+    let samba = Samba::of(fixture, &slapd)?;
     let seen = || samba.run("net", &["groupmap", "list", "verbose"], "");
 
     // One group exists in the directory for Linux, and one only on this host.
@@ -331,7 +332,7 @@ fn groups(stage: &mut Stage) -> Result<()> {
     ensure!(left.contains("memberUid: bob") && !left.contains("sambaSID"), "{left}");
     ensure!(slapd.search("(sambaSID=S-1-5-32-545)", &["*"])?.trim().is_empty(), "the entry of Keepers still exists");
     // Earlier output of Samba is imported.
-    let file = stage.local("printed")?.join("list");
+    let file = fixture.local("printed")?.join("list");
     fs::write(&file, list)?;
     let printed = file.to_str().context("a path")?;
     group(&["import", printed, "--dry-run"])?;
@@ -344,13 +345,13 @@ fn groups(stage: &mut Stage) -> Result<()> {
 
 /// Samba's programs on the same directory.
 struct Samba<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     conf: std::path::PathBuf,
 }
 
 impl<'a> Samba<'a> {
-    fn of(stage: &'a Stage, slapd: &Slapd) -> Result<Samba<'a>> {
-        let dir = stage.local("samba")?;
+    fn of(fixture: &'a Fixture, slapd: &Slapd) -> Result<Samba<'a>> {
+        let dir = fixture.local("samba")?;
         let mut text = format!("[global]\n\tworkgroup = WORKGROUP\n{}", Slapd::globals(&slapd.uri(), false));
         for kind in ["private dir", "lock directory", "state directory", "cache directory", "pid directory"] {
             text += &format!("\t{kind} = {}\n", dir.display());
@@ -358,7 +359,7 @@ impl<'a> Samba<'a> {
         let conf = dir.join("smb.conf");
         fs::write(&conf, text)?;
         Slapd::give_password(Target::Samba, &conf)?;
-        Ok(Samba { stage, conf })
+        Ok(Samba { fixture, conf })
     }
 
     fn pdbedit(&self, arguments: &[&str], input: &str) -> Result<String> {
@@ -368,16 +369,16 @@ impl<'a> Samba<'a> {
     fn run(&self, program: &str, arguments: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(program);
         command.arg("-s").arg(&self.conf).args(arguments);
-        said(self.stage.bed.people().enter(&mut command), input)
+        said(self.fixture.environment.people().enter(&mut command), input)
     }
 }
 
 /// Two directories: one fails, then both, then they recover.
-fn failover(stage: &mut Stage) -> Result<()> {
-    let mut first = Slapd::start(&stage.bed, "first", Crowd(0), "")?;
-    let mut second = Slapd::start(&stage.bed, "second", Crowd(0), "")?;
+fn failover(fixture: &mut Fixture) -> Result<()> {
+    let mut first = Slapd::start(&fixture.environment, "first", Crowd(0), "")?;
+    let mut second = Slapd::start(&fixture.environment, "second", Crowd(0), "")?;
     let uris = format!("{} {}", first.uri(), second.uri());
-    let site = Site::open(stage, "ldap failover", &Slapd::globals(&uris, false), "")?;
+    let site = Site::open(fixture, "ldap failover", &Slapd::globals(&uris, false), "")?;
     second.set_password(BOB.name, "of the second")?;
     site.log_on(BOB.name, BOB.password)?.fine()?;
     first.kill()?;
@@ -399,13 +400,13 @@ fn failover(stage: &mut Stage) -> Result<()> {
 
 /// The directory is killed during a thousand logons. Each logon ends in time with a reason, existing sessions continue,
 /// and logons succeed again when the directory is back.
-fn killed(stage: &mut Stage) -> Result<()> {
+fn killed(fixture: &mut Fixture) -> Result<()> {
     const LOGONS: usize = 1_000;
     const AT_A_TIME: usize = 50;
     let crowd = Crowd(u32::try_from(LOGONS)?);
-    let mut slapd = Slapd::start(&stage.bed, "killed", crowd, "")?;
+    let mut slapd = Slapd::start(&fixture.environment, "killed", crowd, "")?;
     let globals = Slapd::globals(&slapd.uri(), false) + "\tldap timeout = 5\n";
-    let site = Site::open(stage, "ldap killed", &globals, "")?;
+    let site = Site::open(fixture, "ldap killed", &globals, "")?;
     let address = site.server.address();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut there = runtime.block_on(log_on(address, ALICE.name, ALICE.password))?;

@@ -6,19 +6,21 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{ALICE, Server};
+use crate::fixture::Fixture;
 use crate::protection::{Protection, SHARE};
-use crate::stage::Stage;
 use crate::suite::Case;
+use test_environment::{ALICE, Server};
 
 pub(super) const CASES: &[Case] = &[
     // Dialects with different signing and encryption.
-    Case::new("libraries.smbj_signed", |stage| smbj(stage, Protection::Signed, &["2.1", "3.0", "3.1.1"])).needs_tools(),
-    Case::new("libraries.smbj_sealed", |stage| smbj(stage, Protection::Sealed, &["3.0", "3.1.1"])).needs_tools(),
-    Case::new("libraries.smbj_sealed_share", |stage| smbj(stage, Protection::SealedShare, &["3.1.1"])).needs_tools(),
-    Case::new("libraries.libsmb2_signed", |stage| libsmb2(stage, Protection::Signed)).needs_tools(),
-    Case::new("libraries.libsmb2_sealed", |stage| libsmb2(stage, Protection::Sealed)).needs_tools(),
-    Case::new("libraries.libsmb2_sealed_share", |stage| libsmb2(stage, Protection::SealedShare)).needs_tools(),
+    Case::new("libraries.smbj_signed", |fixture| smbj(fixture, Protection::Signed, &["2.1", "3.0", "3.1.1"]))
+        .needs_tools(),
+    Case::new("libraries.smbj_sealed", |fixture| smbj(fixture, Protection::Sealed, &["3.0", "3.1.1"])).needs_tools(),
+    Case::new("libraries.smbj_sealed_share", |fixture| smbj(fixture, Protection::SealedShare, &["3.1.1"]))
+        .needs_tools(),
+    Case::new("libraries.libsmb2_signed", |fixture| libsmb2(fixture, Protection::Signed)).needs_tools(),
+    Case::new("libraries.libsmb2_sealed", |fixture| libsmb2(fixture, Protection::Sealed)).needs_tools(),
+    Case::new("libraries.libsmb2_sealed_share", |fixture| libsmb2(fixture, Protection::SealedShare)).needs_tools(),
 ];
 
 /// Runs a program to its end, with the server in its environment. Returns its output.
@@ -37,25 +39,25 @@ fn sources(language: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(language)
 }
 
-fn smbj(stage: &mut Stage, protection: Protection, dialects: &[&str]) -> Result<()> {
-    let server = stage.protected("smbj", protection)?;
+fn smbj(fixture: &mut Fixture, protection: Protection, dialects: &[&str]) -> Result<()> {
+    let server = fixture.protected("smbj", protection)?;
     let mut java = Command::new("java");
     // It runs only for seconds, so an optimizing compiler would take more time than it saves.
-    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-classpath"]).arg(stage.tools()?.jars.join("*"));
+    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-classpath"]).arg(fixture.tools()?.jars.join("*"));
     // Java compiles a single-file program when starting it.
     java.arg(sources("java").join("Roundtrip.java")).args([SHARE, protection.word()]).args(dialects);
     run(&mut java, &server).map(drop)
 }
 
-fn libsmb2(stage: &mut Stage, protection: Protection) -> Result<()> {
-    let program = stage.local("libsmb2")?.join("roundtrip");
-    let library = &stage.tools()?.libsmb2;
+fn libsmb2(fixture: &mut Fixture, protection: Protection) -> Result<()> {
+    let program = fixture.local("libsmb2")?.join("roundtrip");
+    let library = &fixture.tools()?.libsmb2;
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg("-I").arg(library.join("include"));
     cc.arg(sources("c").join("libsmb2_roundtrip.c")).arg(library.join("libsmb2.o"));
     let compiled = cc.output().context("cannot start cc")?;
     ensure!(compiled.status.success(), "cc: {}", String::from_utf8_lossy(&compiled.stderr));
-    let server = stage.protected("libsmb2", protection)?;
+    let server = fixture.protected("libsmb2", protection)?;
     let said = run(Command::new(&program).args([SHARE, protection.word()]), &server)?;
     println!("    {}", said.trim().replace('\n', ", "));
     Ok(())

@@ -17,15 +17,15 @@ use bench::target::Target as Address;
 use proto::smb2::header::Command;
 use proto::status::Status;
 
-use crate::bed::{ALICE, Server, Target};
 use crate::capture::{Capture, Seen};
+use crate::fixture::Fixture;
 use crate::profile::{self, Profile};
-use crate::stage::Stage;
 use crate::suite::Case;
+use test_environment::{ALICE, Server, Target};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("netbench.own_load", |stage| faithful(stage, "own", &Load::parse("own load", OWN)?)).needs_root(),
-    Case::new("netbench.recorded_run", |stage| faithful(stage, "recorded", &recorded(5_000)?)).needs_root(),
+    Case::new("netbench.own_load", |fixture| faithful(fixture, "own", &Load::parse("own load", OWN)?)).needs_root(),
+    Case::new("netbench.recorded_run", |fixture| faithful(fixture, "recorded", &recorded(5_000)?)).needs_root(),
     Case::new("netbench.whole_recorded_run", whole).slow(),
     Case::new("netbench.same_seed_same_requests", same_seed).needs_root(),
 ];
@@ -91,8 +91,8 @@ fn recorded(lines: usize) -> Result<Load> {
 }
 
 /// Starts a separate server, for separate counts.
-fn start(stage: &Stage, name: &str) -> Result<Server> {
-    stage.bed.start(&format!("netbench_{name}"), TEMPLATE)
+fn start(fixture: &Fixture, name: &str) -> Result<Server> {
+    fixture.environment.start(&format!("netbench_{name}"), TEMPLATE)
 }
 
 fn measured(address: SocketAddr) -> Result<Measured> {
@@ -127,36 +127,36 @@ impl Replayer {
 }
 
 /// Checks that the traffic and, for Samba, also its own counters match the load.
-fn faithful(stage: &mut Stage, name: &str, load: &Load) -> Result<()> {
+fn faithful(fixture: &mut Fixture, name: &str, load: &Load) -> Result<()> {
     let plan = Arc::new(Plan::new(load)?);
-    let server = start(stage, name)?;
+    let server = start(fixture, name)?;
     let mut replayer = Replayer::start(&server, load, &plan, 1)?;
-    let before = counted(stage, &server)?;
-    let capture = Capture::start(server.address(), &stage.local("netbench")?.join("pass.pcapng"))?;
+    let before = counted(fixture, &server)?;
+    let capture = Capture::start(server.address(), &fixture.local("netbench")?.join("pass.pcapng"))?;
     replayer.pass()?;
     let seen = capture.finish()?.seen()?;
-    let after = counted(stage, &server)?;
+    let after = counted(fixture, &server)?;
     replayer.end()?;
     same_on_the_wire(load, &plan, &seen)?;
     same_in_smbd(load, &plan, before.zip(after))
 }
 
 /// Replays the whole recorded run, for which a capture would be too large.
-fn whole(stage: &mut Stage) -> Result<()> {
+fn whole(fixture: &mut Fixture) -> Result<()> {
     let load = recorded(usize::MAX)?;
     let plan = Arc::new(Plan::new(&load)?);
     ensure!(plan.tail.is_empty(), "the recorded run leaves files behind");
-    let server = start(stage, "whole")?;
+    let server = start(fixture, "whole")?;
     let mut replayer = Replayer::start(&server, &load, &plan, 1)?;
-    let before = counted(stage, &server)?;
+    let before = counted(fixture, &server)?;
     replayer.pass()?;
-    let after = counted(stage, &server)?;
+    let after = counted(fixture, &server)?;
     replayer.end()?;
     same_in_smbd(&load, &plan, before.zip(after))
 }
 
-fn counted(stage: &Stage, server: &Server) -> Result<Option<Profile>> {
-    (stage.bed.target() == Target::Samba).then(|| profile::read(&stage.bed, server)).transpose()
+fn counted(fixture: &Fixture, server: &Server) -> Result<Option<Profile>> {
+    (fixture.environment.target() == Target::Samba).then(|| profile::read(&fixture.environment, server)).transpose()
 }
 
 /// Computes what one pass and its cleanup should send, by command code. The load's own lines are counted from the load.
@@ -244,11 +244,11 @@ const WRITE_HEAD: u64 = 64 + 48;
 const ERROR: u64 = 64 + 9;
 
 /// Two replays with the same seed send the same bytes; another seed writes other data.
-fn same_seed(stage: &mut Stage) -> Result<()> {
+fn same_seed(fixture: &mut Fixture) -> Result<()> {
     let load = Load::parse("own load", OWN)?;
     let plan = Arc::new(Plan::new(&load)?);
-    let server = start(stage, "seed")?;
-    let local = stage.local("netbench")?;
+    let server = start(fixture, "seed")?;
+    let local = fixture.local("netbench")?;
     let mut sent = Vec::new();
     for (number, seed) in [7, 7, 8].into_iter().enumerate() {
         let mut replayer = Replayer::start(&server, &load, &plan, seed)?;

@@ -7,11 +7,11 @@ use std::fs;
 
 use anyhow::Result;
 
-use crate::bed::{ALICE, BOB, Person};
 use crate::cases::random_tree::{self, FOLDERS, Random};
 use crate::cases::twins::{Call, Differences, Twin, Twins};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, BOB, Person};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("parity.posix_acls_are_shown", posix_shown).needs_root().frevo_only(),
@@ -56,10 +56,10 @@ const SHOWN: &str = "[global]
 /// Shares in which POSIX ACLs are ignored.
 const IGNORING: [&str; 3] = ["posix", "windows", "everyone"];
 
-fn posix_shown(stage: &mut Stage) -> Result<()> {
-    let tree = stage.bed.make_dir("data/parity", &ALICE, 0o755)?;
+fn posix_shown(fixture: &mut Fixture) -> Result<()> {
+    let tree = fixture.environment.make_dir("data/parity", &ALICE, 0o755)?;
     let names = random_tree::make(&tree, files(), SEED)?;
-    let twins = Twins::start(stage, "parity", SHOWN, [&tree, &tree])?;
+    let twins = Twins::start(fixture, "parity", SHOWN, [&tree, &tree])?;
     let mut calls = Vec::new();
     for (number, name) in names.iter().enumerate() {
         let shares = ["plain", "stored", IGNORING[number % 3]];
@@ -69,13 +69,13 @@ fn posix_shown(stage: &mut Stage) -> Result<()> {
             calls.push(get(&BOB, shares[1 + number / 4 % 2], name));
         }
     }
-    let list = stage.bed.dir().join("parity.names");
+    let list = fixture.environment.dir().join("parity.names");
     fs::write(&list, names.join("\n"))?;
     let show = ["show", "stored", &list.display().to_string()];
-    let before = twins.script(stage, Twin::Samba, "random_acls.py", &show)?;
+    let before = twins.script(fixture, Twin::Samba, "random_acls.py", &show)?;
     let mut found = twins.differences(&calls)?;
     // By now Frevo has stored the descriptors synthesized from the POSIX ACLs.
-    let after = twins.script(stage, Twin::Samba, "random_acls.py", &show)?;
+    let after = twins.script(fixture, Twin::Samba, "random_acls.py", &show)?;
     found.add(Differences::of_lines("stored", &before, &after));
     found.none()
 }
@@ -97,15 +97,18 @@ const CHANGED: &str = "[global]
 const TREES: [&str; 2] = ["stored", "ignoring"];
 
 /// Makes the same changes through both servers, each on its own copy of the trees.
-fn posix_changed(stage: &mut Stage) -> Result<()> {
-    let trees = [stage.bed.make_dir("data/changed", &ALICE, 0o755)?, stage.bed.dir().join("data/changed-too")];
+fn posix_changed(fixture: &mut Fixture) -> Result<()> {
+    let trees = [
+        fixture.environment.make_dir("data/changed", &ALICE, 0o755)?,
+        fixture.environment.dir().join("data/changed-too"),
+    ];
     fs::create_dir(trees[0].join(TREES[0]))?;
     let names = random_tree::make(&trees[0].join(TREES[0]), files(), SEED + 1)?;
     for other in &TREES[1..] {
         random_tree::copy(&trees[0].join(TREES[0]), &trees[0].join(other))?;
     }
     random_tree::copy(&trees[0], &trees[1])?;
-    let twins = Twins::start(stage, "changed", CHANGED, [&trees[0], &trees[1]])?;
+    let twins = Twins::start(fixture, "changed", CHANGED, [&trees[0], &trees[1]])?;
     let mut random = Random(SEED + 2);
     let paths: Vec<(&str, &String)> = names.iter().enumerate().map(|(at, name)| (TREES[at % 2], name)).collect();
     let changes: Vec<Call> = paths.iter().map(|(share, name)| change(&mut random, share, name)).collect();
@@ -179,28 +182,31 @@ const STORED: &str = "[global]
 
 /// Sets random Windows ACLs through Samba on one tree and through Frevo on another. Both servers must show both trees
 /// identically.
-fn windows(stage: &mut Stage) -> Result<()> {
-    let trees = [stage.bed.make_dir("data/windows", &ALICE, 0o755)?, stage.bed.dir().join("data/windows-too")];
+fn windows(fixture: &mut Fixture) -> Result<()> {
+    let trees = [
+        fixture.environment.make_dir("data/windows", &ALICE, 0o755)?,
+        fixture.environment.dir().join("data/windows-too"),
+    ];
     let names = random_tree::make(&trees[0], files(), SEED + 3)?;
     random_tree::copy(&trees[0], &trees[1])?;
     let [first, second] = trees.each_ref().map(|tree| tree.display().to_string());
     let template = STORED.replace("@FIRST@", &first).replace("@SECOND@", &second);
-    let twins = Twins::start(stage, "windows", &template, [&trees[0], &trees[1]])?;
-    let list = stage.bed.dir().join("windows.names");
+    let twins = Twins::start(fixture, "windows", &template, [&trees[0], &trees[1]])?;
+    let list = fixture.environment.dir().join("windows.names");
     fs::write(&list, names.join("\n"))?;
     let list = list.display().to_string();
     let mut said = Vec::new();
     for (twin, share) in [(Twin::Samba, "first"), (Twin::Frevo, "second")] {
         let seed = SEED.to_string();
         let arguments = ["set", share, &seed, &list].into_iter().chain(twins.sids.iter().map(String::as_str));
-        said.push(twins.script(stage, twin, "random_acls.py", &arguments.collect::<Vec<_>>())?);
+        said.push(twins.script(fixture, twin, "random_acls.py", &arguments.collect::<Vec<_>>())?);
     }
     let mut found = Differences::of_lines("set", &said[0], &said[1]);
     let mut shown = Vec::new();
     for (twin, share) in
         [(Twin::Samba, "first"), (Twin::Frevo, "first"), (Twin::Samba, "second"), (Twin::Frevo, "second")]
     {
-        shown.push(twins.script(stage, twin, "random_acls.py", &["show", share, &list])?);
+        shown.push(twins.script(fixture, twin, "random_acls.py", &["show", share, &list])?);
     }
     for (what, other) in ["Frevo first", "Samba second", "Frevo second"].into_iter().zip(&shown[1..]) {
         found.add(Differences::of_lines(what, &shown[0], other));

@@ -10,13 +10,13 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::bed::{ALICE, BOB, CAROL, CREW};
 use crate::cases::parity::{SEED, files, get};
 use crate::cases::people::output;
 use crate::cases::random_tree::{self, FOLDERS, Random};
 use crate::cases::twins::{Call, Differences, Twin, Twins};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, BOB, CAROL, CREW};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("parity.posix_acls_are_set", set).needs_root().frevo_only(),
@@ -34,11 +34,12 @@ const PLAIN: &str = "[global]
 
 /// Makes the same changes through both servers, each on its own copy of a random tree: first a whole ACL, then ACEs
 /// that are added, changed and deleted, some including the content of a directory, then owners.
-fn set(stage: &mut Stage) -> Result<()> {
-    let trees = [stage.bed.make_dir("data/set", &ALICE, 0o755)?, stage.bed.dir().join("data/set-too")];
+fn set(fixture: &mut Fixture) -> Result<()> {
+    let trees =
+        [fixture.environment.make_dir("data/set", &ALICE, 0o755)?, fixture.environment.dir().join("data/set-too")];
     let names = random_tree::make(&trees[0], files(), SEED + 4)?;
     random_tree::copy(&trees[0], &trees[1])?;
-    let twins = Twins::start(stage, "set", PLAIN, [&trees[0], &trees[1]])?;
+    let twins = Twins::start(fixture, "set", PLAIN, [&trees[0], &trees[1]])?;
     let mut random = Random(SEED + 5);
     let mut found = Differences::default();
     let lists: Vec<Call> = names
@@ -242,10 +243,10 @@ const DIFFERENT: &[(&str, [&str; 2])] = &[
     ),
 ];
 
-fn differ(stage: &mut Stage) -> Result<()> {
-    let folder = |name: &str| stage.bed.make_dir(name, &ALICE, 0o755);
+fn differ(fixture: &mut Fixture) -> Result<()> {
+    let folder = |name: &str| fixture.environment.make_dir(name, &ALICE, 0o755);
     let trees = [folder("data/differ")?, folder("data/differ-too")?];
-    let twins = Twins::start(stage, "differ", PLAIN, [&trees[0], &trees[1]])?;
+    let twins = Twins::start(fixture, "differ", PLAIN, [&trees[0], &trees[1]])?;
     let mut wrong = String::new();
     for (number, (entries, expected)) in DIFFERENT.iter().enumerate() {
         let name = number.to_string();

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{self, ALICE, Server};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, Server};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("passwords.change", change).needs_root().frevo_only(),
@@ -21,11 +21,11 @@ pub(super) const CASES: &[Case] = &[
 const TEMPLATE: &str = "[global]\n@TARGET@\n\tlog level = 10\n[files]\n\tpath = @DIR@/data/files\n";
 
 /// Runs `frevo user` on the accounts of `server`.
-fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<String> {
-    let mut command = Command::new(bed::frevo());
+fn user(fixture: &Fixture, server: &Server, args: &[&str], input: &str) -> Result<String> {
+    let mut command = Command::new(test_environment::frevo());
     command.arg("user").args(args).arg("-c").arg(server.conf());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = stage.bed.people().enter(&mut command).spawn().context("cannot start frevo")?;
+    let mut child = fixture.environment.people().enter(&mut command).spawn().context("cannot start frevo")?;
     child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -51,8 +51,8 @@ pub(super) fn rpcclient(server: &Server, who: &str, options: &str, call: &str) -
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-fn logon(stage: &Stage, server: &Server, password: &str, status: Option<&str>) -> Result<()> {
-    let said = stage.smbclient().server(server).credentials(&format!("alice%{password}")).run("ls")?;
+fn logon(fixture: &Fixture, server: &Server, password: &str, status: Option<&str>) -> Result<()> {
+    let said = fixture.smbclient().server(server).credentials(&format!("alice%{password}")).run("ls")?;
     match status {
         None => said.fine().map(drop),
         Some(status) => said.refused_with(status),
@@ -60,14 +60,14 @@ fn logon(stage: &Stage, server: &Server, password: &str, status: Option<&str>) -
     .with_context(|| format!("alice with {password:?}"))
 }
 
-fn change(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("passwords-change", TEMPLATE)?;
+fn change(fixture: &mut Fixture) -> Result<()> {
+    let server = fixture.environment.start("passwords-change", TEMPLATE)?;
     let mut old = ALICE.password.to_owned();
     // Protected like the session, signed and encrypted by NTLM in addition, and encrypted with SPNEGO.
     for (number, options) in ["", "[sign,ntlm]", "[seal,ntlm]"].into_iter().enumerate() {
         let new = format!("another {number}");
         let said = rpcclient(&server, &format!("alice%{old}"), options, &format!("chgpasswd2 alice {old:?} {new:?}"))?;
-        logon(stage, &server, &new, None).with_context(|| format!("{options}: {said}"))?;
+        logon(fixture, &server, &new, None).with_context(|| format!("{options}: {said}"))?;
         old = new;
     }
     // Wrong old passwords and unknown names are refused with the same status.
@@ -75,13 +75,13 @@ fn change(stage: &mut Stage) -> Result<()> {
         let said = rpcclient(&server, &format!("alice%{old}"), "", call)?;
         ensure!(said.contains("NT_STATUS_WRONG_PASSWORD"), "{call}: {said}");
     }
-    user(stage, &server, &["policy", "password history", "3"], "")?;
+    user(fixture, &server, &["policy", "password history", "3"], "")?;
     for new in ["abc", old.as_str()] {
         let call = format!("chgpasswd2 alice {old:?} {new:?}");
         let said = rpcclient(&server, &format!("alice%{old}"), "", &call)?;
         ensure!(said.contains("NT_STATUS_PASSWORD_RESTRICTION"), "{new}: {said}");
     }
-    logon(stage, &server, &old, None)?;
+    logon(fixture, &server, &old, None)?;
     let said = rpcclient(&server, &format!("alice%{old}"), "", "getdompwinfo")?;
     ensure!(said.contains("min_password_length: 5"), "{said}");
     let said = rpcclient(&server, &format!("alice%{old}"), "", "querydominfo 12")?;
@@ -90,8 +90,8 @@ fn change(stage: &mut Stage) -> Result<()> {
 }
 
 /// Users, groups and policies as shown by Samba's programs, to a user and anonymously.
-fn visible_accounts(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("passwords-who", TEMPLATE)?;
+fn visible_accounts(fixture: &mut Fixture) -> Result<()> {
+    let server = fixture.environment.start("passwords-who", TEMPLATE)?;
     let who = format!("alice%{}", ALICE.password);
     for (call, expected) in [
         ("enumdomains", "name:[Builtin]"),
@@ -131,71 +131,72 @@ fn visible_accounts(stage: &mut Stage) -> Result<()> {
 }
 
 /// A user who cannot log on because the password is expired changes it anonymously.
-fn expired(stage: &mut Stage) -> Result<()> {
+fn expired(fixture: &mut Fixture) -> Result<()> {
     // rpcclient opens the domain first, which `restrict anonymous` denies to anonymous callers.
     let template = TEMPLATE.replacen("[global]", "[global]\nrestrict anonymous = 0", 1);
-    let server = stage.bed.start("passwords-expired", &template)?;
-    user(stage, &server, &["policy", "maximum password age", "0"], "")?;
-    logon(stage, &server, ALICE.password, None)?;
-    expire_all(|args| user(stage, &server, args, ""))?;
-    logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    let server = fixture.environment.start("passwords-expired", &template)?;
+    user(fixture, &server, &["policy", "maximum password age", "0"], "")?;
+    logon(fixture, &server, ALICE.password, None)?;
+    expire_all(|args| user(fixture, &server, args, ""))?;
+    logon(fixture, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     let call = format!("chgpasswd2 alice {:?} fresh-one", ALICE.password);
-    user(stage, &server, &["policy", "user must logon to change password", "2"], "")?;
+    user(fixture, &server, &["policy", "user must logon to change password", "2"], "")?;
     let said = rpcclient(&server, "%", "", &call)?;
     ensure!(said.contains("NT_STATUS_ACCESS_DENIED"), "{said}");
-    user(stage, &server, &["policy", "user must logon to change password", "0"], "")?;
+    user(fixture, &server, &["policy", "user must logon to change password", "0"], "")?;
     let said = rpcclient(&server, "%", "", &call)?;
-    user(stage, &server, &["policy", "maximum password age", "-1"], "")?;
-    logon(stage, &server, "fresh-one", None).context(said)
+    user(fixture, &server, &["policy", "maximum password age", "-1"], "")?;
+    logon(fixture, &server, "fresh-one", None).context(said)
 }
 
 /// An account with Samba's flag X can log on with a password of any age, and the flag is shown to clients.
-fn never_expire(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("passwords-never-expire", TEMPLATE)?;
-    let control = |flags: &str| user(stage, &server, &["account-control", "alice", flags], "");
-    expire_all(|args| user(stage, &server, args, ""))?;
-    logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+fn never_expire(fixture: &mut Fixture) -> Result<()> {
+    let server = fixture.environment.start("passwords-never-expire", TEMPLATE)?;
+    let control = |flags: &str| user(fixture, &server, &["account-control", "alice", flags], "");
+    expire_all(|args| user(fixture, &server, args, ""))?;
+    logon(fixture, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     control("[X]")?;
-    logon(stage, &server, ALICE.password, None)?;
+    logon(fixture, &server, ALICE.password, None)?;
     let shown = |call: &str| rpcclient(&server, &format!("alice%{}", ALICE.password), "", call);
     for (call, expected) in [("queryuser alice", "acb_info :\t0x00000210"), ("querydispinfo", "acb: 0x00000210")] {
         let said = shown(call)?;
         ensure!(said.contains(expected), "{call}: {said}");
     }
-    ensure!(user(stage, &server, &["list"], "")?.contains("never expires"));
+    ensure!(user(fixture, &server, &["list"], "")?.contains("never expires"));
     control("[DX]")?;
-    logon(stage, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_DISABLED"))?;
+    logon(fixture, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_DISABLED"))?;
     control("[]")?;
-    logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    logon(fixture, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     // The flag is also imported from Samba's export.
     let hash: String = proto::auth::ntlm::nt_hash(ALICE.password).iter().map(|byte| format!("{byte:02X}")).collect();
     let line = format!("alice:0:{}:{hash}:[UX         ]:LCT-00000000:\n", "X".repeat(32));
-    user(stage, &server, &["import", "-"], &line)?;
-    logon(stage, &server, ALICE.password, None)
+    user(fixture, &server, &["import", "-"], &line)?;
+    logon(fixture, &server, ALICE.password, None)
 }
 
-fn lockout(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("passwords-lockout", TEMPLATE)?;
-    user(stage, &server, &["policy", "bad lockout attempt", "2"], "")?;
-    logon(stage, &server, "wrong", Some("NT_STATUS_LOGON_FAILURE"))?;
-    logon(stage, &server, "wrong", Some("NT_STATUS_LOGON_FAILURE"))?;
-    logon(stage, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_LOCKED_OUT"))?;
-    ensure!(user(stage, &server, &["list", "--json"], "")?.contains("\"locked\": true"));
-    user(stage, &server, &["enable", "alice"], "")?;
-    logon(stage, &server, ALICE.password, None)
+fn lockout(fixture: &mut Fixture) -> Result<()> {
+    let server = fixture.environment.start("passwords-lockout", TEMPLATE)?;
+    user(fixture, &server, &["policy", "bad lockout attempt", "2"], "")?;
+    logon(fixture, &server, "wrong", Some("NT_STATUS_LOGON_FAILURE"))?;
+    logon(fixture, &server, "wrong", Some("NT_STATUS_LOGON_FAILURE"))?;
+    logon(fixture, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_LOCKED_OUT"))?;
+    ensure!(user(fixture, &server, &["list", "--json"], "")?.contains("\"locked\": true"));
+    user(fixture, &server, &["enable", "alice"], "")?;
+    logon(fixture, &server, ALICE.password, None)
 }
 
 /// Passwords and their hashes are neither in the log at its highest level nor in the output of status.
-fn never_told(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("passwords-secret", TEMPLATE)?;
+fn never_told(fixture: &mut Fixture) -> Result<()> {
+    let server = fixture.environment.start("passwords-secret", TEMPLATE)?;
     let new = "Zebra-4711-quilt";
-    user(stage, &server, &["passwd", "alice", "--password-stdin"], &format!("{new}\n"))?;
-    logon(stage, &server, new, None)?;
-    logon(stage, &server, "Wrong-0815-quilt", Some("NT_STATUS_LOGON_FAILURE"))?;
+    user(fixture, &server, &["passwd", "alice", "--password-stdin"], &format!("{new}\n"))?;
+    logon(fixture, &server, new, None)?;
+    logon(fixture, &server, "Wrong-0815-quilt", Some("NT_STATUS_LOGON_FAILURE"))?;
     let said = rpcclient(&server, &format!("alice%{new}"), "[seal,ntlm]", &format!("chgpasswd2 alice {new} {new}-2"))?;
-    logon(stage, &server, &format!("{new}-2"), None).context(said)?;
-    let mut printed = user(stage, &server, &["list", "--json"], "")?;
-    let status = Command::new(bed::frevo()).args(["status", "--json", "-c"]).arg(server.conf()).output()?;
+    logon(fixture, &server, &format!("{new}-2"), None).context(said)?;
+    let mut printed = user(fixture, &server, &["list", "--json"], "")?;
+    let status =
+        Command::new(test_environment::frevo()).args(["status", "--json", "-c"]).arg(server.conf()).output()?;
     printed.push_str(&String::from_utf8_lossy(&status.stdout));
     let folder = server.conf().parent().context("the server has a folder")?;
     let mut logs = 0;

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{self, ALICE, BOB, CREW, Person, Server, Target};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, BOB, CREW, Person, Server, Target};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("people.homes", homes).needs_root(),
@@ -32,10 +32,10 @@ const NO_SHARE: &str = "NT_STATUS_BAD_NETWORK_NAME";
 const NO_LOGON: &str = "NT_STATUS_LOGON_FAILURE";
 
 /// Returns what `credentials` may do on a share: write, read, or the status of the refusal.
-fn access(stage: &Stage, server: &Server, credentials: &str, share: &str) -> Result<String> {
-    let file = stage.local("people")?.join("file");
+fn access(fixture: &Fixture, server: &Server, credentials: &str, share: &str) -> Result<String> {
+    let file = fixture.local("people")?.join("file");
     fs::write(&file, "something")?;
-    let smbclient = || stage.smbclient().server(server).credentials(credentials).share(share);
+    let smbclient = || fixture.smbclient().server(server).credentials(credentials).share(share);
     let listed = smbclient().run("ls")?;
     if let Some(status) = status(&listed.text) {
         return Ok(status);
@@ -58,10 +58,10 @@ fn status(text: &str) -> Option<String> {
 }
 
 /// Checks all cases and reports all deviations.
-fn check(stage: &Stage, server: &Server, cases: &[(&str, &str, &str)]) -> Result<()> {
+fn check(fixture: &Fixture, server: &Server, cases: &[(&str, &str, &str)]) -> Result<()> {
     let mut wrong = String::new();
     for (credentials, share, expected) in cases {
-        let seen = access(stage, server, credentials, share)?;
+        let seen = access(fixture, server, credentials, share)?;
         if seen != *expected {
             wrong.push_str(&format!("{credentials} on {share}: {seen}, not {expected}\n"));
         }
@@ -70,26 +70,26 @@ fn check(stage: &Stage, server: &Server, cases: &[(&str, &str, &str)]) -> Result
     Ok(())
 }
 
-/// Returns uid and gid of a file in the bed.
-fn owner(stage: &Stage, path: &str) -> Result<(u32, u32)> {
-    let metadata = fs::metadata(stage.bed.dir().join(path)).with_context(|| path.to_owned())?;
+/// Returns uid and gid of a file in the environment.
+fn owner(fixture: &Fixture, path: &str) -> Result<(u32, u32)> {
+    let metadata = fs::metadata(fixture.environment.dir().join(path)).with_context(|| path.to_owned())?;
     Ok((metadata.uid(), metadata.gid()))
 }
 
 /// Creates alice's home as specified in `/etc/passwd`. bob's does not exist.
-fn home(stage: &Stage) -> Result<PathBuf> {
-    stage.bed.make_dir("home/alice", &ALICE, 0o700)
+fn home(fixture: &Fixture) -> Result<PathBuf> {
+    fixture.environment.make_dir("home/alice", &ALICE, 0o700)
 }
 
 const HOMES: &str = "[global]\n@TARGET@\n\tread only = no\n\
                      [homes]\n\tcomment = the home of %S\n\tbrowseable = no\n\tvalid users = %S\n";
 
-fn homes(stage: &mut Stage) -> Result<()> {
-    let home = home(stage)?;
-    let server = stage.bed.start("people-homes", HOMES)?;
+fn homes(fixture: &mut Fixture) -> Result<()> {
+    let home = home(fixture)?;
+    let server = fixture.environment.start("people-homes", HOMES)?;
     let (alice, bob) = (ALICE.credentials(), BOB.credentials());
     check(
-        stage,
+        fixture,
         &server,
         &[
             (&alice, "alice", WRITES),
@@ -103,7 +103,7 @@ fn homes(stage: &mut Stage) -> Result<()> {
     )?;
     ensure!(fs::metadata(home.join("of-alice-alicepw"))?.uid() == ALICE.id, "the file has another owner");
     let row = |person: &Person| -> Result<Vec<String>> {
-        let text = stage.smbclient().server(&server).user(person).list_shares()?.fine()?;
+        let text = fixture.smbclient().server(&server).user(person).list_shares()?.fine()?;
         Ok(text.lines().filter(|line| line.contains("Disk")).map(|line| line.trim().to_owned()).collect())
     };
     let shown = row(&ALICE)?;
@@ -114,31 +114,31 @@ fn homes(stage: &mut Stage) -> Result<()> {
 }
 
 /// With a path, the section works for every user with a UNIX account.
-fn homes_of_a_path(stage: &mut Stage) -> Result<()> {
+fn homes_of_a_path(fixture: &mut Fixture) -> Result<()> {
     for person in [&ALICE, &BOB] {
-        stage.bed.make_dir(&format!("data/own/{}", person.name), person, 0o700)?;
+        fixture.environment.make_dir(&format!("data/own/{}", person.name), person, 0o700)?;
     }
     let template = "[global]\n@TARGET@\n\tread only = no\n[homes]\n\tpath = @DIR@/data/own/%S\n\tread list = bob\n";
-    let server = stage.bed.start("people-own", template)?;
+    let server = fixture.environment.start("people-own", template)?;
     let (alice, bob) = (ALICE.credentials(), BOB.credentials());
     // Without `valid users`, only the kernel denies access.
-    check(stage, &server, &[(&alice, "homes", WRITES), (&bob, "bob", READS), (&bob, "alice", DENIED)])?;
-    ensure!(owner(stage, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file has another owner");
+    check(fixture, &server, &[(&alice, "homes", WRITES), (&bob, "bob", READS), (&bob, "alice", DENIED)])?;
+    ensure!(owner(fixture, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file has another owner");
     Ok(())
 }
 
 /// An explicit section takes precedence over the home of that name, a mapped name leads to the home of its account,
 /// guests have none, and every user in NSS has one.
-fn homes_among_shares(stage: &mut Stage) -> Result<()> {
-    home(stage)?;
-    stage.bed.make_dir("data/bob", &ALICE, 0o777)?;
-    fs::write(stage.bed.dir().join("homes.map"), "alice = ann\n")?;
+fn homes_among_shares(fixture: &mut Fixture) -> Result<()> {
+    home(fixture)?;
+    fixture.environment.make_dir("data/bob", &ALICE, 0o777)?;
+    fs::write(fixture.environment.dir().join("homes.map"), "alice = ann\n")?;
     let template = "[global]\n@TARGET@\n\tread only = no\n\tmap to guest = Bad User\n\tusername map = @DIR@/homes.map\n\
                     [homes]\n\tcomment = the home of %S\n[bob]\n\tpath = @DIR@/data/bob\n";
-    let server = stage.bed.start("people-among", template)?;
+    let server = fixture.environment.start("people-among", template)?;
     let (alice, bob) = (ALICE.credentials(), BOB.credentials());
     check(
-        stage,
+        fixture,
         &server,
         &[
             (&alice, "bob", WRITES),
@@ -153,7 +153,7 @@ fn homes_among_shares(stage: &mut Stage) -> Result<()> {
             ("stranger%x", "alice", DENIED),
         ],
     )?;
-    let text = stage.smbclient().server(&server).credentials("stranger%x").list_shares()?.fine()?;
+    let text = fixture.smbclient().server(&server).credentials("stranger%x").list_shares()?.fine()?;
     let shown: Vec<&str> = text.lines().filter(|line| line.contains("Disk")).map(str::trim).collect();
     ensure!(shown.iter().any(|line| line.starts_with("homes")), "{shown:?}");
     ensure!(!shown.iter().any(|line| line.starts_with("alice")), "{shown:?}");
@@ -162,15 +162,15 @@ fn homes_among_shares(stage: &mut Stage) -> Result<()> {
 
 const MAP: &str = "# alice = robert\n; alice = robert\n!alice = \"Ann Miller\" ann\nbob = ann robert\nbob = @alice\n";
 
-fn username_map(stage: &mut Stage) -> Result<()> {
-    let map = stage.bed.dir().join("users.map");
+fn username_map(fixture: &mut Fixture) -> Result<()> {
+    let map = fixture.environment.dir().join("users.map");
     fs::write(&map, MAP)?;
-    stage.bed.make_dir("data/map", &ALICE, 0o777)?;
+    fixture.environment.make_dir("data/map", &ALICE, 0o777)?;
     let template =
         "[global]\n@TARGET@\n\tread only = no\n\tusername map = @DIR@/users.map\n[map]\n\tpath = @DIR@/data/map\n";
-    let server = stage.bed.start("people-map", template)?;
+    let server = fixture.environment.start("people-map", template)?;
     check(
-        stage,
+        fixture,
         &server,
         &[
             ("ann%alicepw", "map", WRITES),
@@ -192,11 +192,15 @@ fn username_map(stage: &mut Stage) -> Result<()> {
         ("of-alice-bobpw", &BOB),
     ];
     for (file, person) in files {
-        ensure!(owner(stage, &format!("data/map/{file}"))?.0 == person.id, "{file} does not belong to {}", person.name);
+        ensure!(
+            owner(fixture, &format!("data/map/{file}"))?.0 == person.id,
+            "{file} does not belong to {}",
+            person.name
+        );
     }
     fs::write(&map, "!bob = bob\nalice = *\n")?;
     check(
-        stage,
+        fixture,
         &server,
         &[
             ("stranger%alicepw", "map", WRITES),
@@ -205,19 +209,19 @@ fn username_map(stage: &mut Stage) -> Result<()> {
             ("alice%alicepw", "map", WRITES),
         ],
     )?;
-    ensure!(owner(stage, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the unknown user is not mapped to alice");
+    ensure!(owner(fixture, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the unknown user is not mapped to alice");
     fs::remove_file(&map)?;
-    check(stage, &server, &[("alice%alicepw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])
+    check(fixture, &server, &[("alice%alicepw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])
 }
 
-fn no_user_becomes_root(stage: &mut Stage) -> Result<()> {
-    fs::write(stage.bed.dir().join("root.map"), "root = *\nroot = @crew +crew\n")?;
-    stage.bed.make_dir("data/map", &ALICE, 0o777)?;
+fn no_user_becomes_root(fixture: &mut Fixture) -> Result<()> {
+    fs::write(fixture.environment.dir().join("root.map"), "root = *\nroot = @crew +crew\n")?;
+    fixture.environment.make_dir("data/map", &ALICE, 0o777)?;
     let template =
         "[global]\n@TARGET@\n\tread only = no\n\tusername map = @DIR@/root.map\n[map]\n\tpath = @DIR@/data/map\n";
-    let server = stage.bed.start("people-root", template)?;
-    check(stage, &server, &[("bob%bobpw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])?;
-    ensure!(owner(stage, "data/map/of-bob-bobpw")?.0 == BOB.id, "bob is mapped to another user");
+    let server = fixture.environment.start("people-root", template)?;
+    check(fixture, &server, &[("bob%bobpw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])?;
+    ensure!(owner(fixture, "data/map/of-bob-bobpw")?.0 == BOB.id, "bob is mapped to another user");
     Ok(())
 }
 
@@ -259,23 +263,23 @@ const LISTS: &[(&str, &str, &str)] = &[
 /// A user in `admin users` may write only where other users may.
 const ADMIN: &str = READS;
 
-fn lists(stage: &mut Stage) -> Result<()> {
-    stage.bed.make_dir("data/lists", &ALICE, 0o777)?;
+fn lists(fixture: &mut Fixture) -> Result<()> {
+    fixture.environment.make_dir("data/lists", &ALICE, 0o777)?;
     let mut template = String::from("[global]\n@TARGET@\n\tnetbios name = BED\n\tread only = no\n");
     for (number, (lines, ..)) in LISTS.iter().enumerate() {
         template.push_str(&format!("[list{number}]\n\tpath = @DIR@/data/lists\n\t{}\n", lines.replace("@BED@", "BED")));
     }
-    let mut server = stage.bed.start("people-lists", &template)?;
-    let sid = sid_of(stage, &server, ALICE.name)?;
+    let mut server = fixture.environment.start("people-lists", &template)?;
+    let sid = sid_of(fixture, &server, ALICE.name)?;
     let conf = fs::read_to_string(server.conf())?;
     fs::write(server.conf(), conf.replace("@SID@", &sid))?;
     server.restart()?;
     let mut wrong = String::new();
     for (number, (lines, alice, bob)) in LISTS.iter().enumerate() {
         for (person, expected) in [(&ALICE, alice), (&BOB, bob)] {
-            let seen = access(stage, &server, &person.credentials(), &format!("list{number}"))?;
+            let seen = access(fixture, &server, &person.credentials(), &format!("list{number}"))?;
             // On another share the user may be mapped to one who could not write to the file.
-            let _ = fs::remove_file(stage.share("lists").join(format!("of-{0}-{0}pw", person.name)));
+            let _ = fs::remove_file(fixture.share("lists").join(format!("of-{0}-{0}pw", person.name)));
             if seen != **expected {
                 wrong.push_str(&format!("{lines}: {} {seen}, not {expected}\n", person.name));
             }
@@ -299,17 +303,17 @@ const FORCED: &[(&str, &Person, (u32, u32))] = &[
     ("admin users = bob\n\tforce user = bob", &ALICE, (BOB.id, BOB.id)),
 ];
 
-fn forced(stage: &mut Stage) -> Result<()> {
+fn forced(fixture: &mut Fixture) -> Result<()> {
     let mut template = String::from("[global]\n@TARGET@\n\tread only = no\n");
     for (number, (lines, ..)) in FORCED.iter().enumerate() {
-        stage.bed.make_dir(&format!("data/forced{number}"), &ALICE, 0o777)?;
+        fixture.environment.make_dir(&format!("data/forced{number}"), &ALICE, 0o777)?;
         template.push_str(&format!("[forced{number}]\n\tpath = @DIR@/data/forced{number}\n\t{lines}\n"));
     }
-    let server = stage.bed.start("people-forced", &template)?;
+    let server = fixture.environment.start("people-forced", &template)?;
     let mut wrong = String::new();
     for (number, (lines, person, expected)) in FORCED.iter().enumerate() {
-        let seen = access(stage, &server, &person.credentials(), &format!("forced{number}"))?;
-        let owner = owner(stage, &format!("data/forced{number}/of-{0}-{0}pw", person.name));
+        let seen = access(fixture, &server, &person.credentials(), &format!("forced{number}"))?;
+        let owner = owner(fixture, &format!("data/forced{number}/of-{0}-{0}pw", person.name));
         if seen != WRITES || owner.as_ref().ok() != Some(expected) {
             wrong.push_str(&format!("{lines}: {} {seen}, {owner:?}, not {expected:?}\n", person.name));
         }
@@ -327,16 +331,16 @@ const GUESTS: &[(&str, &str, &str)] = &[
     ("Bad Uid", NO_LOGON, NO_LOGON),
 ];
 
-fn guests(stage: &mut Stage) -> Result<()> {
+fn guests(fixture: &mut Fixture) -> Result<()> {
     for name in ["open", "only", "closed"] {
-        stage.bed.make_dir(&format!("data/{name}"), &ALICE, 0o777)?;
+        fixture.environment.make_dir(&format!("data/{name}"), &ALICE, 0o777)?;
     }
     let shares = "[open]\n\tpath = @DIR@/data/open\n\tguest ok = yes\n\
                   [only]\n\tpath = @DIR@/data/only\n\tguest ok = yes\n\tguest only = yes\n\
                   [closed]\n\tpath = @DIR@/data/closed\n";
     for (number, (value, stranger, wrong)) in GUESTS.iter().enumerate() {
         let template = format!("[global]\n@TARGET@\n\tread only = no\n\tmap to guest = {value}\n{shares}");
-        let server = stage.bed.start(&format!("people-guests{number}"), &template)?;
+        let server = fixture.environment.start(&format!("people-guests{number}"), &template)?;
         let closed = if *stranger == WRITES { DENIED } else { stranger };
         let cases = [
             ("stranger%x", "open", *stranger),
@@ -346,17 +350,17 @@ fn guests(stage: &mut Stage) -> Result<()> {
             ("alice%alicepw", "only", WRITES),
             ("alice%alicepw", "closed", WRITES),
         ];
-        check(stage, &server, &cases).with_context(|| format!("map to guest = {value}"))?;
-        ensure!(owner(stage, "data/open/of-alice-alicepw")?.0 == ALICE.id, "{value}: alice is a guest");
-        let guest = owner(stage, "data/only/of-alice-alicepw")?.0;
+        check(fixture, &server, &cases).with_context(|| format!("map to guest = {value}"))?;
+        ensure!(owner(fixture, "data/open/of-alice-alicepw")?.0 == ALICE.id, "{value}: alice is a guest");
+        let guest = owner(fixture, "data/only/of-alice-alicepw")?.0;
         ensure!(![0, ALICE.id, BOB.id].contains(&guest), "{value}: with `guest only` alice is {guest}");
     }
     Ok(())
 }
 
 /// Runs rpcclient as alice.
-fn rpcclient(stage: &Stage, server: &Server, call: &str) -> Result<String> {
-    let mut command = stage.program("rpcclient", server, &ALICE.credentials());
+fn rpcclient(fixture: &Fixture, server: &Server, call: &str) -> Result<String> {
+    let mut command = fixture.program("rpcclient", server, &ALICE.credentials());
     output(command.args(["127.0.0.1", "-c", call]))
 }
 
@@ -367,8 +371,8 @@ pub(super) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Returns the server's SID for a name.
-pub(super) fn sid_of(stage: &Stage, server: &Server, name: &str) -> Result<String> {
-    let said = rpcclient(stage, server, &format!("lookupnames {name}"))?;
+pub(super) fn sid_of(fixture: &Fixture, server: &Server, name: &str) -> Result<String> {
+    let said = rpcclient(fixture, server, &format!("lookupnames {name}"))?;
     let sid = said.split_whitespace().find(|word| word.starts_with("S-1-"));
     sid.map(str::to_owned).with_context(|| format!("no SID of {name} in {said}"))
 }
@@ -377,10 +381,10 @@ const ACLS: &str = "[global]\n@TARGET@\n\tnetbios name = BED\n\tread only = no\n
                     [acls]\n\tpath = @DIR@/data/acls-people\n\tvfs objects = acl_xattr\n";
 
 /// Accounts, UNIX groups and well-known SIDs by name and by SID, and the owner of a file.
-fn sids(stage: &mut Stage) -> Result<()> {
-    stage.bed.make_dir("data/acls-people", &ALICE, 0o777)?;
-    let server = stage.bed.start("people-sids", ACLS)?;
-    let alice = sid_of(stage, &server, ALICE.name)?;
+fn sids(fixture: &mut Fixture) -> Result<()> {
+    fixture.environment.make_dir("data/acls-people", &ALICE, 0o777)?;
+    let server = fixture.environment.start("people-sids", ACLS)?;
+    let alice = sid_of(fixture, &server, ALICE.name)?;
     ensure!(alice.starts_with("S-1-5-21-"), "alice is {alice}");
     let names = [
         (alice.as_str(), "BED\\alice (1)"),
@@ -391,30 +395,30 @@ fn sids(stage: &mut Stage) -> Result<()> {
         ("S-1-5-11", "NT Authority\\Authenticated Users (5)"),
     ];
     for (sid, name) in names {
-        let said = rpcclient(stage, &server, &format!("lookupsids {sid}"))?;
+        let said = rpcclient(fixture, &server, &format!("lookupsids {sid}"))?;
         ensure!(said.to_uppercase().contains(&format!("{sid} {name}").to_uppercase()), "{sid}: {said}");
     }
     let by_name = [("\"Unix Group\\crew\"", "S-1-22-2-64210"), ("\"BED\\alice\"", &alice), ("crew", "S-1-22-2-64210")];
     for (name, sid) in by_name {
-        let said = rpcclient(stage, &server, &format!("lookupnames {name}"))?;
+        let said = rpcclient(fixture, &server, &format!("lookupnames {name}"))?;
         ensure!(said.contains(sid), "{name}: {said}");
     }
-    let said = rpcclient(stage, &server, "lookupnames nobody-like-it")?;
+    let said = rpcclient(fixture, &server, "lookupnames nobody-like-it")?;
     ensure!(said.contains("NT_STATUS_NONE_MAPPED"), "{said}");
-    let file = stage.local("acls")?.join("file");
+    let file = fixture.local("acls")?.join("file");
     fs::write(&file, "something")?;
     let put = format!("put {} file", file.display());
-    stage.smbclient().server(&server).share("acls").run(&put)?.fine()?;
-    let shown = stage.smbclient().server(&server).share("acls").run("showacls; ls file")?.fine()?;
+    fixture.smbclient().server(&server).share("acls").run(&put)?.fine()?;
+    let shown = fixture.smbclient().server(&server).share("acls").run("showacls; ls file")?.fine()?;
     ensure!(shown.contains(&format!("Owner SID:\t{alice}\n")), "{alice}: {shown}");
     Ok(())
 }
 
 /// Maps `crew` to the name Night Shift, with `frevo group` or Samba's `net groupmap`.
-fn map_crew(stage: &Stage, server: &Server) -> Result<String> {
+fn map_crew(fixture: &Fixture, server: &Server) -> Result<String> {
     let mut command = match server.target() {
         Target::Frevo => {
-            let mut frevo = Command::new(bed::frevo());
+            let mut frevo = Command::new(test_environment::frevo());
             frevo.args(["group", "add", "Night Shift", "--unix-group", CREW.0, "-c"]).arg(server.conf());
             frevo
         }
@@ -425,29 +429,29 @@ fn map_crew(stage: &Stage, server: &Server) -> Result<String> {
             net
         }
     };
-    output(stage.bed.people().enter(&mut command))
+    output(fixture.environment.people().enter(&mut command))
 }
 
 /// A UNIX group gets a SID and a name, which an ACL and the user parameters of a share can use.
-fn groups(stage: &mut Stage) -> Result<()> {
-    stage.bed.make_dir("data/acls-people", &ALICE, 0o777)?;
+fn groups(fixture: &mut Fixture) -> Result<()> {
+    fixture.environment.make_dir("data/acls-people", &ALICE, 0o777)?;
     let lists = "[byname]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @\"Night Shift\"\n\
                  [bywhole]\n\tpath = @DIR@/data/acls-people\n\tvalid users = +\"BED\\Night Shift\"\n\
                  [byunix]\n\tpath = @DIR@/data/acls-people\n\tvalid users = +crew\n\
                  [bysid]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @SID@\n\tread list = @SID@\n\
                  [byother]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @SID@9\n";
-    let mut server = stage.bed.start("people-groups", &format!("{ACLS}{lists}"))?;
-    let said = map_crew(stage, &server)?;
-    let sid = sid_of(stage, &server, "\"Night Shift\"").context(said)?;
-    let seen = rpcclient(stage, &server, &format!("lookupsids {sid}"))?;
+    let mut server = fixture.environment.start("people-groups", &format!("{ACLS}{lists}"))?;
+    let said = map_crew(fixture, &server)?;
+    let sid = sid_of(fixture, &server, "\"Night Shift\"").context(said)?;
+    let seen = rpcclient(fixture, &server, &format!("lookupsids {sid}"))?;
     ensure!(seen.contains("BED\\Night Shift (2)"), "{seen}");
-    let file = stage.local("acls")?.join("file");
+    let file = fixture.local("acls")?.join("file");
     fs::write(&file, "something")?;
-    let alice = stage.smbclient().server(&server).share("acls");
+    let alice = fixture.smbclient().server(&server).share("acls");
     alice.run(&format!("put {} shift", file.display()))?.fine()?;
-    let reads = || stage.smbclient().server(&server).user(&BOB).share("acls").run("get shift /dev/null");
+    let reads = || fixture.smbclient().server(&server).user(&BOB).share("acls").run("get shift /dev/null");
     let grant = |arguments: &[&str]| {
-        let mut script = stage.script_command("grant.py", arguments);
+        let mut script = fixture.script_command("grant.py", arguments);
         output(script.env("SERVER_PORT", server.port().to_string()))
     };
     let said = grant(&["acls", "shift"])?;
@@ -455,14 +459,14 @@ fn groups(stage: &mut Stage) -> Result<()> {
     let said = grant(&["acls", "shift", &sid])?;
     reads()?.fine().with_context(|| format!("granted: {said}"))?;
     ensure!(said.is_empty(), "{said}");
-    let path = stage.share("acls-people").join("shift");
+    let path = fixture.share("acls-people").join("shift");
     std::os::unix::fs::chown(&path, None, Some(CREW.1))?;
-    let shown = stage.smbclient().server(&server).share("acls").run("showacls; ls shift")?.fine()?;
+    let shown = fixture.smbclient().server(&server).share("acls").run("showacls; ls shift")?.fine()?;
     ensure!(shown.contains(&format!("Group SID:\t{sid}\n")), "{sid}: {shown}");
     let conf = fs::read_to_string(server.conf())?;
     fs::write(server.conf(), conf.replace("@SID@", &sid))?;
     server.restart()?;
     let bob = BOB.credentials();
     let expected = [("byname", WRITES), ("bywhole", WRITES), ("byunix", WRITES), ("bysid", READS), ("byother", DENIED)];
-    check(stage, &server, &expected.map(|(share, access)| (bob.as_str(), share, access)))
+    check(fixture, &server, &expected.map(|(share, access)| (bob.as_str(), share, access)))
 }

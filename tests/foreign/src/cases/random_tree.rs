@@ -8,9 +8,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::CREW;
-use crate::bed::people::EVERYBODY;
 use crate::cases::people::output;
+use test_environment::CREW;
+use test_environment::people::EVERYBODY;
 
 /// A deterministic random number generator (SplitMix64).
 pub(super) struct Random(pub(super) u64);
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// Users of the tree: root, the bed's users, and an unknown one; and likewise groups.
+/// Users of the tree: root, the environment's users, and an unknown one; and likewise groups.
 const USERS: [u32; 5] = [0, EVERYBODY[0].id, EVERYBODY[1].id, EVERYBODY[2].id, 64_999];
 const GROUPS: [u32; 5] = [0, EVERYBODY[0].id, EVERYBODY[1].id, CREW.1, 64_998];
 /// Number of directories that contain the other files; they come first.

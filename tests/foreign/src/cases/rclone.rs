@@ -7,18 +7,17 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::Server;
 use crate::file::{self, contents, ensure_same_tree};
+use crate::fixture::Fixture;
 use crate::protection::{Protection, SHARE};
-use crate::rclone::Rclone;
-use crate::stage::Stage;
 use crate::suite::Case;
+use test_environment::{Rclone, Server};
 
 pub(super) const CASES: &[Case] = &[
     // Samba 4.17 does not sign interim responses, which go-smb2 does not accept if it has to sign.
-    Case::new("rclone.signed", |stage| round_trip(stage, Protection::Signed)).frevo_only(),
-    Case::new("rclone.sealed", |stage| round_trip(stage, Protection::Sealed)),
-    Case::new("rclone.sealed_share", |stage| round_trip(stage, Protection::SealedShare)),
+    Case::new("rclone.signed", |fixture| round_trip(fixture, Protection::Signed)).frevo_only(),
+    Case::new("rclone.sealed", |fixture| round_trip(fixture, Protection::Sealed)),
+    Case::new("rclone.sealed_share", |fixture| round_trip(fixture, Protection::SealedShare)),
 ];
 
 /// Number of folders, and of files in each of them.
@@ -27,8 +26,8 @@ const TREE: (usize, usize) = (12, 20);
 const LARGE: u64 = 20 << 20;
 
 /// Runs rclone to its end, and returns its standard output.
-fn run(stage: &Stage, server: &Server, arguments: &[&str]) -> Result<String> {
-    let rclone = Rclone::new(stage.bed.dir(), server.port())?;
+fn run(fixture: &Fixture, server: &Server, arguments: &[&str]) -> Result<String> {
+    let rclone = Rclone::new(fixture.environment.dir(), server.port())?;
     let output = rclone.command(arguments).stdin(Stdio::null()).output().context("cannot start rclone")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "rclone {}: {}\n{said}", arguments.join(" "), output.status);
@@ -40,11 +39,11 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().context("a UTF-8 path")
 }
 
-fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
-    let server = stage.protected("rclone", protection)?;
-    let share = stage.share("rclone");
+fn round_trip(fixture: &mut Fixture, protection: Protection) -> Result<()> {
+    let server = fixture.protected("rclone", protection)?;
+    let share = fixture.share("rclone");
     let there = share.join("work");
-    let local = stage.local("rclone")?.join("tree");
+    let local = fixture.local("rclone")?.join("tree");
     file::tree(&local, TREE.0, TREE.1)?;
     file::random(&local.join("large"), LARGE)?;
     fs::write(local.join("Übergröße – 日本語.txt"), "a name of many alphabets\n")?;
@@ -52,7 +51,7 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     // Not at the top of the share: before renaming a folder, rclone 1.60 creates its parent, and uses a full stop
     // as the name of the top.
     let remote = |path: &str| format!("{}:{SHARE}/work/{path}", Rclone::REMOTE);
-    let run = |arguments: &[&str]| run(stage, &server, arguments);
+    let run = |arguments: &[&str]| run(fixture, &server, arguments);
 
     let shares = run(&["lsf", &format!("{}:", Rclone::REMOTE)])?;
     ensure!(shares.lines().any(|line| line == format!("{SHARE}/")), "{SHARE} is not among the shares:\n{shares}");
@@ -82,7 +81,7 @@ fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
     run(&["moveto", &remote("copied"), &remote("moved")])?;
     ensure!(there.join("moved").exists() && !there.join("copied").exists(), "the folder is not renamed");
 
-    let back = stage.local("rclone-back")?;
+    let back = fixture.local("rclone-back")?;
     run(&["copy", &remote("moved"), text(&back)?])?;
     ensure_same_tree(&local, &back).context("copied back")?;
     run(&["deletefile", &remote("moved/large")])?;

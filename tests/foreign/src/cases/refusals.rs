@@ -4,10 +4,10 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 
-use crate::bed::{ALICE, BOB, CAROL};
 use crate::file;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, BOB, CAROL};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("refusals.wrong_password", wrong_password),
@@ -20,62 +20,62 @@ pub(super) const CASES: &[Case] = &[
     Case::new("refusals.private_directory", private_directory).needs_root(),
 ];
 
-fn wrong_password(stage: &mut Stage) -> Result<()> {
-    stage.smbclient().credentials("alice%wrong").run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")
+fn wrong_password(fixture: &mut Fixture) -> Result<()> {
+    fixture.smbclient().credentials("alice%wrong").run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")
 }
 
-fn unknown_user(stage: &mut Stage) -> Result<()> {
-    stage.smbclient().credentials("nobody-like-it%x").run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")
+fn unknown_user(fixture: &mut Fixture) -> Result<()> {
+    fixture.smbclient().credentials("nobody-like-it%x").run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")
 }
 
-fn anonymous(stage: &mut Stage) -> Result<()> {
-    let said = stage.smbclient().credentials("%").run("ls")?;
+fn anonymous(fixture: &mut Fixture) -> Result<()> {
+    let said = fixture.smbclient().credentials("%").run("ls")?;
     let refused = ["NT_STATUS_ACCESS_DENIED", "NT_STATUS_LOGON_FAILURE"].iter().any(|word| said.text.contains(word));
     ensure!(refused && !said.success, "an anonymous client is accepted:\n{}", said.text);
     Ok(())
 }
 
-fn disabled_user(stage: &mut Stage) -> Result<()> {
-    stage.smbclient().user(&CAROL).run("ls")?.refused_with("NT_STATUS_ACCOUNT_DISABLED")
+fn disabled_user(fixture: &mut Fixture) -> Result<()> {
+    fixture.smbclient().user(&CAROL).run("ls")?.refused_with("NT_STATUS_ACCOUNT_DISABLED")
 }
 
-fn unknown_share(stage: &mut Stage) -> Result<()> {
-    stage.smbclient().share("nothing-like-it").run("ls")?.refused_with("NT_STATUS_BAD_NETWORK_NAME")
+fn unknown_share(fixture: &mut Fixture) -> Result<()> {
+    fixture.smbclient().share("nothing-like-it").run("ls")?.refused_with("NT_STATUS_BAD_NETWORK_NAME")
 }
 
-fn read_only_share(stage: &mut Stage) -> Result<()> {
-    let local = stage.local("fixed")?;
+fn read_only_share(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("fixed")?;
     fs::write(local.join("new"), "new")?;
-    fs::write(stage.share("fixed").join("old"), "old")?;
+    fs::write(fixture.share("fixed").join("old"), "old")?;
     let here = format!("lcd {}; ", local.display());
     for commands in ["put new", "del old", "mkdir folder"] {
-        let said = stage.smbclient().share("fixed").run(&format!("{here}{commands}"))?;
+        let said = fixture.smbclient().share("fixed").run(&format!("{here}{commands}"))?;
         let refused = ["NT_STATUS_ACCESS_DENIED", "NT_STATUS_MEDIA_WRITE_PROTECTED"];
         ensure!(refused.iter().any(|word| said.text.contains(word)), "{commands}:\n{}", said.text);
     }
-    ensure!(fs::read(stage.share("fixed").join("old"))? == b"old" && !stage.share("fixed").join("new").exists());
-    stage.smbclient().share("fixed").run("get old -")?.says("old")
+    ensure!(fs::read(fixture.share("fixed").join("old"))? == b"old" && !fixture.share("fixed").join("new").exists());
+    fixture.smbclient().share("fixed").run("get old -")?.says("old")
 }
 
-fn private_file(stage: &mut Stage) -> Result<()> {
-    let path = stage.share("files").join("bobs");
-    file::owned(stage, &path, "bob only", &BOB, 0o600)?;
-    let said = stage.smbclient().run("get bobs -")?;
+fn private_file(fixture: &mut Fixture) -> Result<()> {
+    let path = fixture.share("files").join("bobs");
+    file::owned(fixture, &path, "bob only", &BOB, 0o600)?;
+    let said = fixture.smbclient().run("get bobs -")?;
     ensure!(!said.text.contains("bob only"), "alice can read it:\n{}", said.text);
     said.refused_with("NT_STATUS_ACCESS_DENIED")?;
-    stage.smbclient().user(&BOB).run("get bobs -")?.says("bob only")?;
-    let local = stage.local("bobs")?;
+    fixture.smbclient().user(&BOB).run("get bobs -")?.says("bob only")?;
+    let local = fixture.local("bobs")?;
     fs::write(local.join("bobs"), "overwritten")?;
     let overwrite = format!("lcd {}; put bobs", local.display());
-    stage.smbclient().run(&overwrite)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    fixture.smbclient().run(&overwrite)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
     ensure!(fs::read(&path)? == b"bob only", "alice overwrote it");
     Ok(())
 }
 
-fn private_directory(stage: &mut Stage) -> Result<()> {
-    let folder = stage.bed.make_dir("data/files/bobs folder", &BOB, 0o700)?;
-    file::owned(stage, &folder.join("open to all"), "bob only", &ALICE, 0o666)?;
-    let said = stage.smbclient().run("ls \"bobs folder/*\"; get \"bobs folder/open to all\" -")?;
+fn private_directory(fixture: &mut Fixture) -> Result<()> {
+    let folder = fixture.environment.make_dir("data/files/bobs folder", &BOB, 0o700)?;
+    file::owned(fixture, &folder.join("open to all"), "bob only", &ALICE, 0o666)?;
+    let said = fixture.smbclient().run("ls \"bobs folder/*\"; get \"bobs folder/open to all\" -")?;
     ensure!(!said.text.contains("bob only"), "alice can read it:\n{}", said.text);
     said.refused_with("NT_STATUS_ACCESS_DENIED")
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
@@ -14,8 +14,8 @@ pub(super) const CASES: &[Case] = &[
 const COMMENTS: [(&str, &str); 3] =
     [("files", "a plain directory"), ("sealed", "encrypted only"), ("fixed", "nobody writes here")];
 
-fn smbclient_list(stage: &mut Stage) -> Result<()> {
-    let text = stage.smbclient().list_shares()?.fine()?;
+fn smbclient_list(fixture: &mut Fixture) -> Result<()> {
+    let text = fixture.smbclient().list_shares()?.fine()?;
     for (name, comment) in COMMENTS {
         let row = |line: &str| line.trim().starts_with(name) && line.contains("Disk") && line.contains(comment);
         ensure!(text.lines().any(row), "no row for {name} in\n{text}");
@@ -24,8 +24,8 @@ fn smbclient_list(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn netshareenumall(stage: &mut Stage) -> Result<()> {
-    let text = stage.rpcclient("netshareenumall")?.fine()?;
+fn netshareenumall(fixture: &mut Fixture) -> Result<()> {
+    let text = fixture.rpcclient("netshareenumall")?.fine()?;
     for (name, comment) in COMMENTS {
         ensure!(text.contains(&format!("netname: {name}\n")), "no {name} in\n{text}");
         ensure!(text.contains(&format!("remark:\t{comment}")), "no {comment:?} in\n{text}");
@@ -33,10 +33,10 @@ fn netshareenumall(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn netsharegetinfo(stage: &mut Stage) -> Result<()> {
-    let text = stage.rpcclient("netsharegetinfo files 1")?.fine()?;
+fn netsharegetinfo(fixture: &mut Fixture) -> Result<()> {
+    let text = fixture.rpcclient("netsharegetinfo files 1")?.fine()?;
     ensure!(text.contains("netname: files") && text.contains("remark:\ta plain directory"), "{text}");
-    let said = stage.rpcclient("netsharegetinfo nothing-like-it 1")?;
+    let said = fixture.rpcclient("netsharegetinfo nothing-like-it 1")?;
     let unknown = ["WERR_NERR_NETNAMENOTFOUND", "WERR_INVALID_NAME"].iter().any(|word| said.text.contains(word));
     ensure!(unknown, "an unknown share gives\n{}", said.text);
     Ok(())

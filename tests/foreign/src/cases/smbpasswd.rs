@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bed::{self, ALICE, BOB, Bed, CAROL, Person, Server, Target};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::{ALICE, BOB, CAROL, Person, Server, Target, TestEnvironment};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("smbpasswd.samba_changes_it", samba_changes_it).needs_root().frevo_only(),
@@ -25,7 +25,7 @@ const TEMPLATE: &str = "[global]\n@TARGET@\n\tpassdb backend = smbpasswd:@FILE@\
 
 /// A smbpasswd file, its servers, and a configuration with which Samba's programs use it.
 struct Shared<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     file: PathBuf,
     samba: PathBuf,
     conf: PathBuf,
@@ -33,22 +33,22 @@ struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     /// Creates the file with alice, bob and carol, who is disabled. The returned server uses it too.
-    fn start(stage: &'a Stage, name: &str) -> Result<(Shared<'a>, Server)> {
-        let shared = Shared::at(stage, name)?;
-        let server = stage.bed.start(name, &shared.template())?;
+    fn start(fixture: &'a Fixture, name: &str) -> Result<(Shared<'a>, Server)> {
+        let shared = Shared::at(fixture, name)?;
+        let server = fixture.environment.start(name, &shared.template())?;
         Ok((shared, server))
     }
 
-    fn at(stage: &'a Stage, name: &str) -> Result<Shared<'a>> {
-        let dir = stage.local(name)?;
+    fn at(fixture: &'a Fixture, name: &str) -> Result<Shared<'a>> {
+        let dir = fixture.local(name)?;
         let file = dir.join("smbpasswd");
         let mut text = format!("[global]\npassdb backend = smbpasswd:{}\n", file.display());
         for kind in ["private dir", "lock directory", "state directory", "cache directory", "pid directory"] {
             text.push_str(&format!("{kind} = {}\n", dir.display()));
         }
         fs::write(dir.join("samba.conf"), text)?;
-        let conf = stage.bed.dir().join(name).join("smb.conf");
-        Ok(Shared { stage, samba: dir.join("samba.conf"), file, conf })
+        let conf = fixture.environment.dir().join(name).join("smb.conf");
+        Ok(Shared { fixture, samba: dir.join("samba.conf"), file, conf })
     }
 
     fn template(&self) -> String {
@@ -59,7 +59,8 @@ impl<'a> Shared<'a> {
     fn run(&self, program: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.stage.bed.people().enter(&mut command).spawn().context("cannot start the program")?;
+        let mut child =
+            self.fixture.environment.people().enter(&mut command).spawn().context("cannot start the program")?;
         child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
         let output = child.wait_with_output()?;
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -82,12 +83,12 @@ impl<'a> Shared<'a> {
     /// Runs `frevo user`.
     fn user(&self, args: &[&str], input: &str) -> Result<String> {
         let conf = self.conf.display().to_string();
-        self.run(&bed::frevo(), &[&["user"], args, &["-c", &conf]].concat(), input)
+        self.run(&test_environment::frevo(), &[&["user"], args, &["-c", &conf]].concat(), input)
     }
 
     /// Checks that `who` can log on to `server` with `password`, or is refused with `status`.
     fn logon(&self, server: &Server, who: &Person, password: &str, status: Option<&str>) -> Result<()> {
-        let client = self.stage.smbclient().server(server).credentials(&format!("{}%{password}", who.name));
+        let client = self.fixture.smbclient().server(server).credentials(&format!("{}%{password}", who.name));
         let said = client.run("ls")?;
         match status {
             None => said.fine().map(drop),
@@ -99,8 +100,8 @@ impl<'a> Shared<'a> {
 
 const WRONG: Option<&str> = Some("NT_STATUS_LOGON_FAILURE");
 
-fn samba_changes_it(stage: &mut Stage) -> Result<()> {
-    let (shared, server) = Shared::start(stage, "smbpasswd-live")?;
+fn samba_changes_it(fixture: &mut Fixture) -> Result<()> {
+    let (shared, server) = Shared::start(fixture, "smbpasswd-live")?;
     shared.logon(&server, &ALICE, ALICE.password, None)?;
     shared.logon(&server, &CAROL, CAROL.password, Some("NT_STATUS_ACCOUNT_DISABLED"))?;
 
@@ -148,8 +149,8 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
 }
 
 /// Samba's programs understand what Frevo writes, and its server accepts the same users.
-fn samba_reads_it(stage: &mut Stage) -> Result<()> {
-    let (shared, server) = Shared::start(stage, "smbpasswd-both")?;
+fn samba_reads_it(fixture: &mut Fixture) -> Result<()> {
+    let (shared, server) = Shared::start(fixture, "smbpasswd-both")?;
     shared.user(&["passwd", "alice", "--password-stdin"], "by frevo\n")?;
     shared.logon(&server, &ALICE, "by frevo", None)?;
     shared.logon(&server, &ALICE, ALICE.password, WRONG)?;
@@ -164,7 +165,7 @@ fn samba_reads_it(stage: &mut Stage) -> Result<()> {
     let ours = shared.user(&["list", "--json"], "")?;
     ensure!(ours.contains(&rid.replace('\n', "\"")), "{ours}");
 
-    let samba = Bed::make(Target::Samba)?;
+    let samba = TestEnvironment::make(Target::Samba)?;
     samba.make_dir("data/files", &ALICE, 0o777)?;
     let template = shared.template();
     let smbd = samba.start_with_accounts("smbd", &template, &|_| Ok(()))?;
@@ -186,8 +187,8 @@ fn samba_reads_it(stage: &mut Stage) -> Result<()> {
 }
 
 /// Samba's program changes alice and adds and removes bob, while Frevo's changes carol and a server reads the file.
-fn both_at_once(stage: &mut Stage) -> Result<()> {
-    let (shared, server) = Shared::start(stage, "smbpasswd-race")?;
+fn both_at_once(fixture: &mut Fixture) -> Result<()> {
+    let (shared, server) = Shared::start(fixture, "smbpasswd-race")?;
     let mut text = fs::read_to_string(&shared.file)?;
     text.insert_str(0, "# kept by hand\n");
     fs::write(&shared.file, text)?;
@@ -224,13 +225,13 @@ fn both_at_once(stage: &mut Stage) -> Result<()> {
 }
 
 /// `frevo user` without a server: with a file created by Samba, and with a missing one.
-fn without_a_server(stage: &mut Stage) -> Result<()> {
-    let shared = Shared::at(stage, "smbpasswd-alone")?;
+fn without_a_server(fixture: &mut Fixture) -> Result<()> {
+    let shared = Shared::at(fixture, "smbpasswd-alone")?;
     fs::create_dir_all(shared.conf.parent().context("the file has no parent directory")?)?;
     let state =
         format!("[global]\n\tstate directory = {}/state\n", shared.conf.parent().unwrap_or(Path::new("/")).display());
     let text = shared.template().replace("[global]\n@TARGET@\n", &state);
-    fs::write(&shared.conf, text.replace("@DIR@", &stage.bed.dir().display().to_string()))?;
+    fs::write(&shared.conf, text.replace("@DIR@", &fixture.environment.dir().display().to_string()))?;
     shared.user(&["add", "alice", "--password-stdin"], "one\n")?;
     shared.smbpasswd(&["-a", "bob"], "two")?;
     let said = shared.user(&["list"], "")?;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 
-use crate::bed::ALICE;
 use crate::cases::people::output;
 use crate::cases::twins::{Call, Twin, Twins};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::ALICE;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("store.by_entries", by_entries).needs_root().frevo_only(),
@@ -31,9 +31,9 @@ const NOBODYS: u32 = 64_397;
 /// Time limit for the server to store descriptors.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn by_entries(stage: &mut Stage) -> Result<()> {
-    let path = tree(stage, "data/stored-6", NOBODYS)?;
-    let twins = Twins::start(stage, "stored-6", &SHARE.replace("@STORE@", ">= 6"), [&path, &path])?;
+fn by_entries(fixture: &mut Fixture) -> Result<()> {
+    let path = tree(fixture, "data/stored-6", NOBODYS)?;
+    let twins = Twins::start(fixture, "stored-6", &SHARE.replace("@STORE@", ">= 6"), [&path, &path])?;
     let by_samba = look_at_all(&twins, Twin::Samba)?;
     ensure!(with_attribute(&path)?.is_empty(), "Samba stored a descriptor on access");
     let first = look_at_all(&twins, Twin::Frevo)?;
@@ -51,9 +51,9 @@ fn by_entries(stage: &mut Stage) -> Result<()> {
     wait_for(&path, &[6, 7, 9, 40])
 }
 
-fn never(stage: &mut Stage) -> Result<()> {
-    let path = tree(stage, "data/stored-never", ALICE.id)?;
-    let twins = Twins::start(stage, "stored-never", &SHARE.replace("@STORE@", "never"), [&path, &path])?;
+fn never(fixture: &mut Fixture) -> Result<()> {
+    let path = tree(fixture, "data/stored-never", ALICE.id)?;
+    let twins = Twins::start(fixture, "stored-never", &SHARE.replace("@STORE@", "never"), [&path, &path])?;
     let first = look_at_all(&twins, Twin::Frevo)?;
     ensure!(look_at_all(&twins, Twin::Frevo)? == first, "the second access shows another descriptor");
     ensure!(with_attribute(&path)?.is_empty(), "a descriptor was stored");
@@ -67,8 +67,8 @@ fn never(stage: &mut Stage) -> Result<()> {
 }
 
 /// Creates files of `owner` that are readable by everyone, with the number of ACL entries given by their names.
-fn tree(stage: &Stage, name: &str, owner: u32) -> Result<PathBuf> {
-    let path = stage.bed.make_dir(name, &ALICE, 0o755)?;
+fn tree(fixture: &Fixture, name: &str, owner: u32) -> Result<PathBuf> {
+    let path = fixture.environment.make_dir(name, &ALICE, 0o755)?;
     for entries in ENTRIES {
         let file = path.join(entries.to_string());
         std::fs::write(&file, "x")?;

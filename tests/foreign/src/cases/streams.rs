@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{ALICE, BOB, Bed, Server, Target};
 use crate::file;
+use crate::fixture::Fixture;
 use crate::smbclient::Smbclient;
-use crate::stage::Stage;
 use crate::suite::Case;
+use test_environment::{ALICE, BOB, Server, Target, TestEnvironment};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("streams.there_and_back", there_and_back).frevo_only(),
@@ -47,79 +47,79 @@ fn stored(share: &Path) -> Result<usize> {
     }
 }
 
-fn there_and_back(stage: &mut Stage) -> Result<()> {
-    let local = stage.local("streams")?;
-    let share = stage.share("files");
-    stage.smbclient().run("mkdir streams")?.fine()?;
+fn there_and_back(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("streams")?;
+    let share = fixture.share("files");
+    fixture.smbclient().run("mkdir streams")?.fine()?;
     // On most file systems an attribute can store the smaller streams, but not the last one.
     for length in [0, 2_000, 50_000, 3 << 20] {
         let sent = local.join("sent");
         file::random(&sent, length)?;
-        stage.smbclient().run(&format!("put {} streams/f:s", sent.display()))?.fine()?;
-        ensure_fetched(stage.smbclient(), "streams/F:S:$DATA", &sent)?;
+        fixture.smbclient().run(&format!("put {} streams/f:s", sent.display()))?.fine()?;
+        ensure_fetched(fixture.smbclient(), "streams/F:S:$DATA", &sent)?;
         let expected = ["[::$DATA], 0 bytes".to_owned(), format!("[:s:$DATA], {length} bytes")];
-        ensure!(streams(stage.smbclient(), "streams/f")? == expected, "{length}");
+        ensure!(streams(fixture.smbclient(), "streams/f")? == expected, "{length}");
     }
     ensure!(stored(&share)? == 1, "the large stream is not in the store");
-    let listing = stage.smbclient().run("ls")?.fine()?;
+    let listing = fixture.smbclient().run("ls")?.fine()?;
     ensure!(!listing.contains(".frevo-streams"), "the store is visible in\n{listing}");
     // A stream follows its file, even if a local program moves it.
     fs::rename(share.join("streams/f"), share.join("streams/g"))?;
-    ensure_fetched(stage.smbclient(), "streams/g:s", &local.join("sent"))?;
-    stage.smbclient().run("del streams/g; rmdir streams")?.fine()?;
+    ensure_fetched(fixture.smbclient(), "streams/g:s", &local.join("sent"))?;
+    fixture.smbclient().run("del streams/g; rmdir streams")?.fine()?;
     ensure!(stored(&share)? == 0, "the store keeps orphaned streams");
     Ok(())
 }
 
-fn shared_with_samba(stage: &mut Stage) -> Result<()> {
-    let bed = Bed::make(Target::Samba)?;
-    let share = stage.share("files");
+fn shared_with_samba(fixture: &mut Fixture) -> Result<()> {
+    let environment = TestEnvironment::make(Target::Samba)?;
+    let share = fixture.share("files");
     let template = SAMBA.replace("@FILES@", share.to_str().context("a UTF-8 path")?);
-    let samba: Server = bed.start("samba", &template)?;
-    let local = stage.local("both")?;
+    let samba: Server = environment.start("samba", &template)?;
+    let local = fixture.local("both")?;
     let (small, large) = (local.join("small"), local.join("large"));
     file::random(&small, 1_000)?;
     file::random(&large, 1 << 20)?;
     let put = |name: &str| format!("put {} \"both/{name}\"", small.display());
-    stage.smbclient().run(&format!("mkdir both; {}; {}", put("f"), put("f:by frevo")))?.fine()?;
-    stage.smbclient().server(&samba).run(&format!("{}; {}", put("f:by samba"), put("f:Übergröße")))?.fine()?;
-    let both = streams(stage.smbclient(), "both/f")?;
+    fixture.smbclient().run(&format!("mkdir both; {}; {}", put("f"), put("f:by frevo")))?.fine()?;
+    fixture.smbclient().server(&samba).run(&format!("{}; {}", put("f:by samba"), put("f:Übergröße")))?.fine()?;
+    let both = streams(fixture.smbclient(), "both/f")?;
     ensure!(both.len() == 4, "{both:?}");
-    ensure!(both == streams(stage.smbclient().server(&samba), "both/f")?, "the servers show different streams");
+    ensure!(both == streams(fixture.smbclient().server(&samba), "both/f")?, "the servers show different streams");
     for name in ["both/f:by frevo", "both/f:by samba", "both/f:ÜBERGRÖßE", "both/f:BY SAMBA:$DATA"] {
-        ensure_fetched(stage.smbclient(), name, &small)?;
-        ensure_fetched(stage.smbclient().server(&samba), name, &small)?;
+        ensure_fetched(fixture.smbclient(), name, &small)?;
+        ensure_fetched(fixture.smbclient().server(&samba), name, &small)?;
     }
     // A stream that is too large for an attribute is available only through Frevo, and does not disturb Samba.
-    stage.smbclient().run(&format!("put {} both/f:large", large.display()))?.fine()?;
-    ensure!(streams(stage.smbclient().server(&samba), "both/f")? == both, "Samba shows other streams");
-    stage.smbclient().server(&samba).run("rename both/f both/g")?.fine()?;
-    ensure_fetched(stage.smbclient(), "both/g:large", &large)?;
+    fixture.smbclient().run(&format!("put {} both/f:large", large.display()))?.fine()?;
+    ensure!(streams(fixture.smbclient().server(&samba), "both/f")? == both, "Samba shows other streams");
+    fixture.smbclient().server(&samba).run("rename both/f both/g")?.fine()?;
+    ensure_fetched(fixture.smbclient(), "both/g:large", &large)?;
     // Samba truncates a stream of Frevo's, and Frevo one of Samba's.
     let nothing = local.join("nothing");
     fs::write(&nothing, "")?;
     let empty = |name: &str| format!("put {} \"both/g:{name}\"", nothing.display());
-    stage.smbclient().server(&samba).run(&empty("by frevo"))?.fine()?;
-    stage.smbclient().run(&empty("by samba"))?.fine()?;
-    for server in [&stage.server, &samba] {
-        let streams = streams(stage.smbclient().server(server), "both/g")?;
+    fixture.smbclient().server(&samba).run(&empty("by frevo"))?.fine()?;
+    fixture.smbclient().run(&empty("by samba"))?.fine()?;
+    for server in [&fixture.server, &samba] {
+        let streams = streams(fixture.smbclient().server(server), "both/g")?;
         let emptied = streams.iter().filter(|stream| stream.ends_with(":$DATA], 0 bytes")).count();
         ensure!(emptied == 2, "{streams:?}");
     }
-    stage.smbclient().run("deltree both")?.fine()?;
+    fixture.smbclient().run("deltree both")?.fine()?;
     ensure!(stored(&share)? == 0, "the store keeps orphaned streams");
     Ok(())
 }
 
 /// A user who may write to the share's root replaces the store.
-fn planted_store(stage: &mut Stage) -> Result<()> {
-    let share = stage.share("files");
+fn planted_store(fixture: &mut Fixture) -> Result<()> {
+    let share = fixture.share("files");
     let (store, away) = (share.join(".frevo-streams"), share.join("store-moved-away"));
     let had_one = store.exists();
     if had_one {
         fs::rename(&store, &away)?;
     }
-    let done = steal(stage, &share, &store).and_then(|()| mislead(stage, &share, &store));
+    let done = steal(fixture, &share, &store).and_then(|()| mislead(fixture, &share, &store));
     if had_one {
         fs::rename(&away, &store)?;
     }
@@ -128,8 +128,8 @@ fn planted_store(stage: &mut Stage) -> Result<()> {
 
 /// Creates a directory of alice's that contains a moved private file of bob's, to which an attribute of alice's own
 /// file refers.
-fn steal(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
-    let (local, mine) = (stage.local("planted")?, share.join("mine"));
+fn steal(fixture: &Fixture, share: &Path, store: &Path) -> Result<()> {
+    let (local, mine) = (fixture.local("planted")?, share.join("mine"));
     fs::create_dir(store)?;
     chown(store, Some(ALICE.id), Some(ALICE.id))?;
     fs::write(&mine, "mine")?;
@@ -141,31 +141,31 @@ fn steal(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
     chown(&stolen, Some(BOB.id), Some(BOB.id))?;
     rustix::fs::setxattr(&mine, "user.FrevoStream.x", name.as_bytes(), rustix::fs::XattrFlags::empty())?;
     let (fetched, sent) = (local.join("fetched"), local.join("sent"));
-    stage.smbclient().run(&format!("get mine:x {}", fetched.display()))?;
+    fixture.smbclient().run(&format!("get mine:x {}", fetched.display()))?;
     let got = fs::read(&fetched).unwrap_or_default();
     ensure!(got.is_empty(), "alice can read {:?}", String::from_utf8_lossy(&got));
     fs::write(&sent, "alice was here")?;
-    stage.smbclient().run(&format!("put {} mine:x", sent.display()))?;
-    stage.smbclient().run("del mine")?.fine()?;
+    fixture.smbclient().run(&format!("put {} mine:x", sent.display()))?;
+    fixture.smbclient().run("del mine")?.fine()?;
     ensure!(fs::read(&stolen)? == b"bob: top secret", "bob's file was changed");
     fs::remove_dir_all(store)?;
     Ok(())
 }
 
 /// Creates a link in place of the directory.
-fn mislead(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
-    let (local, elsewhere) = (stage.local("planted")?, share.join("elsewhere"));
+fn mislead(fixture: &Fixture, share: &Path, store: &Path) -> Result<()> {
+    let (local, elsewhere) = (fixture.local("planted")?, share.join("elsewhere"));
     fs::create_dir(&elsewhere)?;
     fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o700))?;
     symlink("elsewhere", store)?;
     let sent = local.join("large");
     file::random(&sent, 1 << 20)?;
-    let said = stage.smbclient().run(&format!("put {} other:large", sent.display()))?;
+    let said = fixture.smbclient().run(&format!("put {} other:large", sent.display()))?;
     let made = fs::read_dir(&elsewhere)?.count();
     fs::remove_file(store)?;
     fs::remove_dir_all(&elsewhere)?;
     ensure!(made == 0, "the server created {made} files through a link of a user");
     ensure!(!said.success || said.text.contains("NT_STATUS_"), "{}", said.text);
-    stage.smbclient().run("del other")?.fine()?;
+    fixture.smbclient().run("del other")?.fine()?;
     Ok(())
 }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::people::EVERYBODY;
-use crate::bed::{Bed, Doors, Person, Server, Target};
 use crate::cases::people::{output, sid_of};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
+use test_environment::people::EVERYBODY;
+use test_environment::{Person, Port445, Server, Target, TestEnvironment};
 
 /// Number of concurrent programs.
 const JOBS: usize = 4;
@@ -25,10 +25,10 @@ pub(super) enum Twin {
 
 /// The two servers.
 pub(super) struct Twins {
-    // The servers end before the bed is removed.
+    // The servers end before the environment is removed.
     servers: [Server; 2],
-    doors: Doors,
-    _bed: Bed,
+    doors: Port445,
+    _bed: TestEnvironment,
     /// The SIDs of alice, bob and carol.
     pub(super) sids: [String; 3],
     client: std::path::PathBuf,
@@ -45,28 +45,31 @@ pub(super) struct Call {
 
 impl Twins {
     /// Starts both servers with the template, in which `@TREE@` is `trees[0]` for Samba and `trees[1]` for Frevo.
-    pub(super) fn start(stage: &Stage, name: &str, template: &str, trees: [&Path; 2]) -> Result<Twins> {
+    pub(super) fn start(fixture: &Fixture, name: &str, template: &str, trees: [&Path; 2]) -> Result<Twins> {
         let [for_samba, for_frevo] = trees.map(|tree| template.replace("@TREE@", &tree.display().to_string()));
-        let bed = Bed::make(Target::Samba)?;
-        let mut samba = bed.start("samba", &for_samba)?;
-        let frevo = stage.bed.start(name, &for_frevo)?;
+        let environment = TestEnvironment::make(Target::Samba)?;
+        let mut samba = environment.start("samba", &for_samba)?;
+        let frevo = fixture.environment.start(name, &for_frevo)?;
         let [one, other, third] = EVERYBODY;
-        let sids =
-            [sid_of(stage, &frevo, one.name)?, sid_of(stage, &frevo, other.name)?, sid_of(stage, &frevo, third.name)?];
-        give_sids(&bed, &mut samba, &sids)?;
+        let sids = [
+            sid_of(fixture, &frevo, one.name)?,
+            sid_of(fixture, &frevo, other.name)?,
+            sid_of(fixture, &frevo, third.name)?,
+        ];
+        give_sids(&environment, &mut samba, &sids)?;
         for (person, sid) in EVERYBODY.iter().zip(&sids) {
-            let seen = sid_of(stage, &samba, person.name)?;
+            let seen = sid_of(fixture, &samba, person.name)?;
             ensure!(seen == *sid, "{}'s SID is {sid}, but {seen} with Samba", person.name);
         }
-        let doors = Doors::open([samba.address(), frevo.address()])?;
-        let client = stage.bed.dir().join("client/smb.conf");
-        Ok(Twins { servers: [samba, frevo], doors, _bed: bed, sids, client })
+        let doors = Port445::open([samba.address(), frevo.address()])?;
+        let client = fixture.environment.dir().join("client/smb.conf");
+        Ok(Twins { servers: [samba, frevo], doors, _bed: environment, sids, client })
     }
 
     /// Runs a script against one of the servers.
-    pub(super) fn script(&self, stage: &Stage, twin: Twin, name: &str, arguments: &[&str]) -> Result<String> {
+    pub(super) fn script(&self, fixture: &Fixture, twin: Twin, name: &str, arguments: &[&str]) -> Result<String> {
         let port = self.servers[usize::from(twin == Twin::Frevo)].port();
-        let mut command = stage.script_command(name, arguments);
+        let mut command = fixture.script_command(name, arguments);
         let output = command.env("SERVER_PORT", port.to_string()).output().context("cannot start Python")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(output.status.success(), "{name} on {twin:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -75,7 +78,7 @@ impl Twins {
 
     /// Runs smbcacls against one of the servers, and returns its output and errors.
     pub(super) fn ask(&self, twin: Twin, call: &Call) -> Result<String> {
-        let address = Doors::ADDRESSES[usize::from(twin == Twin::Frevo)];
+        let address = Port445::ADDRESSES[usize::from(twin == Twin::Frevo)];
         let mut command = Command::new("smbcacls");
         command.arg(format!("//{address}/{}", call.share)).arg(&call.path).arg("-s").arg(&self.client);
         command.args(["-U", &call.who.credentials()]).args(&call.options).stdin(Stdio::null());
@@ -177,11 +180,11 @@ impl Differences {
 }
 
 /// Makes the users' SIDs those of the other server, and their domain the machine's. Removes all privileges over files.
-fn give_sids(bed: &Bed, samba: &mut Server, sids: &[String]) -> Result<()> {
+fn give_sids(environment: &TestEnvironment, samba: &mut Server, sids: &[String]) -> Result<()> {
     let conf = samba.conf().to_owned();
     let run = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
-        output(bed.people().enter(command.arg("-s").arg(&conf).args(arguments)))
+        output(environment.people().enter(command.arg("-s").arg(&conf).args(arguments)))
     };
     let alice = sids.first().context("alice has a SID")?;
     let (domain, _) = alice.rsplit_once('-').context("a SID with a RID")?;

@@ -4,10 +4,10 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 
-use crate::bed::ALICE;
 use crate::file;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::suite::Case;
+use test_environment::ALICE;
 
 pub(super) const CASES: &[Case] =
     &[Case::new("versions.read", read), Case::new("versions.refused", refused).frevo_only()];
@@ -16,36 +16,36 @@ const FIRST: &str = "@GMT-2015.10.31-19.40.30";
 const SECOND: &str = "@GMT-2016.01.01-00.00.00";
 
 /// Creates a file and two versions of it. Each contains its location.
-fn prepare(stage: &Stage) -> Result<()> {
-    let share = stage.share("versions");
+fn prepare(fixture: &Fixture) -> Result<()> {
+    let share = fixture.share("versions");
     for folder in ["", FIRST, SECOND]
         .map(|snapshot| if snapshot.is_empty() { share.clone() } else { share.join(".snapshots").join(snapshot) })
     {
         fs::create_dir_all(folder.join("dir"))?;
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        file::owned(stage, &folder.join("dir/file"), &name, &ALICE, 0o644)?;
+        file::owned(fixture, &folder.join("dir/file"), &name, &ALICE, 0o644)?;
     }
     Ok(())
 }
 
-fn read(stage: &mut Stage) -> Result<()> {
-    prepare(stage)?;
-    let versions = stage.smbclient().share("versions").run("allinfo dir/file")?.fine()?;
+fn read(fixture: &mut Fixture) -> Result<()> {
+    prepare(fixture)?;
+    let versions = fixture.smbclient().share("versions").run("allinfo dir/file")?.fine()?;
     let tokens: Vec<&str> = versions.lines().filter(|line| line.starts_with("@GMT-")).collect();
     ensure!(tokens == [SECOND, FIRST], "expected both versions, the latest first, in\n{versions}");
-    let local = stage.local("versions")?;
+    let local = fixture.local("versions")?;
     for (name, content) in [("dir/file", "versions"), (&format!("{FIRST}/dir/file"), FIRST)] {
         let fetched = local.join("fetched");
-        stage.smbclient().share("versions").run(&format!("get {name} {}", fetched.display()))?.fine()?;
+        fixture.smbclient().share("versions").run(&format!("get {name} {}", fetched.display()))?.fine()?;
         let text = fs::read_to_string(&fetched)?;
         ensure!(text == content, "{name} is {text:?}");
     }
-    stage.smbclient().share("versions").run(&format!("ls {FIRST}/dir/*"))?.says("file")
+    fixture.smbclient().share("versions").run(&format!("ls {FIRST}/dir/*"))?.says("file")
 }
 
-fn refused(stage: &mut Stage) -> Result<()> {
-    prepare(stage)?;
-    let sent = stage.local("versions")?.join("sent");
+fn refused(fixture: &mut Fixture) -> Result<()> {
+    prepare(fixture)?;
+    let sent = fixture.local("versions")?.join("sent");
     file::random(&sent, 100)?;
     for command in [
         format!("put {} {FIRST}/dir/new", sent.display()),
@@ -53,11 +53,11 @@ fn refused(stage: &mut Stage) -> Result<()> {
         format!("mkdir {FIRST}/new"),
         format!("del {FIRST}/dir/file"),
     ] {
-        stage.smbclient().share("versions").run(&command)?.refused_with("NT_STATUS_")?;
+        fixture.smbclient().share("versions").run(&command)?.refused_with("NT_STATUS_")?;
     }
-    let snapshot = stage.share("versions").join(".snapshots").join(FIRST);
+    let snapshot = fixture.share("versions").join(".snapshots").join(FIRST);
     let text = fs::read_to_string(snapshot.join("dir/file"))?;
     ensure!(text == FIRST && !snapshot.join("new").exists() && !snapshot.join("dir/new").exists(), "it was modified");
     let none = "get @GMT-2014.01.01-00.00.00/dir/file /dev/null";
-    stage.smbclient().share("versions").run(none)?.refused_with("NT_STATUS_OBJECT_")
+    fixture.smbclient().share("versions").run(none)?.refused_with("NT_STATUS_OBJECT_")
 }

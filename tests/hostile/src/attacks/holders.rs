@@ -210,7 +210,7 @@ async fn sessions(scene: &Scene) -> Result<()> {
             let mut client = scene.logged_on().await?;
             loop {
                 scene.asked(2);
-                client.log_on_again(HOST, &scene.options(&foreign::bed::ALICE)).await?;
+                client.log_on_again(HOST, &scene.options(&test_environment::ALICE)).await?;
             }
         })
         .await
@@ -223,7 +223,7 @@ async fn trees(scene: &Scene) -> Result<()> {
             loop {
                 scene.asked(1);
                 if client.tree_connect(HOST, SHARE).await.is_err() {
-                    client.log_on_again(HOST, &scene.options(&foreign::bed::ALICE)).await?;
+                    client.log_on_again(HOST, &scene.options(&test_environment::ALICE)).await?;
                 }
             }
         })

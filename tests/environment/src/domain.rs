@@ -1,14 +1,14 @@
-//! A bed's own Active Directory domain: a domain controller (Samba's), a member with winbindd and Frevo, and clients,
-//! all in one network namespace that ends with its last process.
+//! An Active Directory domain of a test environment: a domain controller (Samba's), a member with winbindd and Frevo,
+//! and clients, all in one network namespace that ends with its last process.
 //!
 //! The controller is 10.99.0.1 and the member 10.99.0.2, both on the namespace's loopback interface, and not visible
-//! outside. Each process also has a mount namespace with files of the bed mounted over `/etc/resolv.conf`, `/etc/hosts`
-//! and `/run/samba`, because Samba's libraries look for winbindd's socket only there.
+//! outside. Each process also has a mount namespace with files of the environment mounted over `/etc/resolv.conf`,
+//! `/etc/hosts` and `/run/samba`, because Samba's libraries look for winbindd's socket only there.
 
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::people::lay_over;
-use super::server::{end_with_parent, frevo, run};
-use super::{Bed, People, interrupt};
+use crate::network_namespace::{FIRST, NetworkNamespace, SECOND, move_to};
+use crate::people::lay_over;
+use crate::server::{end_with_parent, frevo, run};
+use crate::{People, TestEnvironment, interrupt};
 
 /// The member's DNS name.
-pub(crate) const MEMBER: &str = "member.dom.test";
+pub const MEMBER: &str = "member.dom.test";
 /// The domain's administrator.
-pub(crate) const ADMINISTRATOR: &str = "Administrator%Admin.Pw1";
+pub const ADMINISTRATOR: &str = "Administrator%Admin.Pw1";
 /// Users of the domain with their passwords. This one is in the group `crew`.
-pub(crate) const DORA: &str = r"DOM\dora%Dora.Pw1";
+pub const DORA: &str = r"DOM\dora%Dora.Pw1";
 /// Not in `crew`.
-pub(crate) const EMIL: &str = r"DOM\emil%Emil.Pw1";
+pub const EMIL: &str = r"DOM\emil%Emil.Pw1";
 /// Disabled.
-pub(crate) const FAYE: &str = r"DOM\faye%Faye.Pw1";
+pub const FAYE: &str = r"DOM\faye%Faye.Pw1";
 
 /// Time limit for the start of the controller, winbindd or Frevo.
 const START: Duration = Duration::from_secs(60);
-pub(super) const CONTROLLER: [u8; 4] = [10, 99, 0, 1];
-pub(super) const SERVED: [u8; 4] = [10, 99, 0, 2];
 
 /// Creates the users before the controller runs, in one process, because Samba's own tool takes a second for each.
 const MAKE_USERS: &str = "
@@ -54,26 +53,13 @@ users.disable_account('(sAMAccountName=faye)')
 ";
 
 /// The domain with its controller and its member, until dropped.
-pub(crate) struct Domain {
+pub struct Domain {
     dir: PathBuf,
     people: People,
-    space: Holder,
+    namespace: NetworkNamespace,
     controller: Group,
     winbindd: Option<Group>,
     served: Option<Group>,
-}
-
-/// An idle process that holds a network namespace, whose loopback interface has both addresses.
-pub(super) struct Holder {
-    child: Child,
-    pub(super) network: OwnedFd,
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// A process and its children, in their own process group.
@@ -103,8 +89,8 @@ enum Place {
 
 impl Domain {
     /// Creates the domain and its controller, and joins the member. winbindd runs, Frevo does not yet.
-    pub(crate) fn start(bed: &Bed) -> Result<Domain> {
-        let dir = bed.dir().join("domain");
+    pub fn start(environment: &TestEnvironment) -> Result<Domain> {
+        let dir = environment.dir().join("domain");
         for part in ["dc/log", "dc/run/winbindd", "member/run/winbindd", "member/frevo"] {
             fs::create_dir_all(dir.join(part))?;
         }
@@ -119,10 +105,10 @@ impl Domain {
         fs::write(dir.join("empty.conf"), "")?;
         fs::write(dir.join("dc/smb.conf"), filled(CONTROLLER_CONF, &dir))?;
         fs::write(dir.join("member/smb.conf"), filled(MEMBER_CONF, &dir))?;
-        let space = Holder::start()?;
-        let controller = Self::start_controller(&dir, bed.people(), &space)?;
-        let people = bed.people().clone();
-        let mut domain = Domain { dir, people, space, controller, winbindd: None, served: None };
+        let namespace = NetworkNamespace::start()?;
+        let controller = Self::start_controller(&dir, environment.people(), &namespace)?;
+        let people = environment.people().clone();
+        let mut domain = Domain { dir, people, namespace, controller, winbindd: None, served: None };
         domain.wait_for_controller()?;
         domain.join()?;
         let mut keys = domain.command("net")?;
@@ -131,9 +117,9 @@ impl Domain {
         Ok(domain)
     }
 
-    fn start_controller(dir: &Path, people: &People, space: &Holder) -> Result<Group> {
+    fn start_controller(dir: &Path, people: &People, namespace: &NetworkNamespace) -> Result<Group> {
         let in_it = |command: &mut Command| -> Result<()> {
-            enter(command, dir, people, space, Place::Controller)?;
+            enter(command, dir, people, namespace, Place::Controller)?;
             run(command, "")
         };
         let mut provision = Command::new("samba-tool");
@@ -146,14 +132,14 @@ impl Domain {
         in_it(users.args(["-c", MAKE_USERS]).arg(dir.join("dc/smb.conf")))?;
         let mut samba = Command::new("samba");
         samba.args(["--foreground", "--no-process-group", "-s"]).arg(dir.join("dc/smb.conf"));
-        enter(&mut samba, dir, people, space, Place::Controller)?;
+        enter(&mut samba, dir, people, namespace, Place::Controller)?;
         spawn(samba, &dir.join("dc/log/output"))
     }
 
     fn wait_for_controller(&mut self) -> Result<()> {
         let end = Instant::now() + START;
         for port in [53, 88, 389, 445] {
-            while self.in_network(|| TcpStream::connect(SocketAddr::from((CONTROLLER, port))).is_err())? {
+            while self.in_network(|| TcpStream::connect(SocketAddr::from((FIRST, port))).is_err())? {
                 interrupt::check()?;
                 let said = || fs::read_to_string(self.dir.join("dc/log/output")).unwrap_or_default();
                 if let Some(status) = self.controller.0.try_wait()? {
@@ -182,7 +168,7 @@ impl Domain {
     }
 
     /// Starts the member's winbindd and waits until it answers.
-    pub(crate) fn start_winbindd(&mut self) -> Result<()> {
+    pub fn start_winbindd(&mut self) -> Result<()> {
         let mut command = self.command("winbindd")?;
         command.args(["--foreground", "--no-process-group", "-s"]).arg(self.conf());
         self.winbindd = Some(spawn(command, &self.dir.join("member/log/winbindd"))?);
@@ -197,12 +183,12 @@ impl Domain {
     }
 
     /// Kills winbindd, as a crash would.
-    pub(crate) fn kill_winbindd(&mut self) {
+    pub fn kill_winbindd(&mut self) {
         self.winbindd = None;
     }
 
     /// Suspends winbindd, so that it does not answer, or resumes it.
-    pub(crate) fn hold_winbindd(&self, hold: bool) {
+    pub fn hold_winbindd(&self, hold: bool) {
         if let Some(winbindd) = &self.winbindd {
             winbindd.signal(if hold { libc::SIGSTOP } else { libc::SIGCONT });
         }
@@ -210,7 +196,7 @@ impl Domain {
 
     /// Starts Frevo on the member with `shares` appended to the configuration that winbindd also uses. Ends a running
     /// one first.
-    pub(crate) fn serve(&mut self, shares: &str) -> Result<()> {
+    pub fn serve(&mut self, shares: &str) -> Result<()> {
         self.served = None;
         let conf = self.conf();
         fs::write(&conf, filled(MEMBER_CONF, &self.dir) + &shares.replace("@DIR@", &self.dir.display().to_string()))?;
@@ -220,7 +206,7 @@ impl Domain {
         command.args(["--bind", "10.99.0.2"]);
         let mut served = spawn(command, &self.log())?;
         let end = Instant::now() + START;
-        while self.in_network(|| TcpStream::connect(SocketAddr::from((SERVED, 445))).is_err())? {
+        while self.in_network(|| TcpStream::connect(SocketAddr::from((SECOND, 445))).is_err())? {
             interrupt::check()?;
             if let Some(status) = served.0.try_wait()? {
                 bail!("frevo ended at once ({status}):\n{}", self.logged());
@@ -233,12 +219,12 @@ impl Domain {
     }
 
     /// Returns the path of the member's configuration, used by winbindd and Frevo.
-    pub(crate) fn conf(&self) -> PathBuf {
+    pub fn conf(&self) -> PathBuf {
         self.dir.join("member/smb.conf")
     }
 
     /// Returns Frevo's state directory.
-    pub(crate) fn state(&self) -> PathBuf {
+    pub fn state(&self) -> PathBuf {
         self.dir.join("member/frevo")
     }
 
@@ -247,7 +233,7 @@ impl Domain {
     }
 
     /// Returns the last lines that Frevo has logged.
-    pub(crate) fn logged(&self) -> String {
+    pub fn logged(&self) -> String {
         let files = [self.log(), self.dir.join("member/log/log.frevo")];
         let log: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
         let lines: Vec<&str> = log.lines().collect();
@@ -255,16 +241,16 @@ impl Domain {
     }
 
     /// Returns a command that will run on the member.
-    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
         let mut command = Command::new(program);
-        enter(&mut command, &self.dir, &self.people, &self.space, Place::Member)?;
+        enter(&mut command, &self.dir, &self.people, &self.namespace, Place::Member)?;
         command.stdin(Stdio::null());
         Ok(command)
     }
 
     /// Runs `work` in the domain's network.
-    pub(crate) fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let network = self.space.network.as_raw_fd();
+    pub fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let network = self.namespace.network.as_raw_fd();
         std::thread::scope(|scope| {
             let moved = scope.spawn(move || {
                 // SAFETY: setns moves only this thread, which ends with the work.
@@ -278,51 +264,8 @@ impl Domain {
     }
 }
 
-impl Holder {
-    pub(super) fn start() -> Result<Holder> {
-        let mut command = Command::new("sleep");
-        command.arg("infinity").stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: between fork and exec the closure makes only system calls.
-        unsafe {
-            command.pre_exec(|| {
-                end_with_parent()?;
-                match libc::unshare(libc::CLONE_NEWNET) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                }
-            });
-        }
-        let child = command.spawn().context("cannot create a network namespace")?;
-        let opened = File::open(format!("/proc/{}/ns/net", child.id()));
-        let mut holder = Holder { network: opened.context("cannot open the network namespace")?.into(), child };
-        let prepared = holder.prepare();
-        prepared.inspect_err(|_| _ = holder.child.kill())?;
-        Ok(holder)
-    }
-
-    fn prepare(&self) -> Result<()> {
-        for arguments in ["link set lo up", "addr add 10.99.0.1/32 dev lo", "addr add 10.99.0.2/32 dev lo"] {
-            let mut ip = Command::new("ip");
-            ip.args(arguments.split(' '));
-            let network = self.network.as_raw_fd();
-            // SAFETY: between fork and exec the closure makes one system call.
-            unsafe { ip.pre_exec(move || move_to(network)) };
-            run(&mut ip, "")?;
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn move_to(network: libc::c_int) -> std::io::Result<()> {
-    // SAFETY: setns takes two numbers.
-    match unsafe { libc::setns(network, libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
 /// Makes `command` run in the domain's network, with the files of `place` mounted over the machine's.
-fn enter(command: &mut Command, dir: &Path, people: &People, space: &Holder, place: Place) -> Result<()> {
+fn enter(command: &mut Command, dir: &Path, people: &People, namespace: &NetworkNamespace, place: Place) -> Result<()> {
     let People::Many(over) = people else { bail!("only root can create a domain") };
     let own = match place {
         Place::Controller => "dc/run",
@@ -336,7 +279,7 @@ fn enter(command: &mut Command, dir: &Path, people: &People, space: &Holder, pla
         .chain(&files)
         .map(|(file, place)| Ok((text(file.as_os_str().as_bytes())?, text(place.as_bytes())?)))
         .collect::<Result<_>>()?;
-    let network = space.network.as_raw_fd();
+    let network = namespace.network.as_raw_fd();
     command.env("KRB5_CONFIG", dir.join("krb5.conf"));
     // SAFETY: between fork and exec the closure makes only system calls, without allocations or locks.
     unsafe {

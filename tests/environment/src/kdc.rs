@@ -1,4 +1,4 @@
-//! A bed's own Kerberos realm: MIT's KDC on a free port, a keytab for servers, tickets for users.
+//! A Kerberos realm of a test environment: MIT's KDC on a free port, a keytab for servers, tickets for users.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::server::{end_with_parent, free_port, run};
-use super::{Bed, Person, interrupt};
+use crate::server::{end_with_parent, free_port, run};
+use crate::{Person, TestEnvironment, interrupt};
 
 /// The realm.
 pub const REALM: &str = "BED.TEST";
@@ -28,19 +28,19 @@ impl Kdc {
     /// KDC.
     ///
     /// Its tickets contain no PAC, because Samba rejects PACs when it is not a domain member.
-    pub fn start(bed: &Bed, services: &[&str], people: &[Person]) -> Result<Kdc> {
-        Kdc::start_as(bed, "kdc", "aes256-cts", services, people)
+    pub fn start(environment: &TestEnvironment, services: &[&str], people: &[Person]) -> Result<Kdc> {
+        Kdc::start_as(environment, "kdc", "aes256-cts", services, people)
     }
 
     /// Same as [`Kdc::start`], in a directory called `name` and only with keys of `encryption`.
-    pub(crate) fn start_as(
-        bed: &Bed,
+    pub fn start_as(
+        environment: &TestEnvironment,
         name: &str,
         encryption: &str,
         services: &[&str],
         people: &[Person],
     ) -> Result<Kdc> {
-        let dir = bed.dir().join(name);
+        let dir = environment.dir().join(name);
         fs::create_dir_all(&dir)?;
         let port = free_port()?;
         fs::write(dir.join("krb5.conf"), client_conf(port))?;
@@ -76,17 +76,12 @@ impl Kdc {
     }
 
     /// Gets a ticket for a user. Returns the environment variables with which Kerberos finds it.
-    pub(crate) fn log_on(&self, person: &Person) -> Result<[(&'static str, String); 2]> {
+    pub fn log_on(&self, person: &Person) -> Result<[(&'static str, String); 2]> {
         self.log_on_as(person.name, person.password, &[])
     }
 
     /// Same as [`Kdc::log_on`] for any principal, with options for kinit.
-    pub(crate) fn log_on_as(
-        &self,
-        principal: &str,
-        password: &str,
-        options: &[&str],
-    ) -> Result<[(&'static str, String); 2]> {
+    pub fn log_on_as(&self, principal: &str, password: &str, options: &[&str]) -> Result<[(&'static str, String); 2]> {
         let path = self.cache(principal);
         // An existing cache may contain service tickets, which a new ticket would not replace.
         let _ = fs::remove_file(&path);
@@ -97,12 +92,12 @@ impl Kdc {
     }
 
     /// Returns the path of a principal's credential cache.
-    pub(crate) fn cache(&self, principal: &str) -> PathBuf {
+    pub fn cache(&self, principal: &str) -> PathBuf {
         self.dir.join(format!("tickets.{}", principal.replace('/', ".")))
     }
 
     /// Runs kadmin commands, one per line.
-    pub(crate) fn order(&self, orders: &str) -> Result<()> {
+    pub fn order(&self, orders: &str) -> Result<()> {
         run(&mut in_realm(&self.dir, "kadmin.local"), orders)
     }
 

@@ -1,5 +1,5 @@
-//! A bed's own LDAP directory: Debian's `slapd` on free ports of 127.0.0.1, with Samba's schema, the users of the bed
-//! and any part of the crowd.
+//! An LDAP directory of a test environment: Debian's `slapd` on free ports of 127.0.0.1, with Samba's schema, the users
+//! of the environment and any part of the crowd.
 //!
 //! It listens without TLS (with STARTTLS), with TLS and on a Unix socket. Its certificate, for `localhost` and
 //! 127.0.0.1, is signed by an authority that is created with it. The settings for a server are in [`Slapd::globals`].
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::crowd::{Crowd, nt_hash};
-use super::people::{CAROL, CREW, EVERYBODY};
-use super::server::{end_with_parent, free_port, run};
-use super::{Bed, Target, interrupt};
+use crate::crowd::{Crowd, nt_hash};
+use crate::people::{CAROL, CREW, EVERYBODY};
+use crate::server::{end_with_parent, free_port, run};
+use crate::{Target, TestEnvironment, interrupt};
 
 /// The root of the directory.
 pub const SUFFIX: &str = "dc=bed,dc=test";
@@ -44,10 +44,10 @@ pub struct Slapd {
 }
 
 impl Slapd {
-    /// Creates a directory called `name` in the bed with the three users, their group and the first `crowd` members of
-    /// the crowd, and starts it. `more` are further entries as LDIF.
-    pub fn start(bed: &Bed, name: &str, crowd: Crowd, more: &str) -> Result<Slapd> {
-        let dir = bed.dir().join(name);
+    /// Creates a directory called `name` in the environment with the three users, their group and the first `crowd`
+    /// members of the crowd, and starts it. `more` are further entries as LDIF.
+    pub fn start(environment: &TestEnvironment, name: &str, crowd: Crowd, more: &str) -> Result<Slapd> {
+        let dir = environment.dir().join(name);
         fs::create_dir_all(dir.join("data"))?;
         certificates(&dir)?;
         fs::write(dir.join("slapd.conf"), configuration(&dir))?;
@@ -61,7 +61,7 @@ impl Slapd {
     }
 
     /// Adds the members of the crowd that are missing. May be called concurrently.
-    pub(super) fn enlarge(&self, crowd: Crowd) -> Result<()> {
+    pub(crate) fn enlarge(&self, crowd: Crowd) -> Result<()> {
         let _alone = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         enlarge(&self.dir, crowd)
     }
@@ -146,7 +146,7 @@ impl Slapd {
         match target {
             Target::Samba => run(Command::new("smbpasswd").arg("-c").arg(conf).args(["-w", PASSWORD]), ""),
             Target::Frevo => {
-                let mut command = Command::new(super::frevo());
+                let mut command = Command::new(crate::frevo());
                 run(
                     command.args(["user", "ldap-password", "--password-stdin", "-c"]).arg(conf),
                     &format!("{PASSWORD}\n"),

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::bed::crowd::{Member, smbpasswd};
-use crate::bed::people::{ALICE, CAROL, EVERYBODY};
-use crate::bed::{People, interrupt};
+use crate::crowd::{Member, smbpasswd};
+use crate::people::{ALICE, CAROL, EVERYBODY};
+use crate::{People, interrupt};
 
 /// Maximum number of accounts that are created with `pdbedit`, which becomes slow.
 const FEW: usize = 500;

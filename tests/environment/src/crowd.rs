@@ -25,25 +25,25 @@ impl Crowd {
     pub const PASSWORD: &'static str = "crowdpw";
 
     /// Returns the members after the first `from`.
-    pub(super) fn members(self, from: Crowd) -> Vec<Member> {
+    pub(crate) fn members(self, from: Crowd) -> Vec<Member> {
         let id = |number: u32| if number <= LOW { GROUP + number } else { HIGH + number };
         (from.0 + 1..=self.0).map(|number| Member { name: format!("u{number:05}"), id: id(number) }).collect()
     }
 }
 
 /// A member of the crowd: name and uid.
-pub(super) struct Member {
-    pub(super) name: String,
-    pub(super) id: u32,
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) id: u32,
 }
 
 /// Returns the group's line for `/etc/group`.
-pub(super) fn group() -> String {
+pub(crate) fn group() -> String {
     format!("crowd:x:{GROUP}:\n")
 }
 
 /// Returns lines in the format of `/etc/passwd`.
-pub(super) fn passwd(members: &[Member]) -> String {
+pub(crate) fn passwd(members: &[Member]) -> String {
     members.iter().fold(String::new(), |mut text, Member { name, id }| {
         let _ = writeln!(text, "{name}:x:{id}:{GROUP}::/nonexistent:/usr/sbin/nologin");
         text
@@ -51,7 +51,7 @@ pub(super) fn passwd(members: &[Member]) -> String {
 }
 
 /// Converts lines of `/etc/passwd` to entries for a `libnss-db` database, in `makedb` format: each by name and by id.
-pub(super) fn database(passwd: &str) -> String {
+pub(crate) fn database(passwd: &str) -> String {
     passwd.lines().fold(String::new(), |mut text, line| {
         let mut fields = line.split(':');
         if let (Some(name), Some(id)) = (fields.next(), fields.nth(1)) {
@@ -63,7 +63,7 @@ pub(super) fn database(passwd: &str) -> String {
 
 /// Returns lines in `smbpasswd(5)` format: name, id, no LAN Manager hash, the password's hash ([MS-NLMP] 3.3.1),
 /// ordinary user, time of the password.
-pub(super) fn smbpasswd(members: &[Member]) -> String {
+pub(crate) fn smbpasswd(members: &[Member]) -> String {
     let hash = nt_hash(Crowd::PASSWORD);
     members.iter().fold(String::new(), |mut text, Member { name, id }| {
         let _ = writeln!(text, "{name}:{id}:{}:{hash}:[U          ]:LCT-65000000:", "X".repeat(32));
@@ -72,7 +72,7 @@ pub(super) fn smbpasswd(members: &[Member]) -> String {
 }
 
 /// Returns the hash of a password ([MS-NLMP] 3.3.1) in the format of account files and directories.
-pub(super) fn nt_hash(password: &str) -> String {
+pub(crate) fn nt_hash(password: &str) -> String {
     let wide: Vec<u8> = password.encode_utf16().flat_map(u16::to_le_bytes).collect();
     Md4::digest(wide).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
 }

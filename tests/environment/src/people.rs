@@ -1,8 +1,8 @@
-//! The users of a test bed: alice and bob, who may log on, and carol, whose account is disabled.
+//! The users of a test environment: alice and bob, who may log on, and carol, whose account is disabled.
 //!
 //! As root they are UNIX users that exist only for programs started through [`People::enter`], which run in a mount
-//! namespace with files of the bed mounted over `/etc/passwd`, `/etc/group` and `/etc/nsswitch.conf`. Without root, all
-//! of them are the user who runs the tests, and cases that need two users cannot run.
+//! namespace with files of the environment mounted over `/etc/passwd`, `/etc/group` and `/etc/nsswitch.conf`. Without
+//! root, all of them are the user who runs the tests, and cases that need two users cannot run.
 //!
 //! A crowd is in an indexed database, which Debian's `libnss-db` reads, so that a lookup takes the same time for any
 //! number of users. `/etc/passwd` would be read from its beginning.
@@ -18,8 +18,8 @@ use std::{fs, io, ptr};
 
 use anyhow::{Context, Result};
 
-use super::crowd::{self, Crowd};
-use super::server::run;
+use crate::crowd::{self, Crowd};
+use crate::server::run;
 
 /// A user with an account on the server under test.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ const CROWD: &str = "crowd";
 /// How the users exist for the server.
 #[derive(Clone, Debug)]
 pub enum People {
-    /// As separate UNIX users: pairs of a file or directory of the bed and its mount point.
+    /// As separate UNIX users: pairs of a file or directory of the environment and its mount point.
     Many(Vec<(PathBuf, &'static str)>),
     /// Without root: all are the user who runs the tests.
     Single,
@@ -66,17 +66,17 @@ pub enum People {
 
 impl People {
     /// Writes the files that [`People::enter`] mounts over those in `/etc`. Does nothing without root.
-    pub(super) fn make(bed: &Path) -> Result<People> {
+    pub(crate) fn make(environment: &Path) -> Result<People> {
         // SAFETY: geteuid has no preconditions and cannot fail.
         if unsafe { libc::geteuid() } != 0 {
             return Ok(People::Single);
         }
-        let etc = bed.join("etc");
+        let etc = environment.join("etc");
         fs::create_dir(&etc)?;
-        let people = People::found(bed);
+        let people = People::found(environment);
         let People::Many(over) = &people else { return Ok(people) };
-        fs::create_dir_all(bed.join(DATABASES.trim_start_matches('/')))?;
-        for ((file, _), text) in over.iter().zip([passwd(bed)?, group()?, nsswitch()?]) {
+        fs::create_dir_all(environment.join(DATABASES.trim_start_matches('/')))?;
+        for ((file, _), text) in over.iter().zip([passwd(environment)?, group()?, nsswitch()?]) {
             fs::write(file, text)?;
         }
         let mut id = Command::new("id");
@@ -90,23 +90,23 @@ impl People {
         Ok(people)
     }
 
-    /// Returns the users of a bed that another process created as root.
-    pub(super) fn found(bed: &Path) -> People {
+    /// Returns the users of an environment that another process created as root.
+    pub(crate) fn found(environment: &Path) -> People {
         let files = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
         // Only Debian and similar systems have the directory.
         let databases = Path::new(DATABASES).is_dir().then_some(DATABASES);
         let places = files.into_iter().chain(databases);
-        People::Many(places.map(|place| (bed.join(place.trim_start_matches('/')), place)).collect())
+        People::Many(places.map(|place| (environment.join(place.trim_start_matches('/')), place)).collect())
     }
 
-    /// Returns the directory of the databases in the bed.
+    /// Returns the directory of the databases in the environment.
     fn databases(&self) -> Option<&Path> {
         let People::Many(over) = self else { return None };
         over.iter().find(|(_, place)| *place == DATABASES).map(|(path, _)| &**path)
     }
 
     /// Returns the size of the crowd.
-    pub(super) fn crowd(&self) -> Result<Crowd> {
+    pub(crate) fn crowd(&self) -> Result<Crowd> {
         let Some(file) = self.databases().map(|dir| dir.join(CROWD)).filter(|file| file.exists()) else {
             return Ok(Crowd(0));
         };
@@ -114,7 +114,7 @@ impl People {
     }
 
     /// Adds members to the crowd. A running server sees them too.
-    pub(super) fn let_in(&self, members: &[crowd::Member]) -> Result<()> {
+    pub(crate) fn let_in(&self, members: &[crowd::Member]) -> Result<()> {
         let dir = self.databases().context("a crowd needs root, and Debian's libnss-db")?;
         let mut file = fs::File::options().create(true).append(true).open(dir.join(CROWD))?;
         file.write_all(crowd::passwd(members).as_bytes())?;
@@ -135,7 +135,7 @@ impl People {
     /// Makes `command` run in an environment in which the users exist.
     pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let People::Many(over) = self else { return command };
-        let text = |path: &[u8]| CString::new(path).expect("paths of the bed contain no zero byte");
+        let text = |path: &[u8]| CString::new(path).expect("paths of the environment contain no zero byte");
         let pairs: Vec<(CString, CString)> =
             over.iter().map(|(file, place)| (text(file.as_os_str().as_bytes()), text(place.as_bytes()))).collect();
         // SAFETY: between fork and exec the closure makes only system calls, without allocations or locks.
@@ -162,7 +162,7 @@ impl People {
 
 /// Creates a mount namespace and bind-mounts the first path of each pair over the second. Later mounts and unmounts
 /// outside propagate into it, but not the other way.
-pub(super) fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
+pub(crate) fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
     let done = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: plain system calls; the strings end in a zero byte and outlive them.
     unsafe {
@@ -182,11 +182,11 @@ fn without(file: &str, names: &[&str]) -> Result<String> {
     Ok(text.lines().filter(|line| !ours(line)).flat_map(|line| [line, "\n"]).collect())
 }
 
-/// alice's home is below the bed, and created by the cases that use it. The others have none.
-fn passwd(bed: &Path) -> Result<String> {
+/// alice's home is below the environment, and created by the cases that use it. The others have none.
+fn passwd(environment: &Path) -> Result<String> {
     let mut text = without("/etc/passwd", &EVERYBODY.map(|person| person.name))?;
     for person in EVERYBODY {
-        let home = if person.name == ALICE.name { bed.join("home/alice") } else { "/nonexistent".into() };
+        let home = if person.name == ALICE.name { environment.join("home/alice") } else { "/nonexistent".into() };
         let _ = writeln!(text, "{0}:x:{1}:{1}::{2}:/usr/sbin/nologin", person.name, person.id, home.display());
     }
     Ok(text)

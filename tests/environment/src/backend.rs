@@ -7,11 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::crowd::{Crowd, smbpasswd};
-use super::slapd::Slapd;
-use super::{Bed, server};
+use crate::crowd::{Crowd, smbpasswd};
+use crate::slapd::Slapd;
+use crate::{TestEnvironment, server};
 
-/// The file name of [`Backend::Smbpasswd`], in the bed.
+/// The file name of [`Backend::Smbpasswd`], in the environment.
 const FILE: &str = "smbpasswd";
 
 /// An account back end, the same for both targets.
@@ -47,15 +47,23 @@ impl Backend {
         })
     }
 
-    /// Registers the crowd of a bed, which had none, with the running server `server`. A directory shared by several
-    /// beds is filled only once, by the first caller.
-    pub fn register(self, bed: &Bed, server: &str, crowd: Crowd, directory: Option<&Slapd>) -> Result<()> {
+    /// Registers the crowd of an environment, which had none, with the running server `server`. A directory shared by
+    /// several environments is filled only once, by the first caller.
+    pub fn register(
+        self,
+        environment: &TestEnvironment,
+        server: &str,
+        crowd: Crowd,
+        directory: Option<&Slapd>,
+    ) -> Result<()> {
         let members = crowd.members(Crowd(0));
-        bed.people().let_in(&members)?;
-        let dir = bed.dir().join(server);
+        environment.people().let_in(&members)?;
+        let dir = environment.dir().join(server);
         match self {
-            Backend::Embedded => server::import(bed.target(), bed.people(), &members, &dir, &dir.join("smb.conf")),
-            Backend::Smbpasswd => append(&bed.dir().join(FILE), &smbpasswd(&members)),
+            Backend::Embedded => {
+                server::import(environment.target(), environment.people(), &members, &dir, &dir.join("smb.conf"))
+            }
+            Backend::Smbpasswd => append(&environment.dir().join(FILE), &smbpasswd(&members)),
             Backend::Ldap => directory.context("an LDAP server is missing")?.enlarge(crowd),
         }
     }

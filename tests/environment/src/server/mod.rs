@@ -18,14 +18,14 @@ pub use frevo::OtherBuild;
 
 use super::crowd::{Crowd, Member};
 use super::probe::{self, Answer};
-use super::{Bed, People, Target, interrupt, template};
+use super::{People, Target, TestEnvironment, interrupt, template};
 
 /// Time limit for the start of a server, also on a busy machine.
 const START: Duration = Duration::from_secs(30);
 /// Time limit for a clean stop before the process is killed.
 const STOP: Duration = Duration::from_secs(15);
 /// Environment variable that marks every process of a server, including its helpers.
-const MARK: &str = "FREVO_BED_SERVER";
+const MARK: &str = "FREVO_TEST_SERVER";
 /// Texts that indicate a crash in a log: a Rust panic, Samba's own messages, a sanitizer.
 const ALARMS: [&str; 4] = ["panicked at", "INTERNAL ERROR:", "PANIC (pid", "ERROR: AddressSanitizer"];
 
@@ -54,37 +54,46 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) fn start(bed: &Bed, name: &str, template: &str, port: u16) -> Result<Server> {
-        let dir = bed.dir().join(name);
-        Server::start_with_accounts(bed, name, template, port, &|conf| {
-            match bed.target() {
-                Target::Samba => samba::add_accounts(bed.people(), conf)?,
-                Target::Frevo => frevo::add_accounts(bed.people(), conf)?,
+    pub(super) fn start(environment: &TestEnvironment, name: &str, template: &str, port: u16) -> Result<Server> {
+        let dir = environment.dir().join(name);
+        Server::start_with_accounts(environment, name, template, port, &|conf| {
+            match environment.target() {
+                Target::Samba => samba::add_accounts(environment.people(), conf)?,
+                Target::Frevo => frevo::add_accounts(environment.people(), conf)?,
             }
-            import(bed.target(), bed.people(), &bed.people().crowd()?.members(Crowd(0)), &dir, conf)
+            import(
+                environment.target(),
+                environment.people(),
+                &environment.people().crowd()?.members(Crowd(0)),
+                &dir,
+                conf,
+            )
         })
     }
 
     /// Same as `start` with accounts created by `prepare`, which is given the configuration file.
     pub(super) fn start_with_accounts(
-        bed: &Bed,
+        environment: &TestEnvironment,
         name: &str,
         template: &str,
         port: u16,
         prepare: &dyn Fn(&Path) -> Result<()>,
     ) -> Result<Server> {
-        let dir = bed.dir().join(name);
+        let dir = environment.dir().join(name);
         fs::create_dir_all(dir.join("log"))?;
-        let own = match bed.target() {
+        let own = match environment.target() {
             Target::Samba => samba::globals(&dir, port)?,
             Target::Frevo => frevo::globals(&dir, port),
         };
         let conf = dir.join("smb.conf");
-        fs::write(&conf, template::fill(template, bed.target(), &bed.dir().display().to_string(), &own))?;
+        fs::write(
+            &conf,
+            template::fill(template, environment.target(), &environment.dir().display().to_string(), &own),
+        )?;
         prepare(&conf)?;
-        let child = spawn(bed.target(), bed.people(), &dir, &conf)?;
-        let people = bed.people().clone();
-        let mut server = Server { target: bed.target(), people, dir, conf, port, child, read: HashMap::new() };
+        let child = spawn(environment.target(), environment.people(), &dir, &conf)?;
+        let people = environment.people().clone();
+        let mut server = Server { target: environment.target(), people, dir, conf, port, child, read: HashMap::new() };
         server.wait_until_it_answers()?;
         Ok(server)
     }
@@ -286,13 +295,13 @@ pub(super) fn end_with_parent() -> std::io::Result<()> {
 }
 
 /// Returns a port that is free at this moment.
-pub(crate) fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn send(pid: u32, signal: libc::c_int) {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return };
-    // SAFETY: kill has no memory effects; the process was started by this bed.
+    // SAFETY: kill has no memory effects; the process was started by this environment.
     unsafe { libc::kill(pid, signal) };
 }
 

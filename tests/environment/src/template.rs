@@ -1,9 +1,10 @@
 //! The configuration of a server under test, made from a template for both targets.
 
-use super::Target;
+use crate::Target;
 
-/// Fills in a template as described at [`super::Bed::start`]. `own` are the target's own lines for `[global]`.
-pub(super) fn fill(template: &str, target: Target, dir: &str, own: &str) -> String {
+/// Fills in a template as described at [`crate::TestEnvironment::start`]. `own` are the target's own lines for
+/// `[global]`.
+pub(crate) fn fill(template: &str, target: Target, dir: &str, own: &str) -> String {
     let mut out = String::new();
     let mut kept = true;
     for line in template.lines() {

@@ -1,17 +1,21 @@
-//! The test bed: a directory, three users, free ports, and a server (Frevo or Samba).
+//! The environment in which tests and measurements run servers: a directory, three users, free ports, and a server
+//! (Frevo or Samba).
 //!
 //! Everything is in one temporary directory and listens only on 127.0.0.1. The accounts of the machine are not changed:
-//! the server sees its users through files mounted over `/etc` in its own mount namespace ([`people`]). A bed stops by
-//! process id everything that it starts, also when a test fails or the run is interrupted ([`interrupt`]).
+//! the server sees its users through files mounted over `/etc` in its own mount namespace ([`people`]). An environment
+//! stops by process id everything that it starts, also when a test fails or the run is interrupted ([`interrupt`]).
 
 mod backend;
+mod counts;
 mod crowd;
 mod domain;
-mod doors;
 pub mod interrupt;
 mod kdc;
+mod network_namespace;
 pub mod people;
+mod port445;
 pub mod probe;
+mod rclone;
 mod server;
 pub mod slapd;
 mod template;
@@ -23,12 +27,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 pub use backend::Backend;
+pub use counts::Counts;
 pub use crowd::Crowd;
-pub(crate) use domain::{ADMINISTRATOR, DORA, Domain, EMIL, FAYE, MEMBER};
-pub(crate) use doors::Doors;
+pub use domain::{ADMINISTRATOR, DORA, Domain, EMIL, FAYE, MEMBER};
 pub use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, CREW, People, Person};
-pub(crate) use server::free_port;
+pub use port445::Port445;
+pub use rclone::Rclone;
+pub use server::free_port;
 pub use server::{Health, OtherBuild, Server, frevo};
 pub use slapd::Slapd;
 
@@ -64,27 +70,27 @@ impl std::str::FromStr for Target {
 }
 
 /// A directory with users, in which servers are started. It is removed with its content when dropped.
-pub struct Bed {
+pub struct TestEnvironment {
     dir: tempfile::TempDir,
     target: Target,
     people: People,
 }
 
-impl Bed {
+impl TestEnvironment {
     /// Creates the directory in `$TMPDIR` or `/var/tmp`, and the users. As root there are three; without root the
     /// server has one user.
-    pub fn make(target: Target) -> Result<Bed> {
+    pub fn make(target: Target) -> Result<TestEnvironment> {
         let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        Bed::make_in(&base, target, Crowd(0))
+        TestEnvironment::make_in(&base, target, Crowd(0))
     }
 
-    /// Same as [`Bed::make`] in a given directory, with a crowd of further accounts.
-    pub fn make_in(base: &Path, target: Target, crowd: Crowd) -> Result<Bed> {
+    /// Same as [`TestEnvironment::make`] in a given directory, with a crowd of further accounts.
+    pub fn make_in(base: &Path, target: Target, crowd: Crowd) -> Result<TestEnvironment> {
         // Users other than root need to traverse it, whatever the caller's umask is.
         // SAFETY: umask cannot fail and has no memory effects.
         unsafe { libc::umask(0o022) };
         let dir = tempfile::Builder::new()
-            .prefix("frevo-bed-")
+            .prefix("frevo-test-")
             .tempdir_in(base)
             .with_context(|| format!("cannot create a directory in {}", base.display()))?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
@@ -92,10 +98,10 @@ impl Bed {
         if crowd != Crowd(0) {
             people.let_in(&crowd.members(Crowd(0)))?;
         }
-        Ok(Bed { dir, target, people })
+        Ok(TestEnvironment { dir, target, people })
     }
 
-    /// Returns the directory that contains everything of this bed.
+    /// Returns the directory that contains everything of this environment.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -110,7 +116,7 @@ impl Bed {
         &self.people
     }
 
-    /// Creates a directory below the bed's with this owner and mode, or corrects those of an existing one.
+    /// Creates a directory below the environment's with this owner and mode, or corrects those of an existing one.
     pub fn make_dir(&self, name: &str, owner: &Person, mode: u32) -> Result<PathBuf> {
         let path = self.dir().join(name);
         fs::create_dir_all(&path)?;
@@ -119,16 +125,16 @@ impl Bed {
         Ok(path)
     }
 
-    /// Starts a server called `name`, which is also the name of its directory below the bed's. A `krb5.conf` in that
-    /// directory is used by the server. The configuration is made from `template`: `@DIR@` stands for the bed's
-    /// directory, `@TARGET@` for the lines that the target itself needs, and lines between `#@samba` or `#@frevo` and
-    /// `#@end` are only for that target.
+    /// Starts a server called `name`, which is also the name of its directory below the environment's. A `krb5.conf` in
+    /// that directory is used by the server. The configuration is made from `template`: `@DIR@` stands for the
+    /// environment's directory, `@TARGET@` for the lines that the target itself needs, and lines between `#@samba` or
+    /// `#@frevo` and `#@end` are only for that target.
     pub fn start(&self, name: &str, template: &str) -> Result<Server> {
         Server::start(self, name, template, free_port()?)
     }
 
-    /// Same as [`Bed::start`] for a server that has its accounts elsewhere. `prepare`, which is given the configuration
-    /// file, replaces the creation of the users' accounts.
+    /// Same as [`TestEnvironment::start`] for a server that has its accounts elsewhere. `prepare`, which is given the
+    /// configuration file, replaces the creation of the users' accounts.
     pub fn start_with_accounts(
         &self,
         name: &str,
@@ -138,7 +144,7 @@ impl Bed {
         Server::start_with_accounts(self, name, template, free_port()?, prepare)
     }
 
-    /// Same as [`Bed::start`] on a given port.
+    /// Same as [`TestEnvironment::start`] on a given port.
     pub fn start_on(&self, name: &str, template: &str, port: u16) -> Result<Server> {
         Server::start(self, name, template, port)
     }

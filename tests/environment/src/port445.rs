@@ -1,4 +1,4 @@
-//! Servers of a bed on port 445, for client programs that support no other: a network namespace in which each address
+//! Servers on port 445, for client programs that support no other: a network namespace in which each address
 //! forwards to the port on which a server listens.
 
 use std::io;
@@ -10,25 +10,22 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 
-use super::domain::{CONTROLLER, Holder, SERVED, move_to};
+use crate::network_namespace::{FIRST, NetworkNamespace, SECOND, move_to};
 
 /// The namespace. Dropping it ends all connections.
-pub(crate) struct Doors {
-    space: Holder,
+pub struct Port445 {
+    namespace: NetworkNamespace,
     listeners: Vec<TcpListener>,
 }
 
-impl Doors {
+impl Port445 {
     /// The available addresses.
-    pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [
-        Ipv4Addr::new(CONTROLLER[0], CONTROLLER[1], CONTROLLER[2], CONTROLLER[3]),
-        Ipv4Addr::new(SERVED[0], SERVED[1], SERVED[2], SERVED[3]),
-    ];
+    pub const ADDRESSES: [Ipv4Addr; 2] = [FIRST, SECOND];
 
     /// Forwards port 445 of the first address to the first of `servers`, and that of the second address to the second.
-    pub(crate) fn open(servers: [SocketAddr; 2]) -> Result<Doors> {
-        let space = Holder::start()?;
-        let network = space.network.as_raw_fd();
+    pub fn open(servers: [SocketAddr; 2]) -> Result<Port445> {
+        let namespace = NetworkNamespace::start()?;
+        let network = namespace.network.as_raw_fd();
         let mut listeners = Vec::new();
         for (address, server) in Self::ADDRESSES.into_iter().zip(servers) {
             // A socket belongs to the namespace in which it was created, whatever thread uses it.
@@ -39,18 +36,18 @@ impl Doors {
             thread::spawn(move || accept(&accepting, server));
             listeners.push(listener);
         }
-        Ok(Doors { space, listeners })
+        Ok(Port445 { namespace, listeners })
     }
 
     /// Makes `command` run in the namespace.
-    pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        let network = self.space.network.as_raw_fd();
+    pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let network = self.namespace.network.as_raw_fd();
         // SAFETY: between fork and exec the closure makes one system call.
         unsafe { command.pre_exec(move || move_to(network)) }
     }
 }
 
-impl Drop for Doors {
+impl Drop for Port445 {
     fn drop(&mut self) {
         for listener in &self.listeners {
             // SAFETY: shutdown takes two numbers; on Linux it makes accept return.

@@ -6,9 +6,9 @@ use std::sync::{PoisonError, RwLock};
 
 use anyhow::Result;
 
-use crate::bed::People;
-use crate::bed::crowd::{Member, smbpasswd};
-use crate::bed::people::{CAROL, EVERYBODY};
+use crate::People;
+use crate::crowd::{Member, smbpasswd};
+use crate::people::{CAROL, EVERYBODY};
 
 /// The name of the release build that is started.
 static NAME: RwLock<&str> = RwLock::new(ORDINARY);

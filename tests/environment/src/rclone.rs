@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::ALICE;
+use crate::ALICE;
 
 /// The settings of rclone for one server.
 pub struct Rclone {
