@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
+use tokio::net::TcpSocket;
 
 /// Longest time a server may take until it listens.
 const START: Duration = Duration::from_secs(15);
@@ -128,10 +129,26 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(usual).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// Returns a port of this host on which no process listens now.
-pub fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on 127.0.0.1")?;
-    Ok(listener.local_addr()?.port())
+/// A port that the kernel gives to no other program that asks for any port, until this value is dropped.
+///
+/// Its socket does not listen. A server can bind the port all the same, because servers set `SO_REUSEADDR`.
+pub struct ReservedPort {
+    socket: TcpSocket,
+}
+
+impl ReservedPort {
+    /// Reserves any free port.
+    pub fn any() -> Result<ReservedPort> {
+        let socket = TcpSocket::new_v4().context("cannot create a socket")?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::UNSPECIFIED, 0).into()).context("cannot reserve a port")?;
+        Ok(ReservedPort { socket })
+    }
+
+    /// Returns the port's number.
+    pub fn number(&self) -> Result<u16> {
+        Ok(self.socket.local_addr()?.port())
+    }
 }
 
 /// Creates a directory that is removed when the value is dropped: in `directory`, or in the directory for temporary
@@ -160,7 +177,9 @@ mod tests {
     async fn the_output_of_a_program_that_ends_early_is_reported() {
         let directory = scratch(None).unwrap();
         let mut child = shell("echo no such option >&2; exit 3", &directory.path().join("log"));
-        let said = child.listens((Ipv4Addr::LOCALHOST, free_port().unwrap()).into()).await.unwrap_err().to_string();
+        let port = ReservedPort::any().unwrap();
+        let address = (Ipv4Addr::LOCALHOST, port.number().unwrap()).into();
+        let said = child.listens(address).await.unwrap_err().to_string();
         assert!(said.contains("sh has ended") && said.contains("no such option"), "{said}");
     }
 

@@ -116,8 +116,10 @@ fn an_honest_server_is_measured() {
 #[test]
 fn dead_servers_are_reported() {
     let served = serve();
-    let unused = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    check(&served, unused, user(&served), "refused");
+    // A socket that is bound and does not listen keeps every other program off the port.
+    let bound = tokio::net::TcpSocket::new_v4().expect("a socket");
+    bound.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    check(&served, bound.local_addr().expect("an address").port(), user(&served), "refused");
     let closes = proxy(served.port, |_| false);
     check(&served, closes, user(&served), "closed the connection");
     let dies_midway = proxy(served.port, |frame| !answers(frame, WRITE));

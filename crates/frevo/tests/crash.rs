@@ -5,7 +5,6 @@
 //! By default there are a few rounds. `FREVO_CRASH_ROUNDS=100 FREVO_CRASH_CLIENTS=8 cargo test -p frevo --test crash --
 //! --nocapture` runs many and shows progress.
 
-#[allow(dead_code, reason = "not every test file needs all of it")]
 mod served;
 
 use std::io::Write;
@@ -283,14 +282,9 @@ fn start(served: &mut Served) {
     let share = directory.join("share");
     let text = format!("[share]\npath = {}\nread only = no\ncontinuously available = yes\n", share.display());
     std::fs::write(&config, text).expect("a configuration");
-    served.process = Command::new(env!("CARGO_BIN_EXE_frevo"))
-        .args(["serve", "--bind", "127.0.0.1", "--log-level", "1", "--port", &served.port.to_string(), "-c"])
-        .arg(&config)
-        .arg("--state-dir")
-        .arg(directory.join("state"))
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("frevo starts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frevo"));
+    command.args(["serve", "-c"]).arg(&config).arg("--state-dir").arg(directory.join("state")).stdout(Stdio::null());
+    (served.process, served.port) = served::start(&mut command, &directory.join("log"));
 }
 
 fn kill(served: &mut Served) {
@@ -335,6 +329,7 @@ async fn a_server_killed_under_load_loses_no_confirmed_change() {
             workers.push(worker.await.expect("the worker found all confirmed changes"));
         }
         start(&mut served);
+        workers.iter_mut().for_each(|worker| worker.port = served.port);
         back += workers.iter().map(|worker| worker.handles.len()).sum::<usize>();
         show(round, rounds, back);
     }

@@ -253,9 +253,8 @@ fn with_library(line: &str) -> (String, Vec<(String, CapabilitySet)>, String) {
     assert!(compiler.status().expect("a C compiler, which the build also needs").success());
     let conf = format!("[global]\n{line}\n[x]\npath = {}\nforce user = root\n", directory.path().display());
     std::fs::write(at("smb.conf"), conf).expect("a file");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
     let mut server = Command::new(env!("CARGO_BIN_EXE_frevo"));
-    server.args(["serve", "--bind", "127.0.0.1", "--port", &port.to_string(), "-c"]).arg(at("smb.conf"));
+    server.args(["serve", "--bind", "127.0.0.1", "--port", "0", "-c"]).arg(at("smb.conf"));
     server.arg("--state-dir").arg(at("state")).stdout(Stdio::null());
     server.env("LD_PRELOAD", at("hook.so")).env("FREVO_TEST_GO", at("go")).env("FREVO_TEST_SAID", at("said"));
     let mut server = Server(server.spawn().expect("it starts"));

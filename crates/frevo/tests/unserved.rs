@@ -1,6 +1,7 @@
 //! Clients' view of shares that are not served, with the built program and the project's own client.
 
-use std::net::TcpListener;
+mod served;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -68,15 +69,9 @@ async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
     let mut add = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
     std::io::Write::write_all(&mut add.stdin.take().expect("a pipe"), b"secret-1\n").expect("it reads");
     assert!(add.wait().expect("it ends").success());
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
     let log = directory.path().join("log");
-    let mut serve = frevo(directory.path(), &["serve", "--bind", "127.0.0.1", "--port", &port.to_string()]);
-    let serve = serve.stderr(std::fs::File::create(&log).expect("a file")).stdout(Stdio::null());
-    let mut server = Server(serve.spawn().expect("it starts"));
-    while !directory.path().join("state/control.sock").exists() {
-        assert!(server.0.try_wait().expect("a child").is_none(), "{}", std::fs::read_to_string(&log).expect("a log"));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let (process, port) = served::start(frevo(directory.path(), &["serve"]).stdout(Stdio::null()), &log);
+    let server = Server(process);
     let me = Credentials::password(user.trim(), "secret-1");
     assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);
     assert_eq!(answer(port, "files", &me).await, Status::SUCCESS);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::server::{end_with_parent, free_port, run};
-use crate::{Person, TestEnvironment, interrupt};
+use crate::server::{end_with_parent, run};
+use crate::{Person, ReservedPort, TestEnvironment, interrupt};
 
 /// The realm.
 pub const REALM: &str = "BED.TEST";
@@ -21,6 +21,7 @@ const START: Duration = Duration::from_secs(30);
 pub struct Kdc {
     dir: PathBuf,
     child: Child,
+    _port: ReservedPort,
 }
 
 impl Kdc {
@@ -42,7 +43,8 @@ impl Kdc {
     ) -> Result<Kdc> {
         let dir = environment.dir().join(name);
         fs::create_dir_all(&dir)?;
-        let port = free_port()?;
+        let reserved = ReservedPort::tcp_and_udp()?;
+        let port = reserved.number();
         fs::write(dir.join("krb5.conf"), client_conf(port))?;
         fs::write(dir.join("kdc.conf"), kdc_conf(port, encryption, &dir.display().to_string()))?;
         run(in_realm(&dir, "kdb5_util").args(["create", "-s", "-r", REALM, "-P", "of no account"]), "")?;
@@ -60,7 +62,7 @@ impl Kdc {
         // SAFETY: between fork and exec the closure makes one system call.
         unsafe { command.pre_exec(end_with_parent) };
         let child = command.spawn().context("cannot start krb5kdc")?;
-        let mut kdc = Kdc { dir, child };
+        let mut kdc = Kdc { dir, child, _port: reserved };
         kdc.wait_until_it_listens(port)?;
         Ok(kdc)
     }

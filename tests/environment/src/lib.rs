@@ -1,4 +1,4 @@
-//! The environment in which tests and measurements run servers: a directory, three users, free ports, and a server
+//! The environment in which tests and measurements run servers: a directory, three users, reserved ports, and a server
 //! (Frevo or Samba).
 //!
 //! Everything is in one temporary directory and listens only on 127.0.0.1. The accounts of the machine are not changed:
@@ -13,6 +13,7 @@ pub mod interrupt;
 mod kdc;
 mod network_namespace;
 pub mod people;
+mod port;
 mod port445;
 pub mod probe;
 mod rclone;
@@ -32,9 +33,9 @@ pub use crowd::Crowd;
 pub use domain::{ADMINISTRATOR, DORA, Domain, EMIL, FAYE, MEMBER};
 pub use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, CREW, People, Person};
+pub use port::ReservedPort;
 pub use port445::Port445;
 pub use rclone::Rclone;
-pub use server::free_port;
 pub use server::{Health, OtherBuild, Server, frevo};
 pub use slapd::Slapd;
 
@@ -130,7 +131,7 @@ impl TestEnvironment {
     /// environment's directory, `@TARGET@` for the lines that the target itself needs, and lines between `#@samba` or
     /// `#@frevo` and `#@end` are only for that target.
     pub fn start(&self, name: &str, template: &str) -> Result<Server> {
-        Server::start(self, name, template, free_port()?)
+        Server::start(self, name, template, ReservedPort::any()?)
     }
 
     /// Same as [`TestEnvironment::start`] for a server that has its accounts elsewhere. `prepare`, which is given the
@@ -141,11 +142,11 @@ impl TestEnvironment {
         template: &str,
         prepare: &dyn Fn(&Path) -> Result<()>,
     ) -> Result<Server> {
-        Server::start_with_accounts(self, name, template, free_port()?, prepare)
+        Server::start_with_accounts(self, name, template, ReservedPort::any()?, prepare)
     }
 
     /// Same as [`TestEnvironment::start`] on a given port.
     pub fn start_on(&self, name: &str, template: &str, port: u16) -> Result<Server> {
-        Server::start(self, name, template, port)
+        Server::start(self, name, template, ReservedPort::numbered(port)?)
     }
 }

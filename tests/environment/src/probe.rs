@@ -65,8 +65,9 @@ mod tests {
 
     #[test]
     fn a_port_without_a_listener_refuses() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(ask(free, Duration::from_secs(5)), Answer::Refused);
+        let port = crate::ReservedPort::any().unwrap();
+        let address = (std::net::Ipv4Addr::LOCALHOST, port.number()).into();
+        assert_eq!(ask(address, Duration::from_secs(5)), Answer::Refused);
     }
 
     #[test]

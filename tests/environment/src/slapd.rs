@@ -17,8 +17,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::crowd::{Crowd, nt_hash};
 use crate::people::{CAROL, CREW, EVERYBODY};
-use crate::server::{end_with_parent, free_port, run};
-use crate::{Target, TestEnvironment, interrupt};
+use crate::server::{end_with_parent, run};
+use crate::{ReservedPort, Target, TestEnvironment, interrupt};
 
 /// The root of the directory.
 pub const SUFFIX: &str = "dc=bed,dc=test";
@@ -38,7 +38,7 @@ const LAST_SET: u32 = 1_700_000_000;
 /// A directory that runs until it is dropped.
 pub struct Slapd {
     dir: PathBuf,
-    ports: [u16; 2],
+    ports: [ReservedPort; 2],
     child: Child,
     filling: Mutex<()>,
 }
@@ -53,8 +53,8 @@ impl Slapd {
         fs::write(dir.join("slapd.conf"), configuration(&dir))?;
         load(&dir, &(base() + more))?;
         enlarge(&dir, crowd)?;
-        let ports = [free_port()?, free_port()?];
-        let child = spawn(&dir, ports)?;
+        let ports = [ReservedPort::any()?, ReservedPort::any()?];
+        let child = spawn(&dir, &ports)?;
         let mut slapd = Slapd { dir, ports, child, filling: Mutex::new(()) };
         slapd.wait_until_it_listens()?;
         Ok(slapd)
@@ -73,12 +73,12 @@ impl Slapd {
 
     /// Returns the URI without TLS, or with STARTTLS.
     pub fn uri(&self) -> String {
-        format!("ldap://127.0.0.1:{}", self.ports[0])
+        format!("ldap://127.0.0.1:{}", self.ports[0].number())
     }
 
     /// Returns the URI with TLS from the first byte.
     pub fn tls_uri(&self) -> String {
-        format!("ldaps://localhost:{}", self.ports[1])
+        format!("ldaps://localhost:{}", self.ports[1].number())
     }
 
     /// Returns the URI of the Unix socket.
@@ -169,13 +169,13 @@ impl Slapd {
 
     /// Starts it again after [`Slapd::kill`], with the same ports and content.
     pub fn restart(&mut self) -> Result<()> {
-        self.child = spawn(&self.dir, self.ports)?;
+        self.child = spawn(&self.dir, &self.ports)?;
         self.wait_until_it_listens()
     }
 
     fn wait_until_it_listens(&mut self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
-        while self.ports.iter().any(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err()) {
+        while self.ports.iter().any(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).is_err()) {
             interrupt::check()?;
             let said = || fs::read_to_string(self.dir.join("output")).unwrap_or_default();
             if let Some(status) = self.child.try_wait()? {
@@ -270,8 +270,13 @@ fn socket(dir: &Path) -> String {
     dir.join("socket").display().to_string().replace('/', "%2F")
 }
 
-fn spawn(dir: &Path, ports: [u16; 2]) -> Result<Child> {
-    let uris = format!("ldap://127.0.0.1:{} ldaps://127.0.0.1:{} ldapi://{}", ports[0], ports[1], socket(dir));
+fn spawn(dir: &Path, ports: &[ReservedPort; 2]) -> Result<Child> {
+    let uris = format!(
+        "ldap://127.0.0.1:{} ldaps://127.0.0.1:{} ldapi://{}",
+        ports[0].number(),
+        ports[1].number(),
+        socket(dir)
+    );
     let log = fs::File::options().create(true).append(true).open(dir.join("output"))?;
     let mut command = Command::new("/usr/sbin/slapd");
     // With any debug level, even 0, it stays in the foreground.

@@ -1,8 +1,14 @@
 //! Runs `frevo serve` on a new directory, for tests of the built program.
+//!
+//! A server binds any free port and names it in its log, so that no other program can take the port in between.
 
+#![allow(dead_code, reason = "not every test uses everything")]
+
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use client::{Credentials, Options};
 
@@ -15,7 +21,6 @@ pub(crate) struct Served {
     /// Client options with its user.
     pub(crate) options: Options,
     /// Contains its share, `share`, and its state directory, `state`.
-    #[allow(dead_code, reason = "not every test starts the server again")]
     pub(crate) directory: tempfile::TempDir,
 }
 
@@ -36,15 +41,9 @@ pub(crate) fn serve_in(state: &str) -> Served {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let share = directory.path().join("share");
     std::fs::create_dir(&share).expect("a directory to share");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_frevo"))
-        .arg("serve")
-        .arg(&share)
-        .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--log-level", "1", "--state-dir"])
-        .arg(directory.path().join(state))
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("frevo starts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frevo"));
+    command.arg("serve").arg(&share).arg("--state-dir").arg(directory.path().join(state)).stdout(Stdio::piped());
+    let (mut process, port) = start(&mut command, &directory.path().join("log"));
     // Reads to the end of the text, so that the server is not blocked while writing it.
     let text = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let lines: Vec<String> = text.take_while(|line| !line.starts_with("More accounts")).collect();
@@ -55,4 +54,24 @@ pub(crate) fn serve_in(state: &str) -> Served {
     let (user, password) = (word("User"), word("Password"));
     let options = Options { credentials: Credentials::password(&user, &password), ..Options::default() };
     Served { process, port, options, directory }
+}
+
+/// Starts a server on any port of 127.0.0.1, with its log in the file `log`. Returns the process and the port.
+pub(crate) fn start(command: &mut Command, log: &Path) -> (Child, u16) {
+    command.args(["--bind", "127.0.0.1", "--port", "0", "--log-level", "info"]);
+    let mut process = command.stderr(File::create(log).expect("a log")).spawn().expect("frevo starts");
+    loop {
+        let text = std::fs::read_to_string(log).expect("a log");
+        if let Some(port) = text.split_inclusive('\n').find_map(port_of) {
+            return (process, port);
+        }
+        assert!(process.try_wait().expect("a child").is_none(), "frevo ended:\n{text}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Returns the port in the complete line of the log that names an address on which the server listens.
+fn port_of(line: &str) -> Option<u16> {
+    let (_, port) = line.strip_suffix('\n')?.split_once("listening address=127.0.0.1:")?;
+    port.parse().ok()
 }

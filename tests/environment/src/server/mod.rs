@@ -6,7 +6,7 @@ mod samba;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,7 +18,7 @@ pub use frevo::OtherBuild;
 
 use super::crowd::{Crowd, Member};
 use super::probe::{self, Answer};
-use super::{People, Target, TestEnvironment, interrupt, template};
+use super::{People, ReservedPort, Target, TestEnvironment, interrupt, template};
 
 /// Time limit for the start of a server, also on a busy machine.
 const START: Duration = Duration::from_secs(30);
@@ -48,13 +48,18 @@ pub struct Server {
     people: People,
     dir: PathBuf,
     conf: PathBuf,
-    port: u16,
+    port: ReservedPort,
     child: Child,
     read: HashMap<PathBuf, u64>,
 }
 
 impl Server {
-    pub(super) fn start(environment: &TestEnvironment, name: &str, template: &str, port: u16) -> Result<Server> {
+    pub(super) fn start(
+        environment: &TestEnvironment,
+        name: &str,
+        template: &str,
+        port: ReservedPort,
+    ) -> Result<Server> {
         let dir = environment.dir().join(name);
         Server::start_with_accounts(environment, name, template, port, &|conf| {
             match environment.target() {
@@ -76,14 +81,14 @@ impl Server {
         environment: &TestEnvironment,
         name: &str,
         template: &str,
-        port: u16,
+        port: ReservedPort,
         prepare: &dyn Fn(&Path) -> Result<()>,
     ) -> Result<Server> {
         let dir = environment.dir().join(name);
         fs::create_dir_all(dir.join("log"))?;
         let own = match environment.target() {
-            Target::Samba => samba::globals(&dir, port)?,
-            Target::Frevo => frevo::globals(&dir, port),
+            Target::Samba => samba::globals(&dir, port.number())?,
+            Target::Frevo => frevo::globals(&dir, port.number()),
         };
         let conf = dir.join("smb.conf");
         fs::write(
@@ -117,7 +122,7 @@ impl Server {
 
     /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (Ipv4Addr::LOCALHOST, self.port()).into()
     }
 
     /// Returns the server program.
@@ -127,7 +132,7 @@ impl Server {
 
     /// Returns the port on which it listens.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Returns the id of the process that was started.
@@ -292,11 +297,6 @@ pub(super) fn end_with_parent() -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
-}
-
-/// Returns a port that is free at this moment.
-pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn send(pid: u32, signal: libc::c_int) {

@@ -33,10 +33,9 @@ impl Started {
     /// Starts the server. `command` runs the program given by its following arguments.
     fn start(fixture: &Fixture, mut command: Command, dir: &Path, state: &Path) -> Result<Started> {
         let printed = fixture.local("first run output")?.join("printed");
-        let port = test_environment::free_port()?.to_string();
         command.arg(test_environment::frevo()).arg("serve").arg(dir).args([
             "--port",
-            &port,
+            "0",
             "--bind",
             "127.0.0.1",
             "--state-dir",

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::child::{self, Child};
+use crate::child::{self, Child, ReservedPort};
 use crate::probe::Processes;
 
 /// A running server.
@@ -23,6 +23,7 @@ pub(super) struct Beside {
     // The server ends before its directory is removed.
     _child: Child,
     _directory: TempDir,
+    _port: ReservedPort,
 }
 
 /// The kind of server.
@@ -55,7 +56,8 @@ impl Kind {
     pub(super) async fn start(self, place: Option<&Path>) -> Result<Option<Beside>> {
         let Some(program) = child::program(self.program()) else { return Ok(None) };
         let directory = child::scratch(place)?;
-        let port = child::free_port()?;
+        let reserved = ReservedPort::any()?;
+        let port = reserved.number()?;
         let path = directory.path();
         for name in ["files", "empty"] {
             fs::create_dir(path.join(name))?;
@@ -66,7 +68,7 @@ impl Kind {
         let mut child = Child::start(self.command(&program, path, &file), &path.join("printed"))?;
         child.listens((Ipv4Addr::LOCALHOST, port).into()).await?;
         let processes = Processes::of_pids(&[child.pid()])?;
-        Ok(Some(Beside { port, processes, configuration, _child: child, _directory: directory }))
+        Ok(Some(Beside { port, processes, configuration, _child: child, _directory: directory, _port: reserved }))
     }
 
     fn command(self, program: &PathBuf, directory: &Path, file: &Path) -> Command {

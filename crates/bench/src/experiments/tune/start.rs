@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::conf::{Conf, Scope, Setting};
-use crate::child::{self, Child};
+use crate::child::{self, Child, ReservedPort};
 use crate::method::Server;
 use crate::probe::Processes;
 
@@ -47,6 +47,7 @@ pub(super) struct Started {
     // The server ends before its directory is removed.
     child: Child,
     directory: TempDir,
+    _port: ReservedPort,
 }
 
 impl<'a> Starter<'a> {
@@ -69,7 +70,8 @@ impl<'a> Starter<'a> {
     /// Starts the server with `settings` changed. If it does not start, the error contains its output.
     pub(super) async fn start(&self, settings: &[Setting<'_>], place: &Place) -> Result<Started> {
         let directory = child::scratch(None)?;
-        let port = child::free_port()?;
+        let reserved = ReservedPort::any()?;
+        let port = reserved.number()?;
         let (log, ports) = (directory.path().join("log").display().to_string(), port.to_string());
         let mut own = vec![(Scope::Global, "smb ports", ports.as_str()), (Scope::Global, "log file", log.as_str())];
         if place.address != Ipv4Addr::LOCALHOST {
@@ -87,7 +89,7 @@ impl<'a> Starter<'a> {
         let (name, options, path) = (name.clone(), options.clone(), path.clone());
         let server =
             Server { index: *index, name, target, options, path, conf: Some(file), processes: Some(processes) };
-        let mut started = Started { server, child, directory };
+        let mut started = Started { server, child, directory, _port: reserved };
         started.answers().await?;
         Ok(started)
     }

@@ -282,8 +282,10 @@ async fn without_a_server_the_error_lists_all_and_cached_accounts_remain_valid()
         0 | 1 => friendly(id, tag, message, stream),
         _ => stream.shutdown(std::net::Shutdown::Both).unwrap(),
     });
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let gone = Uri::Tcp { host: "127.0.0.1".into(), port: gone, tls: false };
+    // A socket that is bound and does not listen keeps every other program off the port.
+    let bound = tokio::net::TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = Uri::Tcp { host: "127.0.0.1".into(), port: bound.local_addr().unwrap().port(), tls: false };
     let ldap = open(vec![gone.clone(), fake.uri()], |_| {});
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
     let said = why(ldap.find("bob").await);
