@@ -3,9 +3,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result, bail};
-use test_environment::Counts;
+use anyhow::{Context, Result, bail, ensure};
+use test_environment::{Counts, interrupt};
+
+use crate::steps::cargo;
 
 /// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
@@ -46,6 +49,13 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
+impl Options {
+    /// Returns the options for all targets.
+    pub(crate) fn brief(seconds: u32) -> Options {
+        Options { target: None, seconds, list: false }
+    }
+}
+
 /// Builds and runs the targets. Returns counts of targets.
 pub(crate) fn run(options: &Options) -> Result<Counts> {
     let mut names = targets()?;
@@ -59,25 +69,39 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(Counts::default());
     }
-    build()?;
-    let mut counts = Counts::default();
-    for name in &names {
-        counts.add(if fuzz(name, options.seconds) { Counts::passed(1) } else { Counts::failed(name) });
-    }
-    Ok(counts)
+    ensure!(build_command().status().context("cannot start cargo")?.success(), "the fuzz targets do not build");
+    fuzz_all(&names, options.seconds)
 }
 
-fn build() -> Result<()> {
-    let status = Command::new("cargo")
-        .args(["build", "--quiet", "--release", "--bins", "--target", TRIPLE])
-        .current_dir(folder())
-        .env("RUSTFLAGS", FLAGS)
-        .status()
-        .context("cargo")?;
-    if !status.success() {
-        bail!("the fuzz targets do not build");
-    }
-    Ok(())
+/// Returns the command that builds the targets.
+pub(crate) fn build_command() -> Command {
+    let mut command = cargo(&["build", "--quiet", "--release", "--bins", "--target", TRIPLE]);
+    command.current_dir(folder()).env("RUSTFLAGS", FLAGS);
+    command
+}
+
+/// Runs the targets, as many at once as there are processors.
+fn fuzz_all(names: &[String], seconds: u32) -> Result<Counts> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut counts = Counts::default();
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            interrupt::check()?;
+            let repeat = format!("cargo xtask fuzz {name} --seconds {seconds}");
+            let done = if fuzz(name, seconds) { Counts::passed(1) } else { Counts::failed(name).repeated_by(&repeat) };
+            counts.add(done);
+        }
+        anyhow::Ok(counts)
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors.min(names.len())).map(|_| scope.spawn(worker)).collect();
+        let mut all = Counts::default();
+        for worker in workers {
+            all.add(worker.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??);
+        }
+        Ok(all)
+    })
 }
 
 /// Runs a target. Returns whether it ran to the end of its time without failure.

@@ -58,6 +58,14 @@ impl Options {
         let (names, seconds, json) = (Vec::new(), None, None);
         Options { names, target: Target::Frevo, seconds, ci: true, json, list: false }
     }
+
+    /// Returns the command that runs one attack with these options.
+    fn repeat(&self, attack: &str) -> String {
+        let target = if self.target == Target::Samba { " --target samba" } else { "" };
+        let form = if self.ci { " --ci" } else { "" };
+        let seconds = self.seconds.map_or(String::new(), |seconds| format!(" --seconds {seconds}"));
+        format!("cargo xtask hostile {attack}{target}{form}{seconds}")
+    }
 }
 
 pub(crate) fn list() {
@@ -89,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
         for (status, count) in &outcome.effort.refusals {
             println!("    the attackers: {count} times {status}");
         }
-        counts.add(verdict.counts(outcome));
+        counts.add(verdict.counts(outcome).repeated_by(&options.repeat(outcome.name)));
     })?;
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&outcomes)?;
@@ -158,6 +166,7 @@ mod tests {
         assert_eq!(counts(&[], None), Counts::passed(1));
         assert_eq!(counts(&["slow"], None), Counts::failed("a.b: slow"));
         assert_eq!(counts(&["slow"], Some("why")), Counts::default());
+        assert_eq!(Options::brief().repeat("a.b"), "cargo xtask hostile a.b --ci");
         assert_eq!(counts(&[], Some("why")).failed.len(), 1);
     }
 

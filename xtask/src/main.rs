@@ -10,6 +10,7 @@ mod source;
 mod steps;
 mod test;
 mod torture;
+mod unit_tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -93,11 +94,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Check => Ok(end(test::check()?)),
+        Command::Check => Ok(last_line(&test::check()?)),
         Command::Source => Ok(end(source::check()?)),
         Command::Test(options) => {
             setup(Target::Frevo);
-            Ok(end(test::all(&options)?))
+            Ok(last_line(&test::all(&options)?))
         }
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
         Command::Rclone(options) => Ok(end(compare::rclone::run(&options)?)),
@@ -143,8 +144,14 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
+/// Prints which tests failed and how to repeat each alone, and then the last line. Returns the exit status.
+fn end(counts: Counts) -> ExitCode {
+    counts.failed.iter().for_each(|failure| println!("FAILED {failure}"));
+    last_line(&counts)
+}
+
 /// Prints the last line of a run and returns its exit status.
-fn end(Counts { passed, failed }: Counts) -> ExitCode {
+fn last_line(Counts { passed, failed }: &Counts) -> ExitCode {
     println!("{passed} passed, {} failed", failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

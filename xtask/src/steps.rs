@@ -1,51 +1,130 @@
 //! The steps of `cargo xtask check` and `test`: headings, durations and results.
 
-use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use test_environment::{Counts, interrupt};
+use test_environment::{Counts, Failure, interrupt};
 
-/// Counts over all steps.
-#[derive(Default)]
-pub(crate) struct Tally {
-    counts: Counts,
-    /// Name of a step, passed, failed, seconds.
-    steps: Vec<(&'static str, usize, usize, f64)>,
+/// A step: its name, the command that runs it alone, and what it does.
+pub(crate) struct Step<'a> {
+    name: &'static str,
+    repeat: String,
+    required: bool,
+    run: Box<dyn FnOnce() -> Result<Counts> + 'a>,
 }
 
-impl Tally {
-    /// Runs a step under its heading. A step that cannot be run is one failure.
-    pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> Result<Counts>) -> Result<bool> {
-        interrupt::check()?;
-        println!("\n== {name}");
-        let start = Instant::now();
-        let Counts { passed, failed } = run().unwrap_or_else(|error| {
-            println!("error: {error:#}");
-            Counts::failed(format!("{error:#}"))
-        });
-        interrupt::check()?;
-        let seconds = start.elapsed().as_secs_f64();
-        let failures = failed.len();
-        println!("== {name}: {passed} passed, {failures} failed, {seconds:.0} s");
-        self.counts.add(Counts { passed, failed: failed.iter().map(|what| format!("{name}: {what}")).collect() });
-        self.steps.push((name, passed, failures, seconds));
-        Ok(failures == 0)
+impl<'a> Step<'a> {
+    /// Creates a step. `repeat` is the command that runs it alone.
+    pub(crate) fn new(
+        name: &'static str,
+        repeat: impl Into<String>,
+        run: impl FnOnce() -> Result<Counts> + 'a,
+    ) -> Step<'a> {
+        Step { name, repeat: repeat.into(), required: false, run: Box::new(run) }
     }
 
-    /// Prints all failures again, because only the end of a long output may be kept, then a table of the steps. Returns
-    /// the total counts.
-    pub(crate) fn finish(self) -> Counts {
-        println!();
-        for what in &self.counts.failed {
-            println!("FAILED {what}\n");
-        }
-        for (name, passed, failed, seconds) in &self.steps {
-            println!("{name:<24} {passed:>6} passed {failed:>4} failed {seconds:>6.0} s");
-        }
-        self.counts
+    /// Makes the steps after this one depend on it: they do not run if it fails.
+    pub(crate) fn required(self) -> Step<'a> {
+        Step { required: true, ..self }
     }
+
+    /// Runs it. If that is not possible, it is one failure.
+    fn run(self) -> Counts {
+        let failed = |error: anyhow::Error| {
+            println!("error: {error:#}");
+            Counts::failed(format!("{error:#}"))
+        };
+        (self.run)().unwrap_or_else(failed).repeated_by(&self.repeat)
+    }
+}
+
+/// Runs the steps in sequence. At the end of each step, and again at the end of all because only the end of a long
+/// output may be kept, it prints which tests failed and how to repeat each alone.
+pub(crate) fn run(steps: Vec<Step<'_>>) -> Result<Counts> {
+    let (start, total) = (Instant::now(), steps.len());
+    let mut all = Counts::default();
+    let mut table = Vec::new();
+    for (number, step) in (1..).zip(steps) {
+        interrupt::check()?;
+        let (name, required, begun) = (step.name, step.required, Instant::now());
+        println!("\n== step {number} of {total}: {name} (after {})", minutes(start.elapsed()));
+        let Counts { passed, failed } = step.run();
+        interrupt::check()?;
+        let (failures, seconds) = (failed.len(), begun.elapsed().as_secs_f64());
+        failed.iter().for_each(|failure| println!("FAILED {failure}"));
+        println!("== {name}: {passed} passed, {failures} failed, {seconds:.0} s");
+        let named = |failure: Failure| Failure { what: format!("{name}: {}", failure.what), ..failure };
+        all.add(Counts { passed, failed: failed.into_iter().map(named).collect() });
+        table.push(format!("{name:<40} {passed:>6} passed {failures:>4} failed {seconds:>6.0} s"));
+        if required && failures > 0 {
+            table.push(format!("the other {} steps need this one and did not run", total - number));
+            break;
+        }
+    }
+    println!();
+    all.failed.iter().for_each(|failure| println!("FAILED {failure}\n"));
+    table.iter().for_each(|line| println!("{line}"));
+    println!("all steps took {}", minutes(start.elapsed()));
+    Ok(all)
+}
+
+/// Commands that run at the lowest priority while this value exists, one after the other.
+pub(crate) struct Meanwhile {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Meanwhile {
+    /// Starts the first command. The result of a command is ignored, because a later step runs it again.
+    pub(crate) fn start(commands: Vec<Command>) -> Meanwhile {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            for command in commands {
+                let Ok(mut child) = at_lowest_priority(&command).spawn() else { return };
+                while matches!(child.try_wait(), Ok(None)) {
+                    if stopped.load(Ordering::SeqCst) {
+                        let _ = child.kill();
+                        let _ = child.wait();
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        });
+        Meanwhile { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Meanwhile {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns the command run by nice(1), without output.
+fn at_lowest_priority(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        value.map(|value| nice.env(name, value));
+    }
+    nice.current_dir(command.get_current_dir().unwrap_or(&crate::root()));
+    nice.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    nice
+}
+
+/// Returns a duration as `minutes:seconds`.
+fn minutes(time: Duration) -> String {
+    format!("{}:{:02} min", time.as_secs() / 60, time.as_secs() % 60)
 }
 
 /// Returns a cargo command that runs in the workspace's folder.
@@ -56,54 +135,21 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command. Exit status 0 is one passed, any other is one failed.
+/// Runs a command. Exit status 0 is one passed, any other is one failed, which the same command repeats.
 pub(crate) fn succeeds(mut command: Command) -> Result<Counts> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    Ok(if status.success() { Counts::passed(1) } else { Counts::failed(format!("{command:?}: {status}")) })
-}
-
-/// Runs `cargo test` and adds up the counts printed by its programs. A program that dies before printing them, or does
-/// not compile, is one failure.
-pub(crate) fn unit_tests(filter: Option<&str>) -> Result<Counts> {
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--quiet", "--"]);
-    command.args(filter).stdout(Stdio::piped());
-    let mut child = command.spawn().context("cannot start cargo")?;
-    let output = BufReader::new(child.stdout.take().context("cargo has no standard output")?);
-    let mut counts = Counts::default();
-    // The output of a test program is shown only if one of its tests failed.
-    let mut said = String::new();
-    for line in output.lines() {
-        let line = line?;
-        said.push_str(&line);
-        said.push('\n');
-        if let Some((passed, failed)) = counted(&line) {
-            let text = std::mem::take(&mut said);
-            if failed > 0 {
-                println!("{text}");
-            }
-            counts.add(Counts { passed, failed: failures(&text, failed) });
-        }
+    if status.success() {
+        return Ok(Counts::passed(1));
     }
-    print!("{said}");
-    let status = child.wait()?;
-    if !status.success() && counts.failed.is_empty() {
-        counts.add(Counts::failed(format!("{command:?}: {status}")));
-    }
-    Ok(counts)
+    let line = line(&command);
+    Ok(Counts::failed(format!("{line}: {status}")).repeated_by(&line))
 }
 
-/// Parses the counts in `test result: ok. 3 passed; 0 failed; ...`.
-fn counted(line: &str) -> Option<(usize, usize)> {
-    let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let number = |word: &str| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
-    Some((number("passed")?, number("failed")?))
-}
-
-/// Returns the `failed` names that a test program lists at its end.
-fn failures(said: &str, failed: usize) -> Vec<String> {
-    let listed = said.rsplit_once("failures:\n").map_or("", |(_, list)| list);
-    let names = listed.lines().filter_map(|line| line.strip_prefix("    "));
-    names.chain(std::iter::repeat("a test without a name")).take(failed).map(str::to_owned).collect()
+/// Returns a command as it is typed, with the program's name instead of its path.
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = [program].into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -111,34 +157,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_test_programs_are_read() {
-        for (line, expected) in [
-            (
-                "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
-                Some((12, 0)),
-            ),
-            ("test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out", Some((3, 2))),
-            ("running 3 tests", None),
-            ("test result: what", None),
-        ] {
-            assert_eq!(counted(line), expected, "{line}");
+    fn a_failure_of_a_step_says_how_to_repeat_it() {
+        let counts = run(vec![
+            Step::new("a", "cargo a", || Ok(Counts::passed(3))),
+            Step::new("b", "cargo b", || anyhow::bail!("no")),
+            Step::new("c", "cargo c", || Ok(Counts::failed("x: wrong").repeated_by("cargo c x"))),
+        ]);
+        let failed = [("b: no", "cargo b"), ("c: x: wrong", "cargo c x")];
+        let failed = failed.map(|(what, repeat)| Failure { what: what.into(), repeat: Some(repeat.into()) });
+        assert_eq!(counts.unwrap(), Counts { passed: 3, failed: failed.into() });
+    }
+
+    #[test]
+    fn nothing_runs_after_a_required_step_that_fails() {
+        let counts = run(vec![
+            Step::new("build", "cargo build", || Ok(Counts::failed("wrong"))).required(),
+            Step::new("test", "cargo test", || panic!("it needs the build")),
+        ]);
+        assert_eq!(counts.unwrap().failed.len(), 1);
+    }
+
+    #[test]
+    fn a_command_in_the_background_ends_with_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).current_dir(folder.path());
+            command
+        };
+        let meanwhile = Meanwhile::start(vec![shell("exit 1"), shell("nice > priority; exec sleep 1000")]);
+        let priority = folder.path().join("priority");
+        while std::fs::read_to_string(&priority).unwrap_or_default() != "19\n" {
+            std::thread::sleep(Duration::from_millis(10));
         }
+        drop(meanwhile);
     }
 
     #[test]
-    fn names_of_failed_tests_are_read() {
-        let said =
-            "failures:\n\n---- a::b stdout ----\npanicked\n\n\nfailures:\n    a::b\n    a::c\n\ntest result: FAILED.";
-        assert_eq!(failures(said, 2), ["a::b", "a::c"]);
-        assert_eq!(failures("", 1), ["a test without a name"]);
-        assert_eq!(failures("test result: ok.", 0), [""; 0]);
-    }
-
-    #[test]
-    fn a_step_with_an_error_is_a_failure() {
-        let mut tally = Tally::default();
-        assert!(tally.step("a", || Ok(Counts::passed(3))).unwrap());
-        assert!(!tally.step("b", || anyhow::bail!("no")).unwrap());
-        assert_eq!(tally.finish(), Counts { passed: 3, failed: vec!["b: no".into()] });
+    fn a_command_that_fails_is_the_one_that_repeats_it() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "false"]);
+        assert_eq!(succeeds(command).unwrap().failed[0].repeat.as_deref(), Some("sh -c false"));
     }
 }

@@ -1,10 +1,12 @@
 //! `cargo xtask check` (required for each commit) and `cargo xtask test` (everything).
 
+use std::process::Command;
+
 use anyhow::Result;
 use test_environment::{Counts, Target};
 
-use crate::steps::{self, Tally, cargo, succeeds};
-use crate::{compare, hostile, setup, source, torture};
+use crate::steps::{self, Meanwhile, Step, cargo, succeeds};
+use crate::{compare, fuzz, hostile, setup, source, torture, unit_tests};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -16,50 +18,67 @@ pub(crate) struct Options {
     quick: bool,
 }
 
+/// The arguments of cargo for the tests of the controls for smbtorture, which need a feature.
+const CONTROLS: [&str; 8] = ["test", "--quiet", "-p", "server", "--features", "torture", "--test", "torture_controls"];
+
 /// Runs formatting checks, lints and unit tests.
 pub(crate) fn check() -> Result<Counts> {
-    let mut tally = Tally::default();
-    style(&mut tally)?;
-    tally.step("unit tests", || steps::unit_tests(None))?;
-    Ok(tally.finish())
+    let mut all = style();
+    all.push(unit_tests(None));
+    steps::run(all)
 }
 
-fn style(tally: &mut Tally) -> Result<()> {
-    tally.step("formatting", || succeeds(cargo(&["fmt", "--all", "--check"])))?;
-    let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    tally.step("rules about the source", source::check)?;
-    tally.step("lints", || succeeds(cargo(&clippy)))?;
-    Ok(())
+fn style<'a>() -> Vec<Step<'a>> {
+    let formatting = ["fmt", "--all", "--check"];
+    let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    vec![
+        Step::new("formatting", "cargo fmt --all --check", move || succeeds(cargo(&formatting))),
+        Step::new("rules about the source", "cargo xtask source", source::check),
+        Step::new("lints", "cargo clippy --workspace --all-targets", move || succeeds(cargo(&lints))),
+    ]
+}
+
+fn unit_tests(filter: Option<&str>) -> Step<'_> {
+    Step::new("unit tests", "cargo test --workspace", move || unit_tests::run(filter))
 }
 
 /// Runs everything. Without a release build, the remaining steps cannot run.
 pub(crate) fn all(options: &Options) -> Result<Counts> {
-    let mut tally = Tally::default();
     let filter = options.filter.as_deref();
-    if filter.is_none() {
-        style(&mut tally)?;
+    let whole = filter.is_none();
+    let mut all = if whole { style() } else { Vec::new() };
+    all.push(unit_tests(filter));
+    let build = ["build", "--quiet", "--release", "--package", "frevo", "--package", "bench"];
+    let release = move || succeeds(cargo(&build));
+    all.push(Step::new("release build", "cargo build --release --package frevo --package bench", release).required());
+    all.push(Step::new("foreign programs", "cargo xtask foreign", move || {
+        // The clients and servers mostly wait for each other.
+        let _builds = Meanwhile::start(later_builds(whole));
+        foreign(options)
+    }));
+    let controls =
+        Step::new("controls for smbtorture", format!("cargo {}", CONTROLS.join(" ")), || succeeds(cargo(&CONTROLS)));
+    all.push(controls);
+    all.push(Step::new("smbtorture", "cargo xtask torture", || torture::run(&torture_options(options))));
+    if whole {
+        let brief = || hostile::run(&hostile::Options::brief());
+        all.push(Step::new("attacks, briefly", "cargo xtask hostile --ci", brief));
+        let samba = "cargo xtask foreign --target samba --quick";
+        all.push(Step::new("the client against Samba", samba, client_against_samba));
+        let experiments = "cargo xtask compare --quick";
+        all.push(Step::new("every experiment on both servers, briefly", experiments, compare::run_briefly));
+        let seconds = if options.quick { 2 } else { 10 };
+        let fuzzing = move || fuzz::run(&fuzz::Options::brief(seconds));
+        all.push(Step::new("fuzzing, briefly", "cargo xtask fuzz", fuzzing));
     }
-    tally.step("unit tests", || steps::unit_tests(filter))?;
-    let build = || succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo", "--package", "bench"]));
-    if !tally.step("release build", build)? {
-        return Ok(tally.finish());
-    }
-    tally.step("foreign programs", || foreign(options))?;
-    tally.step("controls for smbtorture", || {
-        let controls = ["test", "--quiet", "-p", "server", "--features", "torture", "--test", "torture_controls"];
-        succeeds(cargo(&controls))
-    })?;
-    tally.step("smbtorture", || torture::run(&torture_options(options)))?;
-    if filter.is_none() {
-        tally.step("attacks, briefly", || hostile::run(&hostile::Options::brief()))?;
-        tally.step("the client against Samba", client_against_samba)?;
-        tally.step("every experiment on both servers, briefly", compare::run_briefly)?;
-    }
-    if filter.is_none() && crate::root().join("fuzz/Cargo.toml").exists() {
-        let seconds = if options.quick { "2" } else { "10" };
-        tally.step("fuzzing, briefly", || succeeds(cargo(&["xtask", "fuzz", "--seconds", seconds])))?;
-    }
-    Ok(tally.finish())
+    steps::run(all)
+}
+
+/// Returns the commands that build what the steps after the foreign programs need.
+fn later_builds(whole: bool) -> Vec<Command> {
+    let mut builds = vec![torture::build_command(), cargo(&[&CONTROLS[..], &["--no-run"]].concat())];
+    builds.extend(whole.then(fuzz::build_command));
+    builds
 }
 
 fn foreign(options: &Options) -> Result<Counts> {

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 pub use backend::Backend;
-pub use counts::Counts;
+pub use counts::{Counts, Failure};
 pub use crowd::Crowd;
 pub use domain::{ADMINISTRATOR, DORA, Domain, EMIL, FAYE, MEMBER};
 pub use kdc::{Kdc, REALM};

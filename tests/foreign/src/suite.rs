@@ -91,16 +91,31 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     cases::all().map(|case| case.name)
 }
 
+/// Returns the command that runs this case alone.
+fn repeat(case: &Case, target: Target) -> String {
+    let target = if target == Target::Samba { " --target samba" } else { "" };
+    format!("cargo xtask foreign {}{target}", case.name)
+}
+
+/// Returns the cases whose name contains `word`. If it is the whole name of a case, that is the only one.
+fn named<'a>(cases: impl Iterator<Item = &'a Case>, word: Option<&str>) -> Vec<&'a Case> {
+    let Some(word) = word else { return cases.collect() };
+    let found: Vec<&Case> = cases.filter(|case| case.name.contains(word)).collect();
+    match found.iter().find(|case| case.name == word) {
+        Some(case) => vec![case],
+        None => found,
+    }
+}
+
 /// Runs the cases in sequence, and reports each by name. Returns how many passed, and which failed. A case that cannot
 /// run without root counts as failed.
 pub fn run(options: &Options) -> Result<Counts> {
     let wanted = |case: &&Case| {
-        options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()))
-            && !(options.quick && case.needs.slow)
+        !(options.quick && case.needs.slow)
             && !(options.target != Target::Frevo && case.needs.frevo)
             && !(options.tools.is_none() && case.needs.tools)
     };
-    let cases: Vec<&Case> = cases::all().filter(wanted).collect();
+    let cases: Vec<&Case> = named(cases::all(), options.filter.as_deref()).into_iter().filter(wanted).collect();
     if cases.is_empty() {
         return Ok(Counts::default());
     }
@@ -110,7 +125,7 @@ pub fn run(options: &Options) -> Result<Counts> {
         interrupt::check()?;
         if case.needs.root && !fixture.environment.people().many() {
             println!("{:<44} NOT RUN: needs root", case.name);
-            counts.add(Counts::failed(format!("{}: needs root", case.name)));
+            counts.add(Counts::failed(format!("{}: needs root", case.name)).repeated_by(&repeat(case, options.target)));
             continue;
         }
         let start = Instant::now();
@@ -125,7 +140,8 @@ pub fn run(options: &Options) -> Result<Counts> {
             Err(error) => {
                 let why = indent(&format!("{error:#}"));
                 println!("{:<44} FAILED {seconds:.2} s\n{why}", case.name);
-                counts.add(Counts::failed(format!("{}\n{why}", case.name)));
+                let failed = Counts::failed(format!("{}\n{why}", case.name));
+                counts.add(failed.repeated_by(&repeat(case, options.target)));
             }
         }
     }
@@ -148,5 +164,21 @@ impl Fixture {
                 anyhow::bail!("the server is {health:?} after this case:\n{log}")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_can_be_run_alone() {
+        let cases = ["a.b", "a.b_c", "d.e"].map(|name| Case::new(name, |_| Ok(())));
+        let names = |word| named(cases.iter(), word).iter().map(|case| case.name).collect::<Vec<_>>();
+        assert_eq!(names(None), ["a.b", "a.b_c", "d.e"]);
+        assert_eq!(names(Some("a.")), ["a.b", "a.b_c"]);
+        assert_eq!(names(Some("a.b")), ["a.b"], "the whole name");
+        assert_eq!(repeat(&cases[0], Target::Frevo), "cargo xtask foreign a.b");
+        assert_eq!(repeat(&cases[0], Target::Samba), "cargo xtask foreign a.b --target samba");
     }
 }

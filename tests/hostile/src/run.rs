@@ -51,8 +51,7 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// # Errors
 /// A run that cannot be performed: no such attack, no server, not root.
 pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>> {
-    let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|word| name.contains(word.as_str()));
-    let attacks: Vec<_> = all().filter(|attack| wanted(attack.name)).collect();
+    let attacks: Vec<_> = all().filter(|attack| is_wanted(attack.name, &options.names)).collect();
     ensure!(!attacks.is_empty(), "unknown attack: cargo xtask hostile --list prints the names");
     let environment = TestEnvironment::make(options.target)?;
     ensure!(environment.people().many(), "attacker and victim need two users of the system: run this as root");
@@ -79,6 +78,13 @@ pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outc
         outcomes.push(outcome);
     }
     Ok(outcomes)
+}
+
+/// Whether one of `words` selects this attack: its whole name, or a part of it that is not the name of an attack.
+fn is_wanted(name: &str, words: &[String]) -> bool {
+    let is_name = |word: &str| all().any(|attack| attack.name == word);
+    let selects = |word: &String| if is_name(word) { name == word } else { name.contains(word.as_str()) };
+    words.is_empty() || words.iter().any(selects)
 }
 
 /// Runs a function with a low limit of descriptors, which child processes inherit.
@@ -150,4 +156,19 @@ fn perform(attack: &'static Attack, address: SocketAddr, dir: PathBuf, options: 
         anyhow::Ok(effort)
     })?;
     thread.join().map_err(|_| anyhow!("the attack panicked"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attack_can_be_run_alone() {
+        for attack in all() {
+            let words = [attack.name.to_owned()];
+            assert_eq!(all().filter(|other| is_wanted(other.name, &words)).count(), 1, "{}", attack.name);
+        }
+        assert!(all().all(|attack| is_wanted(attack.name, &[])));
+        assert!(all().any(|attack| is_wanted(attack.name, &["a".to_owned()])));
+    }
 }

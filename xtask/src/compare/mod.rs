@@ -78,6 +78,16 @@ impl Options {
         }
     }
 
+    /// Returns the command that runs one experiment with these options.
+    fn repeat(&self, experiment: &str) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let xfs = if self.xfs { " --xfs" } else { "" };
+        let users: Vec<String> = self.users.iter().map(u32::to_string).collect();
+        let users = if users.is_empty() { String::new() } else { format!(" --users {}", users.join(",")) };
+        let bench = if self.bench.is_empty() { String::new() } else { format!(" -- {}", self.bench.join(" ")) };
+        format!("cargo xtask compare {experiment}{quick}{xfs}{users}{bench}")
+    }
+
     /// Returns the initial number of accounts. The experiment that registers users has its own numbers.
     fn users(&self) -> u32 {
         self.users.iter().copied().max().filter(|_| self.hold).unwrap_or(100)
@@ -167,7 +177,7 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
             Err(error) => {
                 let what = format!("{}: {error:#}", experiment.name);
                 eprintln!("error: {what}");
-                counts.add(Counts::failed(what));
+                counts.add(Counts::failed(what).repeated_by(&options.repeat(&experiment.name)));
             }
         }
     }
@@ -300,6 +310,12 @@ fn watched(command: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_experiment_that_failed_can_be_repeated() {
+        let repeat = Options::brief().repeat("acl mix");
+        assert_eq!(repeat, "cargo xtask compare acl mix --quick --users 20 -- --rounds 1 --seconds 0.2");
+    }
 
     #[test]
     fn names_of_two_words_need_no_quotes() {

@@ -93,8 +93,9 @@ fn judge(found: Vec<Violation>, list: &Path) -> Result<Counts> {
     let mut failed: Vec<String> = unlisted.map(|violation| format!("{}: {}", violation.name, violation.what)).collect();
     let gone = listed.keys().filter(|name| !names.contains(name.as_str()));
     failed.extend(gone.map(|name| format!("{name}: no longer found; remove its line from {}", list.display())));
-    failed.iter().for_each(|what| println!("{what}"));
-    Ok(Counts { passed: usize::from(failed.is_empty()), failed })
+    let mut counts = Counts::passed(usize::from(failed.is_empty()));
+    failed.into_iter().for_each(|what| counts.add(Counts::failed(what)));
+    Ok(counts)
 }
 
 #[cfg(test)]
@@ -113,8 +114,8 @@ mod tests {
         let counts = judge(vec![violation("size a.rs"), violation("size c.rs")], &list).unwrap();
         assert_eq!(counts.passed, 0);
         assert_eq!(counts.failed.len(), 2);
-        assert_eq!(counts.failed[0], "size c.rs: wrong");
-        assert!(counts.failed[1].starts_with("size b.rs: no longer found"));
+        assert_eq!(counts.failed[0].what, "size c.rs: wrong");
+        assert!(counts.failed[1].what.starts_with("size b.rs: no longer found"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod subunit;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -141,10 +142,14 @@ fn run_here(options: &Options) -> Result<Counts> {
 fn build() -> Result<OtherBuild> {
     if std::env::var_os("FREVO").is_none() {
         println!("building {PROGRAM}");
-        let built = cargo(&["build", "--quiet", "--release", "-p", "frevo", "--features", "torture", "--bin", PROGRAM]);
-        ensure!(succeeds(built)?.failed.is_empty(), "{PROGRAM} does not build");
+        ensure!(succeeds(build_command())?.failed.is_empty(), "{PROGRAM} does not build");
     }
     Ok(OtherBuild::new(PROGRAM))
+}
+
+/// Returns the command that builds the server under test.
+pub(crate) fn build_command() -> Command {
+    cargo(&["build", "--quiet", "--release", "-p", "frevo", "--features", "torture", "--bin", PROGRAM])
 }
 
 /// Tests still to be run, with the number of the run.

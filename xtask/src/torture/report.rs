@@ -95,10 +95,15 @@ impl Report {
     /// Returns the number of tests that passed as expected, and the outcomes that make the run fail.
     pub(super) fn counts(&self) -> Counts {
         let bad = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].into_iter().flat_map(|v| self.with(v));
-        let described = |o: &Outcome| format!("{}: {} {}", o.name, o.result, o.reason);
-        let unexplained = |o: &Outcome| format!("{}: the expected failure has no explanation", o.name);
-        let failed = bad.map(described).chain(self.unexplained().map(unexplained)).collect();
-        Counts { passed: self.with(Verdict::Passed).count(), failed }
+        let described = |o: &Outcome| (o.name.clone(), format!("{} {}", o.result, o.reason));
+        let unexplained = |o: &Outcome| (o.name.clone(), "the expected failure has no explanation".to_owned());
+        let target = if self.target == Target::Samba { " --target samba" } else { "" };
+        let mut counts = Counts::passed(self.with(Verdict::Passed).count());
+        for (name, why) in bad.map(described).chain(self.unexplained().map(unexplained)) {
+            let repeat = format!("cargo xtask torture{target} --filter {name}");
+            counts.add(Counts::failed(format!("{name}: {why}")).repeated_by(&repeat));
+        }
+        counts
     }
 
     /// Writes test, result, seconds and reason, separated by tabs.
