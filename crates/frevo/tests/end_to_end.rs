@@ -126,7 +126,7 @@ fn a_replaceable_state_directory_is_refused_with_a_remedy() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let open = directory.path().join("open");
     std::fs::create_dir(&open).expect("a directory");
-    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).expect("the owner may change the mode");
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o757)).expect("the owner may change the mode");
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_frevo"))
         .arg("serve")
         .arg(directory.path())
