@@ -135,7 +135,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let tools = if wanted { Some(setup::client_libraries()?) } else { None };
             let python = setup::python();
             let options = foreign::suite::Options { target, filter, quick, python, tools };
-            Ok(end(foreign::suite::run(&options)?))
+            Ok(end(foreign::suite::run(&options, || ())?))
         }
         Command::Torture(options) => {
             setup(options.target);

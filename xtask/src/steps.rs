@@ -1,13 +1,15 @@
 //! The steps of `cargo xtask check` and `test`: headings, durations and results.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
 use test_environment::{Counts, Failure, interrupt};
 
 /// A step: its name, the command that runs it alone, and what it does.
@@ -73,14 +75,16 @@ pub(crate) fn run(steps: Vec<Step<'_>>) -> Result<Counts> {
     Ok(all)
 }
 
-/// Commands that run at the lowest priority while this value exists, one after the other.
+/// Commands that run at the lowest priority beside the steps, one after the other.
+///
+/// The result of a command is ignored, because the step that needs it runs it again.
 pub(crate) struct Meanwhile {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Meanwhile {
-    /// Starts the first command. The result of a command is ignored, because a later step runs it again.
+    /// Starts the first command.
     pub(crate) fn start(commands: Vec<Command>) -> Meanwhile {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -89,9 +93,7 @@ impl Meanwhile {
                 let Ok(mut child) = at_lowest_priority(&command).spawn() else { return };
                 while matches!(child.try_wait(), Ok(None)) {
                     if stopped.load(Ordering::SeqCst) {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        return;
+                        return end(child);
                     }
                     std::thread::sleep(Duration::from_millis(100));
                 }
@@ -99,8 +101,18 @@ impl Meanwhile {
         });
         Meanwhile { stop, thread: Some(thread) }
     }
+
+    /// Waits until all commands have ended, or until the run is interrupted.
+    pub(crate) fn finish(self) -> Result<()> {
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            interrupt::check()?;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
 }
 
+/// Ends the command that is running, and does not start another.
 impl Drop for Meanwhile {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
@@ -108,6 +120,13 @@ impl Drop for Meanwhile {
             let _ = thread.join();
         }
     }
+}
+
+/// Kills a child and the processes that it started, which are its process group.
+fn end(mut child: Child) {
+    // An error means that the group is empty.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let _ = child.wait();
 }
 
 /// Returns the command run by nice(1), without output.
@@ -118,7 +137,7 @@ fn at_lowest_priority(command: &Command) -> Command {
         value.map(|value| nice.env(name, value));
     }
     nice.current_dir(command.get_current_dir().unwrap_or(&crate::root()));
-    nice.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    nice.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     nice
 }
 
@@ -185,12 +204,14 @@ mod tests {
             command.args(["-c", script]).current_dir(folder.path());
             command
         };
-        let meanwhile = Meanwhile::start(vec![shell("exit 1"), shell("nice > priority; exec sleep 1000")]);
-        let priority = folder.path().join("priority");
-        while std::fs::read_to_string(&priority).unwrap_or_default() != "19\n" {
+        let meanwhile = Meanwhile::start(vec![shell("exit 1"), shell("nice > priority; sleep 1000 | sleep 1000")]);
+        let priority = || std::fs::read_to_string(folder.path().join("priority")).unwrap_or_default();
+        while priority() != "19\n" {
             std::thread::sleep(Duration::from_millis(10));
         }
         drop(meanwhile);
+        Meanwhile::start(vec![shell("nice > again")]).finish().unwrap();
+        assert!(folder.path().join("again").exists());
     }
 
     #[test]

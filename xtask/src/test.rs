@@ -1,5 +1,6 @@
 //! `cargo xtask check` (required for each commit) and `cargo xtask test` (everything).
 
+use std::cell::RefCell;
 use std::process::Command;
 
 use anyhow::Result;
@@ -46,18 +47,19 @@ fn unit_tests(filter: Option<&str>) -> Step<'_> {
 pub(crate) fn all(options: &Options) -> Result<Counts> {
     let filter = options.filter.as_deref();
     let whole = filter.is_none();
+    // While a build of the tests has work for one processor, the other builds for the release.
+    let builds = RefCell::new(Some(Meanwhile::start(vec![release_build()])));
+    let built = || builds.take().map_or(Ok(()), Meanwhile::finish);
     let mut all = if whole { style() } else { Vec::new() };
     all.push(unit_tests(filter));
-    let build = ["build", "--quiet", "--release", "--package", "frevo", "--package", "bench"];
-    let release = move || succeeds(cargo(&build));
+    let release = || built().and_then(|()| succeeds(release_build()));
     all.push(Step::new("release build", "cargo build --release --package frevo --package bench", release).required());
-    all.push(Step::new("foreign programs", "cargo xtask foreign", move || {
-        // The clients and servers mostly wait for each other.
-        let _builds = Meanwhile::start(later_builds(whole));
-        foreign(options)
+    all.push(Step::new("foreign programs", "cargo xtask foreign", || {
+        foreign(options, || drop(builds.replace(Some(Meanwhile::start(later_builds(whole))))))
     }));
-    let controls =
-        Step::new("controls for smbtorture", format!("cargo {}", CONTROLS.join(" ")), || succeeds(cargo(&CONTROLS)));
+    let controls = Step::new("controls for smbtorture", format!("cargo {}", CONTROLS.join(" ")), || {
+        built().and_then(|()| succeeds(cargo(&CONTROLS)))
+    });
     all.push(controls);
     all.push(Step::new("smbtorture", "cargo xtask torture", || torture::run(&torture_options(options))));
     if whole {
@@ -74,6 +76,11 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
     steps::run(all)
 }
 
+/// Returns the command that builds the server under test.
+fn release_build() -> Command {
+    cargo(&["build", "--quiet", "--release", "--package", "frevo", "--package", "bench"])
+}
+
 /// Returns the commands that build what the steps after the foreign programs need.
 fn later_builds(whole: bool) -> Vec<Command> {
     let mut builds = vec![torture::build_command(), cargo(&[&CONTROLS[..], &["--no-run"]].concat())];
@@ -81,14 +88,15 @@ fn later_builds(whole: bool) -> Vec<Command> {
     builds
 }
 
-fn foreign(options: &Options) -> Result<Counts> {
-    foreign::suite::run(&foreign::suite::Options {
+fn foreign(options: &Options, idle_no_more: impl FnOnce()) -> Result<Counts> {
+    let options = foreign::suite::Options {
         target: Target::Frevo,
         filter: options.filter.clone(),
         quick: options.quick,
         python: setup::python(),
         tools: None,
-    })
+    };
+    foreign::suite::run(&options, idle_no_more)
 }
 
 /// Runs the cases that need Samba as the server: its own counters of a replayed run, and a Kerberos realm.
@@ -96,13 +104,14 @@ fn client_against_samba() -> Result<Counts> {
     setup::run(setup::Set::Samba)?;
     let mut counts = Counts::default();
     for filter in ["netbench", "kerberos"] {
-        counts.add(foreign::suite::run(&foreign::suite::Options {
+        let options = foreign::suite::Options {
             target: Target::Samba,
             filter: Some(filter.into()),
             quick: true,
             python: setup::python(),
             tools: None,
-        })?);
+        };
+        counts.add(foreign::suite::run(&options, || ())?);
     }
     Ok(counts)
 }

@@ -1,9 +1,12 @@
 //! The suite: its cases by name, their requirements, and the run.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 use crate::cases;
 use crate::fixture::Fixture;
@@ -30,11 +33,13 @@ pub(crate) struct Needs {
     pub(crate) frevo: bool,
     /// The client libraries of other languages.
     pub(crate) tools: bool,
+    /// An otherwise idle machine, because it counts or times what the server does.
+    pub(crate) alone: bool,
 }
 
 impl Case {
     pub(crate) const fn new(name: &'static str, run: fn(&mut Fixture) -> Result<()>) -> Case {
-        Case { name, needs: Needs { root: false, slow: false, frevo: false, tools: false }, run }
+        Case { name, needs: Needs { root: false, slow: false, frevo: false, tools: false, alone: false }, run }
     }
 
     pub(crate) const fn slow(mut self) -> Case {
@@ -49,6 +54,11 @@ impl Case {
 
     pub(crate) const fn needs_tools(mut self) -> Case {
         self.needs.tools = true;
+        self
+    }
+
+    pub(crate) const fn alone(mut self) -> Case {
+        self.needs.alone = true;
         self
     }
 
@@ -107,45 +117,83 @@ fn named<'a>(cases: impl Iterator<Item = &'a Case>, word: Option<&str>) -> Vec<&
     }
 }
 
-/// Runs the cases in sequence, and reports each by name. Returns how many passed, and which failed. A case that cannot
-/// run without root counts as failed.
-pub fn run(options: &Options) -> Result<Counts> {
-    let wanted = |case: &&Case| {
-        !(options.quick && case.needs.slow)
-            && !(options.target != Target::Frevo && case.needs.frevo)
-            && !(options.tools.is_none() && case.needs.tools)
+/// Runs the cases and reports each by name. Returns how many passed, and which failed. A case that cannot run without
+/// root counts as failed.
+///
+/// The cases that need an idle machine run first. Then `idle_no_more` is called, and the other areas run with as many
+/// servers at once as there are processors, because clients and servers mostly wait. The cases of an area run in
+/// sequence.
+pub fn run(options: &Options, idle_no_more: impl FnOnce()) -> Result<Counts> {
+    let left_out = |case: &Case| {
+        (options.quick && case.needs.slow)
+            || (options.target != Target::Frevo && case.needs.frevo)
+            || (options.tools.is_none() && case.needs.tools)
     };
-    let cases: Vec<&Case> = named(cases::all(), options.filter.as_deref()).into_iter().filter(wanted).collect();
-    if cases.is_empty() {
-        return Ok(Counts::default());
-    }
+    let cases = named(cases::all(), options.filter.as_deref()).into_iter().filter(|case| !left_out(case));
+    let (alone, others): (Vec<&Case>, Vec<&Case>) = cases.partition(|case| case.needs.alone);
+    let mut counts = run_areas(options, areas(&alone), 1)?;
+    idle_no_more();
+    counts.add(run_areas(options, areas(&others), thread::available_parallelism().map_or(1, usize::from))?);
+    Ok(counts)
+}
+
+/// The cases of an area, in the order in which they run.
+type Area<'a> = Vec<&'a Case>;
+
+/// Groups the cases by area, which is the first part of the name.
+fn areas<'a>(cases: &[&'a Case]) -> VecDeque<Area<'a>> {
+    let area = |case: &Case| case.name.split('.').next();
+    cases.chunk_by(|one, next| area(one) == area(next)).map(<[_]>::to_vec).collect()
+}
+
+/// Runs the areas with up to `workers` servers.
+fn run_areas(options: &Options, areas: VecDeque<Area<'_>>, workers: usize) -> Result<Counts> {
+    let workers = workers.min(areas.len());
+    let queue = Mutex::new(areas);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work(options, &queue))).collect();
+        let mut counts = Counts::default();
+        for worker in workers {
+            counts.add(worker.join().map_err(|_| anyhow!("a thread panicked"))??);
+        }
+        Ok(counts)
+    })
+}
+
+/// Runs areas from the queue until it is empty.
+fn work(options: &Options, queue: &Mutex<VecDeque<Area<'_>>>) -> Result<Counts> {
     let mut fixture = Fixture::set(options)?;
     let mut counts = Counts::default();
-    for case in cases {
-        interrupt::check()?;
-        if case.needs.root && !fixture.environment.people().many() {
-            println!("{:<44} NOT RUN: needs root", case.name);
-            counts.add(Counts::failed(format!("{}: needs root", case.name)).repeated_by(&repeat(case, options.target)));
-            continue;
-        }
-        let start = Instant::now();
-        let result = (case.run)(&mut fixture).and_then(|()| fixture.look_after_server());
-        interrupt::check()?;
-        let seconds = start.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                println!("{:<44} ok {seconds:8.2} s", case.name);
-                counts.passed += 1;
-            }
-            Err(error) => {
-                let why = indent(&format!("{error:#}"));
-                println!("{:<44} FAILED {seconds:.2} s\n{why}", case.name);
-                let failed = Counts::failed(format!("{}\n{why}", case.name));
-                counts.add(failed.repeated_by(&repeat(case, options.target)));
-            }
+    while let Some(area) = { queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() } {
+        for case in area {
+            counts.add(run_case(&mut fixture, case)?.repeated_by(&repeat(case, options.target)));
         }
     }
     Ok(counts)
+}
+
+/// Runs one case. The error is that of an interrupted run.
+fn run_case(fixture: &mut Fixture, case: &Case) -> Result<Counts> {
+    interrupt::check()?;
+    if case.needs.root && !fixture.environment.people().many() {
+        println!("{:<44} NOT RUN: needs root", case.name);
+        return Ok(Counts::failed(format!("{}: needs root", case.name)));
+    }
+    let start = Instant::now();
+    let result = (case.run)(fixture).and_then(|()| fixture.look_after_server());
+    interrupt::check()?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(match result {
+        Ok(()) => {
+            println!("{:<44} ok {seconds:8.2} s", case.name);
+            Counts::passed(1)
+        }
+        Err(error) => {
+            let why = indent(&format!("{error:#}"));
+            println!("{:<44} FAILED {seconds:.2} s\n{why}", case.name);
+            Counts::failed(format!("{}\n{why}", case.name))
+        }
+    })
 }
 
 fn indent(text: &str) -> String {
@@ -178,6 +226,8 @@ mod tests {
         assert_eq!(names(None), ["a.b", "a.b_c", "d.e"]);
         assert_eq!(names(Some("a.")), ["a.b", "a.b_c"]);
         assert_eq!(names(Some("a.b")), ["a.b"], "the whole name");
+        let areas: Vec<usize> = areas(&cases.iter().collect::<Vec<_>>()).iter().map(Vec::len).collect();
+        assert_eq!(areas, [2, 1]);
         assert_eq!(repeat(&cases[0], Target::Frevo), "cargo xtask foreign a.b");
         assert_eq!(repeat(&cases[0], Target::Samba), "cargo xtask foreign a.b --target samba");
     }

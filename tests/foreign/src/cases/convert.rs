@@ -24,7 +24,7 @@ use crate::suite::Case;
 use test_environment::{ALICE, Server, frevo};
 
 pub(super) const CASES: &[Case] =
-    &[Case::new("convert.while_a_client_reads", while_a_client_reads).needs_root().frevo_only()];
+    &[Case::new("convert.while_a_client_reads", while_a_client_reads).needs_root().frevo_only().alone()];
 
 const SHARE: &str = "[global]\n@TARGET@\n\tvfs objects = acl_xattr\n[convert]\n\tpath = @CONVERT@\n\tread only = no\n\
                      \tfrevo:acl store = never\n";

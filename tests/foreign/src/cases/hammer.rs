@@ -18,7 +18,7 @@ use crate::hammer::{COUNTER, DIRECTORY, noted};
 use crate::suite::Case;
 use test_environment::interrupt;
 
-pub(super) const CASES: &[Case] = &[Case::new("hammer.ten_processes", ten_processes).frevo_only()];
+pub(super) const CASES: &[Case] = &[Case::new("hammer.ten_processes", ten_processes).frevo_only().alone()];
 
 const OURS: usize = 4;
 const PYTHON: usize = 3;

@@ -24,10 +24,12 @@ use crate::suite::Case;
 use test_environment::{ALICE, Server, Target};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("netbench.own_load", |fixture| faithful(fixture, "own", &Load::parse("own load", OWN)?)).needs_root(),
-    Case::new("netbench.recorded_run", |fixture| faithful(fixture, "recorded", &recorded(5_000)?)).needs_root(),
-    Case::new("netbench.whole_recorded_run", whole).slow(),
-    Case::new("netbench.same_seed_same_requests", same_seed).needs_root(),
+    Case::new("netbench.own_load", |fixture| faithful(fixture, "own", &Load::parse("own load", OWN)?))
+        .needs_root()
+        .alone(),
+    Case::new("netbench.recorded_run", |fixture| faithful(fixture, "recorded", &recorded(5_000)?)).needs_root().alone(),
+    Case::new("netbench.whole_recorded_run", whole).slow().alone(),
+    Case::new("netbench.same_seed_same_requests", same_seed).needs_root().alone(),
 ];
 
 const TEMPLATE: &str = "[global]
