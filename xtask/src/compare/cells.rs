@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use test_environment::{ALICE, Crowd, Health, Server, Target, TestEnvironment, frevo};
+use test_environment::{ALICE, Crowd, Health, Server, Target, TestEnvironment};
 
 use super::outcome::Outcome;
 use super::pair::TEMPLATE;

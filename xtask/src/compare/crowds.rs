@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result};
-use test_environment::{Backend, Crowd, frevo, interrupt};
+use test_environment::{Backend, Crowd, interrupt};
 
 use super::outcome::Outcome;
 use super::pair::{Pair, Side};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use test_environment::{frevo, interrupt};
+use test_environment::interrupt;
 
 use super::pair::Pair;
 use super::{frevo_bench, short};
