@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::auth::pac::LogonInfo;
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::{AccessMask, Guid, SecurityDescriptor, Sid};
 use proto::smb2::close::{CloseFlags, CloseRequest};
@@ -26,13 +27,18 @@ use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 
-use crate::accounts::principals::{Principal, Realm, SidNameUse};
-use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
+use crate::accounts::doubles::{Nobody, password_not_changed};
+use crate::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
+use crate::accounts::{
+    Account, AccountPolicy, Authenticator, DomainSid, IdMap, ListedAccount, ListedGroup, LogonOutcome, Netgroups,
+    NotChanged, NtHash, Roster, Unavailable,
+};
 use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::state::connection::{Connection, Peer};
 use crate::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
+use crate::tickets::ClientName;
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Kind, Metadata, Op, Time, Vfs};
 
@@ -67,7 +73,7 @@ impl Environment for Still {
 /// Accounts `alice` and `bob`, and the disabled account `carol`.
 pub struct People;
 
-impl Accounts for People {
+impl Authenticator for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let known = NAMES.iter().zip(1000..).find(|(known, _)| name.eq_ignore_ascii_case(known));
         Answer::now(Ok(known.map(|(name, uid)| Account {
@@ -88,9 +94,39 @@ impl Accounts for People {
         })))
     }
 
-    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+    fn find_anew(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn of_client(&self, _: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn logged_on(&self, _: &str, _: LogonOutcome) {}
+
+    fn lock(&self, _: &str) {}
+
+    fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
+        password_not_changed()
+    }
+
+    fn policy(&self) -> AccountPolicy {
+        AccountPolicy::default()
+    }
+}
+
+impl IdMap for People {
+    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
         let rid = sid.rid().filter(|&rid| (1000..1003).contains(&rid) && *sid == self.domain().with_rid(rid));
-        Answer::now(Ok(rid))
+        Answer::now(Ok(UnixId::in_sid(sid).or(rid.map(UnixId::User))))
+    }
+
+    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+        NOBODY.sid_of(id)
+    }
+
+    fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        NOBODY.sids_of(identity)
     }
 
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
@@ -102,10 +138,20 @@ impl Accounts for People {
         Answer::now(Ok((1000..).zip(NAMES).find(known).map(|(rid, name)| person(rid, name))))
     }
 
-    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
-        Answer::now(Ok(user.eq_ignore_ascii_case("alice") && group == "night-shift"))
+    fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
+        NOBODY.expect_sids(sids)
     }
 
+    fn domain(&self) -> DomainSid {
+        NOBODY.domain()
+    }
+
+    fn is_of_machine(&self, sid: &Sid) -> bool {
+        NOBODY.is_of_machine(sid)
+    }
+}
+
+impl Roster for People {
     fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
         let listed = |(rid, name): (u32, &str)| ListedAccount {
             name: name.to_owned(),
@@ -123,12 +169,27 @@ impl Accounts for People {
         Answer::now(Ok(NAMES.len() as u32))
     }
 
-    fn domain(&self) -> DomainSid {
-        DomainSid([1, 2, 3])
+    fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>> {
+        NOBODY.groups(after, most)
     }
 
-    crate::plain_accounts!(all but find, domain, uid_of, principal, named, is_in_netgroup, users, count_users);
+    fn group(&self, sid: &Sid) -> Answer<Result<Option<ListedGroup>, Unavailable>> {
+        NOBODY.group(sid)
+    }
+
+    fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        NOBODY.members(group, most)
+    }
 }
+
+impl Netgroups for People {
+    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
+        Answer::now(Ok(user.eq_ignore_ascii_case("alice") && group == "night-shift"))
+    }
+}
+
+/// The accounts' machine SID, and no answers.
+const NOBODY: Nobody = Nobody(DomainSid([1, 2, 3]));
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];
 

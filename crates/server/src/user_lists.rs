@@ -16,7 +16,7 @@ use crate::user::User;
 /// A user to match.
 pub(crate) struct Who<'a> {
     user: &'a User,
-    accounts: &'a dyn Accounts,
+    accounts: &'a Accounts,
     policy: &'a Policy,
     /// The SIDs of the user and the user's groups.
     sids: &'a [Sid],
@@ -24,7 +24,7 @@ pub(crate) struct Who<'a> {
 
 impl<'a> Who<'a> {
     /// Creates the matcher for `user` with all its SIDs.
-    pub(crate) fn new(user: &'a User, sids: &'a [Sid], accounts: &'a dyn Accounts, policy: &'a Policy) -> Self {
+    pub(crate) fn new(user: &'a User, sids: &'a [Sid], accounts: &'a Accounts, policy: &'a Policy) -> Self {
         Who { user, accounts, policy, sids }
     }
 
@@ -61,10 +61,11 @@ impl<'a> Who<'a> {
         match pattern {
             UserPattern::User(name) => Ok(fold(name) == fold(&self.user.name)),
             UserPattern::Group(name) => self.is_in_group(name).await,
-            UserPattern::Netgroup(name) => self.accounts.is_in_netgroup(&self.user.name, name).await,
+            UserPattern::Netgroup(name) => self.accounts.netgroups.is_in_netgroup(&self.user.name, name).await,
             UserPattern::NetgroupOrGroup(name) => {
                 // Groups first, because most names are groups and no netgroup look-up is needed for them.
-                Ok(self.is_in_group(name).await? || self.accounts.is_in_netgroup(&self.user.name, name).await?)
+                Ok(self.is_in_group(name).await?
+                    || self.accounts.netgroups.is_in_netgroup(&self.user.name, name).await?)
             }
             UserPattern::Sid(sid) => Ok(self.sids.contains(sid)),
             // `is_on` has already expanded variables.
@@ -77,7 +78,7 @@ impl<'a> Who<'a> {
         if self.user.groups.iter().any(|group| fold(group) == folded) {
             return Ok(true);
         }
-        let found = principals::by_name(self.accounts, &self.policy.netbios_name, name).await?;
+        let found = principals::by_name(&*self.accounts.ids, &self.policy.netbios_name, name).await?;
         let is_group = |kind| matches!(kind, SidNameUse::GROUP | SidNameUse::ALIAS | SidNameUse::WELL_KNOWN_GROUP);
         Ok(found.is_some_and(|found| is_group(found.kind) && self.sids.contains(&found.sid)))
     }
@@ -110,7 +111,8 @@ mod tests {
             Ok(template) if template.constant().is_none() => UserPattern::Variable(template),
             _ => UserPattern::parse(element, &["FREVO"]),
         };
-        let who = Who::new(&user, &sids, &People, &policy);
+        let people = Accounts::from(Arc::new(People));
+        let who = Who::new(&user, &sids, &people, &policy);
         assert_eq!(block_on(who.is_on(&[UserPattern::User("nobody".into()), pattern])).unwrap(), expected, "{element}");
     }
 

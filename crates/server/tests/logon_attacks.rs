@@ -13,19 +13,24 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::auth::pac::LogonInfo;
 use proto::auth::spnego::{MechType, encode_init, encode_mech_types};
 use proto::bytes::Writer;
-use proto::dtyp::{Guid, Sid};
+use proto::dtyp::Guid;
 use proto::smb2::header::{Command, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
-use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
+use server::accounts::doubles::{Nobody, password_not_changed};
+use server::accounts::{
+    Account, AccountPolicy, Authenticator, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable,
+};
 use server::answer::Answer;
 use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
 use server::state::connection::{Connection, Peer};
 use server::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
+use server::tickets::ClientName;
 use server::vfs::{self, Errno, Identity, Time, Vfs};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -82,6 +87,9 @@ struct People {
 /// The logon outcomes that were reported to the account back end.
 type Noted = Arc<Mutex<Vec<(String, LogonOutcome)>>>;
 
+/// The SID of this machine.
+const DOMAIN: DomainSid = DomainSid([1, 2, 3]);
+
 const KNOWN: [&str; 12] = [
     "fine",
     "other",
@@ -97,7 +105,7 @@ const KNOWN: [&str; 12] = [
     "old for ever",
 ];
 
-impl Accounts for People {
+impl Authenticator for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let Some(uid) = KNOWN.iter().position(|known| *known == name) else { return Answer::now(Ok(None)) };
         let account = Account {
@@ -108,7 +116,7 @@ impl Accounts for People {
             locked: name == "locked",
             must_change: name == "must change",
             never_expires: name == "old for ever",
-            sid: self.domain().with_rid(1000 + uid as u32),
+            sid: DOMAIN.with_rid(1000 + uid as u32),
             domain: None,
             expires: ["ends", "ended"]
                 .iter()
@@ -149,19 +157,19 @@ impl Accounts for People {
         self.noted.lock().unwrap().push((name.to_owned(), outcome));
     }
 
-    fn uid_of(&self, _: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+    fn of_client(&self, _: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
         Answer::now(Ok(None))
     }
 
-    fn domain(&self) -> DomainSid {
-        DomainSid([1, 2, 3])
+    fn lock(&self, _: &str) {}
+
+    fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
+        password_not_changed()
     }
 
     fn policy(&self) -> AccountPolicy {
         self.policy
     }
-
-    server::plain_accounts!(all but find, domain, find_anew, logged_on, uid_of, policy);
 }
 
 struct NoVolume;
@@ -203,7 +211,7 @@ impl Bed {
         let environment = Arc::new(clock.clone());
         let noted = Noted::default();
         let people = Arc::new(People { clock: clock.clone(), slow, noted: noted.clone(), policy: accounts });
-        let parts = ServerParts::new(environment, people, Arc::new(NoVolume));
+        let parts = ServerParts::new(environment, Nobody(DOMAIN).with(people), Arc::new(NoVolume));
         Bed { server: Server::new(policy, Guid([9; 16]), parts), clock, noted }
     }
 

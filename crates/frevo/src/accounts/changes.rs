@@ -9,7 +9,7 @@ use super::Directory;
 use crate::when;
 
 impl Directory {
-    /// Runs [`server::accounts::Accounts::change_password`] on a thread that may block.
+    /// Runs [`server::accounts::Authenticator::change_password`] on a thread that may block.
     pub(super) fn change_password_later(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>> {
         let (this, name) = (self.clone(), name.to_owned());
         Answer::later(async move {
@@ -46,7 +46,7 @@ impl Directory {
         Ok(())
     }
 
-    /// [`server::accounts::Accounts::lock`].
+    /// [`server::accounts::Authenticator::lock`].
     pub(super) fn lock_later(&self, name: &str) {
         let (this, name) = (self.clone(), name.to_owned());
         let lock = move || {

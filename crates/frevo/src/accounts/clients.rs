@@ -10,7 +10,7 @@ use std::sync::Arc;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use server::accounts::principals::of_server;
-use server::accounts::{Account, Accounts, Unavailable};
+use server::accounts::{Account, Authenticator, Unavailable};
 use server::answer::Answer;
 use server::tickets::ClientName;
 

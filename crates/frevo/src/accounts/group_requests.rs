@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
-use server::accounts::{Accounts, Unavailable};
+use server::accounts::{IdMap, Unavailable};
 
 use super::Directory;
 use super::groups::{Group, GroupKey, GroupStore, NewSid, Wanted};

@@ -34,8 +34,8 @@ use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use server::accounts::principals::{Principal, UnixId};
 use server::accounts::{
-    Account, AccountPolicy, Accounts, DomainSid, ListedAccount, ListedGroup, LogonOutcome, NotChanged, NtHash,
-    Unavailable,
+    Account, AccountPolicy, Authenticator, DomainSid, IdMap, ListedAccount, ListedGroup, LogonOutcome, Netgroups,
+    NotChanged, NtHash, Roster, Unavailable,
 };
 use server::answer::Answer;
 use server::policy::fold;
@@ -391,9 +391,25 @@ impl Directory {
         let former = all_users::with_all_users(self.own.former_sids(&entry.record.name));
         self.user_of(&entry).map(move |found| found.map(|found| account(&entry, former, found)))
     }
+
+    /// Returns the uid of the account that has or had the SID `sid`.
+    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+        let this = self.clone();
+        let entry = match self.own.former_owner(sid) {
+            Some(name) => first(self.backends.clone(), 0, name, |backend, name| backend.find(name)),
+            None => first(self.backends.clone(), 0, *sid, |backend, sid| backend.by_sid(sid)),
+        };
+        entry.then(move |found| match found {
+            Ok(Some(entry)) => {
+                this.user_of(&entry).map(|found| found.map(|found: Found| found.ok().map(|user| user.identity.uid)))
+            }
+            Ok(None) => Answer::now(Ok(None)),
+            Err(why) => Answer::now(Err(why)),
+        })
+    }
 }
 
-impl Accounts for Directory {
+impl Authenticator for Directory {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let this = self.clone();
         first(self.backends.clone(), 0, name.to_owned(), |backend, name| backend.find(name)).then(move |found| {
@@ -416,10 +432,6 @@ impl Accounts for Directory {
         })
     }
 
-    fn logged_on(&self, name: &str, outcome: LogonOutcome) {
-        self.backends.iter().for_each(|backend| backend.logged_on(name, outcome));
-    }
-
     fn of_client(
         &self,
         client: &ClientName,
@@ -428,31 +440,8 @@ impl Accounts for Directory {
         clients::account(self, client, logon)
     }
 
-    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
-        let this = self.clone();
-        let entry = match self.own.former_owner(sid) {
-            Some(name) => first(self.backends.clone(), 0, name, |backend, name| backend.find(name)),
-            None => first(self.backends.clone(), 0, *sid, |backend, sid| backend.by_sid(sid)),
-        };
-        entry.then(move |found| match found {
-            Ok(Some(entry)) => {
-                this.user_of(&entry).map(|found| found.map(|found: Found| found.ok().map(|user| user.identity.uid)))
-            }
-            Ok(None) => Answer::now(Ok(None)),
-            Err(why) => Answer::now(Err(why)),
-        })
-    }
-
-    fn domain(&self) -> DomainSid {
-        self.own.domain()
-    }
-
-    fn is_of_machine(&self, sid: &Sid) -> bool {
-        self.own.is_or_was_of_domain(sid)
-    }
-
-    fn policy(&self) -> AccountPolicy {
-        self.own.policy()
+    fn logged_on(&self, name: &str, outcome: LogonOutcome) {
+        self.backends.iter().for_each(|backend| backend.logged_on(name, outcome));
     }
 
     fn lock(&self, name: &str) {
@@ -463,6 +452,12 @@ impl Accounts for Directory {
         self.change_password_later(name, old, new)
     }
 
+    fn policy(&self) -> AccountPolicy {
+        self.own.policy()
+    }
+}
+
+impl IdMap for Directory {
     fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
         self.id_of_sid(*sid)
     }
@@ -479,19 +474,24 @@ impl Accounts for Directory {
         self.principal_of_sid(*sid)
     }
 
-    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
-        let question = unix::names::Question::Netgroup { user: user.to_owned(), group: group.to_owned() };
-        self.users.names().ask(question).map(|reply| reply.map(|reply| reply.is_some()))
+    fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        self.principal_of_name(realm, name)
     }
 
     fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
         self.expect_all(sids)
     }
 
-    fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
-        self.principal_of_name(realm, name)
+    fn domain(&self) -> DomainSid {
+        self.own.domain()
     }
 
+    fn is_of_machine(&self, sid: &Sid) -> bool {
+        self.own.is_or_was_of_domain(sid)
+    }
+}
+
+impl Roster for Directory {
     fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
         self.list_users(after, most)
     }
@@ -510,6 +510,13 @@ impl Accounts for Directory {
 
     fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>> {
         self.list_members(group, most)
+    }
+}
+
+impl Netgroups for Directory {
+    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
+        let question = unix::names::Question::Netgroup { user: user.to_owned(), group: group.to_owned() };
+        self.users.names().ask(question).map(|reply| reply.map(|reply| reply.is_some()))
     }
 }
 

@@ -64,7 +64,7 @@ async fn compare(args: &DiffArgs) -> Result<bool> {
             ((format!("{path} (POSIX ACL)"), look.converted), stored)
         }
     };
-    let people = People::of(&*opened.accounts, &[&old.1, &new.1]).await;
+    let people = People::of(&*opened.accounts.ids, &[&old.1, &new.1]).await;
     let lines = differences(&old.1, &new.1, &people, kinds);
     if !lines.is_empty() {
         let lines: String = lines.iter().map(|line| printable(line) + "\n").collect();

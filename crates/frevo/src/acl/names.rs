@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
 use server::accounts::principals::{self, Principal, Realm, SidNameUse, UnixId};
-use server::accounts::{Account, Accounts, DomainSid, NotChanged, NtHash, Unavailable};
+use server::accounts::{Authenticator, DomainSid, IdMap, Unavailable};
 use server::answer::Answer;
+use server::vfs::Identity;
 
 use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
 use crate::admin::Client;
@@ -17,22 +18,34 @@ use crate::user::Performer;
 use crate::winbind::{Winbind, WithDomain};
 
 /// Returns the accounts in `place`. If there are none, only SIDs that contain an id can be resolved.
-pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Accounts>> {
+pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Lookups> {
     Ok(match Performer::open(place, false)? {
-        Some(Performer::Server(client)) => Arc::new(QueriedAccounts::of(client)?),
-        Some(Performer::Own(directory)) => Arc::new(WithDomain::new(Arc::new(*directory), Winbind::new(member))),
+        Some(Performer::Server(client)) => Lookups { ids: Arc::new(QueriedAccounts::of(client)?), authenticator: None },
+        Some(Performer::Own(directory)) => {
+            let own = Arc::new(*directory);
+            let ids = Arc::new(WithDomain::new(own.clone(), Winbind::new(member)));
+            Lookups { ids, authenticator: Some(own) }
+        }
         None => no_accounts(),
     })
 }
 
-/// Returns a back end without any accounts.
-pub(super) fn no_accounts() -> Arc<dyn Accounts> {
-    Arc::new(QueriedAccounts { client: None, domain: DomainSid([0; 3]) })
+/// Returns the look-ups of a host without any accounts.
+pub(super) fn no_accounts() -> Lookups {
+    Lookups { ids: Arc::new(QueriedAccounts { client: None, domain: DomainSid([0; 3]) }), authenticator: None }
+}
+
+/// The parts of the accounts that `frevo acl` uses.
+#[derive(Clone)]
+pub(super) struct Lookups {
+    pub(super) ids: Arc<dyn IdMap>,
+    /// `None` if a running server is queried, which tells only SIDs, ids and names.
+    pub(super) authenticator: Option<Arc<dyn Authenticator>>,
 }
 
 /// Returns the name of a SID, or the SID itself if it has no name.
-pub(super) async fn name(accounts: &dyn Accounts, sid: &Sid) -> String {
-    match principals::by_sid(accounts, sid).await {
+pub(super) async fn name(ids: &dyn IdMap, sid: &Sid) -> String {
+    match principals::by_sid(ids, sid).await {
         Ok(Some(Principal { realm: Realm::Named(realm), name, .. })) if !name.is_empty() => format!("{realm}\\{name}"),
         Ok(Some(Principal { name, .. })) if !name.is_empty() => name,
         _ => sid.to_string(),
@@ -98,15 +111,7 @@ impl QueriedAccounts {
     }
 }
 
-impl Accounts for QueriedAccounts {
-    fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
-
-    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
-        Answer::now(self.id(sid).map(|id| id.and_then(UnixId::uid)))
-    }
-
+impl IdMap for QueriedAccounts {
     fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
         Answer::now(self.id(sid))
     }
@@ -126,9 +131,19 @@ impl Accounts for QueriedAccounts {
         self.domain
     }
 
-    server::plain_accounts!(all but find, domain, uid_of, id_of, sid_of, principal, change_password);
+    fn sids_of(&self, _: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        Answer::now(Ok(Vec::new()))
+    }
 
-    fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
-        Answer::now(Err(NotChanged::Unavailable("accounts cannot be changed here".into())))
+    fn named(&self, _: Option<&str>, _: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn expect_sids(&self, _: &[Sid]) -> Answer<()> {
+        Answer::now(())
+    }
+
+    fn is_of_machine(&self, sid: &Sid) -> bool {
+        sid.domain() == Some(self.domain.sid())
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use proto::dtyp::sddl::Domains;
-use server::accounts::{Accounts, DomainSid};
+use server::accounts::DomainSid;
 use server::policy::{Policy, Share};
 use server::security::admin::AclAdmin;
 use server::vfs::{RelPath, SymlinkPolicy};
 
-use super::names;
+use super::names::{self, Lookups};
 use crate::config::{self, Loaded};
 use crate::environment::SystemEnvironment;
 use crate::host::Host;
@@ -63,11 +63,11 @@ impl Where {
     }
 
     /// Opens the accounts, and returns the domains to which SDDL aliases refer.
-    fn accounts(&self, policy: &Policy) -> Result<(Arc<dyn Accounts>, Domains)> {
+    fn accounts(&self, policy: &Policy) -> Result<(Lookups, Domains)> {
         let member = policy.membership.is_some();
         let place = locate_accounts(self.state_dir.as_deref(), self.config.as_deref())?;
         let accounts = names::accounts(&place, member)?;
-        let machine = Some(accounts.domain()).filter(|domain| *domain != DomainSid([0; 3])).map(DomainSid::sid);
+        let machine = Some(accounts.ids.domain()).filter(|domain| *domain != DomainSid([0; 3])).map(DomainSid::sid);
         Ok((accounts, Domains { machine, domain: machine.filter(|_| !member) }))
     }
 }
@@ -75,7 +75,7 @@ impl Where {
 /// A share opened for the administrator.
 pub(super) struct Counter {
     pub(super) desk: AclAdmin,
-    pub(super) accounts: Arc<dyn Accounts>,
+    pub(super) accounts: Lookups,
     pub(super) domains: Domains,
 }
 
@@ -90,7 +90,7 @@ impl Counter {
 /// can open the database.
 pub(super) struct Opened {
     loaded: Loaded,
-    pub(super) accounts: Arc<dyn Accounts>,
+    pub(super) accounts: Lookups,
     domains: Domains,
 }
 
@@ -105,11 +105,11 @@ impl Opened {
 }
 
 /// Opens the server's view of `share`.
-pub(super) fn desk(share: Arc<Share>, accounts: Arc<dyn Accounts>) -> Result<AclAdmin> {
+pub(super) fn desk(share: Arc<Share>, accounts: Lookups) -> Result<AclAdmin> {
     let options = localfs::Options { links: SymlinkPolicy::NONE };
     let volume = localfs::LocalFs::open(&share.path, options);
     let volume = volume.with_context(|| format!("cannot open {} of [{}]", share.path.display(), share.name))?;
-    Ok(AclAdmin::new(share, Arc::new(volume), accounts, Arc::new(SystemEnvironment::new())))
+    Ok(AclAdmin::new(share, Arc::new(volume), accounts.ids, accounts.authenticator, Arc::new(SystemEnvironment::new())))
 }
 
 /// Finds the share that contains `path` (which has no links) and the path relative to it. The share is the one called

@@ -76,7 +76,7 @@ struct Shown {
 
 impl Shown {
     async fn of(counter: &Counter, path: &str, look: &Look) -> Shown {
-        let people = words::People::of(&*counter.accounts, &[&look.descriptor]).await;
+        let people = words::People::of(&*counter.accounts.ids, &[&look.descriptor]).await;
         let text = |descriptor| sddl::encode(descriptor).ok();
         let (source, other) = match &look.source {
             Source::Stored => ("stored", None),
@@ -128,7 +128,7 @@ fn lines(lines: &[String]) -> String {
 async fn posix(counter: &Counter, look: &Look) -> Vec<String> {
     let posix = &look.posix;
     let name = async |sid: Sid| {
-        let name = names::name(&*counter.accounts, &sid).await;
+        let name = names::name(&*counter.accounts.ids, &sid).await;
         let plain = name.rsplit('\\').next().unwrap_or_default().to_owned();
         // For an id without a name, print the number instead of the SID.
         if name == sid.to_string() { sid.rid().unwrap_or_default().to_string() } else { plain }

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use proto::dtyp::acl::{Ace, AceFlags, AceType};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
-use server::accounts::Accounts;
+use server::accounts::IdMap;
 
 use super::names;
 
@@ -16,14 +16,14 @@ pub(super) struct People(HashMap<Sid, String>);
 
 impl People {
     /// Looks up the names of the SIDs in `descriptors`.
-    pub(super) async fn of(accounts: &dyn Accounts, descriptors: &[&SecurityDescriptor]) -> People {
+    pub(super) async fn of(ids: &dyn IdMap, descriptors: &[&SecurityDescriptor]) -> People {
         let mut people = People::default();
         for descriptor in descriptors {
             let lists = [&descriptor.dacl, &descriptor.sacl].into_iter().flatten().flat_map(Acl::aces);
             let trustees = lists.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid));
             for sid in trustees.chain(descriptor.owner).chain(descriptor.group) {
                 if let Entry::Vacant(unknown) = people.0.entry(sid) {
-                    unknown.insert(names::name(accounts, &sid).await);
+                    unknown.insert(names::name(ids, &sid).await);
                 }
             }
         }

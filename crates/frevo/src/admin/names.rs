@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow, ensure};
 use proto::dtyp::Sid;
 use serde::{Deserialize, Serialize};
 use server::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
-use server::accounts::{Accounts, Unavailable};
+use server::accounts::{IdMap, Unavailable};
 
 /// Maximum number of SIDs and ids in one request.
 pub const NAMES_BATCH: usize = 1000;
@@ -91,14 +91,14 @@ impl Known {
 }
 
 /// Answers a request.
-pub async fn answer(request: NamesRequest, accounts: &dyn Accounts) -> Result<Names> {
+pub async fn answer(request: NamesRequest, ids: &dyn IdMap) -> Result<Names> {
     let NamesRequest::Of(NamesQuery { sids, uids, gids }) = request;
     ensure!(sids.len() + uids.len() + gids.len() <= NAMES_BATCH, "at most {NAMES_BATCH} SIDs and ids per request");
-    let mut names = Names { domain: accounts.domain().to_string(), sids: vec![], uids: vec![], gids: vec![] };
+    let mut names = Names { domain: ids.domain().to_string(), sids: vec![], uids: vec![], gids: vec![] };
     for text in sids {
         let sid = text.parse().map_err(|_| anyhow!("{text:?} is not a SID"))?;
-        let id = accounts.id_of(&sid).await.map_err(unavailable)?;
-        let named = accounts.principal(&sid).await.map_err(unavailable)?.map(|principal| Named {
+        let id = ids.id_of(&sid).await.map_err(unavailable)?;
+        let named = ids.principal(&sid).await.map_err(unavailable)?.map(|principal| Named {
             kind: principal.kind.0,
             realm: match principal.realm {
                 Realm::Server => None,
@@ -110,10 +110,10 @@ pub async fn answer(request: NamesRequest, accounts: &dyn Accounts) -> Result<Na
         names.sids.push(Known { uid: id.and_then(UnixId::uid), gid: id.and_then(UnixId::gid), name: named });
     }
     for uid in uids {
-        names.uids.push(accounts.sid_of(UnixId::User(uid)).await.map_err(unavailable)?.to_string());
+        names.uids.push(ids.sid_of(UnixId::User(uid)).await.map_err(unavailable)?.to_string());
     }
     for gid in gids {
-        names.gids.push(accounts.sid_of(UnixId::Group(gid)).await.map_err(unavailable)?.to_string());
+        names.gids.push(ids.sid_of(UnixId::Group(gid)).await.map_err(unavailable)?.to_string());
     }
     Ok(names)
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
+use server::accounts::Accounts;
 use server::answer::Answer;
 use server::background::Restored;
 use server::policy::{Limits, Policy, Share};
@@ -203,7 +204,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     };
     let winbind = Winbind::of_server(own_domain, accounts.users().clone());
     winbind.configure(policy.membership.as_ref(), loaded.daemon.idmap.clone());
-    let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
+    let ids = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
     look_at_winbind(&policy, &winbind).await;
     let keytab = match loaded.daemon.kerberos.clone() {
         Some(settings) => tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?,
@@ -211,7 +212,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     };
     let parts = ServerParts {
         environment,
-        accounts: everybody,
+        accounts: Accounts { ids, ..accounts.clone().into() },
         volumes: Arc::new(LocalVolumes),
         domain: Some(Arc::new(Member(winbind.clone()))),
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
@@ -503,7 +504,7 @@ impl Control for Operations {
     }
 
     fn names(&self, request: NamesRequest) -> Result<Names> {
-        tokio::runtime::Handle::current().block_on(names::answer(request, &*self.server.accounts))
+        tokio::runtime::Handle::current().block_on(names::answer(request, &*self.server.accounts.ids))
     }
 
     fn reload(&self) -> Result<String> {

@@ -20,7 +20,7 @@ use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use proto::status::Status;
 use server::accounts::principals::{Principal, Realm, SidNameUse, UnixId, may_come_from_domain, of_server};
-use server::accounts::{Account, Accounts, Unavailable};
+use server::accounts::{Account, IdMap, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused, split};
 use server::tickets::ClientName;
@@ -60,7 +60,7 @@ pub struct Winbind {
     rests_until: Mutex<Option<Instant>>,
     /// The server's own accounts and groups, whose SIDs a domain must not use. They are queried each time because they
     /// may change while the server runs.
-    own: OnceLock<Arc<dyn Accounts>>,
+    own: OnceLock<Arc<dyn IdMap>>,
     away: Away,
 }
 

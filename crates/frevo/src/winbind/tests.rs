@@ -1,6 +1,7 @@
 //! Tests of the evaluation of winbind's answers, and of the time limits when winbindd hangs.
 
 use server::accounts::DomainSid;
+use server::accounts::doubles::Nobody;
 
 use super::*;
 
@@ -69,21 +70,45 @@ struct Own(Mutex<DomainSid>);
 const FORMER: Sid = Sid::of(5, [21, 8, 8, 8, 1001]);
 const FORMER_OF_DOMAIN: Sid = Sid::of(5, [21, 1, 2, 3, 1199]);
 
-impl Accounts for Own {
-    fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        Answer::now(Ok(None))
+impl Own {
+    fn nobody(&self) -> Nobody {
+        Nobody(*self.0.lock())
+    }
+}
+
+impl IdMap for Own {
+    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
+        self.nobody().id_of(sid)
+    }
+
+    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+        self.nobody().sid_of(id)
+    }
+
+    fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        self.nobody().sids_of(identity)
+    }
+
+    fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        self.nobody().named(realm, name)
+    }
+
+    fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
+        self.nobody().expect_sids(sids)
     }
 
     fn domain(&self) -> DomainSid {
-        *self.0.lock()
+        self.nobody().domain()
+    }
+
+    fn is_of_machine(&self, sid: &Sid) -> bool {
+        self.nobody().is_of_machine(sid)
     }
 
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
         let ann = Principal { sid: *sid, kind: SidNameUse::USER, realm: Realm::Server, name: "ann".into() };
         Answer::now(Ok(Some(ann).filter(|_| [FORMER, FORMER_OF_DOMAIN].contains(sid))))
     }
-
-    server::plain_accounts!(all but find, domain, principal);
 }
 
 /// winbindd maps S-1-5-32-... for the host's own use, and a controller may use SIDs of this machine's accounts and

@@ -8,7 +8,7 @@ use proto::dtyp::{Acl, SecurityDescriptor, Sid};
 use proto::status::Status;
 
 use crate::accounts::principals::{Realm, SidNameUse, UnixId};
-use crate::accounts::{Accounts, Unavailable};
+use crate::accounts::{Authenticator, IdMap, Unavailable};
 use crate::acl::posix::{Sids, UnixSids};
 use crate::error::{Error, Result};
 use crate::policy::limits::USERS_LOOKED_UP_PER_ACL;
@@ -31,34 +31,41 @@ pub(crate) struct FileSids {
 impl FileSids {
     /// Resolves the owner of `descriptor`, whose file belongs to `uid`, and the accounts and groups in its DACL. A SID
     /// in the group field that is not a group of this server matches no group, as everywhere else.
-    pub(crate) async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32) -> FileSids {
+    pub(crate) async fn of(ids: &dyn IdMap, descriptor: &SecurityDescriptor, uid: u32) -> FileSids {
         let owner = match descriptor.owner.filter(is_account) {
-            Some(sid) if stands_for(accounts, &sid, uid).await => Some((sid, uid)),
+            Some(sid) if stands_for(ids, &sid, uid).await => Some((sid, uid)),
             _ => None,
         };
         let aces = descriptor.dacl.iter().flat_map(Acl::aces);
         let trustees: HashSet<Sid> = aces.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid)).collect();
-        let mut ids = HashMap::new();
+        let mut resolved = HashMap::new();
         for sid in trustees.into_iter().filter(may_be_mapped) {
-            if let Ok(Some(id)) = accounts.id_of(&sid).await {
-                ids.insert(sid, one_of_both(accounts, &sid, id).await);
+            if let Ok(Some(id)) = ids.id_of(&sid).await {
+                resolved.insert(sid, one_of_both(ids, &sid, id).await);
             }
         }
-        FileSids { ids, owner, known: Vec::new() }
+        FileSids { ids: resolved, owner, known: Vec::new() }
     }
 
     /// Adds the groups of `who` and of those users of `uids` who have accounts. Users whose lookup fails are skipped.
-    pub(crate) async fn knowing(self, accounts: &dyn Accounts, who: &Arc<Identity>, uids: &[u32]) -> FileSids {
+    pub(crate) async fn knowing(
+        self,
+        ids: &dyn IdMap,
+        authenticator: Option<&dyn Authenticator>,
+        who: &Arc<Identity>,
+        uids: &[u32],
+    ) -> FileSids {
         let mut known = vec![who.clone()];
+        let Some(authenticator) = authenticator else { return FileSids { known, ..self } };
         let others: BTreeSet<u32> = uids.iter().copied().filter(|&uid| uid != who.uid).collect();
         for uid in others.into_iter().take(USERS_LOOKED_UP_PER_ACL) {
-            let Ok(sid) = accounts.sid_of(UnixId::User(uid)).await else { continue };
-            let Ok(Some(user)) = accounts.principal(&sid).await else { continue };
+            let Ok(sid) = ids.sid_of(UnixId::User(uid)).await else { continue };
+            let Ok(Some(user)) = ids.principal(&sid).await else { continue };
             let name = match &user.realm {
                 Realm::Named(realm) => format!("{realm}\\{}", user.name),
                 _ => user.name,
             };
-            let Ok(Some(account)) = accounts.find(&name).await else { continue };
+            let Ok(Some(account)) = authenticator.find(&name).await else { continue };
             known.extend(Some(account.identity).filter(|identity| identity.uid == uid));
         }
         FileSids { known, ..self }
@@ -73,15 +80,15 @@ impl FileSids {
 
 /// Whether `sid`, in the owner field of a file of the user `uid`, may be taken as that user: it is the user's, or
 /// unknown on this server like that of another machine. Also true if it cannot be looked up.
-pub(crate) async fn stands_for(accounts: &dyn Accounts, sid: &Sid, uid: u32) -> bool {
-    !matches!(accounts.id_of(sid).await, Ok(Some(id)) if id.uid() != Some(uid))
+pub(crate) async fn stands_for(ids: &dyn IdMap, sid: &Sid, uid: u32) -> bool {
+    !matches!(ids.id_of(sid).await, Ok(Some(id)) if id.uid() != Some(uid))
 }
 
 /// Resolves a SID that is both a user and a group of Linux to the one that an ACE for it means, by its type in the
 /// domain.
-async fn one_of_both(accounts: &dyn Accounts, sid: &Sid, id: UnixId) -> UnixId {
+async fn one_of_both(ids: &dyn IdMap, sid: &Sid, id: UnixId) -> UnixId {
     let UnixId::Both(number) = id else { return id };
-    match accounts.principal(sid).await {
+    match ids.principal(sid).await {
         Ok(Some(whose)) if [SidNameUse::GROUP, SidNameUse::ALIAS].contains(&whose.kind) => UnixId::Group(number),
         _ => UnixId::User(number),
     }
@@ -117,11 +124,11 @@ impl Sids for FileSids {
 }
 
 /// Returns the user or group of a SID: of the id in it, or of the account or group that has it.
-pub(crate) async fn id_of(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<UnixId>> {
+pub(crate) async fn id_of(ids: &dyn IdMap, sid: &Sid) -> Result<Option<UnixId>> {
     if let Some(id) = UnixId::in_sid(sid) {
         return Ok(Some(id));
     }
-    if may_be_mapped(sid) { accounts.id_of(sid).await.map_err(unavailable) } else { Ok(None) }
+    if may_be_mapped(sid) { ids.id_of(sid).await.map_err(unavailable) } else { Ok(None) }
 }
 
 pub(crate) fn unavailable(why: Unavailable) -> Error {
@@ -130,26 +137,26 @@ pub(crate) fn unavailable(why: Unavailable) -> Error {
 
 /// Returns the descriptor as it is stored, which is as clients see it and as Samba stores it: [`shown`], or unchanged
 /// if accounts cannot be looked up now.
-pub(crate) async fn by_account(accounts: &dyn Accounts, descriptor: &SecurityDescriptor) -> SecurityDescriptor {
-    shown(accounts, descriptor.clone()).await.unwrap_or_else(|_| descriptor.clone())
+pub(crate) async fn by_account(ids: &dyn IdMap, descriptor: &SecurityDescriptor) -> SecurityDescriptor {
+    shown(ids, descriptor.clone()).await.unwrap_or_else(|_| descriptor.clone())
 }
 
 /// Returns the SID that an id is stored as: that of the account or group, or the id's own SID if that cannot be looked
 /// up.
-pub(crate) async fn of_account(accounts: &dyn Accounts, id: UnixId) -> Sid {
-    accounts.sid_of(id).await.unwrap_or_else(|_| id.plain_sid())
+pub(crate) async fn of_account(ids: &dyn IdMap, id: UnixId) -> Sid {
+    ids.sid_of(id).await.unwrap_or_else(|_| id.plain_sid())
 }
 
 /// Returns the descriptor as clients see it, with SIDs of Linux ids replaced by those of accounts and groups. Inside
 /// the server, synthesized descriptors contain the ids themselves, so that the effective descriptor of a file does not
 /// change with the accounts.
-pub(crate) async fn shown(accounts: &dyn Accounts, mut descriptor: SecurityDescriptor) -> Result<SecurityDescriptor> {
+pub(crate) async fn shown(ids: &dyn IdMap, mut descriptor: SecurityDescriptor) -> Result<SecurityDescriptor> {
     let mut known: HashMap<Sid, Sid> = HashMap::new();
     let lists = [&descriptor.dacl, &descriptor.sacl].into_iter().flatten().flat_map(Acl::aces);
     let trustees = lists.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid));
     for sid in trustees.chain(descriptor.owner).chain(descriptor.group) {
         if let (Some(id), false) = (UnixId::in_sid(&sid), known.contains_key(&sid)) {
-            known.insert(sid, accounts.sid_of(id).await.map_err(unavailable)?);
+            known.insert(sid, ids.sid_of(id).await.map_err(unavailable)?);
         }
     }
     let name = |sid: Sid| known.get(&sid).copied().unwrap_or(sid);
@@ -176,8 +183,8 @@ mod tests {
     use proto::dtyp::acl::AceFlags;
 
     use super::*;
+    use crate::accounts::DomainSid;
     use crate::accounts::principals::{Principal, Realm};
-    use crate::accounts::{Account, DomainSid};
     use crate::answer::{Answer, block_on};
 
     /// The user 1000 has an account, the group 50 a SID of its own.
@@ -189,15 +196,7 @@ mod tests {
     const CREW: Sid = Sid::of(5, [21, 7, 8, 9, 1106]);
     const DORA: Sid = Sid::of(5, [21, 7, 8, 9, 1103]);
 
-    impl Accounts for Known {
-        fn find(&self, _: &str) -> Answer<std::result::Result<Option<Account>, Unavailable>> {
-            Answer::now(Ok(None))
-        }
-
-        fn uid_of(&self, sid: &Sid) -> Answer<std::result::Result<Option<u32>, Unavailable>> {
-            Answer::now(Ok((*sid == ANN).then_some(1000)))
-        }
-
+    impl IdMap for Known {
         fn id_of(&self, sid: &Sid) -> Answer<std::result::Result<Option<UnixId>, Unavailable>> {
             Answer::now(Ok(match *sid {
                 ANN => Some(UnixId::User(1000)),
@@ -221,11 +220,25 @@ mod tests {
             }))
         }
 
+        fn sids_of(&self, _: &Arc<Identity>) -> Answer<std::result::Result<Vec<Sid>, Unavailable>> {
+            Answer::now(Ok(Vec::new()))
+        }
+
+        fn named(&self, _: Option<&str>, _: &str) -> Answer<std::result::Result<Option<Principal>, Unavailable>> {
+            Answer::now(Ok(None))
+        }
+
+        fn expect_sids(&self, _: &[Sid]) -> Answer<()> {
+            Answer::now(())
+        }
+
         fn domain(&self) -> DomainSid {
             DomainSid([1, 2, 3])
         }
 
-        crate::plain_accounts!(all but find, domain, uid_of, id_of, sid_of, principal);
+        fn is_of_machine(&self, sid: &Sid) -> bool {
+            sid.domain() == Some(self.domain().sid())
+        }
     }
 
     fn descriptor(owner: Sid, group: Sid, trustees: &[Sid]) -> SecurityDescriptor {

@@ -153,7 +153,8 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
         file.durability.belongs_to(instance);
     }
     let maximal_access = AccessMask::FILE_ALL_ACCESS;
-    let tree = Tree { id: 0, kind: TreeKind::Disk(disk), created: server.environment.now(), maximal_access };
+    let kind = TreeKind::Disk(Box::new(disk));
+    let tree = Tree { id: 0, kind, created: server.environment.now(), maximal_access };
     Ok(Arc::new(Open {
         persistent_id: id,
         volatile_id: server.next_id(),
@@ -191,10 +192,10 @@ async fn account(server: &Server, owner: &Owner, member: bool) -> Result<Option<
     if let Some(domain) = server.domain().filter(|_| domain::split(&owner.name).is_some()) {
         return domain.find(&owner.name).await;
     }
-    match server.accounts.find(&owner.name).await? {
+    match server.accounts.authenticator.find(&owner.name).await? {
         None if !member => {
             let client = ClientName { components: vec![owner.name.clone()], realm: String::new(), own_realm: true };
-            server.accounts.of_client(&client, None).await
+            server.accounts.authenticator.of_client(&client, None).await
         }
         found => Ok(found),
     }

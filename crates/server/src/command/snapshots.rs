@@ -74,14 +74,14 @@ pub(crate) async fn tree(
         id: connected.id,
         created: connected.created,
         maximal_access: connected.maximal_access,
-        kind: TreeKind::Disk(Disk {
+        kind: TreeKind::Disk(Box::new(Disk {
             vfs,
             volume,
             place: disk.descriptors.place(folder.volume, &disk.share),
             read_only: true,
             snapshot: Some(RelPath::root()),
             ..disk.clone()
-        }),
+        })),
     })))
 }
 

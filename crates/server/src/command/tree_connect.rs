@@ -48,7 +48,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         check_sealing(request, &share)?;
         let disk = connect_disk(request, share, &user).await?;
         let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS };
-        (TreeKind::Disk(disk), maximal_access)
+        (TreeKind::Disk(Box::new(disk)), maximal_access)
     };
     let tree = session
         .add_tree(policy.limits.trees_per_session, |id| {
@@ -125,7 +125,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     }
     let (server, policy) = (&request.connection.server, request.connection.server.policy());
     let sids = sids(server, user).await?;
-    let who = Who::new(user, &sids, &*server.accounts, &policy);
+    let who = Who::new(user, &sids, &server.accounts, &policy);
     let listed = share.valid_users.is_empty() || who.is_on(&share.valid_users).await?;
     if !listed || who.is_on(&share.invalid_users).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
@@ -149,7 +149,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
 /// Returns the share, whose directory is known, with the settings for `user`.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
     let (own, policy) = (sids(server, user).await?, server.policy());
-    let who = Who::new(user, &own, &*server.accounts, &policy);
+    let who = Who::new(user, &own, &server.accounts, &policy);
     let identity = identity(server, &share, user, who.is_on(&share.admin_users).await?)?;
     let read_only = read_only(&share, &who).await?;
     let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
@@ -163,16 +163,17 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     })?;
     server.add_overlaps(&share, volume, &vfs).await;
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
-    let sids = server.accounts.sids_of(&identity).await;
+    let sids = server.accounts.ids.sids_of(&identity).await;
     let sids = sids.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
-    let token = Arc::new(token::of(user, &identity, &sids, server.accounts.domain()));
+    let token = Arc::new(token::of(user, &identity, &sids, server.accounts.ids.domain()));
     Ok(Disk {
         token_id: server.descriptors.token(&identity, &token),
         op: Op::new(identity),
         token,
         place: server.descriptors.place(volume, &share),
         descriptors: server.descriptors.clone(),
-        accounts: server.accounts.clone(),
+        ids: server.accounts.ids.clone(),
+        authenticator: Some(server.accounts.authenticator.clone()),
         read_only,
         encrypt_data: wants_seal && can_seal,
         hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
@@ -268,9 +269,9 @@ async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
 
 /// Returns all SIDs of `user` and their groups, before `force user` and the like.
 async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
-    let mapped = server.accounts.sids_of(&user.identity).await;
+    let mapped = server.accounts.ids.sids_of(&user.identity).await;
     let mapped = mapped.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
-    let token = token::of(user, &user.identity, &mapped, server.accounts.domain());
+    let token = token::of(user, &user.identity, &mapped, server.accounts.ids.domain());
     Ok(std::iter::once(token.user).chain(token.groups.iter().copied()).collect())
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn query(
     };
     keep(&mut descriptor, parts);
     if !stored {
-        descriptor = sids::shown(&*disk.accounts, descriptor).await?;
+        descriptor = sids::shown(&*disk.ids, descriptor).await?;
     }
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
 }

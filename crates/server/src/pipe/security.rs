@@ -128,7 +128,7 @@ struct Wrong;
 async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Request<'_>) -> Result<Sealing, Wrong> {
     let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous).ok_or(Wrong)?;
     let server = &request.connection.server;
-    let account = server.accounts.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
+    let account = server.accounts.authenticator.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
     if account.name != user.name || server.logons.is_locked_out(&account.name) {
         return Err(Wrong);
     }
@@ -140,7 +140,7 @@ async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Re
     if verified.is_none() {
         // The back end's cache may be older than the account's latest password.
         // While it is unavailable, a proof that does not match the cache counts as wrong.
-        let anew = server.accounts.find_anew(&claim.user).await.ok().flatten();
+        let anew = server.accounts.authenticator.find_anew(&claim.user).await.ok().flatten();
         verified = anew.filter(|anew| anew.name == account.name).and_then(|anew| verify(&anew));
         // Concurrent wrong proofs may have locked the account during the wait. A valid one must not be distinguishable.
         if server.logons.is_locked_out(&account.name) {

@@ -207,5 +207,5 @@ async fn owner_stands(disk: &Disk, descriptor: &SecurityDescriptor, uid: u32) ->
     let Some(owner) = descriptor.owner.filter(is_account) else { return false };
     // The caller is usually the owner.
     let is_known = disk.op.uid == uid && disk.token.contains(&owner);
-    is_known || sids::stands_for(&*disk.accounts, &owner, uid).await
+    is_known || sids::stands_for(&*disk.ids, &owner, uid).await
 }

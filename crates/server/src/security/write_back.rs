@@ -59,7 +59,7 @@ pub(in crate::security) async fn offer(
         node: node.clone(),
         metadata: *metadata,
         lists,
-        descriptor: disk.descriptors.share(sids::by_account(&*disk.accounts, descriptor).await),
+        descriptor: disk.descriptors.share(sids::by_account(&*disk.ids, descriptor).await),
     });
 }
 

@@ -8,7 +8,7 @@ use proto::dtyp::AccessMask;
 use proto::status::Status;
 
 pub(crate) use self::views::Views;
-use crate::accounts::Accounts;
+use crate::accounts::{Authenticator, IdMap};
 use crate::acl::cache::{Cache, Place};
 use crate::acl::model::evaluate::Token;
 use crate::error::Error;
@@ -33,7 +33,7 @@ pub enum TreeKind {
     /// IPC$: named pipes.
     Pipes,
     /// A directory.
-    Disk(Disk),
+    Disk(Box<Disk>),
 }
 
 /// A directory share as used by one user.
@@ -55,8 +55,10 @@ pub struct Disk {
     pub(crate) descriptors: Arc<Cache>,
     /// The location of the share's files in that cache.
     pub(crate) place: Place,
-    /// The database that maps between SIDs and ids.
-    pub accounts: Arc<dyn Accounts>,
+    /// The mapping between SIDs and ids.
+    pub ids: Arc<dyn IdMap>,
+    /// The accounts, by which the groups of other users are known; `None` if they cannot be looked up.
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Whether write access is refused.
     pub read_only: bool,
     /// If this is a view of a snapshot: the path of the snapshot's copy of the share in the file system.

@@ -30,7 +30,10 @@ use proto::smb2::transform::TransformHeader;
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
-use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
+use server::accounts::doubles::password_not_changed;
+use server::accounts::{
+    Account, AccountPolicy, Accounts, Authenticator, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable,
+};
 use server::answer::Answer;
 use server::environment::Environment;
 use server::policy::{Policy, Share};
@@ -71,7 +74,7 @@ impl Environment for Clock {
 /// Two users whose passwords equal their names.
 struct People;
 
-impl Accounts for People {
+impl Authenticator for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let uid = ["alice", "bob"].iter().position(|known| name.eq_ignore_ascii_case(known));
         let account = uid.map(|uid| Account {
@@ -81,7 +84,7 @@ impl Accounts for People {
             locked: false,
             must_change: false,
             never_expires: false,
-            sid: self.domain().with_rid(1000 + uid as u32),
+            sid: DomainSid([1, 2, 3]).with_rid(1000 + uid as u32),
             domain: None,
             expires: None,
             former_sids: Arc::new([]),
@@ -104,16 +107,21 @@ impl Accounts for People {
         }
     }
 
-    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
-        let rid = sid.rid().filter(|&rid| (1000..1003).contains(&rid) && *sid == self.domain().with_rid(rid));
-        Answer::now(Ok(rid))
+    fn find_anew(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
     }
 
-    fn domain(&self) -> DomainSid {
-        DomainSid([1, 2, 3])
+    fn logged_on(&self, _: &str, _: LogonOutcome) {}
+
+    fn lock(&self, _: &str) {}
+
+    fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
+        password_not_changed()
     }
 
-    server::plain_accounts!(all but find, domain, of_client, uid_of);
+    fn policy(&self) -> AccountPolicy {
+        AccountPolicy::default()
+    }
 }
 
 fn of_nora(alice: Account) -> Account {
@@ -221,7 +229,8 @@ impl Bed {
     ) -> Arc<Server> {
         let environment: Arc<dyn Environment> = Arc::new(clock.clone());
         let volumes = Arc::new(OneVolume(volume.clone()));
-        let parts = ServerParts::new(environment, Arc::new(People), volumes);
+        let accounts = Accounts { authenticator: Arc::new(People), ..Accounts::from(Arc::new(server::rig::People)) };
+        let parts = ServerParts::new(environment, accounts, volumes);
         let parts = ServerParts { tickets, store: Some(store.clone()), ..parts };
         let server = Server::new(policy.clone(), Guid([9; 16]), parts);
         now(server.restore()).expect("the record store in memory does not fail");

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use proto::dtyp::Sid;
+use server::accounts::Unavailable;
 use server::accounts::principals::{Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS, UnixId};
-use server::accounts::{Accounts, Unavailable};
 use server::answer::Answer;
 use server::vfs::Identity;
 
@@ -62,7 +62,7 @@ impl Directory {
         }
     }
 
-    /// Implements [`server::accounts::Accounts::expect_sids`].
+    /// Implements [`server::accounts::IdMap::expect_sids`].
     pub(super) fn expect_all(&self, sids: &[Sid]) -> Answer<()> {
         let unknown = |sid: &&Sid| {
             UnixId::in_sid(sid).is_none()

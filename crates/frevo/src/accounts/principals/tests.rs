@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use server::accounts::principals;
+use server::accounts::{IdMap, principals};
 
 use super::super::unix::names::Names;
 use super::super::unix::{Key, User, Users};

@@ -1,6 +1,6 @@
 //! Users and groups by name and by SID, for the lsarpc pipe and for a share's user lists.
 //!
-//! Accounts, and groups with SIDs of their own, are in [`crate::accounts::Accounts`]. This module has the principals
+//! Accounts, and groups with SIDs of their own, are in [`crate::accounts`]. This module has the principals
 //! that every server has: the well-known SIDs ([MS-DTYP] 2.4.2.4) and the UNIX ids, S-1-22-1-uid and S-1-22-2-gid.
 
 mod known;
@@ -10,7 +10,7 @@ use proto::dtyp::Sid;
 pub use proto::rpc::lsarpc::SidNameUse;
 
 pub use self::of_server::of_server;
-use crate::accounts::{Accounts, DomainSid, Unavailable};
+use crate::accounts::{DomainSid, IdMap, Unavailable};
 
 /// The realm name of S-1-22-1.
 pub const UNIX_USERS: &str = "Unix User";
@@ -89,7 +89,7 @@ pub fn may_come_from_domain(sid: &Sid) -> bool {
 /// The realm of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Realm {
-    /// The server itself; its accounts are in [`Accounts::domain`].
+    /// The server itself; its accounts are in [`IdMap::domain`].
     Server,
     /// Any other realm, by name: `BUILTIN`, `NT Authority`, `Unix Group`, a domain.
     Named(String),
@@ -152,24 +152,24 @@ fn own_by_name(domain: DomainSid, server: &str, full: &FullName<'_>) -> Option<P
 }
 
 /// Returns the principal of a SID; `None` if it is unknown on this server.
-pub async fn by_sid(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<Principal>, Unavailable> {
+pub async fn by_sid(ids: &dyn IdMap, sid: &Sid) -> Result<Option<Principal>, Unavailable> {
     if let Some(known) = known::by_sid(sid) {
         return Ok(Some(known));
     }
-    if let Some(principal) = accounts.principal(sid).await? {
+    if let Some(principal) = ids.principal(sid).await? {
         return Ok(Some(principal));
     }
-    Ok(own(accounts.domain()).into_iter().find(|principal| principal.sid == *sid))
+    Ok(own(ids.domain()).into_iter().find(|principal| principal.sid == *sid))
 }
 
 /// Returns the principal called `name` on a server called `server`.
-pub async fn by_name(accounts: &dyn Accounts, server: &str, name: &str) -> Result<Option<Principal>, Unavailable> {
-    if let Some(known) = well_known_name(accounts.domain(), server, name) {
+pub async fn by_name(ids: &dyn IdMap, server: &str, name: &str) -> Result<Option<Principal>, Unavailable> {
+    if let Some(known) = well_known_name(ids.domain(), server, name) {
         return Ok(Some(known));
     }
     let full = FullName::of(name);
     let realm = full.realm.filter(|realm| !realm.eq_ignore_ascii_case(server));
-    accounts.named(realm, full.name).await
+    ids.named(realm, full.name).await
 }
 
 /// Returns the built-in groups, S-1-5-32-544 and so on.

@@ -7,28 +7,32 @@ use std::collections::HashSet;
 use proto::dtyp::Sid;
 
 use super::may_come_from_domain;
-use crate::accounts::{Accounts, Unavailable};
+use crate::accounts::{IdMap, Unavailable};
 
-/// Returns those of `sids` that are the server's own. `accounts` must contain only local accounts, not those of a
+/// Returns those of `sids` that are the server's own. `ids` must contain only local accounts, not those of a
 /// domain.
-pub async fn of_server(accounts: &dyn Accounts, sids: &[Sid]) -> Result<HashSet<Sid>, Unavailable> {
+pub async fn of_server(ids: &dyn IdMap, sids: &[Sid]) -> Result<HashSet<Sid>, Unavailable> {
     let (mut own, others): (HashSet<Sid>, Vec<Sid>) = (
-        sids.iter().filter(|sid| accounts.is_of_machine(sid)).copied().collect(),
-        sids.iter().filter(|sid| may_come_from_domain(sid) && !accounts.is_of_machine(sid)).copied().collect(),
+        sids.iter().filter(|sid| ids.is_of_machine(sid)).copied().collect(),
+        sids.iter().filter(|sid| may_come_from_domain(sid) && !ids.is_of_machine(sid)).copied().collect(),
     );
-    accounts.expect_sids(&others).await;
+    ids.expect_sids(&others).await;
     for sid in others {
-        own.extend(accounts.principal(&sid).await?.map(|_| sid));
+        own.extend(ids.principal(&sid).await?.map(|_| sid));
     }
     Ok(own)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::accounts::principals::{Principal, Realm, SidNameUse};
-    use crate::accounts::{Account, DomainSid};
+    use crate::accounts::DomainSid;
+    use crate::accounts::doubles::Nobody;
+    use crate::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
     use crate::answer::{Answer, block_on};
+    use crate::vfs::Identity;
 
     const FORMER: Sid = Sid::of(5, [21, 9, 9, 9, 1000]);
     const AWAY: Sid = Sid::of(5, [21, 9, 9, 9, 1001]);
@@ -36,15 +40,9 @@ mod tests {
     /// [`FORMER`] is a former SID of an account; for [`AWAY`] the back end is unavailable.
     struct Known;
 
-    impl Accounts for Known {
-        fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-            Answer::now(Ok(None))
-        }
+    const NOBODY: Nobody = Nobody(DomainSid([7, 7, 7]));
 
-        fn domain(&self) -> DomainSid {
-            DomainSid([7, 7, 7])
-        }
-
+    impl IdMap for Known {
         fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
             let ann = Principal { sid: *sid, kind: SidNameUse::USER, realm: Realm::Server, name: "ann".into() };
             Answer::now(match *sid {
@@ -54,7 +52,33 @@ mod tests {
             })
         }
 
-        crate::plain_accounts!(all but find, domain, principal);
+        fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
+            NOBODY.id_of(sid)
+        }
+
+        fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+            NOBODY.sid_of(id)
+        }
+
+        fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+            NOBODY.sids_of(identity)
+        }
+
+        fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+            NOBODY.named(realm, name)
+        }
+
+        fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
+            NOBODY.expect_sids(sids)
+        }
+
+        fn domain(&self) -> DomainSid {
+            NOBODY.domain()
+        }
+
+        fn is_of_machine(&self, sid: &Sid) -> bool {
+            NOBODY.is_of_machine(sid)
+        }
     }
 
     #[test]

@@ -106,9 +106,13 @@ async fn account(
             }
             _ => return Err(Refused::Unknown),
         },
-        (_, _, logon) => {
-            server.accounts.of_client(client, logon.as_ref()).await.map_err(cannot)?.ok_or(Refused::Unknown)?
-        }
+        (_, _, logon) => server
+            .accounts
+            .authenticator
+            .of_client(client, logon.as_ref())
+            .await
+            .map_err(cannot)?
+            .ok_or(Refused::Unknown)?,
     };
     check_uid(account.identity.uid, policy)?;
     // The administrator of the host may map a user to root.

@@ -23,11 +23,11 @@ pub(super) async fn account(
     let Some(name) = mapped else { return Ok(None) };
     let found = match server.domain().filter(|_| domain::split(&name).is_some()) {
         Some(domain) => domain.find(&name).await,
-        None => match server.accounts.find(&name).await {
+        None => match server.accounts.authenticator.find(&name).await {
             Ok(None) => {
                 // A UNIX user without an SMB account.
                 let client = ClientName { components: vec![name.clone()], realm: String::new(), own_realm: true };
-                server.accounts.of_client(&client, None).await
+                server.accounts.authenticator.of_client(&client, None).await
             }
             found => found,
         },

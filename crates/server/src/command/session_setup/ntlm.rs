@@ -119,7 +119,7 @@ impl Ntlm {
         let account = match whose {
             Whose::Domain => None,
             Whose::Ours | Whose::Either => {
-                let found = server.accounts.find(name).await;
+                let found = server.accounts.authenticator.find(name).await;
                 found.map_err(|unavailable| Refused::Unavailable(unavailable.0))?
             }
         };
@@ -141,7 +141,7 @@ impl Ntlm {
         let mut proven = verified.zip(account.clone());
         if proven.is_none() {
             // The back end's cache may be older than the account or its latest password.
-            let anew = server.accounts.find_anew(name).await;
+            let anew = server.accounts.authenticator.find_anew(name).await;
             let anew = anew.map_err(|Unavailable(why)| unanswered(server, account.as_ref(), guessed, why))?;
             proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
         }
@@ -156,8 +156,8 @@ impl Ntlm {
         let (verified, account) = proven.ok_or_else(|| refuse(server, &name, account))?;
         server.logons.clear_lockout(&name);
         server.logons.authenticated(&name, from);
-        check_account(&account, &server.accounts.policy(), server.environment.now())?;
-        server.accounts.logged_on(&account.name, LogonOutcome::Success);
+        check_account(&account, &server.accounts.authenticator.policy(), server.environment.now())?;
+        server.accounts.authenticator.logged_on(&account.name, LogonOutcome::Success);
         Ok((verified, account))
     }
 
@@ -187,7 +187,7 @@ fn unanswered(server: &Server, remembered: Option<&Account>, guessed: &mut Optio
 fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
     server.logons.wrong_password(name, account.is_some());
     let Some(account) = account else { return Refused::Unknown };
-    server.accounts.logged_on(&account.name, LogonOutcome::WrongPassword);
+    server.accounts.authenticator.logged_on(&account.name, LogonOutcome::WrongPassword);
     Refused::Wrong
 }
 

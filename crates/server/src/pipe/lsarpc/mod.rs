@@ -99,7 +99,7 @@ fn information(known: bool, class: PolicyInformationClass, request: &Request<'_>
     let server = &request.connection.server;
     let policy = server.policy();
     let domains = Domains {
-        account: ReferencedDomain { name: policy.netbios_name.clone(), sid: Some(server.accounts.domain().sid()) },
+        account: ReferencedDomain { name: policy.netbios_name.clone(), sid: Some(server.accounts.ids.domain().sid()) },
         primary: ReferencedDomain { name: policy.workgroup.clone(), sid: None },
         dns: String::new(),
     };
@@ -145,8 +145,8 @@ async fn lookup_names(names: &[String], generation: Generation, request: &Reques
             yield_now().await;
         }
         let found = match has_account {
-            true => answered(principals::by_name(&*server.accounts, &policy.netbios_name, name).await),
-            false => principals::well_known_name(server.accounts.domain(), &policy.netbios_name, name),
+            true => answered(principals::by_name(&*server.accounts.ids, &policy.netbios_name, name).await),
+            false => principals::well_known_name(server.accounts.ids.domain(), &policy.netbios_name, name),
         };
         sids.push(match found {
             Some(principal) => TranslatedSid {
@@ -163,19 +163,19 @@ async fn lookup_names(names: &[String], generation: Generation, request: &Reques
 async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, request: &Request<'_>) -> Vec<u8> {
     let server = &request.connection.server;
     let policy = server.policy();
-    let own = server.accounts.domain().sid();
+    let own = server.accounts.ids.domain().sid();
     let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
     let has_account = super::has_account(request);
     if sids.len() > 1 && has_account {
-        server.accounts.expect_sids(sids).await;
+        server.accounts.ids.expect_sids(sids).await;
     }
     for (number, sid) in sids.iter().enumerate() {
         if number % AT_A_TIME == AT_A_TIME - 1 {
             yield_now().await;
         }
         let found = match has_account {
-            true => answered(principals::by_sid(&*server.accounts, sid).await),
-            false => principals::well_known_sid(server.accounts.domain(), sid),
+            true => answered(principals::by_sid(&*server.accounts.ids, sid).await),
+            false => principals::well_known_sid(server.accounts.ids.domain(), sid),
         };
         names.push(match found {
             Some(principal) => TranslatedName {

@@ -7,7 +7,7 @@ use proto::smb2::negotiate::SecurityMode;
 use proto::status::Status;
 
 use super::super::bed::Bound;
-use crate::accounts::Accounts;
+use crate::accounts::IdMap;
 use crate::rig::{self, Client};
 use crate::state::Server;
 

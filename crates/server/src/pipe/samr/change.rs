@@ -18,7 +18,7 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
     if !server.policy().ntlm {
         return Status::NTLM_BLOCKED;
     }
-    let policy = server.accounts.policy();
+    let policy = server.accounts.authenticator.policy();
     let known = request.session().ok().and_then(|session| session.user()).filter(|user| !user.anonymous && !user.guest);
     if policy.log_on_to_change && known.is_none() {
         return Status::ACCESS_DENIED;
@@ -44,7 +44,7 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
     if let Err(status) = check(account, &new, &policy, request) {
         return status;
     }
-    match server.accounts.change_password(&account.name, old, NtHash(*new.nt_hash)).await {
+    match server.accounts.authenticator.change_password(&account.name, old, NtHash(*new.nt_hash)).await {
         Ok(()) => {
             tracing::info!(
                 user = account.name,
@@ -67,7 +67,7 @@ type Proven = (Option<Account>, Option<(NtHash, NewPassword)>);
 
 async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, Unavailable> {
     let server = &request.connection.server;
-    let (accounts, from) = (&server.accounts, request.connection.peer.remote.ip().into());
+    let (accounts, from) = (&server.accounts.authenticator, request.connection.peer.remote.ip().into());
     let account = accounts.find(&asked.user).await?;
     let name = account.as_ref().map_or(&asked.user, |account| &account.name);
     if !server.logons.may_try(name, from) {

@@ -162,7 +162,7 @@ impl Asked<'_> {
         let mut after = place.map(|place| place.after);
         let (mut users, mut bytes) = (Vec::<ListedAccount>::new(), 0);
         loop {
-            let page = server.accounts.users(after.as_deref(), PAGE).await?;
+            let page = server.accounts.roster.users(after.as_deref(), PAGE).await?;
             let Some(last) = page.last().filter(|last| goes_on(after.as_deref(), last)) else {
                 return Ok((users, false));
             };
@@ -193,7 +193,7 @@ impl Asked<'_> {
         let mut groups = Vec::new();
         let mut after: Option<Sid> = None;
         loop {
-            let page = server.accounts.groups(after.as_ref(), PAGE).await?;
+            let page = server.accounts.roster.groups(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.principal.sid);
             groups.extend(
@@ -226,7 +226,7 @@ impl Asked<'_> {
     pub(super) async fn counts(&self, domain: SamDomain) -> Result<[u32; 3], Status> {
         self.check_somebody()?;
         let users = match domain {
-            SamDomain::Own => self.request.connection.server.accounts.count_users().await?,
+            SamDomain::Own => self.request.connection.server.accounts.roster.count_users().await?,
             SamDomain::Builtin => 0,
         };
         let (groups, aliases) = (self.groups(domain, false).await?.len(), self.groups(domain, true).await?.len());
@@ -239,7 +239,7 @@ impl Asked<'_> {
         let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
         let (mut rids, mut after) = (Vec::new(), None::<String>);
         loop {
-            let page = server.accounts.users(after.as_deref(), PAGE).await?;
+            let page = server.accounts.roster.users(after.as_deref(), PAGE).await?;
             let Some(last) = page.last().filter(|last| goes_on(after.as_deref(), last)) else { return Ok(rids) };
             after = Some(last.name.clone());
             let of_own = page.iter().filter(|account| account.sid.domain() == Some(own));

@@ -136,7 +136,7 @@ impl Asked<'_> {
 
     fn sid(&self, domain: SamDomain) -> Sid {
         match domain {
-            SamDomain::Own => self.request.connection.server.accounts.domain().sid(),
+            SamDomain::Own => self.request.connection.server.accounts.ids.domain().sid(),
             SamDomain::Builtin => Sid::of(5, [32]),
         }
     }
@@ -144,7 +144,7 @@ impl Asked<'_> {
     /// Returns the SID of an account or group in `domain`.
     fn with_rid(&self, domain: SamDomain, rid: u32) -> Sid {
         match domain {
-            SamDomain::Own => self.request.connection.server.accounts.domain().with_rid(rid),
+            SamDomain::Own => self.request.connection.server.accounts.ids.domain().with_rid(rid),
             SamDomain::Builtin => Sid::of(5, [32, rid]),
         }
     }
@@ -168,7 +168,8 @@ impl Asked<'_> {
     }
 
     fn min_password_length(&self) -> u16 {
-        u16::try_from(self.request.connection.server.accounts.policy().min_password_length).unwrap_or(u16::MAX)
+        u16::try_from(self.request.connection.server.accounts.authenticator.policy().min_password_length)
+            .unwrap_or(u16::MAX)
     }
 
     /// Returns domain information ([MS-SAMR] 3.1.5.5.1).
@@ -185,7 +186,7 @@ impl Asked<'_> {
             false => [0; 3],
         };
         let about = DomainInformation {
-            policy: told(&server.accounts.policy()),
+            policy: told(&server.accounts.authenticator.policy()),
             name: self.name(domain),
             server: server.policy().netbios_name.clone(),
             comment: if domain == SamDomain::Own { server.policy().server_string.clone() } else { String::new() },

@@ -90,7 +90,7 @@ impl Asked<'_> {
         let own = self.name(SamDomain::Own);
         let (mut found, mut count) = (Vec::with_capacity(names.len()), 0);
         for name in names {
-            let principal = principals::by_name(&*server.accounts, &own, &format!("{realm}\\{name}")).await?;
+            let principal = principals::by_name(&*server.accounts.ids, &own, &format!("{realm}\\{name}")).await?;
             // A UNIX group does not belong to a domain.
             let principal = principal.filter(|principal| principal.sid.domain() == Some(sid));
             let rid = principal.as_ref().and_then(|principal| principal.sid.rid());
@@ -119,7 +119,7 @@ impl Asked<'_> {
 
     async fn principal(&self, domain: SamDomain, rid: u32) -> Result<Option<Principal>, Status> {
         let server = &self.request.connection.server;
-        Ok(principals::by_sid(&*server.accounts, &self.with_rid(domain, rid)).await?)
+        Ok(principals::by_sid(&*server.accounts.ids, &self.with_rid(domain, rid)).await?)
     }
 
     /// Finds the object to open by its RID, if it has this type.
@@ -162,8 +162,8 @@ impl Asked<'_> {
         let rid = self.object(handle, user)?;
         let sid = self.with_rid(SamDomain::Own, rid);
         let server = &self.request.connection.server;
-        let principal = server.accounts.principal(&sid).await?.ok_or(Status::NO_SUCH_USER)?;
-        let account = server.accounts.find(&principal.name).await?;
+        let principal = server.accounts.ids.principal(&sid).await?.ok_or(Status::NO_SUCH_USER)?;
+        let account = server.accounts.authenticator.find(&principal.name).await?;
         account.filter(|account| account.sid == sid).ok_or(Status::NO_SUCH_USER)
     }
 
@@ -175,7 +175,7 @@ impl Asked<'_> {
 
     fn user_information(&self, account: &Account) -> UserInformation {
         let server = &self.request.connection.server;
-        let (policy, now) = (server.accounts.policy(), server.environment.now());
+        let (policy, now) = (server.accounts.authenticator.policy(), server.environment.now());
         let time = |time: Time| i64::try_from(FileTime::from(time).0).unwrap_or(NEVER);
         let later = |set: Time, age: std::time::Duration| {
             let ticks = i64::try_from(age.as_nanos() / 100).unwrap_or(NEVER);
@@ -218,7 +218,7 @@ impl Asked<'_> {
     async fn memberships(&self, account: &Account, domain: SamDomain, wanted: SidNameUse) -> Result<Vec<u32>, Status> {
         let (server, of) = (&self.request.connection.server, self.sid(domain));
         let mut rids = Vec::new();
-        for sid in server.accounts.sids_of(&account.identity).await? {
+        for sid in server.accounts.ids.sids_of(&account.identity).await? {
             let Some(rid) = sid.rid().filter(|_| sid.domain() == Some(of)) else { continue };
             let principal = self.principal(domain, rid).await?;
             if principal.is_some_and(|principal| principal.kind == wanted) {
@@ -234,9 +234,9 @@ impl Asked<'_> {
         let (server, own) = (&self.request.connection.server, self.sid(SamDomain::Own));
         let mut rids = Vec::new();
         for sid in sids.iter().filter(|sid| sid.domain() == Some(own)) {
-            let Some(principal) = server.accounts.principal(sid).await? else { continue };
+            let Some(principal) = server.accounts.ids.principal(sid).await? else { continue };
             let account = match kind(&principal) {
-                SidNameUse::USER => server.accounts.find(&principal.name).await?,
+                SidNameUse::USER => server.accounts.authenticator.find(&principal.name).await?,
                 _ => None,
             };
             if let Some(account) = account {
@@ -276,7 +276,7 @@ impl Asked<'_> {
     ) -> Result<GroupInformation, Status> {
         let server = &self.request.connection.server;
         let name = self.principal(domain, rid).await?.ok_or(none)?.name;
-        let group = server.accounts.group(&self.with_rid(domain, rid)).await?;
+        let group = server.accounts.roster.group(&self.with_rid(domain, rid)).await?;
         let comment = group.map_or(String::new(), |group| group.comment);
         Ok(GroupInformation { name, comment, members: u32::try_from(members).unwrap_or(u32::MAX) })
     }
@@ -301,7 +301,7 @@ impl Asked<'_> {
 
     async fn members(&self, domain: SamDomain, rid: u32) -> Result<Vec<Sid>, Status> {
         let server = &self.request.connection.server;
-        let members = server.accounts.members(&self.with_rid(domain, rid), SAMR_GROUP_MEMBERS + 1).await?;
+        let members = server.accounts.roster.members(&self.with_rid(domain, rid), SAMR_GROUP_MEMBERS + 1).await?;
         if members.len() > SAMR_GROUP_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
     }
 

@@ -11,7 +11,7 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{Acl, FileTime, SecurityDescriptor, Sid};
 use proto::status::Status;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Authenticator, IdMap};
 use crate::acl::cache::Cache;
 use crate::acl::model::evaluate::Token;
 use crate::acl::model::inherit;
@@ -128,11 +128,12 @@ pub struct Conversion {
 
 impl AclAdmin {
     /// Creates the administration of `share`, whose directory is `vfs`. Share paths that depend on the session are not
-    /// supported.
+    /// supported. Without an `authenticator`, the groups of users are not known.
     pub fn new(
         share: Arc<Share>,
         vfs: Arc<dyn Vfs>,
-        accounts: Arc<dyn Accounts>,
+        ids: Arc<dyn IdMap>,
+        authenticator: Option<Arc<dyn Authenticator>>,
         environment: Arc<dyn Environment>,
     ) -> AclAdmin {
         let descriptors = Arc::new(Cache::new(environment.clone(), 0));
@@ -149,7 +150,8 @@ impl AclAdmin {
             token: Arc::new(token),
             place: descriptors.place(0, &share),
             descriptors,
-            accounts,
+            ids,
+            authenticator,
             read_only: false,
             encrypt_data: false,
             hide: globs(&[]),
@@ -226,7 +228,7 @@ impl AclAdmin {
     }
 
     async fn as_shown(&self, descriptor: SecurityDescriptor) -> Result<SecurityDescriptor> {
-        sids::shown(&*self.disk.accounts, descriptor).await
+        sids::shown(&*self.disk.ids, descriptor).await
     }
 
     /// Sets the parts that are present in `given`.
@@ -238,7 +240,7 @@ impl AclAdmin {
     pub async fn set(&self, item: &Item, given: &SecurityDescriptor) -> Result<()> {
         let node = &item.node;
         if let Some(owner) = given.owner {
-            let id = sids::id_of(&*self.disk.accounts, &owner).await?;
+            let id = sids::id_of(&*self.disk.ids, &owner).await?;
             let metadata = node.metadata(&SERVER).await?;
             let present = look_up(&self.disk.share, &SERVER, node, &metadata).await.ok();
             let present = match present {
@@ -291,7 +293,7 @@ impl AclAdmin {
         if !write_back::is_faithful(&lists) {
             return Ok(Some(Outcome::Passed));
         }
-        let descriptor = sids::by_account(&*self.disk.accounts, &shown(share, &lists)).await;
+        let descriptor = sids::by_account(&*self.disk.ids, &shown(share, &lists)).await;
         let now = FileTime::from(self.environment.now());
         let Some(value) = before else {
             let done = !how.write || write_back::put(share, node, &metadata, &lists, &descriptor, now).await?.is_some();

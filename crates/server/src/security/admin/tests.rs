@@ -30,7 +30,7 @@ fn desk(acls: Option<StoredAcls>) -> (AclAdmin, Arc<Memory>) {
     block_on(vfs.create(&alice, &path("d/Secret"), NewFile::new(file.clone(), 0o640))).unwrap();
     vfs.symlink(&alice, &path("d/l"), b"f").unwrap();
     let share = Share { acls, veto_files: vec!["secret".into()], ..Share::new("s", "/s") };
-    (AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(People), environment), vfs)
+    (AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(People), Some(Arc::new(People)), environment), vfs)
 }
 
 fn stored() -> Option<StoredAcls> {
@@ -126,7 +126,7 @@ impl Meddler {
         let node = block_on(desk.item(&path("d/f"))).unwrap().node;
         let script = Arc::new(Meddler { node, value, readings: 0.into() });
         let vfs = Arc::new(Faulty::new(vfs, script.clone()));
-        let desk = AclAdmin::new(desk.disk.share, vfs, Arc::new(People), desk.environment);
+        let desk = AclAdmin::new(desk.disk.share, vfs, Arc::new(People), Some(Arc::new(People)), desk.environment);
         script.readings.store(readings, std::sync::atomic::Ordering::Relaxed);
         (desk, script)
     }
@@ -199,7 +199,7 @@ fn the_mode_is_restored_if_the_inherited_descriptor_does_not_fit() {
     let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(environment.clone(), options)), script.clone()));
     block_on(vfs.create(&SERVER, &path("d"), NewFile::new(Create::Directory, 0o700))).unwrap();
     let share = Arc::new(Share { acls: stored(), ..Share::new("s", "/s") });
-    let desk = AclAdmin::new(share, vfs, Arc::new(People), environment);
+    let desk = AclAdmin::new(share, vfs, Arc::new(People), Some(Arc::new(People)), environment);
     let item = block_on(desk.item(&path("d"))).unwrap();
     let before = block_on(desk.look(&item)).unwrap();
     let flags = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;

@@ -78,8 +78,8 @@ pub(in crate::security) async fn inherited(
     if !inherit::is_inheritable(&own) || parent.keeps_heirs_out {
         return None;
     }
-    let owner = sids::of_account(&*disk.accounts, UnixId::User(uid)).await;
-    let group = sids::of_account(&*disk.accounts, UnixId::Group(gid)).await;
+    let owner = sids::of_account(&*disk.ids, UnixId::User(uid)).await;
+    let group = sids::of_account(&*disk.ids, UnixId::Group(gid)).await;
     let parent = as_kept(disk, own, parent.stored).await;
     inherit::child(&parent, owner, group, directory)
 }
@@ -92,7 +92,7 @@ async fn as_kept<'a>(
 ) -> Cow<'a, SecurityDescriptor> {
     match stored || disk.share.acls.is_none() {
         true => descriptor,
-        false => Cow::Owned(sids::by_account(&*disk.accounts, &descriptor).await),
+        false => Cow::Owned(sids::by_account(&*disk.ids, &descriptor).await),
     }
 }
 
@@ -309,7 +309,7 @@ impl Change<'_> {
         let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
         let uid = match owner {
             Some(sid) => {
-                let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::uid);
+                let id = sids::id_of(&*disk.ids, &sid).await?.and_then(UnixId::uid);
                 let uid = id.or(forced.then_some(op.uid)).ok_or_else(|| nobody(sid))?;
                 Some(uid).filter(|&uid| uid != metadata.uid)
             }
@@ -318,7 +318,7 @@ impl Change<'_> {
         let group = new.group.filter(|sid| parts.group && present.group != Some(*sid));
         let gid = match group {
             Some(sid) => {
-                let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid);
+                let id = sids::id_of(&*disk.ids, &sid).await?.and_then(UnixId::gid);
                 let known = id.or((forced || stores).then_some(op.gid));
                 let gid = if stores { known } else { Some(known.ok_or_else(|| nobody(sid))?) };
                 gid.filter(|&gid| gid != metadata.gid)
@@ -498,11 +498,10 @@ pub(in crate::security) async fn lists_for(
     duty: Duty,
     others: bool,
 ) -> Result<Posix> {
-    let accounts = &*disk.accounts;
-    let sids = FileSids::of(accounts, descriptor, before.uid).await;
+    let sids = FileSids::of(&*disk.ids, descriptor, before.uid).await;
     let mut users = if others { sids.users(descriptor) } else { Vec::new() };
     users.push(before.uid);
-    let sids = sids.knowing(accounts, &disk.op, &users).await;
+    let sids = sids.knowing(&*disk.ids, disk.authenticator.as_deref(), &disk.op, &users).await;
     posix::from_descriptor(before, descriptor, &sids, duty).await.map_err(|inexpressible| {
         let why = match inexpressible {
             Inexpressible::Denied(sid) => format!("a POSIX ACL cannot deny that to {sid}"),

@@ -82,15 +82,15 @@ async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New)
 /// Whether all SIDs that affect inheritance from `parent` can be resolved now. If not, the file is created with what is
 /// known, but the result is not cached for later files.
 async fn are_all_known(disk: &Disk, parent: &Protection, gid: u32) -> bool {
-    let accounts = &*disk.accounts;
+    let ids = &*disk.ids;
     for id in [UnixId::User(disk.op.uid), UnixId::Group(gid)] {
-        if accounts.sid_of(id).await.is_err() {
+        if ids.sid_of(id).await.is_err() {
             return false;
         }
     }
-    let Ok(descriptor) = sids::shown(accounts, parent.descriptor(&disk.share).into_owned()).await else { return false };
+    let Ok(descriptor) = sids::shown(ids, parent.descriptor(&disk.share).into_owned()).await else { return false };
     for (_, sid) in descriptor.dacl.iter().flat_map(Acl::aces).filter_map(Ace::trustee) {
-        if sids::id_of(accounts, sid).await.is_err() {
+        if sids::id_of(ids, sid).await.is_err() {
             return false;
         }
     }

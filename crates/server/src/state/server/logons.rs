@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::accounts::Accounts;
+use crate::accounts::Authenticator;
 use crate::address_bucket::AddressBucket;
 use crate::environment::Environment;
 use crate::lockout::Lockouts;
@@ -13,7 +13,7 @@ use crate::logon_throttle::LogonThrottle;
 /// Failed logons and their consequences.
 pub struct LogonDefence {
     environment: Arc<dyn Environment>,
-    accounts: Arc<dyn Accounts>,
+    authenticator: Arc<dyn Authenticator>,
     /// Delays the responses to failed logons.
     pub(crate) throttle: LogonThrottle,
     attempts: LogonAttempts,
@@ -22,14 +22,18 @@ pub struct LogonDefence {
 
 impl LogonDefence {
     /// Creates empty tables. `secret` is random.
-    pub(crate) fn new(environment: Arc<dyn Environment>, accounts: Arc<dyn Accounts>, secret: [u8; 16]) -> Self {
+    pub(crate) fn new(
+        environment: Arc<dyn Environment>,
+        authenticator: Arc<dyn Authenticator>,
+        secret: [u8; 16],
+    ) -> Self {
         let (throttle, attempts) = (LogonThrottle::new(secret), LogonAttempts::new(secret));
-        LogonDefence { environment, accounts, throttle, attempts, lockouts: Lockouts::default() }
+        LogonDefence { environment, authenticator, throttle, attempts, lockouts: Lockouts::default() }
     }
 
     /// Returns whether the user account is locked after wrong passwords.
     pub fn is_locked_out(&self, name: &str) -> bool {
-        self.lockouts.is_locked(name, &self.accounts.policy(), self.environment.uptime())
+        self.lockouts.is_locked(name, &self.authenticator.policy(), self.environment.uptime())
     }
 
     /// Forgets wrong passwords of a user account, after an administrator has enabled it or set its password.
@@ -39,11 +43,11 @@ impl LogonDefence {
 
     /// Records a wrong password for `name`. `exists`: there is a user account of that name.
     pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
-        let policy = self.accounts.policy();
+        let policy = self.authenticator.policy();
         if self.lockouts.failed(name, exists, &policy, self.environment.uptime()) {
             tracing::warn!(user = name, attempts = policy.lockout_attempts, "account locked after wrong passwords");
             if exists && policy.lockout_duration.is_none() {
-                self.accounts.lock(name);
+                self.authenticator.lock(name);
             }
         }
     }

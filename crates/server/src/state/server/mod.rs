@@ -44,8 +44,8 @@ pub struct Server {
     pub accounting: Accounting,
     /// Clock and random numbers.
     pub environment: Arc<dyn Environment>,
-    /// The user accounts that may log on.
-    pub accounts: Arc<dyn Accounts>,
+    /// The user accounts.
+    pub accounts: Accounts,
     domain: Option<Arc<dyn Domain>>,
     volumes: Arc<dyn Volumes>,
     /// `ServerGuid`.
@@ -97,7 +97,7 @@ impl Server {
             opens: OpenState::new(environment.clone()),
             sessions: Sessions::default(),
             connections: Connections::default(),
-            logons: LogonDefence::new(environment.clone(), parts.accounts.clone(), secret),
+            logons: LogonDefence::new(environment.clone(), parts.accounts.authenticator.clone(), secret),
             environment,
             accounts: parts.accounts,
             last_id: AtomicU64::new(0),

@@ -14,8 +14,8 @@ use crate::tickets::Tickets;
 pub struct ServerParts {
     /// Clock and random numbers.
     pub environment: Arc<dyn Environment>,
-    /// The user accounts that may log on.
-    pub accounts: Arc<dyn Accounts>,
+    /// The user accounts.
+    pub accounts: Accounts,
     /// The file systems behind shares.
     pub volumes: Arc<dyn Volumes>,
     /// The domain that the server is a member of.
@@ -30,7 +30,8 @@ pub struct ServerParts {
 
 impl ServerParts {
     /// Returns the parts that every server has, without any of the others.
-    pub fn new(environment: Arc<dyn Environment>, accounts: Arc<dyn Accounts>, volumes: Arc<dyn Volumes>) -> Self {
+    pub fn new(environment: Arc<dyn Environment>, accounts: impl Into<Accounts>, volumes: Arc<dyn Volumes>) -> Self {
+        let accounts = accounts.into();
         ServerParts { environment, accounts, volumes, domain: None, tickets: None, interfaces: None, store: None }
     }
 }
