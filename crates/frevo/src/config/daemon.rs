@@ -265,7 +265,7 @@ pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
                 }
                 PassdbBackend::Smbpasswd(smbpasswd::Place { file: place.into(), ..smbpasswd })
             }
-            "ldapsam" => match ldap::Uri::list(place) {
+            "ldapsam" => match ::ldap::Uri::list(place) {
                 Ok(servers) => {
                     let name = element.clone();
                     PassdbBackend::Ldap(Box::new(ldap::Settings { name, servers, ..directory.clone() }))

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::problem::{Code, error};
 use super::reader::Reader;
-use crate::accounts::ldap::{Deref, Settings};
+use ldap::Deref;
+
+use crate::accounts::ldap::Settings;
 
 /// Reads the settings; the caller sets `servers` and `name` for each element of `passdb backend`.
 pub(super) fn settings(global: &Reader<'_>) -> Settings {

@@ -10,10 +10,10 @@ use anyhow::Result;
 use proto::dtyp::Sid;
 use server::policy::fold;
 
-use super::message::{Filter, Found};
 use super::people::{ACCOUNT, People};
 use super::{is_accounts, mapping};
 use crate::accounts::groups::GroupKey;
+use ldap::message::{Filter, Found};
 
 /// SIDs, or names and uids of users, per search.
 const AT_A_TIME: usize = 200;

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail, ensure};
 use server::policy::fold;
 use zeroize::Zeroizing;
 
-use super::connection::Reply;
 use super::entry::{OF_ACCOUNTS, Person, attributes, changes, in_dn};
-use super::message::{Change, ChangeKind, Filter, Request, ResultCode};
 use super::people::{ACCOUNT, People};
 use crate::accounts::backend::Entry;
 use crate::accounts::record::Record;
+use ldap::Reply;
+use ldap::message::{Change, ChangeKind, Filter, Request, ResultCode};
 
 impl People {
     /// Adds an account.

@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use super::change::done;
 use super::entry::in_dn;
-use super::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
 use super::people::People;
+use ldap::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
 
 /// The first RID for an account: lower RIDs are reserved by Windows ([MS-DTYP] 2.4.2.4).
 const FIRST_RID: u32 = 1000;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use proto::dtyp::Sid;
 use server::accounts::NtHash;
 
-use super::message::{Change, ChangeKind, Found};
 use crate::accounts::backend::Entry;
 use crate::accounts::record::{Record, hash_from_hex};
+use ldap::message::{Change, ChangeKind, Found};
 
 /// The attributes that are fetched for an account.
 pub(super) const ATTRIBUTES: &[&str] = &[

@@ -9,11 +9,11 @@ use server::policy::fold;
 use zeroize::Zeroizing;
 
 use super::change::done;
-use super::connection::Reply;
 use super::mapping::{self, read};
-use super::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
 use super::people::People;
 use crate::accounts::groups::{Group, GroupKind, NewSid, Wanted};
+use ldap::Reply;
+use ldap::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
 
 /// The class of groups with SIDs.
 const MAPPING: &str = "sambaGroupMapping";

@@ -18,10 +18,10 @@ use tokio::sync::Mutex as Turn;
 use super::cache::{Kept, STALE};
 use super::entry::Person;
 use super::mapping;
-use super::message::{Filter, Found};
 use super::people::People;
-use super::servers::NoAnswer;
 use crate::accounts::unix::User;
+use ldap::NoAnswer;
+use ldap::message::{Filter, Found};
 
 /// How long groups are cached.
 const KEPT: Duration = Duration::from_secs(60);

@@ -12,10 +12,10 @@ use proto::dtyp::Sid;
 use server::policy::fold;
 
 use super::entry::{ATTRIBUTES, Person};
-use super::message::{Filter, Found, Request, Search};
 use super::people::{ACCOUNT, People, found};
 use super::worker::Worker;
 use crate::accounts::backend::Entry;
+use ldap::message::{Filter, Found, Request, Search};
 
 /// How long the names are cached: a list that is read more slowly is fetched from the directory again.
 const KEPT: Duration = Duration::from_secs(60);

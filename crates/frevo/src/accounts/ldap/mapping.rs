@@ -10,9 +10,9 @@ use server::accounts::Unavailable;
 use server::policy::fold;
 
 use super::cache::{Kept, STALE};
-use super::message::{Filter, Found};
 use super::people::{People, unavailable};
 use crate::accounts::groups::{Group, GroupKey, GroupKind};
+use ldap::message::{Filter, Found};
 
 /// The attributes that are fetched for a group.
 pub(super) const ATTRIBUTES: &[&str] = &["cn", "gidNumber", "sambaSID", "sambaGroupType", "displayName", "description"];

@@ -6,28 +6,19 @@
 //! once. While no server answers, cached accounts remain valid for longer, and other logons fail because the accounts
 //! are unavailable. The task of a logon writes its query and reads the answer itself, without blocking its thread
 //! meanwhile ([`worker`]).
-//!
-//! Not implemented: referrals, and SASL mechanisms other than EXTERNAL.
 
 mod batch;
-mod ber;
 mod cache;
 mod change;
-mod connection;
 mod domain;
 mod entry;
 mod group_changes;
 mod groups;
-mod line;
 mod listing;
 mod mapping;
-mod message;
 mod notes;
 mod people;
 pub mod secret;
-mod servers;
-mod tls;
-mod uri;
 mod worker;
 
 use std::collections::HashMap;
@@ -36,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use ldap::{Deref, Uri};
 use proto::dtyp::Sid;
 use server::accounts::{LogonOutcome, Unavailable};
 use server::answer::Answer;
@@ -49,9 +41,6 @@ use super::embedded::OwnDomain;
 use super::groups::{Group, GroupKey, GroupStore, Wanted};
 use super::record::Record;
 use super::unix::Users;
-
-pub use self::message::Deref;
-pub use self::uri::Uri;
 
 /// How often a change is tried if other programs change the same account.
 const EDITS: usize = 5;

@@ -15,10 +15,10 @@ use server::policy::fold;
 use tokio::sync::Notify;
 
 use super::cache::Kept;
-use super::message::{Change, ChangeKind, Request, ResultCode};
 use super::people::People;
 use super::worker::Worker;
 use crate::when;
+use ldap::message::{Change, ChangeKind, Request, ResultCode};
 
 /// Maximum number of accounts with pending notes.
 const MOST: usize = 4096;

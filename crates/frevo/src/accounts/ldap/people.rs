@@ -15,17 +15,18 @@ use server::vfs::Identity;
 
 use super::Settings;
 use super::cache::Cache;
-use super::connection::{Reply, Way};
 use super::entry::{ATTRIBUTES, Person};
 use super::groups::Groups;
 use super::mapping::Mappings;
-use super::message::{Filter, Found, Request, ResultCode, Search};
 use super::secret;
-use super::servers::{NoAnswer, Servers};
-use super::tls;
+use super::worker::as_process;
 use crate::accounts::backend::Entry;
 use crate::accounts::embedded::OwnDomain;
 use crate::accounts::unix::{self, Key, User, Users};
+use ldap::message::{Filter, Found, Request, ResultCode, Search};
+use ldap::tls;
+use ldap::{NoAnswer, Servers};
+use ldap::{Reply, Way};
 
 /// The class of accounts.
 pub(super) const ACCOUNT: &str = "sambaSamAccount";
@@ -50,7 +51,7 @@ impl People {
             let bind = if dn.is_empty() { None } else { Some((dn.clone(), secret::read(&state, &dn)?)) };
             Ok(Way { start_tls, tls: tls.clone(), bind, patience })
         };
-        let servers = Servers::new(&settings.servers, Box::new(way));
+        let servers = Servers::new(&settings.servers, Box::new(way), |opening| Box::pin(as_process(opening)));
         Ok(People {
             servers,
             cache: Cache::new(),

@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use super::*;
 use crate::accounts::embedded::Store;
 use crate::accounts::groups::{GroupKind, NewSid};
-use crate::accounts::ldap::message::{Filter, Request};
 use crate::accounts::unix::User;
 use crate::state_dir::StateDir;
+use ldap::message::{Filter, Request};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lookups_start_no_thread_and_do_not_block() {

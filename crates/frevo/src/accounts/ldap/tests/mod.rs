@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use server::accounts::DomainSid;
 
-use super::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET, Writer, whole_length};
 use super::*;
 use crate::accounts::unix::Key;
+use ldap::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET, Writer, whole_length};
 
 /// The action of a fake server on a request: its number, the tag of the operation, the whole message, and the stream.
 type Serve = Arc<dyn Fn(usize, i32, u8, &[u8], &mut TcpStream) + Send + Sync>;

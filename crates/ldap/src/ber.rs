@@ -4,17 +4,22 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// Tags of the universal class.
-pub(super) const BOOLEAN: u8 = 0x01;
-pub(super) const INTEGER: u8 = 0x02;
-pub(super) const OCTET_STRING: u8 = 0x04;
-pub(super) const ENUMERATED: u8 = 0x0a;
-pub(super) const SEQUENCE: u8 = 0x30;
-pub(super) const SET: u8 = 0x31;
+/// The tag of the universal class for a truth value.
+pub const BOOLEAN: u8 = 0x01;
+/// A number.
+pub const INTEGER: u8 = 0x02;
+/// A string of bytes.
+pub const OCTET_STRING: u8 = 0x04;
+/// A number of an enumeration.
+pub const ENUMERATED: u8 = 0x0a;
+/// Elements in order.
+pub const SEQUENCE: u8 = 0x30;
+/// Elements in any order.
+pub const SET: u8 = 0x31;
 
 /// The bytes are not an LDAP message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Malformed;
+pub struct Malformed;
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,18 +31,18 @@ impl std::error::Error for Malformed {}
 
 /// Writes consecutive elements. The buffer is erased when dropped, because it may contain passwords and hashes.
 #[derive(Default)]
-pub(super) struct Writer(pub(super) Zeroizing<Vec<u8>>);
+pub struct Writer(pub Zeroizing<Vec<u8>>);
 
 impl Writer {
     /// Writes an element whose content is written by `build`.
-    pub(super) fn nested(&mut self, tag: u8, build: impl FnOnce(&mut Writer)) {
+    pub fn nested(&mut self, tag: u8, build: impl FnOnce(&mut Writer)) {
         let mut content = Writer::default();
         build(&mut content);
         self.bytes(tag, &content.0);
     }
 
     /// Writes an element with this content.
-    pub(super) fn bytes(&mut self, tag: u8, content: &[u8]) {
+    pub fn bytes(&mut self, tag: u8, content: &[u8]) {
         let length = content.len().to_be_bytes();
         let digits = &length[length.iter().position(|byte| *byte != 0).unwrap_or(length.len() - 1)..];
         // A growing vector would leave its old content in memory.
@@ -62,12 +67,12 @@ impl Writer {
     }
 
     /// Writes a string.
-    pub(super) fn string(&mut self, text: &str) {
+    pub fn string(&mut self, text: &str) {
         self.bytes(OCTET_STRING, text.as_bytes());
     }
 
     /// Writes a number with its own tag: INTEGER or ENUMERATED.
-    pub(super) fn number(&mut self, tag: u8, number: i32) {
+    pub fn number(&mut self, tag: u8, number: i32) {
         let bytes = number.to_be_bytes();
         // The shortest form that keeps the sign.
         let needless = |at: usize| {
@@ -78,28 +83,28 @@ impl Writer {
     }
 
     /// Writes a truth value.
-    pub(super) fn boolean(&mut self, value: bool) {
+    pub fn boolean(&mut self, value: bool) {
         self.bytes(BOOLEAN, &[if value { 0xff } else { 0 }]);
     }
 }
 
 /// Reads consecutive elements.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Returns whether everything was read.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the tag of the next element.
-    pub(super) fn peek(&self) -> Option<u8> {
+    pub fn peek(&self) -> Option<u8> {
         self.0.first().copied()
     }
 
     /// Reads the next element: tag and content.
-    pub(super) fn next(&mut self) -> Result<(u8, Reader<'a>), Malformed> {
+    pub fn next(&mut self) -> Result<(u8, Reader<'a>), Malformed> {
         let (head, length) = header(self.0)?.ok_or(Malformed)?;
         let content = self.0.get(head..head + length).ok_or(Malformed)?;
         let tag = self.0[0];
@@ -108,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next element, which must have this tag.
-    pub(super) fn expect(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
+    pub fn expect(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
         match self.next()? {
             (found, content) if found == tag => Ok(content),
             _ => Err(Malformed),
@@ -116,12 +121,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next element as a string. Invalid UTF-8 is replaced.
-    pub(super) fn string(&mut self) -> Result<String, Malformed> {
+    pub fn string(&mut self) -> Result<String, Malformed> {
         Ok(String::from_utf8_lossy(self.expect(OCTET_STRING)?.0).into_owned())
     }
 
     /// Reads the next element, a number with this tag.
-    pub(super) fn number(&mut self, tag: u8) -> Result<i32, Malformed> {
+    pub fn number(&mut self, tag: u8) -> Result<i32, Malformed> {
         let bytes = self.expect(tag)?.0;
         let (first, rest) = bytes.split_first().ok_or(Malformed)?;
         if rest.len() > 3 {
@@ -151,7 +156,7 @@ fn header(bytes: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
 
 /// Returns the length of the element at the start of `bytes`, with its header; `None` if the bytes end before that is
 /// known.
-pub(super) fn whole_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+pub fn whole_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok(header(bytes)?.map(|(head, content)| head + content))
 }
 

@@ -1,8 +1,8 @@
 //! One connection to a directory, shared by concurrent requests; each answer is delivered to its caller.
 //!
-//! The caller writes its request itself ([`super::line`]); a separate task reads. A connection is closed if it delivers
+//! The caller writes its request itself ([`crate::line`]); a separate task reads. A connection is closed if it delivers
 //! invalid data, if it ends, or if a caller has waited too long. All callers that wait on it get the reason, and
-//! [`super::servers`] opens another connection.
+//! [`crate::servers`] opens another connection.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
-use super::ber::{Malformed, SEQUENCE, whole_length};
-use super::line::Line;
-use super::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
-use super::uri::Uri;
+use crate::ber::{Malformed, SEQUENCE, whole_length};
+use crate::line::Line;
+use crate::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
+use crate::uri::Uri;
 
 /// The longest message that is accepted. An account has some KiB, and the members of groups are usually not fetched.
 const LONGEST_MESSAGE: usize = 1 << 20;
@@ -31,14 +31,16 @@ const AT_A_TIME: usize = 1024;
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
 
 /// The result of an operation.
-pub(super) struct Reply {
-    pub(super) found: Vec<Found>,
-    pub(super) outcome: Outcome,
+pub struct Reply {
+    /// The entries that a search found.
+    pub found: Vec<Found>,
+    /// How the operation ended.
+    pub outcome: Outcome,
 }
 
 /// The connection is closed; the text is the reason.
 #[derive(Clone, Debug)]
-pub(super) struct Closed(pub(super) Arc<str>);
+pub struct Closed(pub Arc<str>);
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,31 +51,31 @@ impl fmt::Display for Closed {
 impl std::error::Error for Closed {}
 
 /// A connection that is or was open.
-pub(super) struct Connection {
+pub struct Connection {
     line: Arc<Line>,
     turns: Semaphore,
     waiting: AtomicUsize,
     task: AbortHandle,
 }
 
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Parameters of a connection.
-pub(super) struct Way {
+pub struct Way {
     /// Whether a plain connection is upgraded with StartTLS first.
-    pub(super) start_tls: bool,
+    pub start_tls: bool,
     /// The TLS configuration, if TLS is used.
-    pub(super) tls: Option<Arc<rustls::ClientConfig>>,
+    pub tls: Option<Arc<rustls::ClientConfig>>,
     /// The bind DN and its password; `None` means anonymous, or SASL EXTERNAL on a local socket.
-    pub(super) bind: Option<(String, Zeroizing<String>)>,
+    pub bind: Option<(String, Zeroizing<String>)>,
     /// Time limit of the connection attempt.
-    pub(super) patience: Duration,
+    pub patience: Duration,
 }
 
 impl Connection {
     /// Connects and binds.
-    pub(super) async fn open(uri: &Uri, way: &Way) -> Result<Connection> {
+    pub async fn open(uri: &Uri, way: &Way) -> Result<Connection> {
         let stream: Box<dyn Stream> = match uri {
             Uri::Local(path) => Box::new(UnixStream::connect(path).await?),
             Uri::Tcp { host, port, tls } => {
@@ -111,23 +113,23 @@ impl Connection {
     }
 
     /// Closes the connection for all callers that wait on it.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.line.close(&Closed("the connection was closed".into()));
         self.task.abort();
     }
 
     /// Returns whether the connection can no longer be used.
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.line.is_closed()
     }
 
     /// Returns the number of pending requests.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Sends a request and waits for the answer.
-    pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Reply, Closed> {
+    pub async fn ask(&self, request: &Request<'_>) -> Result<Reply, Closed> {
         let _waits = Waits::new(&self.waiting);
         let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
         let question = self.line.ask(&request.encode())?;

@@ -47,7 +47,7 @@ impl Uri {
     }
 
     /// Returns whether TLS may be used with this server; `start_tls` says whether plain connections are upgraded.
-    pub(super) fn may_have_tls(&self, start_tls: bool) -> bool {
+    pub fn may_have_tls(&self, start_tls: bool) -> bool {
         matches!(self, Uri::Tcp { tls, .. } if *tls || start_tls)
     }
 

@@ -5,6 +5,7 @@
 //! within its time limit, regardless of the number of servers.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,9 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 use tokio::time::{Instant, timeout};
 
-use super::connection::{Closed, Connection, Reply, Way};
-use super::message::{Request, ResultCode};
-use super::uri::Uri;
-use super::worker::as_process;
+use crate::connection::{Closed, Connection, Reply, Way};
+use crate::message::{Request, ResultCode};
+use crate::uri::Uri;
 
 /// How long a failed server is skipped while another answers.
 const DEAD: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ const RELIEF: Duration = Duration::from_secs(10);
 
 /// No server answered; the text has the reason for each server that was tried.
 #[derive(Debug)]
-pub(super) struct NoAnswer(String);
+pub struct NoAnswer(String);
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,16 +42,23 @@ impl fmt::Display for NoAnswer {
 impl std::error::Error for NoAnswer {}
 
 /// Makes a [`Way`]. It is called for each connection, so that a new password is used without a restart.
-pub(super) type FindWay = Box<dyn Fn() -> Result<Way> + Send + Sync>;
+pub type FindWay = Box<dyn Fn() -> Result<Way> + Send + Sync>;
+
+/// The opening of a connection.
+pub type Opening = Pin<Box<dyn Future<Output = Result<Connection>> + Send>>;
+
+/// Runs an [`Opening`] with the privileges that it needs to open files and sockets by path.
+pub type Around = fn(Opening) -> Opening;
 
 /// The servers, in order.
-pub(super) struct Servers {
+pub struct Servers {
     servers: Vec<Arc<Server>>,
 }
 
 struct Server {
     uri: Uri,
     way: Arc<FindWay>,
+    around: Around,
     state: Mutex<State>,
     /// Held by the task that opens a connection.
     turn: Turn<()>,
@@ -72,26 +79,28 @@ enum Failure {
 }
 
 impl Servers {
-    pub(super) fn new(uris: &[Uri], way: FindWay) -> Servers {
+    /// Prepares the servers at `uris`. No connection is opened before the first query.
+    pub fn new(uris: &[Uri], way: FindWay, around: Around) -> Servers {
         let way = Arc::new(way);
         let server = |uri: &Uri| {
-            Arc::new(Server { uri: uri.clone(), way: way.clone(), state: Mutex::default(), turn: Turn::new(()) })
+            let (uri, way) = (uri.clone(), way.clone());
+            Arc::new(Server { uri, way, around, state: Mutex::default(), turn: Turn::new(()) })
         };
         Servers { servers: uris.iter().map(server).collect() }
     }
 
     /// Sends a query within `patience`. The query may be repeated because it changes nothing.
-    pub(super) async fn ask(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, NoAnswer> {
+    pub async fn ask(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, NoAnswer> {
         self.ask_until(request, Instant::now() + patience, true).await
     }
 
     /// Sends a change within `patience`. Once sent it is not repeated, because it may have been made.
-    pub(super) async fn change(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, NoAnswer> {
+    pub async fn change(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, NoAnswer> {
         self.ask_until(request, Instant::now() + patience, false).await
     }
 
     /// Returns one connection, for related queries.
-    pub(super) async fn pin(&self, patience: Duration) -> Result<Arc<Connection>, NoAnswer> {
+    pub async fn pin(&self, patience: Duration) -> Result<Arc<Connection>, NoAnswer> {
         let mut reasons = Vec::new();
         for server in self.order(&mut reasons) {
             match timeout(patience, server.connection()).await {
@@ -216,7 +225,8 @@ impl Server {
     }
 
     async fn open(&self) -> Result<Arc<Connection>, String> {
-        let opened = as_process(async { Connection::open(&self.uri, &(self.way)()?).await });
+        let (uri, way) = (self.uri.clone(), self.way.clone());
+        let opened = (self.around)(Box::pin(async move { Connection::open(&uri, &way()?).await }));
         let connection = Arc::new(opened.await.map_err(|error| format!("{error:#}"))?);
         self.state.lock().connections.push(connection.clone());
         Ok(connection)

@@ -5,7 +5,7 @@
 
 use zeroize::Zeroizing;
 
-use super::ber::{ENUMERATED, INTEGER, Malformed, OCTET_STRING, Reader, SEQUENCE, SET, Writer};
+use crate::ber::{ENUMERATED, INTEGER, Malformed, OCTET_STRING, Reader, SEQUENCE, SET, Writer};
 
 /// OIDs of RFC 4511, 4.14 and RFC 2696.
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
@@ -25,33 +25,54 @@ const SEARCH_REFERENCE: u8 = 0x73;
 const EXTENDED_RESPONSE: u8 = 0x78;
 
 /// A request.
-pub(super) enum Request<'a> {
+pub enum Request<'a> {
     /// 4.2, simple; an empty name and password bind anonymously.
-    Bind { dn: &'a str, password: &'a str },
+    Bind {
+        /// The name.
+        dn: &'a str,
+        /// The password.
+        password: &'a str,
+    },
     /// 4.2, SASL EXTERNAL: the server takes the user from the socket.
     BindExternal,
     /// 4.5.
     Search(&'a Search),
     /// 4.6.
-    Modify { dn: &'a str, changes: &'a [Change] },
+    Modify {
+        /// The entry.
+        dn: &'a str,
+        /// The changes, which are made together.
+        changes: &'a [Change],
+    },
     /// 4.7.
-    Add { dn: &'a str, attributes: &'a [(&'static str, Vec<Zeroizing<String>>)] },
+    Add {
+        /// The entry.
+        dn: &'a str,
+        /// Its attributes and their values.
+        attributes: &'a [(&'static str, Vec<Zeroizing<String>>)],
+    },
     /// 4.8.
-    Delete { dn: &'a str },
+    Delete {
+        /// The entry.
+        dn: &'a str,
+    },
     /// 4.14.
     StartTls,
 }
 
 /// A change of the values of an attribute.
-pub(super) struct Change {
-    pub(super) kind: ChangeKind,
-    pub(super) attribute: &'static str,
-    pub(super) values: Vec<Zeroizing<String>>,
+pub struct Change {
+    /// What is done with the values.
+    pub kind: ChangeKind,
+    /// The attribute.
+    pub attribute: &'static str,
+    /// The values.
+    pub values: Vec<Zeroizing<String>>,
 }
 
 /// `operation` of 4.6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ChangeKind {
+pub enum ChangeKind {
     /// Adds these values to the existing ones.
     Add = 0,
     /// Removes these values, or all if none is given; it is an error if they do not exist.
@@ -61,29 +82,34 @@ pub(super) enum ChangeKind {
 }
 
 impl Change {
-    pub(super) fn new(kind: ChangeKind, attribute: &'static str, value: impl Into<String>) -> Change {
+    /// Returns a change with one value.
+    pub fn new(kind: ChangeKind, attribute: &'static str, value: impl Into<String>) -> Change {
         Change { kind, attribute, values: vec![Zeroizing::new(value.into())] }
     }
 
     /// Removes an attribute; it need not exist.
-    pub(super) fn clear(attribute: &'static str) -> Change {
+    pub fn clear(attribute: &'static str) -> Change {
         Change { kind: ChangeKind::Replace, attribute, values: Vec::new() }
     }
 }
 
 /// 4.5.1, for the whole subtree of the base.
 #[derive(Clone)]
-pub(super) struct Search {
-    pub(super) base: String,
-    pub(super) deref: Deref,
+pub struct Search {
+    /// The base, as a DN.
+    pub base: String,
+    /// Which aliases are followed.
+    pub deref: Deref,
     /// Maximum number of entries; 0 means no limit by the client.
-    pub(super) size_limit: i32,
+    pub size_limit: i32,
     /// Time limit in seconds.
-    pub(super) time_limit: i32,
-    pub(super) filter: Filter,
-    pub(super) attributes: &'static [&'static str],
+    pub time_limit: i32,
+    /// The condition on the entries.
+    pub filter: Filter,
+    /// The attributes to return.
+    pub attributes: &'static [&'static str],
     /// The page size, and the cookie of the previous page, which is empty for the first page.
-    pub(super) page: Option<(i32, Vec<u8>)>,
+    pub page: Option<(i32, Vec<u8>)>,
 }
 
 /// 4.5.1.3: which aliases are followed.
@@ -101,10 +127,14 @@ pub enum Deref {
 
 /// 4.5.1.7, the filters that are used.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Filter {
+pub enum Filter {
+    /// All of these.
     And(Vec<Filter>),
+    /// One of these.
     Or(Vec<Filter>),
+    /// The attribute has this value.
     Equal(&'static str, String),
+    /// The attribute has a value.
     Present(&'static str),
 }
 
@@ -124,7 +154,7 @@ impl Filter {
 
 impl Request<'_> {
     /// Encodes the message without its envelope: operation and controls.
-    pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut to = Writer::default();
         match self {
             Request::Bind { dn, password } => to.nested(0x60, |to| {
@@ -200,7 +230,7 @@ fn attribute(to: &mut Writer, name: &str, values: &[Zeroizing<String>]) {
 }
 
 /// Wraps the result of [`Request::encode`] in its envelope.
-pub(super) fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
+pub fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut to = Writer::default();
     to.nested(SEQUENCE, |to| {
         to.number(INTEGER, id);
@@ -210,7 +240,7 @@ pub(super) fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
 }
 
 /// One message from the server.
-pub(super) enum Response {
+pub enum Response {
     /// An entry found by a search.
     Entry(Found),
     /// A reference to entries on other servers.
@@ -220,26 +250,27 @@ pub(super) enum Response {
 }
 
 /// An entry with the requested attributes.
-pub(super) struct Found {
-    pub(super) dn: String,
+pub struct Found {
+    /// The name of the entry.
+    pub dn: String,
     attributes: Vec<(String, Vec<Zeroizing<Vec<u8>>>)>,
 }
 
 impl Found {
     /// Returns the values of an attribute that are text.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.attributes.iter().filter(move |(attribute, _)| attribute.eq_ignore_ascii_case(name));
         named.flat_map(|(_, values)| values).filter_map(|value| std::str::from_utf8(value).ok())
     }
 
     /// Returns the first of them.
-    pub(super) fn first(&self, name: &str) -> Option<&str> {
+    pub fn first(&self, name: &str) -> Option<&str> {
         let named = self.attributes.iter().find(|(attribute, _)| attribute.eq_ignore_ascii_case(name));
         named.and_then(|(_, values)| values.first()).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    #[cfg(test)]
-    pub(super) fn of(dn: &str, attributes: &[(&str, &str)]) -> Found {
+    /// Builds an entry with one value per attribute, for tests of callers.
+    pub fn of(dn: &str, attributes: &[(&str, &str)]) -> Found {
         let value = |text: &str| vec![Zeroizing::new(text.as_bytes().to_vec())];
         let attributes = attributes.iter().map(|(name, text)| ((*name).to_owned(), value(text))).collect();
         Found { dn: dn.to_owned(), attributes }
@@ -248,34 +279,48 @@ impl Found {
 
 /// The result of an operation.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) code: ResultCode,
+pub struct Outcome {
+    /// The result code.
+    pub code: ResultCode,
     /// The server's explanation.
-    pub(super) text: String,
+    pub text: String,
     /// The server to use instead.
-    pub(super) referral: Option<String>,
+    pub referral: Option<String>,
     /// The start of the next page; empty after the last.
-    pub(super) cookie: Vec<u8>,
+    pub cookie: Vec<u8>,
 }
 
 /// `resultCode` of 4.1.9.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct ResultCode(pub(super) i32);
+pub struct ResultCode(pub i32);
 
 impl ResultCode {
-    pub(super) const SUCCESS: ResultCode = ResultCode(0);
-    pub(super) const TIME_LIMIT_EXCEEDED: ResultCode = ResultCode(3);
-    pub(super) const SIZE_LIMIT_EXCEEDED: ResultCode = ResultCode(4);
-    pub(super) const REFERRAL: ResultCode = ResultCode(10);
-    pub(super) const NO_SUCH_ATTRIBUTE: ResultCode = ResultCode(16);
-    pub(super) const CONSTRAINT_VIOLATION: ResultCode = ResultCode(19);
-    pub(super) const ATTRIBUTE_OR_VALUE_EXISTS: ResultCode = ResultCode(20);
-    pub(super) const NO_SUCH_OBJECT: ResultCode = ResultCode(32);
-    pub(super) const INVALID_CREDENTIALS: ResultCode = ResultCode(49);
-    pub(super) const INSUFFICIENT_ACCESS: ResultCode = ResultCode(50);
-    pub(super) const BUSY: ResultCode = ResultCode(51);
-    pub(super) const UNAVAILABLE: ResultCode = ResultCode(52);
-    pub(super) const ENTRY_ALREADY_EXISTS: ResultCode = ResultCode(68);
+    /// `success`.
+    pub const SUCCESS: ResultCode = ResultCode(0);
+    /// `timeLimitExceeded`.
+    pub const TIME_LIMIT_EXCEEDED: ResultCode = ResultCode(3);
+    /// `sizeLimitExceeded`.
+    pub const SIZE_LIMIT_EXCEEDED: ResultCode = ResultCode(4);
+    /// `referral`.
+    pub const REFERRAL: ResultCode = ResultCode(10);
+    /// `noSuchAttribute`.
+    pub const NO_SUCH_ATTRIBUTE: ResultCode = ResultCode(16);
+    /// `constraintViolation`.
+    pub const CONSTRAINT_VIOLATION: ResultCode = ResultCode(19);
+    /// `attributeOrValueExists`.
+    pub const ATTRIBUTE_OR_VALUE_EXISTS: ResultCode = ResultCode(20);
+    /// `noSuchObject`.
+    pub const NO_SUCH_OBJECT: ResultCode = ResultCode(32);
+    /// `invalidCredentials`.
+    pub const INVALID_CREDENTIALS: ResultCode = ResultCode(49);
+    /// `insufficientAccessRights`.
+    pub const INSUFFICIENT_ACCESS: ResultCode = ResultCode(50);
+    /// `busy`.
+    pub const BUSY: ResultCode = ResultCode(51);
+    /// `unavailable`.
+    pub const UNAVAILABLE: ResultCode = ResultCode(52);
+    /// `entryAlreadyExists`.
+    pub const ENTRY_ALREADY_EXISTS: ResultCode = ResultCode(68);
 
     /// Returns the name in the specification.
     fn name(self) -> &'static str {
@@ -322,7 +367,7 @@ impl std::fmt::Display for Outcome {
 }
 
 /// Decodes one message: its id and content. Id 0 is a notice that the server closes the connection.
-pub(super) fn decode(bytes: &[u8]) -> Result<(i32, Response), Malformed> {
+pub fn decode(bytes: &[u8]) -> Result<(i32, Response), Malformed> {
     let mut message = Reader(bytes).expect(SEQUENCE)?;
     let id = message.number(INTEGER)?;
     let (tag, operation) = message.next()?;

@@ -16,7 +16,7 @@ use rustls::{ClientConfig, RootCertStore};
 const CONFIGURATIONS: [&str; 2] = ["/etc/ldap/ldap.conf", "/etc/openldap/ldap.conf"];
 
 /// Builds the TLS configuration. Blocks.
-pub(super) fn configuration(authority: Option<&Path>) -> Result<Arc<ClientConfig>> {
+pub fn configuration(authority: Option<&Path>) -> Result<Arc<ClientConfig>> {
     let named = authority.map(Path::to_owned).or_else(of_openldap);
     let mut roots = RootCertStore::empty();
     match &named {

@@ -14,8 +14,8 @@ use tokio::io::{AsyncWrite, WriteHalf};
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-use super::connection::{Closed, Reply, Stream};
-use super::message::{Found, Response, envelope};
+use crate::connection::{Closed, Reply, Stream};
+use crate::message::{Found, Response, envelope};
 
 /// The maximum number of entries of one search; no page is larger.
 const MOST_ENTRIES: usize = 10_000;
@@ -24,7 +24,7 @@ const MOST_ENTRIES: usize = 10_000;
 type Waiter = oneshot::Sender<Result<Reply, Closed>>;
 
 /// A connection's writing end and its pending requests.
-pub(super) struct Line(Mutex<State>);
+pub(crate) struct Line(Mutex<State>);
 
 struct State {
     write: WriteHalf<Box<dyn Stream>>,
@@ -40,7 +40,7 @@ struct State {
 }
 
 /// A request that has been sent. Dropping it discards the answer.
-pub(super) struct Question {
+pub(crate) struct Question {
     line: Arc<Line>,
     id: i32,
     answer: oneshot::Receiver<Result<Reply, Closed>>,
@@ -48,7 +48,7 @@ pub(super) struct Question {
 
 impl Question {
     /// Waits for the answer.
-    pub(super) async fn answered(mut self) -> Result<Reply, Closed> {
+    pub(crate) async fn answered(mut self) -> Result<Reply, Closed> {
         (&mut self.answer).await.map_err(|_| Closed("the connection was closed".into()))?
     }
 }
@@ -60,7 +60,7 @@ impl Drop for Question {
 }
 
 impl Line {
-    pub(super) fn new(write: WriteHalf<Box<dyn Stream>>) -> Line {
+    pub(crate) fn new(write: WriteHalf<Box<dyn Stream>>) -> Line {
         Line(Mutex::new(State {
             write,
             out: Zeroizing::default(),
@@ -74,7 +74,7 @@ impl Line {
     }
 
     /// Writes a request, or as much of it as possible without blocking.
-    pub(super) fn ask(self: &Arc<Self>, body: &[u8]) -> Result<Question, Closed> {
+    pub(crate) fn ask(self: &Arc<Self>, body: &[u8]) -> Result<Question, Closed> {
         let mut state = self.0.lock();
         if let Some(closed) = &state.closed {
             return Err(closed.clone());
@@ -98,7 +98,7 @@ impl Line {
     }
 
     /// For the task: writes the remaining data. It is ready only on failure, or if the connection was closed.
-    pub(super) fn poll_unwritten(&self, context: &mut Asking<'_>) -> Poll<Result<()>> {
+    pub(crate) fn poll_unwritten(&self, context: &mut Asking<'_>) -> Poll<Result<()>> {
         let mut state = self.0.lock();
         if let Some(closed) = &state.closed {
             return Poll::Ready(Err(closed.clone().into()));
@@ -117,7 +117,7 @@ impl Line {
     }
 
     /// Delivers a response to its caller.
-    pub(super) fn take(&self, id: i32, response: Response) -> Result<()> {
+    pub(crate) fn take(&self, id: i32, response: Response) -> Result<()> {
         let mut state = self.0.lock();
         match response {
             Response::Done(outcome) if id == 0 => bail!("it closes the connection: {outcome}"),
@@ -139,11 +139,11 @@ impl Line {
     }
 
     /// Closes the connection. All pending callers get `why`, or the first reason if it was already closed.
-    pub(super) fn close(&self, why: &Closed) {
+    pub(crate) fn close(&self, why: &Closed) {
         self.0.lock().close(why);
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.lock().closed.is_some()
     }
 }
