@@ -145,6 +145,27 @@ pub fn sealed(bytes: &[u8]) {
     }
 }
 
+/// Answers of an LDAP server, and the addresses of servers in smb.conf.
+pub fn ldap(bytes: &[u8]) {
+    let mut rest = bytes;
+    // As a connection does: whole messages from a stream.
+    while let Ok(Some(length)) = ldap::ber::whole_length(rest) {
+        let Some((message, after)) = rest.split_at_checked(length) else { break };
+        match ldap::message::decode(message) {
+            Ok((_, ldap::message::Response::Entry(found))) => {
+                assert!(found.dn.len() <= 3 * message.len(), "replaced bytes have at most three each");
+                let _ = (found.first("uid"), found.all("uid").count());
+            }
+            Ok((_, ldap::message::Response::Done(outcome))) => assert!(outcome.cookie.len() < message.len()),
+            Ok((_, ldap::message::Response::Reference)) | Err(_) => {}
+        }
+        rest = after;
+    }
+    if let Ok(uris) = std::str::from_utf8(bytes).map_err(drop).and_then(|text| ldap::Uri::list(text).map_err(drop)) {
+        assert!(!uris.is_empty(), "an empty list means this host");
+    }
+}
+
 /// Configuration files.
 pub fn smb_conf(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -173,7 +194,7 @@ mod tests {
     /// Replays inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
-        let targets: [Target; 10] = [
+        let targets: [Target; 11] = [
             ("smb2", super::smb2),
             ("packets", super::packets),
             ("fscc", super::fscc),
@@ -182,6 +203,7 @@ mod tests {
             ("auth", super::auth),
             ("rpc", super::rpc),
             ("sealed", super::sealed),
+            ("ldap", super::ldap),
             ("smb_conf", super::smb_conf),
             ("connection", super::connection),
         ];

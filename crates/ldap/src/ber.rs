@@ -88,33 +88,57 @@ impl Writer {
     }
 }
 
-/// Reads consecutive elements.
+/// How deep elements may be nested. LDAP's answers need six levels.
+const DEEPEST: u8 = 8;
+
+/// The longest message that is accepted. An account has some KiB, and the members of groups are usually not fetched.
+pub const LONGEST_MESSAGE: usize = 1 << 20;
+
+/// Reads consecutive elements. Elements in elements are read up to a fixed depth.
 #[derive(Clone, Copy)]
-pub struct Reader<'a>(pub &'a [u8]);
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    depth: u8,
+}
 
 impl<'a> Reader<'a> {
+    /// Reads the elements of a message.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, depth: 0 }
+    }
+
+    /// Returns the bytes that are left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Returns whether everything was read.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 
     /// Returns the tag of the next element.
     pub fn peek(&self) -> Option<u8> {
-        self.0.first().copied()
+        self.bytes.first().copied()
     }
 
     /// Reads the next element: tag and content.
-    pub fn next(&mut self) -> Result<(u8, Reader<'a>), Malformed> {
-        let (head, length) = header(self.0)?.ok_or(Malformed)?;
-        let content = self.0.get(head..head + length).ok_or(Malformed)?;
-        let tag = self.0[0];
-        self.0 = &self.0[head + length..];
-        Ok((tag, Reader(content)))
+    pub fn element(&mut self) -> Result<(u8, Reader<'a>), Malformed> {
+        let (head, length) = header(self.bytes)?.ok_or(Malformed)?;
+        let end = head.checked_add(length).ok_or(Malformed)?;
+        let bytes = self.bytes.get(head..end).ok_or(Malformed)?;
+        let tag = self.bytes[0];
+        let depth = self.depth + 1;
+        if depth > DEEPEST {
+            return Err(Malformed);
+        }
+        self.bytes = &self.bytes[end..];
+        Ok((tag, Reader { bytes, depth }))
     }
 
     /// Reads the next element, which must have this tag.
     pub fn expect(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
-        match self.next()? {
+        match self.element()? {
             (found, content) if found == tag => Ok(content),
             _ => Err(Malformed),
         }
@@ -122,12 +146,12 @@ impl<'a> Reader<'a> {
 
     /// Reads the next element as a string. Invalid UTF-8 is replaced.
     pub fn string(&mut self) -> Result<String, Malformed> {
-        Ok(String::from_utf8_lossy(self.expect(OCTET_STRING)?.0).into_owned())
+        Ok(String::from_utf8_lossy(self.expect(OCTET_STRING)?.bytes).into_owned())
     }
 
     /// Reads the next element, a number with this tag.
     pub fn number(&mut self, tag: u8) -> Result<i32, Malformed> {
-        let bytes = self.expect(tag)?.0;
+        let bytes = self.expect(tag)?.bytes;
         let (first, rest) = bytes.split_first().ok_or(Malformed)?;
         if rest.len() > 3 {
             return Err(Malformed);
@@ -157,7 +181,7 @@ fn header(bytes: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
 /// Returns the length of the element at the start of `bytes`, with its header; `None` if the bytes end before that is
 /// known.
 pub fn whole_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
-    Ok(header(bytes)?.map(|(head, content)| head + content))
+    Ok(header(bytes)?.map(|(head, content)| head.saturating_add(content)))
 }
 
 #[cfg(test)]
@@ -170,7 +194,7 @@ mod tests {
             let mut writer = Writer::default();
             writer.number(INTEGER, number);
             assert_eq!(&writer.0[2..], expected, "{number}");
-            assert_eq!(Reader(&writer.0).number(INTEGER), Ok(number));
+            assert_eq!(Reader::new(&writer.0).number(INTEGER), Ok(number));
         };
         check(0, &[0]);
         check(127, &[127]);
@@ -190,15 +214,31 @@ mod tests {
             let mut writer = Writer::default();
             writer.bytes(OCTET_STRING, &content);
             assert_eq!(whole_length(&writer.0), Ok(Some(writer.0.len())));
-            let mut reader = Reader(&writer.0);
-            assert_eq!(reader.expect(OCTET_STRING).unwrap().0, content);
+            let mut reader = Reader::new(&writer.0);
+            assert_eq!(reader.expect(OCTET_STRING).unwrap().rest(), content);
             assert!(reader.is_empty());
             for end in 0..writer.0.len().min(6) {
                 let (cut, whole) = (&writer.0[..end], writer.0.len());
                 assert!(whole_length(cut).unwrap().is_none_or(|length| length == whole));
-                assert!(Reader(cut).next().is_err() || end == whole);
+                assert!(Reader::new(cut).element().is_err() || end == whole);
             }
         }
+    }
+
+    #[test]
+    fn elements_are_nested_to_a_fixed_depth() {
+        let mut bytes = vec![SEQUENCE, 0];
+        for _ in 0..DEEPEST {
+            let mut outer = Writer::default();
+            outer.bytes(SEQUENCE, &bytes);
+            bytes = outer.0.to_vec();
+        }
+        let mut reader = Reader::new(&bytes);
+        for _ in 0..DEEPEST {
+            reader = reader.expect(SEQUENCE).unwrap();
+        }
+        assert!(!reader.is_empty());
+        assert!(reader.element().is_err());
     }
 
     #[test]
@@ -206,7 +246,7 @@ mod tests {
         for bytes in [&[0x30, 0x80, 0, 0][..], &[0x30, 0x85, 0, 0, 0, 0, 1], &[0x1f, 1, 0], &[0x30, 0xff, 1]] {
             assert_eq!(whole_length(bytes), Err(Malformed));
         }
-        assert_eq!(Reader(&[2, 0]).number(INTEGER), Err(Malformed));
-        assert_eq!(Reader(&[2, 5, 0, 0, 0, 0, 1]).number(INTEGER), Err(Malformed));
+        assert_eq!(Reader::new(&[2, 0]).number(INTEGER), Err(Malformed));
+        assert_eq!(Reader::new(&[2, 5, 0, 0, 0, 0, 1]).number(INTEGER), Err(Malformed));
     }
 }

@@ -18,13 +18,11 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
-use crate::ber::{Malformed, SEQUENCE, whole_length};
+use crate::ber::{LONGEST_MESSAGE, Malformed, SEQUENCE, whole_length};
 use crate::line::Line;
 use crate::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
 use crate::uri::Uri;
 
-/// The longest message that is accepted. An account has some KiB, and the members of groups are usually not fetched.
-const LONGEST_MESSAGE: usize = 1 << 20;
 /// Maximum number of concurrent requests; further ones wait.
 const AT_A_TIME: usize = 1024;
 /// TCP keepalive: idle time, interval of probes, number of probes.

@@ -5,7 +5,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::ber::{ENUMERATED, INTEGER, Malformed, OCTET_STRING, Reader, SEQUENCE, SET, Writer};
+use crate::ber::{ENUMERATED, INTEGER, LONGEST_MESSAGE, Malformed, OCTET_STRING, Reader, SEQUENCE, SET, Writer};
 
 /// OIDs of RFC 4511, 4.14 and RFC 2696.
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
@@ -366,18 +366,22 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Decodes one message: its id and content. Id 0 is a notice that the server closes the connection.
+/// Decodes one message of at most [`LONGEST_MESSAGE`] bytes: its id and content. Id 0 is a notice that the server
+/// closes the connection.
 pub fn decode(bytes: &[u8]) -> Result<(i32, Response), Malformed> {
-    let mut message = Reader(bytes).expect(SEQUENCE)?;
+    if bytes.len() > LONGEST_MESSAGE {
+        return Err(Malformed);
+    }
+    let mut message = Reader::new(bytes).expect(SEQUENCE)?;
     let id = message.number(INTEGER)?;
-    let (tag, operation) = message.next()?;
+    let (tag, operation) = message.element()?;
     let response = match tag {
         SEARCH_ENTRY => Response::Entry(entry(operation)?),
         SEARCH_REFERENCE => Response::Reference,
         BIND_RESPONSE | SEARCH_DONE | MODIFY_RESPONSE | ADD_RESPONSE | DELETE_RESPONSE | EXTENDED_RESPONSE => {
             let mut outcome = outcome(operation)?;
             if message.peek() == Some(0xa0) {
-                outcome.cookie = cookie(message.next()?.1)?;
+                outcome.cookie = cookie(message.element()?.1)?;
             }
             Response::Done(outcome)
         }
@@ -396,7 +400,7 @@ fn entry(mut operation: Reader<'_>) -> Result<Found, Malformed> {
         let mut set = attribute.expect(SET)?;
         let mut values = Vec::new();
         while !set.is_empty() {
-            values.push(Zeroizing::new(set.expect(OCTET_STRING)?.0.to_vec()));
+            values.push(Zeroizing::new(set.expect(OCTET_STRING)?.rest().to_vec()));
         }
         attributes.push((name, values));
     }
@@ -408,7 +412,7 @@ fn outcome(mut operation: Reader<'_>) -> Result<Outcome, Malformed> {
     let _matched = operation.string()?;
     let text = operation.string()?;
     let referral = match operation.peek() {
-        Some(0xa3) => Some(operation.next()?.1.string()?),
+        Some(0xa3) => Some(operation.element()?.1.string()?),
         _ => None,
     };
     Ok(Outcome { code, text, referral, cookie: Vec::new() })
@@ -418,15 +422,15 @@ fn outcome(mut operation: Reader<'_>) -> Result<Outcome, Malformed> {
 fn cookie(mut controls: Reader<'_>) -> Result<Vec<u8>, Malformed> {
     while !controls.is_empty() {
         let mut control = controls.expect(SEQUENCE)?;
-        if control.expect(OCTET_STRING)?.0 != PAGED_RESULTS {
+        if control.expect(OCTET_STRING)?.rest() != PAGED_RESULTS {
             continue;
         }
         while !control.is_empty() {
-            let (tag, value) = control.next()?;
+            let (tag, mut value) = control.element()?;
             if tag == OCTET_STRING {
-                let mut value = Reader(value.0).expect(SEQUENCE)?;
+                let mut value = value.expect(SEQUENCE)?;
                 value.number(INTEGER)?;
-                return Ok(value.expect(OCTET_STRING)?.0.to_vec());
+                return Ok(value.expect(OCTET_STRING)?.rest().to_vec());
             }
         }
     }

@@ -47,7 +47,7 @@ fn talk(mut stream: TcpStream, serve: &Serve, count: &AtomicUsize) {
             && length <= bytes.len()
         {
             let message: Vec<u8> = bytes.drain(..length).collect();
-            let mut reader = Reader(&message).expect(SEQUENCE).unwrap();
+            let mut reader = Reader::new(&message).expect(SEQUENCE).unwrap();
             let id = reader.number(INTEGER).unwrap();
             let tag = reader.peek().unwrap();
             // Binds are not counted.
@@ -112,8 +112,8 @@ fn found(id: i32, dn: &str, attributes: &[(&str, &str)]) -> Vec<u8> {
 /// Returns the value that the search in `message` looks for first.
 fn wanted(message: &[u8]) -> String {
     let at = message.windows(3).position(|bytes| bytes == b"uid").unwrap() + 3;
-    let mut rest = Reader(&message[at..]);
-    String::from_utf8(rest.expect(OCTET_STRING).unwrap().0.to_vec()).unwrap()
+    let mut rest = Reader::new(&message[at..]);
+    String::from_utf8(rest.expect(OCTET_STRING).unwrap().rest().to_vec()).unwrap()
 }
 
 /// Accepts every bind, and finds every requested account.
