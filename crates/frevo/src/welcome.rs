@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use crate::accounts::Directory;
 use crate::accounts::record::nt_hash;
 use crate::accounts::unix::{Key, Users};
+use crate::admin;
 use crate::admin::message::{UserReply, UserRequest};
 
 /// Letters and digits that look different in every typeface: without 0 O o, 1 l I i.
@@ -47,7 +48,7 @@ pub fn owner(accounts: &Directory) -> Result<Owner> {
     let password = generate_password()?;
     let nt_hash = Some(nt_hash(&password)?);
     let add = UserRequest::Add { name: name.clone(), nt_hash, full_name: String::new(), uid: None };
-    match accounts.perform(add).with_context(|| format!("cannot create the account {name}"))? {
+    match admin::perform(accounts, add).with_context(|| format!("cannot create the account {name}"))? {
         UserReply::Done(_) => Ok(Owner { name, password: Some(password) }),
         _ => bail!("cannot create the account {name}: unexpected answer"),
     }

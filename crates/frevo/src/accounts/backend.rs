@@ -12,7 +12,7 @@ use server::answer::Answer;
 use super::groups::{Group, GroupKey, GroupStore};
 use super::record::Record;
 use super::unix::User;
-use crate::admin::message::{ImportResult, Imported, Outcome};
+use crate::accounts::records::{ImportResult, Imported, Outcome};
 
 /// A storage of user accounts.
 ///

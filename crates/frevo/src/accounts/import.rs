@@ -5,7 +5,7 @@
 use anyhow::Result;
 
 use super::smbpasswd::line::Fields;
-use crate::admin::message::Imported;
+use crate::accounts::records::Imported;
 
 /// The content of one line.
 pub enum Line {

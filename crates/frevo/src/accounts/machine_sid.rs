@@ -9,7 +9,7 @@ use server::accounts::DomainSid;
 
 use super::Directory;
 use super::embedded::Other;
-use crate::admin::message::{LIST_PAGE, UserReply};
+use super::records::LIST_PAGE;
 
 /// Parses the machine's SID in `text`: a SID alone, or the output of `net getlocalsid`, which ends with it.
 pub fn read(text: &str) -> Result<DomainSid> {
@@ -27,7 +27,7 @@ pub fn read(text: &str) -> Result<DomainSid> {
 
 impl Directory {
     /// Sets the SID of this machine, or removes a former one, and returns the present SID. Blocks.
-    pub(super) fn machine_sid(&self, set: Option<String>, forget: Option<String>) -> Result<UserReply> {
+    pub fn machine_sid(&self, set: Option<String>, forget: Option<String>) -> Result<DomainSid> {
         if let Some(former) = forget.map(|text| read(&text)).transpose()? {
             self.own.forget_domain(former)?;
         }
@@ -35,7 +35,7 @@ impl Directory {
             self.own.set_domain(new, || self.elsewhere(new))?;
             tracing::info!(sid = %new, "the SID of this machine has changed");
         }
-        Ok(UserReply::MachineSid(self.own.domain().to_string()))
+        Ok(self.own.domain())
     }
 
     /// Returns the accounts of other back ends whose SIDs are in this machine's domain, now or when it is `new`.

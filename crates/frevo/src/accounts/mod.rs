@@ -1,16 +1,17 @@
 //! The user accounts that may log on. The back ends of `passdb backend` store the accounts; the back end or NSS
 //! supplies each account's UNIX user.
 //!
-//! The server queries [`Directory`] at a logon. It also performs the changes of `frevo user`, whether they arrive over
-//! the control socket of a running server or from a `frevo user` that has opened the back ends itself.
+//! The server queries [`Directory`] at a logon. Administrators change accounts with it too, in the server or in a
+//! `frevo user` that has opened the back ends itself.
 
+mod administration;
 mod all_users;
 pub mod backend;
 mod changes;
 mod clients;
 pub mod embedded;
 mod former;
-mod group_requests;
+mod group_changes;
 pub mod groups;
 mod import;
 pub mod ldap;
@@ -19,16 +20,16 @@ pub mod machine_sid;
 pub mod policies;
 mod principals;
 pub mod record;
+pub mod records;
 pub mod smbpasswd;
 pub mod unix;
 pub mod username_map;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
@@ -46,19 +47,13 @@ pub use self::import::{Line, read_line};
 
 use self::backend::{Backend, Entry};
 use self::embedded::{OpenError, Store};
-use self::groups::GroupKey;
 use self::ldap::Ldap;
 use self::lists::Counted;
-use self::record::{Record, check_name};
+use self::record::Record;
 use self::smbpasswd::Smbpasswd;
 use self::unix::{Found, Key, User, Users};
-use crate::admin::message::{
-    AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, PolicyView, UserReply,
-    UserRequest,
-};
 use crate::config::PassdbBackend;
 use crate::state_dir::StateDir;
-use crate::when;
 
 /// How long a starting server waits for a `frevo user` that has the database open.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -165,218 +160,6 @@ impl Directory {
             }
         }
         Ok(all.into_values().take(count).collect())
-    }
-
-    /// Performs a request. Blocks. The error's text is shown to the user who sent the request.
-    pub fn perform(&self, request: UserRequest) -> Result<UserReply> {
-        match request {
-            UserRequest::Add { name, nt_hash, full_name, uid } => {
-                ensure!(nt_hash.is_some(), "an account needs a password");
-                check_name(&name)?;
-                ensure!(!full_name.chars().any(char::is_control), "the full name has control characters");
-                let password_last_set = Some(when::now());
-                self.add(Record { nt_hash, password_last_set, full_name, uid, ..Record::named(&name) })
-            }
-            UserRequest::Passwd { name, nt_hash } => {
-                let Some(nt_hash) = nt_hash else { bail!("an account needs a password") };
-                let done = self.edit(&name, &mut |record| {
-                    record.nt_hash = Some(nt_hash.clone());
-                    record.password_last_set = Some(when::now());
-                    (record.locked, record.must_change) = (false, false);
-                })?;
-                match (self.own.remember_password(&name, &nt_hash), done) {
-                    (Err(error), UserReply::Done(warning)) => {
-                        let why = format!(
-                            "the password is changed, but could not be added to the password history: {error:#}"
-                        );
-                        Ok(UserReply::Done(Some(warning.map_or(why.clone(), |first| format!("{first}; {why}")))))
-                    }
-                    (_, done) => Ok(done),
-                }
-            }
-            UserRequest::Enable { name, enabled } => self.edit(&name, &mut |record| {
-                record.disabled = !enabled;
-                record.locked &= !enabled;
-            }),
-            UserRequest::AccountControl { name, disabled, locked, never_expires } => self.edit(&name, &mut |record| {
-                (record.disabled, record.locked, record.never_expires) = (disabled, locked, never_expires);
-            }),
-            UserRequest::Delete { name } => self.delete(&name),
-            UserRequest::Find { name } => Ok(UserReply::Found(self.entry(&name)?.map(|(_, entry)| self.view(&entry)))),
-            UserRequest::List { after } => {
-                let page = self.pages(LIST_PAGE, |backend| backend.page_with_users(after.as_deref(), LIST_PAGE))?;
-                Ok(UserReply::List(page.iter().map(|entry| self.view(entry)).collect()))
-            }
-            UserRequest::Policy { set } => {
-                if let Some((name, value)) = set {
-                    self.own.set_policy(&name, value)?;
-                }
-                let view = |(name, value, about): (&str, i64, &str)| PolicyView {
-                    name: name.into(),
-                    value,
-                    about: about.into(),
-                };
-                Ok(UserReply::Policies(policies::all(&self.own.policy()).map(view).collect()))
-            }
-            UserRequest::MachineSid { set, forget } => self.machine_sid(set, forget),
-            UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
-            UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
-            UserRequest::Group(request) => self.perform_on_groups(request),
-        }
-    }
-
-    /// Returns the back end that stores new accounts.
-    fn first_backend(&self) -> Result<&dyn Backend> {
-        Ok(&**self.backends.first().context("`passdb backend` is empty")?)
-    }
-
-    fn add(&self, record: Record) -> Result<UserReply> {
-        if let Some((_, there)) = self.entry(&record.name)? {
-            bail!("account {} exists already; change its password with `frevo user passwd`", there.record.name);
-        }
-        if !self.first_backend()?.has_user(&record.name)?
-            && let Err(why) = self.users.glance_blocking(&key(&record)).map_err(unavailable)?
-        {
-            match record.uid {
-                None => bail!("{why}; create one first (for example `useradd -M {}`), or specify --uid", record.name),
-                Some(_) => bail!("{why}"),
-            }
-        }
-        self.first_backend()?.add(record)?;
-        let note = |only: &Arc<User>| {
-            format!("not running as root: every user who logs on acts as this process's user, {}", only.name)
-        };
-        Ok(UserReply::Done(self.users.only().map(note)))
-    }
-
-    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<UserReply> {
-        let (backend, _) = self.existing(name)?;
-        let entry = backend.edit(name, edit)?.with_context(|| format!("there is no account {name:?}"))?;
-        let warning = match self.unix_user(&entry)? {
-            Ok(_) => None,
-            Err(why) => Some(format!("{} cannot log on: {why}", entry.record.name)),
-        };
-        Ok(UserReply::Done(warning))
-    }
-
-    fn delete(&self, name: &str) -> Result<UserReply> {
-        let (backend, entry) = self.existing(name)?;
-        let former = self.own.former_sids(name);
-        // Done first: if the process ends before the removal, a later account of the same name must not inherit this
-        // account's SIDs and password history.
-        self.forget(name)?;
-        let removed = backend.remove(&entry.record.name);
-        if removed.is_err()
-            && self.entry(name).is_ok_and(|there| there.is_some_and(|(_, there)| there.sid == entry.sid))
-        {
-            let again = self.own.change(false, |change| {
-                former.iter().for_each(|sid| change.put_sid(*sid, name));
-                Ok(())
-            });
-            if let Err(error) = again {
-                tracing::error!(account = name, "the account is not deleted but has lost its former SIDs: {error:#}");
-            }
-        }
-        ensure!(removed?, "there is no account {name:?}");
-        // Again, for entries added concurrently.
-        self.forget(name)?;
-        Ok(UserReply::Done(None))
-    }
-
-    /// Removes the server's own data about an account of any back end.
-    fn forget(&self, name: &str) -> Result<()> {
-        self.own.forget_sids(name)?;
-        self.own.forget_passwords(name)
-    }
-
-    fn import(&self, accounts: Vec<Imported>, dry_run: bool) -> Result<UserReply> {
-        ensure!(accounts.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} accounts in one import");
-        let check = |record: &Record| -> Result<Option<String>> {
-            let found = self.users.glance_blocking(&key(record)).map_err(unavailable)?;
-            Ok(found.err().map(|why| format!("cannot log on: {why}")))
-        };
-        Ok(UserReply::Imported(self.first_backend()?.import(accounts, dry_run, &check)?))
-    }
-
-    fn note_sids(&self, sids: Vec<FormerSid>, dry_run: bool) -> Result<UserReply> {
-        ensure!(sids.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} SIDs in one import");
-        let groups = self.group_sids()?;
-        self.own.change(dry_run, |change| {
-            let outcomes = sids.iter().map(|former| self.note_sid(change, former, &groups)).collect::<Result<_>>()?;
-            Ok(UserReply::Imported(outcomes))
-        })
-    }
-
-    /// Returns the names of accounts, in the order of the back ends, whose own SID is `sid`. Blocks.
-    fn owners_of(&self, sid: &Sid) -> Result<Vec<String>> {
-        self.backends.iter().filter_map(|backend| backend.owner_of(sid).transpose()).collect()
-    }
-
-    fn note_sid(
-        &self,
-        change: &mut embedded::Change<'_>,
-        former: &FormerSid,
-        groups: &HashMap<Sid, String>,
-    ) -> Result<Outcome> {
-        let skipped = |note: String| Ok(Outcome { result: ImportResult::Skipped, note: Some(note) });
-        let Ok(sid) = former.sid.parse::<Sid>() else {
-            return skipped(format!("has {:?}, which is not a SID", former.sid));
-        };
-        // Well-known SIDs and those of groups and of the system do not belong to a single account.
-        if sid.authority() != 5 || sid.sub_authorities().first() != Some(&21) || sid.sub_authorities().len() != 5 {
-            return skipped(format!("has {sid}, which is not the SID of an account (S-1-5-21-...)"));
-        }
-        let Some((_, entry)) = self.entry(&former.name)? else {
-            return skipped("does not exist on this server: import the account first".into());
-        };
-        let name = fold(&entry.record.name);
-        if let Some(other) = self.owners_of(&sid)?.into_iter().find(|other| fold(other) != name) {
-            return skipped(format!("has {sid}, which is the SID of {other} on this server"));
-        }
-        let own_group = self.own.group(&GroupKey::Sid(sid)).map(|group| group.name.clone());
-        if let Some(group) = own_group.as_ref().or(groups.get(&sid)) {
-            return skipped(format!("has {sid}, which is the SID of the group {group} on this server"));
-        }
-        let owner = self.own.former_owner(&sid);
-        let unchanged = owner.as_ref().is_some_and(|owner| *owner == name);
-        if unchanged || entry.sid == sid {
-            return Ok(Outcome { result: ImportResult::Unchanged, note: None });
-        }
-        change.put_sid(sid, &entry.record.name);
-        let note = owner.map(|owner| format!("takes over {sid} from {owner}"));
-        Ok(Outcome { result: if note.is_some() { ImportResult::Updated } else { ImportResult::Added }, note })
-    }
-
-    fn unix_user(&self, entry: &Entry) -> Result<Found> {
-        match (&entry.user, entry.refused) {
-            (_, Some(why)) => Ok(Err(why.into())),
-            (Some(user), None) => Ok(Ok(user.clone())),
-            (None, None) => self.users.glance_blocking(&key(&entry.record)).map_err(unavailable),
-        }
-    }
-
-    fn view(&self, entry: &Entry) -> AccountView {
-        let (user, problem) = match self.unix_user(entry) {
-            Ok(Ok(user)) => (Some(user), None),
-            Ok(Err(why)) => (None, Some(why.to_string())),
-            Err(error) => (None, Some(format!("{error:#}"))),
-        };
-        let record = &entry.record;
-        AccountView {
-            name: record.name.clone(),
-            full_name: record.full_name.clone(),
-            sid: entry.sid.to_string(),
-            former_sids: self.own.former_sids(&record.name).iter().map(Sid::to_string).collect(),
-            has_password: record.nt_hash.is_some(),
-            disabled: record.disabled,
-            locked: record.locked,
-            must_change: record.needs_new_password(),
-            never_expires: record.never_expires,
-            password_last_set: record.password_last_set,
-            uid: user.as_ref().map(|user| user.identity.uid),
-            unix_user: user.map(|user| user.name.clone()),
-            problem,
-        }
     }
 
     /// Returns the UNIX user of `entry`.

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use anyhow::bail;
 use server::vfs::Identity;
 
 use super::record::nt_hash;
+use super::records::{AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, NewAccount, Outcome};
 use super::*;
 
 const EMBEDDED: &[PassdbBackend] = &[PassdbBackend::Embedded];
@@ -35,19 +37,16 @@ fn directory(path: &Path) -> Directory {
     Directory::new(store, path, EMBEDDED, users()).unwrap()
 }
 
-fn add(name: &str, uid: Option<u32>) -> UserRequest {
-    UserRequest::Add { name: name.into(), nt_hash: Some(nt_hash("x").unwrap()), full_name: "Some One".into(), uid }
+fn add(name: &str, uid: Option<u32>) -> NewAccount {
+    NewAccount { name: name.into(), nt_hash: Some(nt_hash("x").unwrap()), full_name: "Some One".into(), uid }
 }
 
 fn view(directory: &Directory, name: &str) -> AccountView {
-    match directory.perform(UserRequest::Find { name: name.into() }).unwrap() {
-        UserReply::Found(Some(view)) => view,
-        other => panic!("{name}: {other:?}"),
-    }
+    directory.account_view(name).unwrap().expect("an account")
 }
 
-fn refused(directory: &Directory, request: UserRequest, word: &str) {
-    let error = directory.perform(request).unwrap_err();
+fn refused<T: std::fmt::Debug>(answer: Result<T>, word: &str) {
+    let error = answer.unwrap_err();
     assert!(format!("{error:#}").contains(word), "{error:#}");
 }
 
@@ -56,42 +55,42 @@ async fn an_account_lives_from_add_to_delete() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     assert!(directory.is_empty().unwrap());
-    directory.perform(add("ann", None)).unwrap();
+    directory.add_account(add("ann", None)).unwrap();
     let found = directory.find("ANN").await.unwrap().unwrap();
     assert_eq!((found.name.as_str(), found.sid.rid(), found.identity.uid), ("ann", Some(1000), 100));
     assert_eq!(found.nt_hash.unwrap().0, nt_hash("x").unwrap().0);
     assert_eq!(&*found.groups, ["staff"]);
     assert_eq!(view(&directory, "ann").sid, format!("{}-1000", directory.domain()));
 
-    directory.perform(UserRequest::Enable { name: "ann".into(), enabled: false }).unwrap();
+    directory.set_enabled("ann", false).unwrap();
     assert!(directory.find("ann").await.unwrap().unwrap().disabled);
-    directory.perform(UserRequest::Enable { name: "ann".into(), enabled: true }).unwrap();
+    directory.set_enabled("ann", true).unwrap();
     assert!(!directory.find("ann").await.unwrap().unwrap().disabled);
 
-    directory.perform(UserRequest::Passwd { name: "Ann".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    directory.set_password("Ann", Some(nt_hash("y").unwrap())).unwrap();
     let found = directory.find("ann").await.unwrap().unwrap();
     assert_eq!(found.nt_hash.unwrap().0, nt_hash("y").unwrap().0);
 
-    directory.perform(UserRequest::Delete { name: "ann".into() }).unwrap();
+    directory.delete_account("ann").unwrap();
     assert!(directory.find("ann").await.unwrap().is_none());
-    refused(&directory, UserRequest::Delete { name: "ann".into() }, "no account \"ann\"");
+    refused(directory.delete_account("ann"), "no account \"ann\"");
 }
 
 #[test]
 fn invalid_accounts_are_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    refused(&directory, add("carl", None), "no UNIX user \"carl\"");
-    refused(&directory, add("carl", Some(999)), "uid 999");
-    refused(&directory, add("toor", None), "uid 0");
-    refused(&directory, add("carl", Some(0)), "uid 0");
-    refused(&directory, add("a/b", None), "contain");
-    let none = UserRequest::Add { name: "ann".into(), nt_hash: None, full_name: String::new(), uid: None };
-    refused(&directory, none, "password");
-    directory.perform(add("carl", Some(100))).unwrap();
+    refused(directory.add_account(add("carl", None)), "no UNIX user \"carl\"");
+    refused(directory.add_account(add("carl", Some(999))), "uid 999");
+    refused(directory.add_account(add("toor", None)), "uid 0");
+    refused(directory.add_account(add("carl", Some(0))), "uid 0");
+    refused(directory.add_account(add("a/b", None)), "contain");
+    let none = NewAccount { name: "ann".into(), nt_hash: None, full_name: String::new(), uid: None };
+    refused(directory.add_account(none), "password");
+    directory.add_account(add("carl", Some(100))).unwrap();
     assert_eq!(view(&directory, "carl").unix_user.unwrap(), "ann");
-    directory.perform(add("root", None)).unwrap();
-    refused(&directory, add("CARL", Some(100)), "exists already");
+    directory.add_account(add("root", None)).unwrap();
+    refused(directory.add_account(add("CARL", Some(100))), "exists already");
 }
 
 fn imported(name: &str, password: &str) -> Imported {
@@ -110,11 +109,7 @@ fn imported(name: &str, password: &str) -> Imported {
 async fn an_import_adds_updates_and_keeps() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    directory.perform(add("Ann", Some(100))).unwrap();
-    let import = |accounts: Vec<Imported>, dry_run| match directory.perform(UserRequest::Import { accounts, dry_run }) {
-        Ok(UserReply::Imported(outcomes)) => outcomes,
-        _ => panic!("not imported"),
-    };
+    directory.add_account(add("Ann", Some(100))).unwrap();
     let batch = || vec![imported("ann", "z"), imported("bob", "z"), imported("ghost", "z"), imported("a/b", "z")];
     use ImportResult::{Added, Skipped, Unchanged, Updated};
     for (dry_run, results) in [
@@ -122,7 +117,7 @@ async fn an_import_adds_updates_and_keeps() {
         (false, [Updated, Added, Added, Skipped]),
         (false, [Unchanged, Unchanged, Unchanged, Skipped]),
     ] {
-        let outcomes = import(batch(), dry_run);
+        let outcomes = directory.import(batch(), dry_run).expect("outcomes");
         assert_eq!(outcomes.iter().map(|outcome| outcome.result).collect::<Vec<_>>(), results);
         assert!(outcomes[0].note.is_none() && outcomes[2].note.as_ref().unwrap().contains("no UNIX user"));
     }
@@ -133,7 +128,7 @@ async fn an_import_adds_updates_and_keeps() {
     assert!(bob.locked && bob.must_change);
     assert!(directory.find("ghost").await.unwrap().is_none());
 
-    directory.perform(UserRequest::Passwd { name: "bob".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    directory.set_password("bob", Some(nt_hash("y").unwrap())).unwrap();
     let bob = directory.find("bob").await.unwrap().unwrap();
     assert!(!bob.locked && !bob.must_change);
 }
@@ -145,11 +140,11 @@ fn lists_are_returned_in_pages() {
     let names: Vec<String> = (0..LIST_PAGE + 1).map(|number| format!("u{number:05}")).collect();
     for batch in names.chunks(IMPORT_BATCH) {
         let accounts = batch.iter().map(|name| imported(name, "x")).collect();
-        directory.perform(UserRequest::Import { accounts, dry_run: false }).unwrap();
+        directory.import(accounts, false).unwrap();
     }
-    let list = |after: Option<&str>| match directory.perform(UserRequest::List { after: after.map(Into::into) }) {
-        Ok(UserReply::List(list)) => list.into_iter().map(|view| view.name).collect::<Vec<_>>(),
-        _ => panic!("no list"),
+    let list = |after: Option<&str>| {
+        let views = directory.account_views(after).expect("a list");
+        views.into_iter().map(|view| view.name).collect::<Vec<_>>()
     };
     let first = list(None);
     assert_eq!(first, names[..LIST_PAGE]);
@@ -214,16 +209,16 @@ impl Backend for Down {
 async fn back_ends_are_queried_in_order() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     let [mut both, second] = dirs.each_ref().map(|dir| directory(dir.path()));
-    second.perform(add("ann", None)).unwrap();
-    second.perform(add("bob", None)).unwrap();
+    second.add_account(add("ann", None)).unwrap();
+    second.add_account(add("bob", None)).unwrap();
     both.backends = [both.own.clone(), second.own.clone()].map(|store| store as Arc<dyn Backend>).into();
-    both.perform(UserRequest::Passwd { name: "ann".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    both.set_password("ann", Some(nt_hash("y").unwrap())).unwrap();
     let ann = both.find("ann").await.unwrap().unwrap();
     assert_eq!(ann.sid, second.domain().with_rid(1000));
     assert_eq!(ann.nt_hash.unwrap().0, nt_hash("y").unwrap().0);
     let uid = both.uid_of(&second.domain().with_rid(1001)).await.unwrap();
     assert_eq!(uid, Some(101), "bob");
-    refused(&both, add("ann", None), "exists already");
+    refused(both.add_account(add("ann", None)), "exists already");
 
     // An account of that name in a later back end may belong to a different user.
     both.backends = [Arc::new(Down) as Arc<dyn Backend>, second.own.clone()].into();
@@ -231,7 +226,7 @@ async fn back_ends_are_queried_in_order() {
     both.backends = [second.own.clone() as Arc<dyn Backend>, Arc::new(Down)].into();
     assert!(both.find("ann").await.unwrap().is_some());
     assert!(both.find("carl").await.is_err());
-    refused(&both, UserRequest::List { after: None }, "down");
+    refused(both.account_views(None), "down");
 }
 
 /// A back end that records what the server's own database has of an account when the account is removed, and may refuse
@@ -292,16 +287,15 @@ fn former_sids_are_deleted_before_an_account_of_another_back_end() {
     let (accounts, own) = (second.own.clone(), both.own.clone());
     let watched = Arc::new(Watched { accounts, own, refuses: true.into(), known: Mutex::default() });
     both.backends = [watched.clone() as Arc<dyn Backend>].into();
-    both.perform(add("ann", None)).unwrap();
-    both.perform(UserRequest::Policy { set: Some(("password history".into(), 3)) }).unwrap();
-    both.perform(UserRequest::Passwd { name: "ann".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    both.add_account(add("ann", None)).unwrap();
+    both.set_policy("password history", 3).unwrap();
+    both.set_password("ann", Some(nt_hash("y").unwrap())).unwrap();
     let former = FormerSid { name: "ann".into(), sid: "S-1-5-21-1-2-3-1104".into() };
-    both.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap();
-    let delete = || UserRequest::Delete { name: "Ann".into() };
-    refused(&both, delete(), "refused");
+    both.note_sids(vec![former], false).unwrap();
+    refused(both.delete_account("Ann"), "refused");
     assert_eq!(view(&both, "ann").former_sids, ["S-1-5-21-1-2-3-1104"], "it is still stored");
     watched.refuses.store(false, std::sync::atomic::Ordering::SeqCst);
-    both.perform(delete()).unwrap();
+    both.delete_account("Ann").unwrap();
     assert_eq!(*watched.known.lock(), [(0, false); 2]);
     assert!(both.own.former_sids("ann").is_empty());
 }
@@ -310,21 +304,21 @@ fn former_sids_are_deleted_before_an_account_of_another_back_end() {
 fn a_user_can_change_to_a_password_not_in_the_history() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    directory.perform(add("ann", None)).unwrap();
+    directory.add_account(add("ann", None)).unwrap();
     let change =
         |old: &str, new: &str| directory.change_password_now("Ann", &nt_hash(old).unwrap(), &nt_hash(new).unwrap());
     change("x", "first").unwrap();
     assert!(matches!(change("wrong", "second"), Err(NotChanged::Wrong)));
     change("first", "first").unwrap();
-    directory.perform(UserRequest::Policy { set: Some(("password history".into(), 3)) }).unwrap();
+    directory.set_policy("password history", 3).unwrap();
     assert!(matches!(change("first", "first"), Err(NotChanged::InHistory)));
     change("first", "second").unwrap();
-    directory.perform(UserRequest::Passwd { name: "ann".into(), nt_hash: Some(nt_hash("third").unwrap()) }).unwrap();
+    directory.set_password("ann", Some(nt_hash("third").unwrap())).unwrap();
     assert!(matches!(change("third", "second"), Err(NotChanged::InHistory)));
     change("third", "fourth").unwrap();
     change("fourth", "fifth").unwrap();
     change("fifth", "second").unwrap();
-    directory.perform(UserRequest::Delete { name: "ann".into() }).unwrap();
+    directory.delete_account("ann").unwrap();
     assert!(matches!(change("second", "sixth"), Err(NotChanged::Wrong)));
 }
 
@@ -332,21 +326,21 @@ fn a_user_can_change_to_a_password_not_in_the_history() {
 async fn an_smbpasswd_file_and_the_database_share_no_sid() {
     let dir = tempfile::tempdir().unwrap();
     let before = directory(dir.path());
-    before.perform(add("root", None)).unwrap();
+    before.add_account(add("root", None)).unwrap();
     drop(before);
     let place = smbpasswd_of_bob(dir.path());
     let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
     let both = Directory::new(store, dir.path(), &[PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)], users())
         .unwrap();
-    both.perform(add("ann", None)).unwrap();
-    both.perform(add("carl", Some(100))).unwrap();
+    both.add_account(add("ann", None)).unwrap();
+    both.add_account(add("carl", Some(100))).unwrap();
     for (name, rid, uid) in [("root", 1000, 0), ("ann", 1001, 100), ("carl", 1003, 100), ("bob", 1202, 101)] {
         let sid = both.domain().with_rid(rid);
         assert_eq!(both.find(name).await.unwrap().unwrap().sid, sid, "{name}");
         assert_eq!(both.uid_of(&sid).await.unwrap(), Some(uid), "{name}");
     }
     // Deleted in its own back end, which is not the first one.
-    both.perform(UserRequest::Delete { name: "bob".into() }).unwrap();
+    both.delete_account("bob").unwrap();
     assert!(both.find("bob").await.unwrap().is_none());
 }
 
@@ -358,13 +352,8 @@ fn smbpasswd_of_bob(path: &Path) -> smbpasswd::Place {
 
 fn note(directory: &Directory, name: &str, sid: Sid) -> (ImportResult, String) {
     let former = FormerSid { name: name.into(), sid: sid.to_string() };
-    match directory.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap() {
-        UserReply::Imported(mut outcomes) => {
-            let Outcome { result, note } = outcomes.remove(0);
-            (result, note.unwrap_or_default())
-        }
-        other => panic!("{other:?}"),
-    }
+    let Outcome { result, note } = directory.note_sids(vec![former], false).unwrap().remove(0);
+    (result, note.unwrap_or_default())
 }
 
 /// A former SID must not make an account another account, or a member of a group.
@@ -372,14 +361,14 @@ fn note(directory: &Directory, name: &str, sid: Sid) -> (ImportResult, String) {
 async fn a_former_sid_cannot_be_the_sid_of_another_account_or_group() {
     let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     let second = directory(dirs[1].path());
-    second.perform(add("root", None)).unwrap();
-    second.perform(add("carl", Some(100))).unwrap();
+    second.add_account(add("root", None)).unwrap();
+    second.add_account(add("carl", Some(100))).unwrap();
     let store = Store::open(&StateDir::create(dirs[0].path()).unwrap()).unwrap();
     let place = smbpasswd_of_bob(dirs[0].path());
     let backends = [PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)];
     let mut all = Directory::new(store, dirs[0].path(), &backends, users()).unwrap();
     all.backends = all.backends.iter().cloned().chain([second.own.clone() as Arc<dyn Backend>]).collect();
-    all.perform(add("ann", None)).unwrap();
+    all.add_account(add("ann", None)).unwrap();
     // An odd RID, which ann might get.
     let [bobs, carls] = [all.domain().with_rid(1202), second.domain().with_rid(1001)];
     let group = Sid::of(5, [21, 4, 5, 6, 1100]);
@@ -406,7 +395,7 @@ async fn a_former_sid_cannot_be_the_sid_of_another_account_or_group() {
     all.own.change(false, sneak).unwrap();
     let taken = all.own.add_group(|_| groups::Group { name: "Crew".into(), gid: 51, ..staff(new.with_rid(1202)) });
     assert!(taken.unwrap_err().to_string().contains("former SID of the account ann"));
-    all.perform(UserRequest::MachineSid { set: Some(new.to_string()), forget: None }).unwrap();
+    all.machine_sid(Some(new.to_string()), None).unwrap();
     let ann = all.find("ann").await.unwrap().unwrap();
     for (sid, name, uid) in [(new.with_rid(1202), "bob", 101), (carls, "carl", 100)] {
         assert_eq!(all.uid_of(&sid).await.unwrap(), Some(uid), "{name}");
@@ -422,15 +411,14 @@ async fn a_ticket_cannot_add_former_sids_of_accounts() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     for name in ["ann", "bob"] {
-        directory.perform(add(name, None)).unwrap();
+        directory.add_account(add(name, None)).unwrap();
     }
     let [theirs, anns, group] = [1103, 1104, 513].map(|rid| Sid::of(5, [21, 1, 2, 3, rid]));
     let first = directory.domain();
     let former = FormerSid { name: "ann".into(), sid: anns.to_string() };
-    directory.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap();
+    directory.note_sids(vec![former], false).unwrap();
     let second = DomainSid([7, 8, 9]);
-    let set = |sid: DomainSid| UserRequest::MachineSid { set: Some(sid.to_string()), forget: None };
-    directory.perform(set(second)).unwrap();
+    directory.machine_sid(Some(second.to_string()), None).unwrap();
     let ask = async |user: Sid, groups: &[Sid]| {
         let client = ClientName { components: vec!["bob".into()], realm: "R.TEST".into(), own_realm: true };
         let logon = LogonInfo {
@@ -452,10 +440,10 @@ async fn a_ticket_cannot_add_former_sids_of_accounts() {
         assert_eq!(ask(user, &[]).await, own, "{user}");
     }
     assert_eq!(ask(first.with_rid(1001), &[]).await, with(&[group]), "the user was bob");
-    let forget = |sid: DomainSid| UserRequest::MachineSid { set: None, forget: Some(sid.to_string()) };
-    directory.perform(forget(first)).unwrap();
+    let forget = |sid: DomainSid| directory.machine_sid(None, Some(sid.to_string()));
+    forget(first).unwrap();
     assert_eq!(ask(theirs, &[gone[0], first.with_rid(1000)]).await, with(&[theirs, group, gone[0]]));
-    refused(&directory, forget(first), "not a former SID");
+    refused(forget(first), "not a former SID");
 }
 
 #[tokio::test]
@@ -464,7 +452,7 @@ async fn the_number_of_users_follows_changes() {
     let directory = directory(dir.path());
     assert_eq!(directory.count_users().await.unwrap(), 0);
     for name in ["ann", "bob"] {
-        directory.perform(add(name, None)).unwrap();
+        directory.add_account(add(name, None)).unwrap();
     }
     // If counting took time, the number is cached for a while.
     *directory.counted.lock() = None;
@@ -472,7 +460,6 @@ async fn the_number_of_users_follows_changes() {
     let domain = directory.domain().sid();
     *directory.counted.lock() = Some(Counted { since: std::time::Instant::now(), domain, users: 77 });
     assert_eq!(directory.count_users().await.unwrap(), 77);
-    let set = UserRequest::MachineSid { set: Some("S-1-5-21-7-8-9".into()), forget: None };
-    directory.perform(set).unwrap();
+    directory.machine_sid(Some("S-1-5-21-7-8-9".into()), None).unwrap();
     assert_eq!(directory.count_users().await.unwrap(), 2, "the cached number is of another domain");
 }

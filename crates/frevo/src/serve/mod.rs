@@ -28,7 +28,7 @@ use crate::accounts::username_map::FileMap;
 use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
-use crate::admin::{Control, Listener};
+use crate::admin::{self, Control, Listener};
 use crate::config::{self, Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
 use crate::environment::SystemEnvironment;
 use crate::handles::Handles;
@@ -490,7 +490,7 @@ impl Control for Operations {
             UserRequest::Add { name, .. } | UserRequest::Delete { name } => Some(name.clone()),
             _ => None,
         };
-        let mut reply = self.accounts.perform(request)?;
+        let mut reply = admin::perform(&self.accounts, request)?;
         if let Some(name) = forgiven {
             self.server.logons.clear_lockout(&name);
         }

@@ -23,8 +23,8 @@ use zeroize::Zeroizing;
 use crate::accounts::Directory;
 use crate::accounts::embedded::OpenError;
 use crate::accounts::record::{check_name, nt_hash};
-use crate::admin::Client;
 use crate::admin::message::{AccountView, UserReply, UserRequest};
+use crate::admin::{self, Client};
 use crate::password;
 use crate::state_dir::{AccountPlace, StateDir, locate_accounts};
 use crate::table::table;
@@ -313,7 +313,7 @@ impl Performer {
     pub(crate) fn perform(&mut self, request: UserRequest) -> Result<UserReply> {
         match self {
             Performer::Server(client) => client.user(&request),
-            Performer::Own(directory) => directory.perform(request),
+            Performer::Own(directory) => admin::perform(directory, request),
         }
     }
 }

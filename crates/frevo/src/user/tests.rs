@@ -7,7 +7,7 @@ use clap::Parser;
 
 use super::*;
 use crate::admin::names::{Names, NamesRequest};
-use crate::admin::{Control, Listener};
+use crate::admin::{self, Control, Listener};
 use crate::config::PassdbBackend;
 
 #[derive(Parser, Debug)]
@@ -49,7 +49,7 @@ impl Control for Fake {
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
-        self.0.perform(request)
+        admin::perform(&self.0, request)
     }
 
     fn names(&self, _: NamesRequest) -> Result<Names> {

@@ -11,7 +11,7 @@ use server::policy::fold;
 use super::{ACCOUNTS, FORMER_SIDS, META, Store, domain};
 use crate::accounts::backend::{self, Check};
 use crate::accounts::record::Record;
-use crate::admin::message::{ImportResult, Imported, Outcome};
+use crate::accounts::records::{ImportResult, Imported, Outcome};
 
 /// Pending changes.
 pub struct Change<'a> {

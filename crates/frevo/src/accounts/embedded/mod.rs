@@ -31,7 +31,7 @@ use super::backend::{Backend, Check, Entry};
 use super::former::FormerSids;
 use super::groups::GroupKey;
 use super::record::Record;
-use crate::admin::message::{Imported, Outcome};
+use crate::accounts::records::{Imported, Outcome};
 use crate::state_dir::StateDir;
 
 /// The file's name in the state directory.

@@ -8,7 +8,7 @@ use super::super::unix::names::Names;
 use super::super::unix::{Key, User, Users};
 use super::super::{PassdbBackend, embedded::Store};
 use super::*;
-use crate::admin::message::{GroupRequest, NewGroup, UserRequest};
+use crate::accounts::records::{NewAccount, NewGroup};
 use crate::state_dir::StateDir;
 
 const PEOPLE: [(&str, u32); 4] = [("root", 0), ("ann", 100), ("bob", 101), ("eve", 102)];
@@ -42,7 +42,8 @@ fn directory(path: &Path) -> Directory {
     let directory = Directory::new(store, path, &[PassdbBackend::Embedded], users).unwrap();
     for (name, uid) in [("ann", None), ("carl", Some(101))] {
         let nt_hash = Some(crate::accounts::record::nt_hash("x").unwrap());
-        directory.perform(UserRequest::Add { name: name.into(), nt_hash, full_name: String::new(), uid }).unwrap();
+        let new = NewAccount { name: name.into(), nt_hash, full_name: String::new(), uid };
+        directory.add_account(new).unwrap();
     }
     let staff = NewGroup {
         name: "NT Staff".into(),
@@ -51,7 +52,7 @@ fn directory(path: &Path) -> Directory {
         kind: GroupKind::Domain,
         comment: String::new(),
     };
-    directory.perform(UserRequest::Group(GroupRequest::Add(staff))).unwrap();
+    directory.add_group(staff).unwrap();
     directory
 }
 

@@ -34,7 +34,7 @@ use super::backend::{Backend, Check, Entry, misnamed, weigh};
 use super::embedded::OwnDomain;
 use super::record::Record;
 use super::unix::{self, Key, User, Users};
-use crate::admin::message::{ImportResult, Imported, Outcome};
+use crate::accounts::records::{ImportResult, Imported, Outcome};
 
 /// The number of remembered warnings, so that each is logged once.
 const WARNED: usize = 10_000;

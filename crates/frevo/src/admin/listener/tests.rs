@@ -25,7 +25,7 @@ impl Control for Fake {
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
-        self.directory.perform(request)
+        crate::admin::perform(&self.directory, request)
     }
 
     fn names(&self, request: NamesRequest) -> Result<Names> {

@@ -1,5 +1,5 @@
-//! The requests of `frevo group`. A new group is added to the back end of new accounts if that has groups (an LDAP
-//! directory), else to the server's own database. Lists and changes include both.
+//! Changes and lists of groups for the administrator. A new group is added to the back end of new
+//! accounts if that has groups (an LDAP directory), else to the server's own database. Lists and changes include both.
 
 use std::collections::HashMap;
 
@@ -9,36 +9,26 @@ use server::accounts::{IdMap, Unavailable};
 
 use super::Directory;
 use super::groups::{Group, GroupKey, GroupStore, NewSid, Wanted};
+use super::records::{GroupView, ImportResult, LIST_PAGE, NewGroup, Outcome};
 use super::unix::names::{Question, Reply};
-use crate::admin::message::{GroupRequest, GroupView, ImportResult, LIST_PAGE, NewGroup, Outcome, UserReply};
 
 impl Directory {
-    /// Performs a request for groups. Blocks.
-    pub(super) fn perform_on_groups(&self, request: GroupRequest) -> Result<UserReply> {
-        match request {
-            GroupRequest::Add(group) => {
-                let gid = self.gid_of(&group.unix_group)?;
-                let added = self.add_group(group, gid)?;
-                Ok(UserReply::Groups(vec![self.group_view(&added)]))
-            }
-            GroupRequest::Edit { name, new_name, comment } => {
-                let edited = self.edit_group(&name, new_name, comment)?;
-                Ok(UserReply::Groups(vec![self.group_view(&edited)]))
-            }
-            GroupRequest::Members { name, add, remove } => {
-                Ok(UserReply::Members(self.group_members(&name, &add, &remove)?))
-            }
-            GroupRequest::Delete { name } => self.delete_group(&name),
-            GroupRequest::List { after } => {
-                let after =
-                    after.map(|sid| sid.parse::<Sid>()).transpose().ok().context("the SID to list after is invalid")?;
-                let groups = self.groups_after(after)?;
-                Ok(UserReply::Groups(groups.iter().map(|group| self.group_view(group)).collect()))
-            }
-            GroupRequest::Import { groups, dry_run } => {
-                Ok(UserReply::Imported(groups.into_iter().map(|group| self.import_group(group, dry_run)).collect()))
-            }
-        }
+    /// Adds a group. Blocks.
+    pub fn add_group(&self, new: NewGroup) -> Result<GroupView> {
+        let gid = self.gid_of(&new.unix_group)?;
+        let added = self.add_group_of(new, gid)?;
+        Ok(self.group_view(&added))
+    }
+
+    /// Changes the name or comment of a group; `None` keeps it. Blocks.
+    pub fn edit_group(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<GroupView> {
+        let edited = self.edited_group(name, new_name, comment)?;
+        Ok(self.group_view(&edited))
+    }
+
+    /// Returns up to [`LIST_PAGE`] groups after the SID `after`, in the order of their SIDs. Blocks.
+    pub fn group_views(&self, after: Option<Sid>) -> Result<Vec<GroupView>> {
+        Ok(self.groups_after(after)?.iter().map(|group| self.group_view(group)).collect())
     }
 
     /// Returns the back ends that have groups.
@@ -109,7 +99,7 @@ impl Directory {
         Group { name, sid, gid, kind, comment }
     }
 
-    fn add_group(&self, new: NewGroup, gid: u32) -> Result<Group> {
+    fn add_group_of(&self, new: NewGroup, gid: u32) -> Result<Group> {
         if let Some((_, account)) = self.entry(&new.name)? {
             bail!("{} is an account: in Windows users and groups must have different names", account.record.name);
         }
@@ -135,7 +125,7 @@ impl Directory {
         store.add(wanted)
     }
 
-    fn edit_group(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<Group> {
+    fn edited_group(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<Group> {
         self.refuse_own(name)?;
         if let Some(new_name) = &new_name {
             ensure!(
@@ -151,7 +141,8 @@ impl Directory {
         Err(no_group(name))
     }
 
-    fn group_members(&self, name: &str, add: &[String], remove: &[String]) -> Result<Vec<String>> {
+    /// Adds and removes members of a group. Returns its members in the order of their names. Blocks.
+    pub fn group_members(&self, name: &str, add: &[String], remove: &[String]) -> Result<Vec<String>> {
         self.refuse_own(name)?;
         for store in self.group_stores() {
             if let Some(members) = store.members(name, add.to_vec(), remove.to_vec())? {
@@ -173,19 +164,21 @@ impl Directory {
         )
     }
 
-    fn delete_group(&self, name: &str) -> Result<UserReply> {
+    /// Removes a group; the UNIX group is kept. Blocks.
+    pub fn delete_group(&self, name: &str) -> Result<()> {
         if self.own.remove_group(&GroupKey::Name(name.to_owned()))? {
-            return Ok(UserReply::Done(None));
+            return Ok(());
         }
         for store in self.group_stores() {
             if store.remove(name)? {
-                return Ok(UserReply::Done(None));
+                return Ok(());
             }
         }
         Err(no_group(name))
     }
 
-    fn import_group(&self, new: NewGroup, dry_run: bool) -> Outcome {
+    /// Imports a group of another server. Blocks.
+    pub fn import_group(&self, new: NewGroup, dry_run: bool) -> Outcome {
         let done = || -> Result<ImportResult> {
             let gid = self.gid_of(&new.unix_group)?;
             let there = self.group_named(&new.name)?;
@@ -194,7 +187,7 @@ impl Directory {
             }
             match dry_run {
                 true => self.own_group(Self::wanted(new, gid)?, self.domain().with_rid(0)).check(self.domain())?,
-                false => _ = self.add_group(new, gid)?,
+                false => _ = self.add_group_of(new, gid)?,
             }
             Ok(ImportResult::Added)
         };
