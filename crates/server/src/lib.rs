@@ -34,12 +34,12 @@ mod lockout;
 mod logon_attempts;
 mod logon_throttle;
 pub mod name;
-pub mod pipe;
 pub mod policy;
 mod reparse;
 mod request;
 #[cfg(any(test, feature = "contract"))]
 pub mod rig;
+pub mod rpc;
 pub mod security;
 pub mod state;
 pub mod status;

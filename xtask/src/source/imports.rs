@@ -51,7 +51,7 @@ const ORDER: &[&str] = &[
     "local",
     "status",
     "reparse",
-    "pipe",
+    "rpc",
     "information",
     // Commands, and what executes them.
     "torture",

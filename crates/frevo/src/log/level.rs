@@ -11,7 +11,7 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("locking", &["server::files"]),
     ("smb2", &["server::state::connection", "server::frame", "server::request", "server::dispatch", "server::command"]),
     ("acls", &["server::acl", "server::security"]),
-    ("rpc_srv", &["server::pipe"]),
+    ("rpc_srv", &["server::rpc"]),
 ];
 
 /// The set of logged events.

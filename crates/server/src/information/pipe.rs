@@ -13,8 +13,8 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
-use crate::pipe::Pipe;
 use crate::request::Request;
+use crate::rpc::Pipe;
 use crate::state::open::Open;
 
 /// Answers the few classes that pipes support.

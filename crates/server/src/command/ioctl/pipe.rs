@@ -10,8 +10,8 @@ use proto::status::Status;
 
 use super::respond;
 use crate::error::{Error, Result};
-use crate::pipe::Pipe;
 use crate::request::{Reply, Request};
+use crate::rpc::Pipe;
 use crate::state::open::{Open, Target};
 
 fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Arc<Open>> {

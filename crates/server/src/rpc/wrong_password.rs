@@ -30,17 +30,17 @@ mod tests {
     use proto::rpc::pdu::{Header, PduType};
     use proto::rpc::samr::opnum;
 
-    use super::super::bed::{self, Bound};
+    use super::super::tests::client::{self, PipeClient};
     use super::*;
     use crate::logon_throttle::Verdict;
     use crate::rig::{self, Client};
 
     /// Sends a bind with a proof for `password`, and makes a call.
-    fn bind_with(pipe: &mut Bound, password: &str) {
+    fn bind_with(pipe: &mut PipeClient, password: &str) {
         let credentials = Credentials { user: "alice".into(), domain: String::new(), nt_hash: nt_hash(password) };
         let initiator = Initiator::new(Some(credentials), "TEST", "");
         let trailer = Trailer { kind: AuthType::WINNT, level: AuthLevel::PKT_INTEGRITY, padding: 0, context: 0 };
-        let mut bind = bed::bind("samr");
+        let mut bind = client::bind("samr");
         trailer.with_token(&mut bind, initiator.negotiate());
         pipe.write(&bind);
         let answer = pipe.read();
@@ -50,14 +50,14 @@ mod tests {
         let (proof, _) = initiator
             .authenticate(Trailer::value(&answer, at), &random, 0)
             .expect("an NTLM response to an NTLM message");
-        let mut auth3 = bed::pdu_of(PduType::AUTH3, |out| out.zeros(4));
+        let mut auth3 = client::pdu_of(PduType::AUTH3, |out| out.zeros(4));
         trailer.with_token(&mut auth3, &proof);
         pipe.write(&auth3);
     }
 
     /// Changes alice's password, with `password` as the old one.
-    fn change_with(pipe: &mut Bound, password: &str) {
-        pipe.write(&bed::bind("samr"));
+    fn change_with(pipe: &mut PipeClient, password: &str) {
+        pipe.write(&client::bind("samr"));
         pipe.read();
         let (sealed, proof) =
             seal_password(&nt_hash(password), "another", &[7; SEALED_PASSWORD]).expect("the buffer is long enough");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     /// Returns whether a guess has to wait for others.
-    fn waits(pipe: &Bound, name: &str, from: IpAddr) -> bool {
+    fn waits(pipe: &PipeClient, name: &str, from: IpAddr) -> bool {
         let guess = Guess { name, from: from.into(), asked: Duration::ZERO };
         let verdict = pipe.client.connection.server.logons.throttle.failed(guess, Duration::ZERO);
         !matches!(verdict, Verdict::At { first: true, .. })
@@ -83,7 +83,7 @@ mod tests {
     fn a_password_is_guessed_through_a_pipe_as_slowly_as_at_a_logon() {
         for try_with in [bind_with, change_with] {
             for (password, counts) in [(rig::PASSWORD, false), ("wrong", true)] {
-                let mut pipe = Bound::open(Client::logged_on(&rig::plain_server(), "alice"), "samr");
+                let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), "samr");
                 try_with(&mut pipe, password);
                 let elsewhere = IpAddr::from([192, 0, 2, 1]);
                 let here = pipe.client.connection.peer.remote.ip();

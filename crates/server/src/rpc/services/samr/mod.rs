@@ -18,15 +18,15 @@ use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
 use proto::rpc::samr::{self, Call, DomainInformation, DomainInformationClass, DomainPolicy, RidName};
 use proto::status::Status;
 
-use super::handles::{Handles, Object, SamDomain};
 use crate::accounts::{AccountPolicy, Unavailable};
 use crate::request::Request;
+use crate::rpc::context_handles::{ContextHandles, Object, SamDomain};
 
 /// Returns the encoded results of call `number`, or the status of a fault.
-pub(super) async fn call(
+pub(in crate::rpc) async fn call(
     number: u16,
     stub: &[u8],
-    handles: &Mutex<Handles>,
+    handles: &Mutex<ContextHandles>,
     request: &Request<'_>,
 ) -> Result<Vec<u8>, u32> {
     let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
@@ -55,7 +55,7 @@ const BUILTIN: &str = "Builtin";
 
 /// The context of one call.
 struct Asked<'a> {
-    handles: &'a Mutex<Handles>,
+    handles: &'a Mutex<ContextHandles>,
     request: &'a Request<'a>,
 }
 
@@ -83,7 +83,7 @@ impl Asked<'_> {
 
     /// Refuses anonymous and guest users.
     fn check_somebody(&self) -> Result<(), Status> {
-        if super::has_account(self.request) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+        if crate::rpc::pipe::has_account(self.request) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
     /// Returns whether the caller may connect; `restrict anonymous` refuses anonymous users.

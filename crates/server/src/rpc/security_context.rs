@@ -21,11 +21,11 @@ use crate::policy::limits::PIPE_NEGOTIATE_BYTES;
 use crate::request::Request;
 use crate::user::User;
 
-use super::guessed::slow_down;
+use super::wrong_password::slow_down;
 
 /// The state of the authentication.
 #[derive(Default)]
-pub(super) struct Security(Mutex<State>);
+pub(super) struct SecurityContext(Mutex<State>);
 
 #[derive(Default)]
 enum State {
@@ -45,7 +45,7 @@ pub(super) struct UnknownProvider;
 /// A call without a valid signature.
 pub(super) struct Unprotected;
 
-impl Security {
+impl SecurityContext {
     /// Processes the bind `pdu` and adds the challenge to its response `answer` if the bind contains a NEGOTIATE.
     pub(super) fn begin(
         &self,

@@ -11,7 +11,7 @@ use crate::policy::{self, Policy};
 use crate::request::Request;
 
 /// Returns the encoded results of call `number`, or the status of a fault.
-pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {
+pub(in crate::rpc) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {
     let policy = request.connection.server.policy();
     match number {
         opnum::NETR_SHARE_ENUM | opnum::NETR_SHARE_ENUM_STICKY => {

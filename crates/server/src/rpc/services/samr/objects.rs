@@ -9,11 +9,11 @@ use proto::rpc::samr::{
 };
 use proto::status::Status;
 
-use super::super::handles::{Object, SamDomain};
 use super::{Asked, lists};
 use crate::accounts::Account;
 use crate::accounts::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
 use crate::policy::limits::SAMR_GROUP_MEMBERS;
+use crate::rpc::context_handles::{Object, SamDomain};
 use crate::vfs::Time;
 
 /// The time that means "never".

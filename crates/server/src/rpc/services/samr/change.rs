@@ -8,9 +8,9 @@ use proto::auth::ntlm::change::{NewPassword, SEALED_PASSWORD};
 use proto::rpc::samr::ChangePassword;
 use proto::status::Status;
 
-use super::super::guessed::slow_down;
 use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
 use crate::request::Request;
+use crate::rpc::wrong_password::slow_down;
 
 pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
     let server = &request.connection.server;

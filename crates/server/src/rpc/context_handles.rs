@@ -1,12 +1,9 @@
 //! Context handles of the objects that a client has opened through one pipe (C706 appendix N). They are closed with the
 //! pipe.
 
-mod places;
-
 use proto::rpc::ndr::ContextHandle;
 
-use self::places::Places;
-pub(super) use self::places::{List, Place};
+use super::enumeration_positions::{Enumeration, Position, Positions};
 use crate::environment::Environment;
 use crate::policy::limits::HANDLES_PER_PIPE;
 
@@ -39,14 +36,14 @@ pub(super) enum SamDomain {
 struct Opened {
     handle: ContextHandle,
     object: Object,
-    places: Places,
+    positions: Positions,
 }
 
 /// The handles of one pipe.
 #[derive(Default)]
-pub(super) struct Handles(Vec<Opened>);
+pub(super) struct ContextHandles(Vec<Opened>);
 
-impl Handles {
+impl ContextHandles {
     /// Opens a handle of `object`; returns `None` if there are too many.
     pub(super) fn open(&mut self, object: Object, environment: &dyn Environment) -> Option<ContextHandle> {
         if self.0.len() >= HANDLES_PER_PIPE {
@@ -54,7 +51,7 @@ impl Handles {
         }
         let mut handle = [0; 20];
         environment.random(&mut handle[4..]);
-        self.0.push(Opened { handle, object, places: Places::default() });
+        self.0.push(Opened { handle, object, positions: Positions::default() });
         Some(handle)
     }
 
@@ -63,15 +60,18 @@ impl Handles {
         self.0.iter().find(|opened| opened.handle == *handle).map(|opened| opened.object)
     }
 
-    /// Returns the last known position at or before entry `number` of `list`, for queries with `handle`.
-    pub(super) fn place(&self, handle: &ContextHandle, list: List, number: u32) -> Option<Place> {
-        self.0.iter().find(|opened| opened.handle == *handle).and_then(|opened| opened.places.before(list, number))
+    /// Returns the last known position at or before entry `number` of `enumeration`, for queries with `handle`.
+    pub(super) fn position(&self, handle: &ContextHandle, enumeration: Enumeration, number: u32) -> Option<Position> {
+        self.0
+            .iter()
+            .find(|opened| opened.handle == *handle)
+            .and_then(|opened| opened.positions.before(enumeration, number))
     }
 
     /// Stores a position.
-    pub(super) fn put_place(&mut self, handle: &ContextHandle, place: Place) {
+    pub(super) fn put_position(&mut self, handle: &ContextHandle, position: Position) {
         if let Some(opened) = self.0.iter_mut().find(|opened| opened.handle == *handle) {
-            opened.places.put(place);
+            opened.positions.put(position);
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn handles_are_counted_and_closed_once() {
-        let (environment, mut handles) = (Still::default(), Handles::default());
+        let (environment, mut handles) = (Still::default(), ContextHandles::default());
         let first = handles.open(Object::Policy, &environment).expect("capacity for one handle");
         assert_eq!((handles.get(&first), handles.get(&[7; 20])), (Some(Object::Policy), None));
         assert!(handles.close(&first) && !handles.close(&first));

@@ -9,32 +9,32 @@ use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 
-use super::Service;
+use super::super::pipe::Service;
 use crate::rig::{Client, status};
 
-/// An open pipe, usually bound to its service.
-pub(super) struct Bound {
-    pub(super) client: Client,
+/// An open pipe, usually pipe to its service.
+pub(in crate::rpc) struct PipeClient {
+    pub(in crate::rpc) client: Client,
     file_id: FileId,
 }
 
-impl Bound {
+impl PipeClient {
     /// Opens the pipe called `name`.
-    pub(super) fn open(mut client: Client, name: &str) -> Bound {
+    pub(in crate::rpc) fn open(mut client: Client, name: &str) -> PipeClient {
         assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
         let file_id = client.open(name, AccessMask(0x0012_019f));
-        Bound { client, file_id }
+        PipeClient { client, file_id }
     }
 
     /// Opens the pipe called `name` and binds to its service.
-    pub(super) fn new(client: Client, name: &str) -> Bound {
-        let mut bound = Bound::open(client, name);
-        assert_eq!(bound.write(&bind(name)), Status::SUCCESS);
-        bound.read();
-        bound
+    pub(in crate::rpc) fn new(client: Client, name: &str) -> PipeClient {
+        let mut pipe = PipeClient::open(client, name);
+        assert_eq!(pipe.write(&bind(name)), Status::SUCCESS);
+        pipe.read();
+        pipe
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Status {
+    pub(in crate::rpc) fn write(&mut self, bytes: &[u8]) -> Status {
         let write = WriteRequest {
             length: bytes.len() as u32,
             file_id: self.file_id,
@@ -44,14 +44,14 @@ impl Bound {
         status(&self.client.request(Command::WRITE, |out| write.encode(out)))
     }
 
-    pub(super) fn read(&mut self) -> Vec<u8> {
+    pub(in crate::rpc) fn read(&mut self) -> Vec<u8> {
         let read = ReadRequest { length: 65_536, file_id: self.file_id, ..ReadRequest::default() };
         let response = self.client.request(Command::READ, |out| read.encode(out));
         ReadResponse::decode(&response).expect("an answer").buffer.to_vec()
     }
 
     /// Returns whether a call is still unanswered after it has been run once.
-    pub(super) fn waits_for(&mut self, opnum: u16, stub: &[u8]) -> bool {
+    pub(in crate::rpc) fn waits_for(&mut self, opnum: u16, stub: &[u8]) -> bool {
         let mut answered = true;
         for bytes in fragments(opnum, stub) {
             assert!(answered, "only the last part of a call waits");
@@ -68,7 +68,7 @@ impl Bound {
     }
 
     /// Executes a call and returns its results.
-    pub(super) fn call(&mut self, opnum: u16, stub: &[u8]) -> Vec<u8> {
+    pub(in crate::rpc) fn call(&mut self, opnum: u16, stub: &[u8]) -> Vec<u8> {
         for bytes in fragments(opnum, stub) {
             assert_eq!(self.write(&bytes), Status::SUCCESS);
         }
@@ -112,7 +112,7 @@ fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns a PDU with this body.
-pub(super) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+pub(in crate::rpc) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = Writer::new(&mut bytes);
     let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
@@ -123,7 +123,7 @@ pub(super) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u
 }
 
 /// Returns a bind to the service of that pipe.
-pub(super) fn bind(name: &str) -> Vec<u8> {
+pub(in crate::rpc) fn bind(name: &str) -> Vec<u8> {
     let interface = Service::named(name).expect("a service").interface();
     let contexts = vec![Context { id: 0, interface, transfer_syntaxes: vec![pdu::NDR] }];
     let bind = Bind { max_xmit_frag: 4280, max_recv_frag: 4280, assoc_group_id: 0, contexts };

@@ -8,12 +8,12 @@ use crate::accounting::{Charge, Payer, Resource};
 const SHORT: usize = 4096;
 
 /// The charge for one pipe's memory.
-pub(super) struct Held(Charge);
+pub(super) struct MemoryCharge(Charge);
 
-impl Held {
+impl MemoryCharge {
     /// Creates an empty charge.
-    pub(super) fn nothing(payer: &Arc<Payer>) -> Held {
-        Held(Charge::nothing(payer, Resource::PipeData))
+    pub(super) fn nothing(payer: &Arc<Payer>) -> MemoryCharge {
+        MemoryCharge(Charge::nothing(payer, Resource::PipeData))
     }
 
     /// Returns whether the pipe may hold `more` bytes.
@@ -39,7 +39,7 @@ mod tests {
         let accounting = Accounting::new(&Bounds::of_memory(1 << 30).with(Resource::PipeData, 16 * 200_000));
         // Half of a sixteenth: 100,000.
         let payer = accounting.unauthenticated(IpAddr::from([192, 0, 2, 1]).into());
-        let (mut one, other) = (Held::nothing(&payer), Held::nothing(&payer));
+        let (mut one, other) = (MemoryCharge::nothing(&payer), MemoryCharge::nothing(&payer));
         one.set(90_000);
         assert!(one.may_take(10_000) && !one.may_take(10_001));
         assert!(other.may_take(10_000) && !other.may_take(10_001));

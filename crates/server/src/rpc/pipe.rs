@@ -1,20 +1,4 @@
-//! Named pipes of IPC$ ([MS-SMB2] 3.3.5.9, [MS-RPCE]): a fixed set of services, each of which is a function from a
-//! request to its response.
-//!
-//! Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's name is never passed to a file system, a library or a
-//! socket.
-
-#[cfg(test)]
-mod bed;
-mod calls;
-mod guessed;
-mod handles;
-mod lsarpc;
-mod output;
-mod room;
-mod samr;
-mod security;
-mod srvsvc;
+//! A pipe as its client has opened it: data that arrives, complete PDUs that are executed, and READs.
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -22,27 +6,27 @@ use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipeConfigurati
 use proto::rpc::pdu::{self, FragmentSizes, Header};
 use proto::status::Status;
 
+use super::association::PartialCall;
+use super::context_handles::ContextHandles;
+use super::memory::MemoryCharge;
+use super::messages::{MessageQueue, Response, WaitingRead};
+use super::security_context::SecurityContext;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
-use calls::Call;
-use handles::Handles;
-use output::{Answer, Output, Place};
-use room::Held;
-use security::Security;
 
 /// PDUs of one WRITE that are executed before the task yields.
 const PDUS_AT_A_TIME: usize = 256;
 
 /// The services, named after their pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Service {
+pub(super) enum Service {
     Srvsvc,
     Lsarpc,
     Samr,
 }
 
 impl Service {
-    fn named(name: &str) -> Option<Service> {
+    pub(super) fn named(name: &str) -> Option<Service> {
         let all = [("srvsvc", Service::Srvsvc), ("lsarpc", Service::Lsarpc), ("samr", Service::Samr)];
         all.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, service)| service)
     }
@@ -56,14 +40,14 @@ impl Service {
     }
 
     /// Returns the maximum size in bytes of a call's arguments. Only lists of SIDs to look up are long.
-    fn max_stub(self) -> usize {
+    pub(super) fn max_stub(self) -> usize {
         match self {
             Service::Srvsvc | Service::Samr => 64 * 1024,
             Service::Lsarpc => 1024 * 1024,
         }
     }
 
-    fn interface(self) -> pdu::SyntaxId {
+    pub(super) fn interface(self) -> pdu::SyntaxId {
         match self {
             Service::Srvsvc => proto::rpc::srvsvc::INTERFACE,
             Service::Lsarpc => proto::rpc::lsarpc::INTERFACE,
@@ -74,37 +58,37 @@ impl Service {
 
 /// A client's open of a pipe.
 pub struct Pipe {
-    service: Service,
-    state: Mutex<State>,
-    handles: Mutex<Handles>,
-    security: Security,
+    pub(super) service: Service,
+    pub(super) state: Mutex<State>,
+    pub(super) handles: Mutex<ContextHandles>,
+    pub(super) security: SecurityContext,
 }
 
-struct State {
+pub(super) struct State {
     /// A call is being executed; data that arrives meanwhile waits in `input`.
     busy: bool,
     /// Received data that is not executed yet.
     input: BytesMut,
     /// The call whose last fragment has not arrived yet.
-    call: Option<Call>,
+    pub(super) call: Option<PartialCall>,
     /// The bound presentation contexts.
-    bound: Vec<u16>,
-    sizes: Option<FragmentSizes>,
-    output: Output,
+    pub(super) bound: Vec<u16>,
+    pub(super) sizes: Option<FragmentSizes>,
+    output: MessageQueue,
     /// The charge for the memory of all of the above.
-    held: Held,
+    pub(super) memory: MemoryCharge,
 }
 
 impl State {
-    fn new(held: Held) -> State {
+    fn new(memory: MemoryCharge) -> State {
         State {
             busy: false,
             input: BytesMut::new(),
             call: None,
             bound: Vec::new(),
             sizes: None,
-            output: Output::default(),
-            held,
+            output: MessageQueue::default(),
+            memory,
         }
     }
 
@@ -113,7 +97,7 @@ impl State {
         let limits = &request.connection.server.policy().limits;
         if self.input.len() + more > limits.pipe_input
             || self.output.answers() >= limits.pipe_answers
-            || !self.held.may_take(more)
+            || !self.memory.may_take(more)
         {
             return Err(Error::because(
                 Status::INSUFFICIENT_RESOURCES,
@@ -128,10 +112,10 @@ impl State {
             self.input = BytesMut::new();
         }
         let stub = self.call.as_ref().map_or(0, |call| call.stub.capacity());
-        self.held.set(self.input.capacity() + stub + self.output.allocated());
+        self.memory.set(self.input.capacity() + stub + self.output.allocated());
     }
 
-    fn push(&mut self, answer: Answer, security: &Security) {
+    pub(super) fn push(&mut self, answer: Response, security: &SecurityContext) {
         self.output.push(answer, security);
         self.count();
     }
@@ -142,8 +126,8 @@ impl Pipe {
     pub(crate) fn open(request: &Request<'_>, name: &str) -> Result<Pipe> {
         let service = Service::named(name.strip_prefix('\\').unwrap_or(name))
             .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("there is no pipe {name:?}")))?;
-        let state = State::new(Held::nothing(&request.session()?.payer()));
-        Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: Security::default() })
+        let state = State::new(MemoryCharge::nothing(&request.session()?.payer()));
+        Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: SecurityContext::default() })
     }
 
     /// Returns whether there is a pipe called `name`. An instance is always available.
@@ -317,7 +301,7 @@ async fn pause() {
 
 /// A waiting READ, removed from the queue on drop.
 struct Waiting<'a> {
-    place: Place,
+    place: WaitingRead,
     pipe: &'a Pipe,
 }
 
@@ -368,7 +352,7 @@ impl Drop for Turn<'_> {
 
 /// Returns whether the caller has a user account. Anonymous and guest users get no information about accounts through
 /// pipes.
-fn has_account(request: &Request<'_>) -> bool {
+pub(super) fn has_account(request: &Request<'_>) -> bool {
     let user = request.session().ok().and_then(|session| session.user());
     user.is_some_and(|user| !user.anonymous && !user.guest)
 }

@@ -12,20 +12,20 @@ use proto::rpc::ndr::{self, ContextHandle};
 use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
 use proto::status::Status;
 
-use super::handles::{Handles, Object};
 use crate::accounts::Unavailable;
 use crate::accounts::principals::{self, Principal, Realm};
 use crate::answer::yield_now;
 use crate::request::Request;
+use crate::rpc::context_handles::{ContextHandles, Object};
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;
 
 /// Returns the encoded results of call `number`, or the status of a fault.
-pub(super) async fn call(
+pub(in crate::rpc) async fn call(
     number: u16,
     stub: &[u8],
-    handles: &Mutex<Handles>,
+    handles: &Mutex<ContextHandles>,
     request: &Request<'_>,
 ) -> Result<Vec<u8>, u32> {
     let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
@@ -59,7 +59,7 @@ pub(super) async fn call(
 }
 
 /// Opens a policy handle ([MS-LSAT] 3.1.4.1). `restrict anonymous` refuses it to anonymous users.
-fn open(handles: &Mutex<Handles>, request: &Request<'_>) -> Vec<u8> {
+fn open(handles: &Mutex<ContextHandles>, request: &Request<'_>) -> Vec<u8> {
     let server = &request.connection.server;
     let anonymous = request.session().ok().and_then(|session| session.user()).is_none_or(|user| user.anonymous);
     if anonymous && server.policy().restrict_anonymous >= 1 {
@@ -139,7 +139,7 @@ async fn lookup_names(names: &[String], generation: Generation, request: &Reques
     let server = &request.connection.server;
     let policy = server.policy();
     let (mut domains, mut sids) = (Referenced::default(), Vec::with_capacity(names.len()));
-    let has_account = super::has_account(request);
+    let has_account = crate::rpc::pipe::has_account(request);
     for (number, name) in names.iter().enumerate() {
         if number % AT_A_TIME == AT_A_TIME - 1 {
             yield_now().await;
@@ -165,7 +165,7 @@ async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, r
     let policy = server.policy();
     let own = server.accounts.ids.domain().sid();
     let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
-    let has_account = super::has_account(request);
+    let has_account = crate::rpc::pipe::has_account(request);
     if sids.len() > 1 && has_account {
         server.accounts.ids.expect_sids(sids).await;
     }

@@ -5,21 +5,22 @@ use proto::bytes::Writer;
 use proto::rpc::pdu::{self, Bind, ContextResult, FragmentSizes, Fragments, Header, PduFlags, PduType};
 use proto::status::Status;
 
-use super::output::Answer;
-use super::security::{UnknownProvider, Unprotected};
-use super::{Pipe, Service, State, lsarpc, samr, srvsvc};
+use super::messages::Response;
+use super::pipe::{Pipe, Service, State};
+use super::security_context::{UnknownProvider, Unprotected};
+use super::services::{lsarpc, samr, srvsvc};
 use crate::error::{Error, Result};
 use crate::request::Request;
 
 /// A call of which only some fragments have arrived.
-pub(super) struct Call {
+pub(super) struct PartialCall {
     id: u32,
     pub(super) stub: Vec<u8>,
 }
 
 /// The state of a call after a fragment.
-enum Came {
-    All(Arguments),
+enum Received {
+    Whole(Arguments),
     Part,
     /// The fragment does not belong to the current call, or there is none.
     OutOfOrder,
@@ -60,7 +61,7 @@ impl Pipe {
             out.clear();
             pdu::bind_nak(header.call_id, pdu::AUTHENTICATION_TYPE_NOT_RECOGNIZED, &mut Writer::new(&mut out));
         }
-        state.push(Answer::Pdu(out), &self.security);
+        state.push(Response::Pdu(out), &self.security);
         Ok(())
     }
 
@@ -73,9 +74,9 @@ impl Pipe {
             return Ok(());
         }
         let arguments = match self.arguments(&header, &call)? {
-            Came::All(arguments) => arguments,
-            Came::Part => return Ok(()),
-            Came::OutOfOrder => {
+            Received::Whole(arguments) => arguments,
+            Received::Part => return Ok(()),
+            Received::OutOfOrder => {
                 self.fault(&header, &call, pdu::FAULT_PROTOCOL);
                 return Ok(());
             }
@@ -92,9 +93,9 @@ impl Pipe {
         let overhead = self.security.overhead();
         let most = sent.saturating_sub(overhead.unwrap_or(0));
         let fragments = Fragments::new(header.call_id, call.context_id, results, most);
-        let answer = Answer::Results { fragments, protected: overhead.is_some() };
+        let answer = Response::Results { fragments, protected: overhead.is_some() };
         let mut state = self.state.lock();
-        if state.held.may_take(answer.allocated()) {
+        if state.memory.may_take(answer.allocated()) {
             state.push(answer, &self.security);
         } else {
             drop(state);
@@ -105,17 +106,17 @@ impl Pipe {
     fn fault(&self, header: &Header, call: &pdu::Request<'_>, status: u32) {
         let mut out = Vec::new();
         pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out));
-        self.state.lock().push(Answer::Pdu(out), &self.security);
+        self.state.lock().push(Response::Pdu(out), &self.security);
     }
 
     /// Returns the arguments of a call if this is its last fragment ([MS-RPCE] 3.3.3.5.2: all fragments have one
     /// call_id).
-    fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Came> {
+    fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Received> {
         let mut state = self.state.lock();
         let mut whole = match state.call.take() {
-            _ if header.flags.contains(PduFlags::FIRST_FRAG) => Call { id: header.call_id, stub: Vec::new() },
+            _ if header.flags.contains(PduFlags::FIRST_FRAG) => PartialCall { id: header.call_id, stub: Vec::new() },
             Some(begun) if begun.id == header.call_id => begun,
-            _ => return Ok(Came::OutOfOrder),
+            _ => return Ok(Received::OutOfOrder),
         };
         if whole.stub.len() + call.stub.len() > self.service.max_stub() {
             return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "the arguments are too long"));
@@ -123,9 +124,9 @@ impl Pipe {
         whole.stub.extend_from_slice(call.stub);
         if !header.flags.contains(PduFlags::LAST_FRAG) {
             state.call = Some(whole);
-            return Ok(Came::Part);
+            return Ok(Received::Part);
         }
-        Ok(Came::All(Arguments { stub: whole.stub, bound: state.bound.contains(&call.context_id) }))
+        Ok(Received::Whole(Arguments { stub: whole.stub, bound: state.bound.contains(&call.context_id) }))
     }
 
     fn bind(&self, context: &pdu::Context, most: usize, state: &mut State) -> ContextResult {

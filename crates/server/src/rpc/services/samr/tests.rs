@@ -4,8 +4,8 @@ use proto::rpc::ndr::{ContextHandle, Decoder, Encoder};
 use proto::rpc::samr::opnum;
 use proto::status::Status;
 
-use super::super::bed::Bound;
 use crate::rig::{self, Client};
+use crate::rpc::tests::client::PipeClient;
 
 /// Encodes a handle and numbers as arguments.
 fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
@@ -20,11 +20,11 @@ fn status(results: &[u8]) -> Status {
     Status(u32::from_le_bytes(results[results.len() - 4..].try_into().expect("four bytes")))
 }
 
-struct Samr(Bound);
+struct Samr(PipeClient);
 
 impl Samr {
     fn of(client: Client) -> Samr {
-        Samr(Bound::new(client, "samr"))
+        Samr(PipeClient::new(client, "samr"))
     }
 
     fn as_alice() -> Samr {

@@ -6,13 +6,13 @@ use proto::rpc::ndr::{ContextHandle, Decoder, Encoder};
 use proto::smb2::negotiate::SecurityMode;
 use proto::status::Status;
 
-use super::super::bed::Bound;
 use crate::accounts::IdMap;
 use crate::rig::{self, Client};
+use crate::rpc::tests::client::PipeClient;
 use crate::state::Server;
 
 /// Opens a policy handle.
-fn open(pipe: &mut Bound) -> Result<ContextHandle, Status> {
+fn open(pipe: &mut PipeClient) -> Result<ContextHandle, Status> {
     let results = pipe.call(opnum::LSAR_OPEN_POLICY_2, &[0; 64]);
     match status(&results) {
         Status::SUCCESS => Ok(Decoder::new(&results).handle().expect("a handle")),
@@ -75,7 +75,9 @@ fn is_in(text: &str, results: &[u8]) -> bool {
 
 #[test]
 fn anonymous_callers_learn_nothing_about_accounts() {
-    for mut pipe in [Bound::new(anonymous(0), "lsarpc"), Bound::new(Client::logged_on(&server(0), "alice"), "lsarpc")] {
+    for mut pipe in
+        [PipeClient::new(anonymous(0), "lsarpc"), PipeClient::new(Client::logged_on(&server(0), "alice"), "lsarpc")]
+    {
         let has_account = pipe.client.connection.channels()[0].session.user().is_some_and(|user| !user.anonymous);
         let handle = open(&mut pipe).expect("the handle is granted");
         let asked = [rig::People.domain().with_rid(1001), Sid::BUILTIN_USERS];
@@ -91,13 +93,13 @@ fn anonymous_callers_learn_nothing_about_accounts() {
 #[test]
 fn anonymous_callers_may_look_up_names_only_if_configured() {
     assert_eq!(crate::policy::Policy::default().restrict_anonymous, 1);
-    assert_eq!(open(&mut Bound::new(anonymous(1), "lsarpc")), Err(Status::ACCESS_DENIED));
+    assert_eq!(open(&mut PipeClient::new(anonymous(1), "lsarpc")), Err(Status::ACCESS_DENIED));
 }
 
 /// A thousand cached names are looked up with yields to other requests.
 #[test]
 fn long_lists_let_other_requests_run() {
-    let mut pipe = Bound::new(Client::logged_on(&server(1), "alice"), "lsarpc");
+    let mut pipe = PipeClient::new(Client::logged_on(&server(1), "alice"), "lsarpc");
     let handle = open(&mut pipe).expect("the handle is granted");
     for (stub, opnum) in [
         (names(&handle, &["bob"; 1000]), opnum::LSAR_LOOKUP_NAMES),

@@ -11,11 +11,11 @@ use proto::rpc::pdu::Fragments;
 use proto::status::Status;
 use tokio::sync::Notify;
 
-use super::security::Security;
+use super::security_context::SecurityContext;
 use crate::error::{Error, Result};
 
 /// The response to one PDU of the client.
-pub(super) enum Answer {
+pub(super) enum Response {
     /// A single message.
     Pdu(Vec<u8>),
     /// The results of a call. Each fragment is encoded when the preceding one has been read.
@@ -26,43 +26,43 @@ pub(super) enum Answer {
     },
 }
 
-impl Answer {
+impl Response {
     /// Returns the memory in bytes.
     pub(super) fn allocated(&self) -> usize {
         match self {
-            Answer::Pdu(pdu) => pdu.capacity(),
-            Answer::Results { fragments, .. } => fragments.allocated(),
+            Response::Pdu(pdu) => pdu.capacity(),
+            Response::Results { fragments, .. } => fragments.allocated(),
         }
     }
 
     /// Returns the number of unread messages and their bytes.
     fn remaining(&self) -> (usize, usize) {
         match self {
-            Answer::Pdu(pdu) => (1, pdu.len()),
-            Answer::Results { fragments, protected: true } => fragments.remaining(protected_length),
-            Answer::Results { fragments, protected: false } => fragments.remaining(|length| length),
+            Response::Pdu(pdu) => (1, pdu.len()),
+            Response::Results { fragments, protected: true } => fragments.remaining(protected_length),
+            Response::Results { fragments, protected: false } => fragments.remaining(|length| length),
         }
     }
 }
 
 /// A waiting READ; they are queued in the order of arrival.
-pub(super) type Place = Arc<Notify>;
+pub(super) type WaitingRead = Arc<Notify>;
 
 /// The queue of unread messages.
-pub(super) struct Output {
+pub(super) struct MessageQueue {
     /// Whether a READ returns one message or a byte stream, and whether it waits.
     mode: FilePipeInformation,
     /// The rest of the first message; empty if there is no message.
     current: Bytes,
-    answers: VecDeque<Answer>,
-    waiting: VecDeque<Place>,
+    answers: VecDeque<Response>,
+    waiting: VecDeque<WaitingRead>,
     /// The status for READs after the last message, once there will be no more.
     end: Option<Status>,
 }
 
-impl Default for Output {
+impl Default for MessageQueue {
     fn default() -> Self {
-        Output {
+        MessageQueue {
             mode: FilePipeInformation {
                 read_mode: PipeMode::MESSAGE,
                 completion_mode: PipeCompletionMode::QUEUE_OPERATION,
@@ -75,9 +75,9 @@ impl Default for Output {
     }
 }
 
-impl Output {
+impl MessageQueue {
     /// Adds a response.
-    pub(super) fn push(&mut self, answer: Answer, security: &Security) {
+    pub(super) fn push(&mut self, answer: Response, security: &SecurityContext) {
         self.answers.push_back(answer);
         if self.current.is_empty() {
             self.advance(security);
@@ -92,13 +92,13 @@ impl Output {
 
     /// Returns the memory in bytes.
     pub(super) fn allocated(&self) -> usize {
-        self.current.len() + self.answers.iter().map(Answer::allocated).sum::<usize>()
+        self.current.len() + self.answers.iter().map(Response::allocated).sum::<usize>()
     }
 
     /// Returns the number of unread messages and their bytes.
     pub(super) fn available(&self) -> (usize, usize) {
         let first = (usize::from(!self.current.is_empty()), self.current.len());
-        self.answers.iter().map(Answer::remaining).fold(first, |all, one| (all.0 + one.0, all.1 + one.1))
+        self.answers.iter().map(Response::remaining).fold(first, |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
     /// Returns the rest of the first message; empty if there is no message.
@@ -150,16 +150,16 @@ impl Output {
         Ok(())
     }
 
-    /// Returns the result of a READ of `room` bytes; `place` is its slot in the queue if it has waited. Returns `None`
+    /// Returns the result of a READ of `room` bytes; `slot` is its slot in the queue if it has waited. Returns `None`
     /// if it has to wait.
     pub(super) fn take(
         &mut self,
         room: usize,
-        place: Option<&Place>,
-        security: &Security,
+        slot: Option<&WaitingRead>,
+        security: &SecurityContext,
     ) -> Option<Result<(Bytes, Status)>> {
         let first = self.waiting.front();
-        if first.is_some_and(|first| place.is_none_or(|place| !Arc::ptr_eq(first, place))) && self.end.is_none() {
+        if first.is_some_and(|first| slot.is_none_or(|slot| !Arc::ptr_eq(first, slot))) && self.end.is_none() {
             return None;
         }
         if self.current.is_empty() {
@@ -177,20 +177,20 @@ impl Output {
     }
 
     /// Adds a waiting READ.
-    pub(super) fn wait(&mut self) -> Place {
-        let place = Place::default();
-        self.waiting.push_back(place.clone());
-        place
+    pub(super) fn wait(&mut self) -> WaitingRead {
+        let slot = WaitingRead::default();
+        self.waiting.push_back(slot.clone());
+        slot
     }
 
     /// Removes a waiting READ.
-    pub(super) fn leave(&mut self, place: &Place) {
-        self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, place));
+    pub(super) fn leave(&mut self, slot: &WaitingRead) {
+        self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, slot));
         self.wake();
     }
 
     /// Returns at most `room` bytes of the first message, and whether they complete it.
-    fn take_part(&mut self, room: usize, security: &Security) -> (Bytes, bool) {
+    fn take_part(&mut self, room: usize, security: &SecurityContext) -> (Bytes, bool) {
         let part = self.current.split_to(self.current.len().min(room));
         let whole = self.current.is_empty();
         if whole {
@@ -199,7 +199,7 @@ impl Output {
         (part, whole)
     }
 
-    fn take_stream(&mut self, room: usize, security: &Security) -> Bytes {
+    fn take_stream(&mut self, room: usize, security: &SecurityContext) -> Bytes {
         let mut stream = BytesMut::new();
         while stream.len() < room && !self.current.is_empty() {
             stream.extend_from_slice(&self.take_part(room - stream.len(), security).0);
@@ -208,10 +208,10 @@ impl Output {
     }
 
     /// Makes the next message the first.
-    fn advance(&mut self, security: &Security) {
+    fn advance(&mut self, security: &SecurityContext) {
         let (message, finished) = match self.answers.front_mut() {
-            Some(Answer::Pdu(pdu)) => (std::mem::take(pdu), true),
-            Some(Answer::Results { fragments, protected }) => {
+            Some(Response::Pdu(pdu)) => (std::mem::take(pdu), true),
+            Some(Response::Results { fragments, protected }) => {
                 let mut fragment = fragments.next().unwrap_or_default();
                 if *protected {
                     security.protect(&mut fragment);
@@ -229,7 +229,7 @@ impl Output {
     /// Wakes the READs that can continue.
     fn wake(&self) {
         if self.end.is_some() {
-            self.waiting.iter().for_each(|place| place.notify_one());
+            self.waiting.iter().for_each(|slot| slot.notify_one());
         } else if !self.current.is_empty()
             && let Some(first) = self.waiting.front()
         {
@@ -242,9 +242,9 @@ impl Output {
 mod tests {
     use super::*;
 
-    fn output(messages: &[&[u8]]) -> (Output, Security) {
-        let (mut output, security) = (Output::default(), Security::default());
-        messages.iter().for_each(|message| output.push(Answer::Pdu(message.to_vec()), &security));
+    fn output(messages: &[&[u8]]) -> (MessageQueue, SecurityContext) {
+        let (mut output, security) = (MessageQueue::default(), SecurityContext::default());
+        messages.iter().for_each(|message| output.push(Response::Pdu(message.to_vec()), &security));
         (output, security)
     }
 
@@ -283,12 +283,12 @@ mod tests {
     fn reads_are_served_in_order_of_arrival() {
         let (mut output, security) = output(&[]);
         let (first, second) = (output.wait(), output.wait());
-        output.push(Answer::Pdu(b"one".to_vec()), &security);
+        output.push(Response::Pdu(b"one".to_vec()), &security);
         assert!(output.take(9, None, &security).is_none(), "a READ that has just arrived");
         assert!(output.take(9, Some(&second), &security).is_none());
         assert_eq!(taken(output.take(9, Some(&first), &security)), (b"one".to_vec(), Status::SUCCESS));
         output.leave(&first);
-        output.push(Answer::Pdu(b"two".to_vec()), &security);
+        output.push(Response::Pdu(b"two".to_vec()), &security);
         assert_eq!(taken(output.take(9, Some(&second), &security)), (b"two".to_vec(), Status::SUCCESS));
     }
 

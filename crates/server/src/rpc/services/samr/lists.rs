@@ -7,12 +7,13 @@ use proto::rpc::ndr::ContextHandle;
 use proto::rpc::samr::{self, AccountControl, DisplayInformation, DisplayQuery, Displayed, Enumeration, RidName};
 use proto::status::Status;
 
-use super::super::handles::{List, Place, SamDomain};
 use super::Asked;
 use crate::accounts::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
 use crate::accounts::{ListedAccount, ListedGroup};
 use crate::policy::fold;
 use crate::policy::limits::ENTRIES_PER_SAMR_LIST;
+use crate::rpc::context_handles::SamDomain;
+use crate::rpc::enumeration_positions::{self, Position};
 
 /// Accounts and groups requested from the back end at once.
 const PAGE: usize = 200;
@@ -69,7 +70,9 @@ impl Asked<'_> {
         let part = Part::new(from.context, u32::MAX, from.length);
         let matches = |account: &ListedAccount| self.control(account).has_all(filter);
         let listed = match self.members_of(handle) {
-            Ok(SamDomain::Own) => self.users(handle, List::Users(filter.0), part, matches).await,
+            Ok(SamDomain::Own) => {
+                self.users(handle, enumeration_positions::Enumeration::Users(filter.0), part, matches).await
+            }
             Ok(SamDomain::Builtin) => Ok((Vec::new(), false)),
             Err(status) => Err(status),
         };
@@ -102,7 +105,8 @@ impl Asked<'_> {
             Ok(SamDomain::Own) => {
                 let machines = class == DisplayInformation::MACHINE;
                 let wanted = |account: &ListedAccount| account.name.ends_with('$') == machines;
-                let users = self.users(handle, List::Display(class.0), part, wanted).await;
+                let users =
+                    self.users(handle, enumeration_positions::Enumeration::Display(class.0), part, wanted).await;
                 users.map(|(users, more)| (self.displayed_users(users, part), more))
             }
         };
@@ -152,14 +156,14 @@ impl Asked<'_> {
     async fn users(
         &self,
         handle: &ContextHandle,
-        list: List,
+        list: enumeration_positions::Enumeration,
         part: Part,
         wanted: impl Fn(&ListedAccount) -> bool,
     ) -> Result<Listed<ListedAccount>, Status> {
         let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
-        let place = self.handles.lock().place(handle, list, part.from);
-        let mut skip = part.from - place.as_ref().map_or(0, |place| place.number);
-        let mut after = place.map(|place| place.after);
+        let position = self.handles.lock().position(handle, list, part.from);
+        let mut skip = part.from - position.as_ref().map_or(0, |position| position.number);
+        let mut after = position.map(|position| position.after);
         let (mut users, mut bytes) = (Vec::<ListedAccount>::new(), 0);
         loop {
             let page = server.accounts.roster.users(after.as_deref(), PAGE).await?;
@@ -173,15 +177,18 @@ impl Asked<'_> {
                     continue;
                 }
                 if let Some(last) = users.last().filter(|_| part.is_full(users.len(), bytes)) {
-                    let place = Place { list, number: part.next(users.len()), after: last.name.clone() };
-                    self.handles.lock().put_place(handle, place);
+                    let position =
+                        Position { enumeration: list, number: part.next(users.len()), after: last.name.clone() };
+                    self.handles.lock().put_position(handle, position);
                     return Ok((users, true));
                 }
                 bytes += ENTRY + 2 * (account.name.len() + account.full_name.len());
                 users.push(account);
             }
             if let Some(after) = after.clone().filter(|_| users.is_empty()) {
-                self.handles.lock().put_place(handle, Place { list, number: part.from - skip, after });
+                self.handles
+                    .lock()
+                    .put_position(handle, Position { enumeration: list, number: part.from - skip, after });
             }
         }
     }

@@ -1,0 +1,3 @@
+//! Test support for the services.
+
+pub(super) mod client;
