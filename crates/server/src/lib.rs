@@ -34,6 +34,7 @@ mod lockout;
 mod logon_attempts;
 mod logon_throttle;
 pub mod name;
+pub mod named_pipe;
 pub mod policy;
 mod reparse;
 mod request;

@@ -26,6 +26,7 @@ const ORDER: &[&str] = &[
     "accounts",
     "user",
     "error",
+    "named_pipe",
     // Configuration, accounting and logons.
     "accounting",
     "domain",

@@ -26,7 +26,7 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     let open = request.open(asked.file_id, reply)?;
     let (file, disk) = match (&open.target, open.tree.disk()) {
         (Target::File(file), Some(disk)) => (file, disk),
-        (Target::Pipe(pipe), _) => return respond(&asked, &pipe::query(request, &asked, &open, pipe)?, reply),
+        (Target::Pipe(pipe), _) => return respond(&asked, &pipe::query(request, &asked, &open, &**pipe)?, reply),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
     let answer = match asked.info_type {

@@ -8,6 +8,7 @@ use proto::smb2::read::{ReadFlags, ReadRequest, ReadResponse, ReadResponseFlags}
 use proto::status::Status;
 
 use crate::error::{Error, Result};
+use crate::named_pipe::{Message, NamedPipe, PipeRead};
 use crate::request::{Reply, Request};
 use crate::state::open::Target;
 use crate::vfs::Kind;
@@ -30,7 +31,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
             if unbuffered && request.connection.dialect().0 >= Dialect::SMB_3_0_2.0 {
                 return Err(Error::because(Status::INVALID_PARAMETER, "unbuffered READ of a pipe"));
             }
-            let (data, status) = pipe.read(length, request, reply).await?;
+            let (data, status) = read_pipe(&**pipe, length, request, reply).await?;
             let mut body = reply.body();
             ReadResponse { data_remaining: 0, flags: ReadResponseFlags::NONE, buffer: &data }.encode(&mut body);
             return Ok(status);
@@ -71,4 +72,21 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     #[cfg(feature = "torture")]
     crate::torture::pad_read(request, reply);
     Ok(Status::SUCCESS)
+}
+
+/// Reads from a pipe, with an interim response if the READ has to wait.
+pub(super) async fn read_pipe(
+    pipe: &dyn NamedPipe,
+    room: usize,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Result<Message> {
+    let waiting = match pipe.read(room) {
+        PipeRead::Ready(result) => return result,
+        PipeRead::Waiting(waiting) => waiting,
+    };
+    request.check_last()?;
+    let pending = reply.go_async(request)?;
+    let result = pending.wait(waiting).await;
+    result.unwrap_or_else(|_| Err(Error::new(pipe.ended().unwrap_or(Status::CANCELLED))))
 }

@@ -42,7 +42,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
     let (file, disk) = match (&open.target, open.tree.disk()) {
         (Target::File(file), Some(disk)) => (file, disk),
         (Target::Pipe(target), _) => {
-            pipe::set(&asked, &open, target)?;
+            pipe::set(&asked, &open, &**target)?;
             SetInfoResponse.encode(&mut reply.body());
             return Ok(Status::SUCCESS);
         }

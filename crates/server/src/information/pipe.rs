@@ -13,12 +13,17 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
+use crate::named_pipe::NamedPipe;
 use crate::request::Request;
-use crate::rpc::Pipe;
 use crate::state::open::Open;
 
 /// Answers the few classes that pipes support.
-pub(crate) fn query(request: &Request<'_>, asked: &QueryInfoRequest<'_>, open: &Open, pipe: &Pipe) -> Result<Answer> {
+pub(crate) fn query(
+    request: &Request<'_>,
+    asked: &QueryInfoRequest<'_>,
+    open: &Open,
+    pipe: &dyn NamedPipe,
+) -> Result<Answer> {
     if asked.info_type != InfoType::FILE {
         return Err(Error::new(Status::INVALID_PARAMETER));
     }
@@ -38,7 +43,7 @@ pub(crate) fn query(request: &Request<'_>, asked: &QueryInfoRequest<'_>, open: &
 }
 
 /// Sets the read mode of the pipe.
-pub(crate) fn set(asked: &SetInfoRequest<'_>, open: &Open, pipe: &Pipe) -> Result<()> {
+pub(crate) fn set(asked: &SetInfoRequest<'_>, open: &Open, pipe: &dyn NamedPipe) -> Result<()> {
     if asked.info_type != InfoType::FILE || Class(asked.file_info_class) != Class::PIPE {
         return Err(Error::because(Status::NOT_SUPPORTED, "SET_INFO on a pipe"));
     }

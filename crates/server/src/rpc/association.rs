@@ -1,16 +1,19 @@
 //! Processing of a client's PDUs: binds and fragmented calls ([MS-RPCE] 3.3.1.5, 3.3.3.5).
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use proto::bytes::Writer;
 use proto::rpc::pdu::{self, Bind, ContextResult, FragmentSizes, Fragments, Header, PduFlags, PduType};
 use proto::status::Status;
 
 use super::messages::Response;
-use super::pipe::{Pipe, Service, State};
+use super::pipe::{RpcPipe, Service, State};
 use super::security_context::{UnknownProvider, Unprotected};
 use super::services::{lsarpc, samr, srvsvc};
 use crate::error::{Error, Result};
-use crate::request::Request;
+use crate::named_pipe::Caller;
+use crate::state::Server;
 
 /// A call of which only some fragments have arrived.
 pub(super) struct PartialCall {
@@ -32,32 +35,32 @@ struct Arguments {
     bound: bool,
 }
 
-impl Pipe {
+impl RpcPipe {
     /// Executes one PDU.
-    pub(super) async fn execute(&self, bytes: BytesMut, request: &Request<'_>) -> Result<()> {
+    pub(super) async fn execute(&self, bytes: BytesMut, server: &Arc<Server>, caller: &dyn Caller) -> Result<()> {
         let header = Header::decode(&bytes)?;
         match header.kind {
-            PduType::BIND | PduType::ALTER_CONTEXT => self.associate(&header, &bytes, request),
-            PduType::REQUEST => self.request(header, bytes.into(), request).await,
-            PduType::AUTH3 => self.security.finish(&header, &bytes, request).await,
+            PduType::BIND | PduType::ALTER_CONTEXT => self.associate(&header, &bytes, server),
+            PduType::REQUEST => self.request(header, bytes.into(), server, caller).await,
+            PduType::AUTH3 => self.security.finish(&header, &bytes, server, caller).await,
             // The call that they refer to has already been executed (C706 12.6.4.2, 12.6.4.8).
             PduType::CO_CANCEL | PduType::ORPHANED => Ok(()),
             _ => Err(Error::because(Status::INVALID_PARAMETER, "not a PDU that clients send")),
         }
     }
 
-    fn associate(&self, header: &Header, bytes: &[u8], request: &Request<'_>) -> Result<()> {
+    fn associate(&self, header: &Header, bytes: &[u8], server: &Server) -> Result<()> {
         let mut state = self.state.lock();
         let bind = Bind::decode(bytes)?;
-        let most = request.connection.server.policy().limits.pipe_contexts;
+        let most = server.policy().limits.pipe_contexts;
         let results: Vec<_> = bind.contexts.iter().map(|context| self.bind(context, most, &mut state)).collect();
         if header.kind == PduType::BIND {
             state.sizes = Some(FragmentSizes::of(&bind));
         }
         let sizes = state.sizes.unwrap_or_default();
         let mut out = Vec::new();
-        pdu::bind_ack(header, &bind, sizes, self.name(), &results, &mut Writer::new(&mut out));
-        if let Err(UnknownProvider) = self.security.begin(header, bytes, &mut out, request)? {
+        pdu::bind_ack(header, &bind, sizes, self.service.name(), &results, &mut Writer::new(&mut out));
+        if let Err(UnknownProvider) = self.security.begin(header, bytes, &mut out, server)? {
             out.clear();
             pdu::bind_nak(header.call_id, pdu::AUTHENTICATION_TYPE_NOT_RECOGNIZED, &mut Writer::new(&mut out));
         }
@@ -65,7 +68,13 @@ impl Pipe {
         Ok(())
     }
 
-    async fn request(&self, mut header: Header, mut bytes: Vec<u8>, request: &Request<'_>) -> Result<()> {
+    async fn request(
+        &self,
+        mut header: Header,
+        mut bytes: Vec<u8>,
+        server: &Arc<Server>,
+        caller: &dyn Caller,
+    ) -> Result<()> {
         let protected = self.security.open(&header, &mut bytes)?;
         header = Header::decode(&bytes)?;
         let call = pdu::Request::decode(&header, &bytes)?;
@@ -82,7 +91,7 @@ impl Pipe {
             }
         };
         let sent = self.state.lock().sizes.unwrap_or_default().sent;
-        match self.call(&call, arguments, request).await {
+        match self.call(&call, arguments, server, caller).await {
             Ok(results) => self.respond(&header, &call, results, sent),
             Err(status) => self.fault(&header, &call, status),
         }
@@ -155,13 +164,14 @@ impl Pipe {
         &self,
         call: &pdu::Request<'_>,
         with: Arguments,
-        request: &Request<'_>,
+        server: &Arc<Server>,
+        caller: &dyn Caller,
     ) -> std::result::Result<Vec<u8>, u32> {
         match self.service {
             _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
-            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request).await,
-            Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, request).await,
-            Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, request).await,
+            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, server, caller).await,
+            Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, server, caller).await,
+            Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, server, caller).await,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A pipe as its client has opened it: data that arrives, complete PDUs that are executed, and READs.
 
+use std::sync::{Arc, Weak};
+
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipeConfiguration, PipeEnd, PipeMode, PipePeekReply};
@@ -11,8 +13,11 @@ use super::context_handles::ContextHandles;
 use super::memory::MemoryCharge;
 use super::messages::{MessageQueue, Response, WaitingRead};
 use super::security_context::SecurityContext;
+use crate::accounting::Payer;
+use crate::answer::yield_now;
 use crate::error::{Error, Result};
-use crate::request::{Reply, Request};
+use crate::named_pipe::{BoxFuture, Caller, Message, NamedPipe, PipeRead};
+use crate::state::Server;
 
 /// PDUs of one WRITE that are executed before the task yields.
 const PDUS_AT_A_TIME: usize = 256;
@@ -31,7 +36,7 @@ impl Service {
         all.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, service)| service)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Service::Srvsvc => "srvsvc",
             Service::Lsarpc => "lsarpc",
@@ -57,8 +62,9 @@ impl Service {
 }
 
 /// A client's open of a pipe.
-pub struct Pipe {
+pub(super) struct RpcPipe {
     pub(super) service: Service,
+    server: Weak<Server>,
     pub(super) state: Mutex<State>,
     pub(super) handles: Mutex<ContextHandles>,
     pub(super) security: SecurityContext,
@@ -93,8 +99,8 @@ impl State {
     }
 
     /// Checks whether `more` bytes, and a response, fit within the limits.
-    fn check_room(&self, more: usize, request: &Request<'_>) -> Result<()> {
-        let limits = &request.connection.server.policy().limits;
+    fn check_space(&self, more: usize, server: &Server) -> Result<()> {
+        let limits = &server.policy().limits;
         if self.input.len() + more > limits.pipe_input
             || self.output.answers() >= limits.pipe_answers
             || !self.memory.may_take(more)
@@ -121,52 +127,47 @@ impl State {
     }
 }
 
-impl Pipe {
-    /// Opens the pipe called `name`; some clients send a leading backslash.
-    pub(crate) fn open(request: &Request<'_>, name: &str) -> Result<Pipe> {
-        let service = Service::named(name.strip_prefix('\\').unwrap_or(name))
-            .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("there is no pipe {name:?}")))?;
-        let state = State::new(MemoryCharge::nothing(&request.session()?.payer()));
-        Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: SecurityContext::default() })
-    }
-
-    /// Returns whether there is a pipe called `name`. An instance is always available.
-    pub(crate) fn exists(name: &str) -> bool {
-        Service::named(name).is_some()
-    }
-
-    /// Returns the pipe's name.
-    pub fn name(&self) -> &'static str {
-        self.service.name()
+impl RpcPipe {
+    /// Opens the pipe of `service`; its memory is charged to `payer`.
+    pub(super) fn new(service: Service, server: &Arc<Server>, payer: &Arc<Payer>) -> RpcPipe {
+        RpcPipe {
+            service,
+            server: Arc::downgrade(server),
+            state: Mutex::new(State::new(MemoryCharge::nothing(payer))),
+            handles: Mutex::default(),
+            security: SecurityContext::default(),
+        }
     }
 
     /// Takes data from the client and executes the complete calls, one after another.
-    pub(crate) async fn write(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
+    async fn write(&self, bytes: &[u8], caller: &dyn Caller) -> Result<()> {
+        // A connection keeps the server alive while it executes a request.
+        let server = self.server.upgrade().ok_or_else(|| Error::because(Status::PIPE_BROKEN, "the server ends"))?;
         {
             let mut state = self.state.lock();
             if let Some(status) = state.output.ended() {
                 return Err(Error::because(status, "the association has ended"));
             }
-            state.check_room(bytes.len(), request)?;
+            state.check_space(bytes.len(), &server)?;
             state.input.extend_from_slice(bytes);
             state.count();
             if std::mem::replace(&mut state.busy, true) {
                 return Ok(());
             }
         }
-        self.execute_all(request).await.inspect_err(|_| self.fail())
+        self.execute_all(&server, caller).await.inspect_err(|_| self.fail())
     }
 
-    async fn execute_all(&self, request: &Request<'_>) -> Result<()> {
+    async fn execute_all(&self, server: &Arc<Server>, caller: &dyn Caller) -> Result<()> {
         let mut turn = Turn { state: &self.state, over: false };
         let mut executed: usize = 0;
         while let Some(pdu) = turn.next()? {
-            self.state.lock().check_room(0, request)?;
-            self.execute(pdu, request).await?;
+            self.state.lock().check_space(0, server)?;
+            self.execute(pdu, server, caller).await?;
             self.state.lock().count();
             executed += 1;
             if executed.is_multiple_of(PDUS_AT_A_TIME) {
-                pause().await;
+                yield_now().await;
             }
         }
         Ok(())
@@ -181,61 +182,35 @@ impl Pipe {
         state.output.end(Status::PIPE_BROKEN);
         state.count();
     }
+}
 
-    /// Closes the pipe, with its open, tree connect or session; waiting READs end.
-    pub(crate) fn close(&self) {
+impl NamedPipe for RpcPipe {
+    fn write<'a>(&'a self, bytes: &'a [u8], caller: &'a dyn Caller) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.write(bytes, caller))
+    }
+
+    fn read(&self, room: usize) -> PipeRead<'_> {
         let mut state = self.state.lock();
-        state.input = BytesMut::new();
-        state.call = None;
-        state.output.close(Status::FILE_CLOSED);
-        state.count();
-    }
-
-    /// Returns up to `room` bytes for the client, with BUFFER_OVERFLOW if the message is longer. Waits if there is no
-    /// message, unless the pipe is in non-blocking mode.
-    pub(crate) async fn read(&self, room: usize, request: &Request<'_>, reply: &mut Reply) -> Result<(Bytes, Status)> {
-        let waiting = {
-            let mut state = self.state.lock();
-            if let Some(taken) = state.output.take(room, None, &self.security) {
-                state.count();
-                return taken;
-            }
-            Waiting { place: state.output.wait(), pipe: self }
-        };
-        request.check_last()?;
-        let pending = reply.go_async(request)?;
-        let taken = pending.wait(waiting.take(room)).await;
-        taken.unwrap_or_else(|_| Err(Error::new(self.ended().unwrap_or(Status::CANCELLED))))
-    }
-
-    fn ended(&self) -> Option<Status> {
-        self.state.lock().output.ended()
-    }
-
-    /// Executes FSCTL_PIPE_TRANSCEIVE ([MS-FSCC] 2.3.47, 2.3.48).
-    pub(crate) async fn transceive(
-        &self,
-        bytes: &[u8],
-        room: usize,
-        request: &Request<'_>,
-        reply: &mut Reply,
-    ) -> Result<(Bytes, Status)> {
-        {
-            let state = self.state.lock();
-            if state.output.mode().read_mode != PipeMode::MESSAGE {
-                return Err(Error::because(Status::INVALID_PIPE_STATE, "PIPE_TRANSCEIVE in byte stream mode"));
-            }
-            if state.output.answers() > 0 {
-                return Err(Error::because(Status::PIPE_BUSY, "PIPE_TRANSCEIVE before all answers were read"));
-            }
+        if let Some(taken) = state.output.take(room, None, &self.security) {
+            state.count();
+            return PipeRead::Ready(taken);
         }
-        self.write(bytes, request).await?;
-        self.read(room, request, reply).await
+        let waiting = Waiting { place: state.output.wait(), pipe: self };
+        PipeRead::Waiting(Box::pin(async move { waiting.take(room).await }))
     }
 
-    /// Executes FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): returns the state of the pipe and, as far as `room` permits, the
-    /// beginning of the first message.
-    pub(crate) fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)> {
+    fn check_transceive(&self) -> Result<()> {
+        let state = self.state.lock();
+        if state.output.mode().read_mode != PipeMode::MESSAGE {
+            return Err(Error::because(Status::INVALID_PIPE_STATE, "PIPE_TRANSCEIVE in byte stream mode"));
+        }
+        if state.output.answers() > 0 {
+            return Err(Error::because(Status::PIPE_BUSY, "PIPE_TRANSCEIVE before all answers were read"));
+        }
+        Ok(())
+    }
+
+    fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)> {
         let state = self.state.lock();
         let (messages, bytes) = state.output.available();
         if let Some(status) = state.output.ended().filter(|_| messages == 0) {
@@ -252,19 +227,15 @@ impl Pipe {
         Ok((reply, data))
     }
 
-    /// Returns FilePipeInformation ([MS-FSCC] 2.4.37).
-    pub(crate) fn mode(&self) -> FilePipeInformation {
+    fn mode(&self) -> FilePipeInformation {
         self.state.lock().output.mode()
     }
 
-    /// Sets FilePipeInformation.
-    pub(crate) fn set_mode(&self, mode: FilePipeInformation) -> Result<()> {
+    fn set_mode(&self, mode: FilePipeInformation) -> Result<()> {
         self.state.lock().output.set_mode(mode)
     }
 
-    /// Returns FilePipeLocalInformation ([MS-FSCC] 2.4.38); `quota` is the number of bytes that the pipe accepts from a
-    /// client before execution.
-    pub(crate) fn local_information(&self, quota: usize) -> FilePipeLocalInformation {
+    fn local_information(&self, quota: usize) -> FilePipeLocalInformation {
         let state = self.state.lock();
         FilePipeLocalInformation {
             named_pipe_type: PipeMode::MESSAGE,
@@ -279,6 +250,18 @@ impl Pipe {
             named_pipe_end: PipeEnd::CLIENT,
         }
     }
+
+    fn ended(&self) -> Option<Status> {
+        self.state.lock().output.ended()
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.input = BytesMut::new();
+        state.call = None;
+        state.output.close(Status::FILE_CLOSED);
+        state.count();
+    }
 }
 
 /// Converts a size or number for a 32-bit field, saturating.
@@ -286,28 +269,15 @@ fn size(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Yields to other tasks once.
-async fn pause() {
-    let mut paused = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut paused, true) {
-            return std::task::Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        std::task::Poll::Pending
-    })
-    .await;
-}
-
 /// A waiting READ, removed from the queue on drop.
 struct Waiting<'a> {
     place: WaitingRead,
-    pipe: &'a Pipe,
+    pipe: &'a RpcPipe,
 }
 
 impl Waiting<'_> {
     /// Waits for its turn and a message.
-    async fn take(&self, room: usize) -> Result<(Bytes, Status)> {
+    async fn take(&self, room: usize) -> Result<Message> {
         loop {
             self.place.notified().await;
             let mut state = self.pipe.state.lock();
@@ -352,9 +322,8 @@ impl Drop for Turn<'_> {
 
 /// Returns whether the caller has a user account. Anonymous and guest users get no information about accounts through
 /// pipes.
-pub(super) fn has_account(request: &Request<'_>) -> bool {
-    let user = request.session().ok().and_then(|session| session.user());
-    user.is_some_and(|user| !user.anonymous && !user.guest)
+pub(super) fn has_account(caller: &dyn Caller) -> bool {
+    caller.user().is_some_and(|user| !user.anonymous && !user.guest)
 }
 
 /// Returns the length of the first PDU of `input` if it is complete.

@@ -17,11 +17,10 @@ use proto::status::Status;
 
 use crate::accounts::Account;
 use crate::error::{Error, Result as Executed};
+use crate::named_pipe::Caller;
 use crate::policy::limits::PIPE_NEGOTIATE_BYTES;
-use crate::request::Request;
+use crate::state::Server;
 use crate::user::User;
-
-use super::wrong_password::slow_down;
 
 /// The state of the authentication.
 #[derive(Default)]
@@ -52,12 +51,12 @@ impl SecurityContext {
         header: &Header,
         pdu: &[u8],
         answer: &mut Vec<u8>,
-        request: &Request<'_>,
+        server: &Server,
     ) -> Executed<Result<(), UnknownProvider>> {
         let Some((trailer, at)) = Trailer::decode(header, pdu)? else { return Ok(Ok(())) };
         let negotiate = Trailer::value(pdu, at);
         let known = trailer.kind == AuthType::WINNT
-            && request.connection.server.policy().ntlm
+            && server.policy().ntlm
             && [AuthLevel::PKT_INTEGRITY, AuthLevel::PKT_PRIVACY].contains(&trailer.level)
             && negotiate.len() <= PIPE_NEGOTIATE_BYTES;
         if !known {
@@ -67,7 +66,6 @@ impl SecurityContext {
         if !matches!(*state, State::None) {
             return Err(Error::because(Status::INVALID_PARAMETER, "the association is already authenticated"));
         }
-        let server = &request.connection.server;
         let mut acceptor = Acceptor::new(server.policy().target_names());
         let now = FileTime::from(server.environment.now()).0;
         let challenge = acceptor
@@ -79,18 +77,24 @@ impl SecurityContext {
     }
 
     /// Verifies the proof in the third PDU.
-    pub(super) async fn finish(&self, header: &Header, pdu: &[u8], request: &Request<'_>) -> Executed<()> {
+    pub(super) async fn finish(
+        &self,
+        header: &Header,
+        pdu: &[u8],
+        server: &Server,
+        caller: &dyn Caller,
+    ) -> Executed<()> {
         let State::Challenged(challenged) = std::mem::replace(&mut *self.0.lock(), State::Failed) else {
             return Err(Error::because(Status::INVALID_PARAMETER, "unexpected authentication message"));
         };
         let (acceptor, trailer) = *challenged;
         let Some((_, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
-        let Some(user) = request.session()?.user().filter(|user| !user.anonymous && !user.guest) else { return Ok(()) };
-        let arrived = request.connection.server.environment.uptime();
-        match prove(&acceptor, Trailer::value(pdu, at), &user, request).await {
+        let Some(user) = caller.user().filter(|user| !user.anonymous && !user.guest) else { return Ok(()) };
+        let arrived = server.environment.uptime();
+        match prove(&acceptor, Trailer::value(pdu, at), &user, server, caller).await {
             Ok(sealing) => *self.0.lock() = State::Protected(Box::new((sealing, trailer))),
             // Further PDUs on this pipe wait as well.
-            Err(Wrong) => slow_down(&user.name, arrived, request).await,
+            Err(Wrong) => caller.delay_wrong_password(&user.name, arrived).await,
         }
         Ok(())
     }
@@ -125,14 +129,19 @@ impl SecurityContext {
 struct Wrong;
 
 /// Returns the keys if the proof is valid for the session's own user.
-async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Request<'_>) -> Result<Sealing, Wrong> {
+async fn prove(
+    acceptor: &Acceptor,
+    proof: &[u8],
+    user: &Arc<User>,
+    server: &Server,
+    caller: &dyn Caller,
+) -> Result<Sealing, Wrong> {
     let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous).ok_or(Wrong)?;
-    let server = &request.connection.server;
     let account = server.accounts.authenticator.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
     if account.name != user.name || server.logons.is_locked_out(&account.name) {
         return Err(Wrong);
     }
-    if !server.logons.may_try(&account.name, request.connection.peer.remote.ip().into()) {
+    if !server.logons.may_try(&account.name, caller.address().ip().into()) {
         return Err(Wrong);
     }
     let verify = |account: &Account| acceptor.verify(&claim, account.nt_hash.as_ref().map(|hash| &hash.0)).ok();

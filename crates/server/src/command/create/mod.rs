@@ -43,7 +43,7 @@ use crate::links::{self, Purpose};
 use crate::name::{self, Stream};
 use crate::reparse;
 use crate::request::{Reply, Request};
-use crate::rpc::Pipe;
+use crate::rpc;
 use crate::state::Server;
 use crate::state::open::channel_sequence::ChannelSequence;
 use crate::state::open::{FileOpen, Open, Target};
@@ -367,7 +367,7 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
         return Err(too_many_opens());
     }
     let charge = session.payer().charge(Resource::Pipes, 1)?;
-    let pipe = Pipe::open(request, &name.ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?)?;
+    let pipe = rpc::open(&name.ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?, server, &session.payer())?;
     let file_id = FileId { persistent: server.next_open_id(), volatile: server.next_id() };
     let open = Arc::new(Open {
         persistent_id: file_id.persistent,
@@ -378,7 +378,7 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
         share: ShareAccess(7),
         created: server.environment.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
-        target: Target::Pipe(Box::new(pipe)),
+        target: Target::Pipe(pipe),
         charge,
     });
     if session.add_open(open).is_err() {

@@ -9,9 +9,11 @@ use proto::smb2::ioctl::IoctlRequest;
 use proto::status::Status;
 
 use super::respond;
+use crate::command::read::read_pipe;
 use crate::error::{Error, Result};
+use crate::named_pipe::NamedPipe;
 use crate::request::{Reply, Request};
-use crate::rpc::Pipe;
+use crate::rpc;
 use crate::state::open::{Open, Target};
 
 fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Arc<Open>> {
@@ -19,7 +21,7 @@ fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> R
 }
 
 /// Returns the pipe, or Windows' error status for a file (<385>, <389>).
-fn pipe(open: &Open) -> Result<&Pipe> {
+fn pipe(open: &Open) -> Result<&dyn NamedPipe> {
     match &open.target {
         Target::Pipe(pipe) => Ok(&**pipe),
         Target::File(_) => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a file")),
@@ -30,7 +32,10 @@ fn pipe(open: &Open) -> Result<&Pipe> {
 pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = open(request, asked, reply)?;
     let room = asked.max_output_response as usize;
-    let (output, status) = pipe(&open)?.transceive(asked.input, room, request, reply).await?;
+    let pipe = pipe(&open)?;
+    pipe.check_transceive()?;
+    pipe.write(asked.input, request).await?;
+    let (output, status) = read_pipe(pipe, room, request, reply).await?;
     respond(asked, &output, reply);
     Ok(status)
 }
@@ -62,7 +67,7 @@ pub(super) fn wait(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut 
     }
     let wait = PipeWaitRequest::decode(&mut Reader::new(asked.input));
     let name = wait.ok().and_then(|wait| utf16_units(wait.name)).and_then(|units| String::from_utf16(&units).ok());
-    if !name.is_some_and(|name| Pipe::exists(&name)) {
+    if !name.is_some_and(|name| rpc::exists(&name)) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "PIPE_WAIT for a pipe that does not exist"));
     }
     respond(asked, &[], reply);

@@ -7,18 +7,24 @@ use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
+use crate::named_pipe::Caller;
 use crate::policy::{self, Policy};
-use crate::request::Request;
+use crate::state::Server;
 
 /// Returns the encoded results of call `number`, or the status of a fault.
-pub(in crate::rpc) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {
-    let policy = request.connection.server.policy();
+pub(in crate::rpc) async fn call(
+    number: u16,
+    stub: &[u8],
+    server: &Arc<Server>,
+    caller: &dyn Caller,
+) -> Result<Vec<u8>, u32> {
+    let policy = server.policy();
     match number {
         opnum::NETR_SHARE_ENUM | opnum::NETR_SHARE_ENUM_STICKY => {
             let asked = ShareEnum::decode(stub).map_err(|_| FAULT_BAD_STUB)?;
             let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
             let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
-            shares.extend(own_home(&policy, request).await);
+            shares.extend(own_home(&policy, caller).await);
             shares.push(ipc(&policy));
             Ok(srvsvc::share_enum_response(asked.level, &shares))
         }
@@ -29,7 +35,7 @@ pub(in crate::rpc) async fn call(number: u16, stub: &[u8], request: &Request<'_>
             } else {
                 match policy.share(&asked.name) {
                     Some(share) => share.available.then(|| describe(share)),
-                    None => home(&policy, &asked.name, request).await,
+                    None => home(&policy, &asked.name, caller).await,
                 }
             };
             Ok(srvsvc::share_get_info_response(asked.level, share.as_ref()))
@@ -40,7 +46,7 @@ pub(in crate::rpc) async fn call(number: u16, stub: &[u8], request: &Request<'_>
             Ok(srvsvc::server_get_info_response(asked.level, &server))
         }
         opnum::NETR_REMOTE_TOD => {
-            let environment = &request.connection.server.environment;
+            let environment = &server.environment;
             let seconds = u64::try_from(environment.now().secs).unwrap_or(0);
             Ok(srvsvc::remote_tod_response(seconds, environment.uptime().as_millis() as u32))
         }
@@ -49,11 +55,11 @@ pub(in crate::rpc) async fn call(number: u16, stub: &[u8], request: &Request<'_>
 }
 
 /// Returns the share of the caller's own home, which only they see, and `homes` itself if it is browseable.
-async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
+async fn own_home(policy: &Policy, caller: &dyn Caller) -> Vec<Share> {
     let Some(homes) = &policy.homes else { return Vec::new() };
     let shown = |section: &&policy::Share| section.browseable && section.available;
     let mut shares: Vec<Share> = Some(homes.section()).filter(shown).map(describe).into_iter().collect();
-    if let Some(own) = home(policy, "homes", request).await
+    if let Some(own) = home(policy, "homes", caller).await
         && policy.share(&own.name).is_none()
     {
         shares.push(own);
@@ -62,8 +68,8 @@ async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
 }
 
 /// Returns the home share called `name` for the caller.
-async fn home(policy: &Policy, name: &str, request: &Request<'_>) -> Option<Share> {
-    let user = request.session().ok()?.user()?;
+async fn home(policy: &Policy, name: &str, caller: &dyn Caller) -> Option<Share> {
+    let user = caller.user()?;
     let share = policy.home(name, &user).await.ok()?.filter(|share| share.available)?;
     Some(describe(&share))
 }

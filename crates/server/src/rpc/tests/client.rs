@@ -9,8 +9,8 @@ use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 
-use super::super::pipe::Service;
 use crate::rig::{Client, status};
+use crate::rpc::pipe::Service;
 
 /// An open pipe, usually pipe to its service.
 pub(in crate::rpc) struct PipeClient {

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::files::exported_locks::ExportedLocks;
 use crate::files::notify::{Unreported, Watch};
 use crate::files::{Doom, LeaseId, OpenLease, OpenName};
+use crate::named_pipe::NamedPipe;
 use crate::policy::Share;
-use crate::rpc::Pipe;
 use crate::state::Server;
 use crate::state::connection::Pending;
 use crate::state::durable::Durability;
@@ -54,7 +54,7 @@ pub enum Target {
     /// A file or directory.
     File(Arc<FileOpen>),
     /// A named pipe.
-    Pipe(Box<Pipe>),
+    Pipe(Box<dyn NamedPipe>),
 }
 
 /// An open file or directory.

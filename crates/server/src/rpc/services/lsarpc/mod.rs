@@ -2,6 +2,8 @@
 //! server's name. All calls are read-only. Anonymous and guest users can look up only the names and SIDs that every
 //! server has, as in samr.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
 use proto::rpc::lsarpc::{
@@ -15,8 +17,9 @@ use proto::status::Status;
 use crate::accounts::Unavailable;
 use crate::accounts::principals::{self, Principal, Realm};
 use crate::answer::yield_now;
-use crate::request::Request;
+use crate::named_pipe::Caller;
 use crate::rpc::context_handles::{ContextHandles, Object};
+use crate::state::Server;
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;
@@ -26,17 +29,18 @@ pub(in crate::rpc) async fn call(
     number: u16,
     stub: &[u8],
     handles: &Mutex<ContextHandles>,
-    request: &Request<'_>,
+    server: &Arc<Server>,
+    caller: &dyn Caller,
 ) -> Result<Vec<u8>, u32> {
     let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
     let known = |handle: &ContextHandle| handles.lock().get(handle) == Some(Object::Policy);
     Ok(match call {
-        Call::OpenPolicy => open(handles, request),
+        Call::OpenPolicy => open(handles, server, caller),
         Call::Close(handle) => {
             let closed = handles.lock().close(&handle);
             ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
         }
-        Call::QueryInformation(handle, class) => information(known(&handle), class, request),
+        Call::QueryInformation(handle, class) => information(known(&handle), class, server),
         Call::EnumerateAccounts(handle, _) | Call::EnumerateTrustedDomains(handle) if !known(&handle) => {
             failed(3, Status::INVALID_HANDLE)
         }
@@ -47,21 +51,20 @@ pub(in crate::rpc) async fn call(
         ),
         Call::EnumerateTrustedDomains(_) => lsarpc::no_trusted_domains_response(),
         Call::LookupNames(handle, names, level, generation) => match check(known(&handle), level) {
-            Ok(()) => lookup_names(&names, generation, request).await,
+            Ok(()) => lookup_names(&names, generation, server, caller).await,
             Err(status) => no_lookup(status),
         },
         Call::LookupSids(handle, sids, level, generation) => match check(known(&handle), level) {
-            Ok(()) => lookup_sids(&sids, level, generation, request).await,
+            Ok(()) => lookup_sids(&sids, level, generation, server, caller).await,
             Err(status) => no_lookup(status),
         },
-        Call::GetUserName(with_domain) => user_name(with_domain, request),
+        Call::GetUserName(with_domain) => user_name(with_domain, caller),
     })
 }
 
 /// Opens a policy handle ([MS-LSAT] 3.1.4.1). `restrict anonymous` refuses it to anonymous users.
-fn open(handles: &Mutex<ContextHandles>, request: &Request<'_>) -> Vec<u8> {
-    let server = &request.connection.server;
-    let anonymous = request.session().ok().and_then(|session| session.user()).is_none_or(|user| user.anonymous);
+fn open(handles: &Mutex<ContextHandles>, server: &Arc<Server>, caller: &dyn Caller) -> Vec<u8> {
+    let anonymous = caller.user().is_none_or(|user| user.anonymous);
     if anonymous && server.policy().restrict_anonymous >= 1 {
         return ndr::handle_response(&[0; 20], Status::ACCESS_DENIED);
     }
@@ -92,11 +95,10 @@ fn no_lookup(status: Status) -> Vec<u8> {
     failed(4, status)
 }
 
-fn information(known: bool, class: PolicyInformationClass, request: &Request<'_>) -> Vec<u8> {
+fn information(known: bool, class: PolicyInformationClass, server: &Arc<Server>) -> Vec<u8> {
     if !known {
         return failed(1, Status::INVALID_HANDLE);
     }
-    let server = &request.connection.server;
     let policy = server.policy();
     let domains = Domains {
         account: ReferencedDomain { name: policy.netbios_name.clone(), sid: Some(server.accounts.ids.domain().sid()) },
@@ -107,8 +109,8 @@ fn information(known: bool, class: PolicyInformationClass, request: &Request<'_>
 }
 
 /// Returns the caller's name ([MS-LSAT] 3.1.4.4).
-fn user_name(with_domain: bool, request: &Request<'_>) -> Vec<u8> {
-    let user = request.session().ok().and_then(|session| session.user());
+fn user_name(with_domain: bool, caller: &dyn Caller) -> Vec<u8> {
+    let user = caller.user();
     let (name, domain) = match user.as_ref().filter(|user| !user.anonymous) {
         Some(user) => (user.name.as_str(), user.domain.as_str()),
         None => ("Anonymous Logon", "NT Authority"),
@@ -135,11 +137,10 @@ impl Referenced {
     }
 }
 
-async fn lookup_names(names: &[String], generation: Generation, request: &Request<'_>) -> Vec<u8> {
-    let server = &request.connection.server;
+async fn lookup_names(names: &[String], generation: Generation, server: &Arc<Server>, caller: &dyn Caller) -> Vec<u8> {
     let policy = server.policy();
     let (mut domains, mut sids) = (Referenced::default(), Vec::with_capacity(names.len()));
-    let has_account = crate::rpc::pipe::has_account(request);
+    let has_account = crate::rpc::pipe::has_account(caller);
     for (number, name) in names.iter().enumerate() {
         if number % AT_A_TIME == AT_A_TIME - 1 {
             yield_now().await;
@@ -160,12 +161,17 @@ async fn lookup_names(names: &[String], generation: Generation, request: &Reques
     lsarpc::names_response(&domains.0, &sids, generation)
 }
 
-async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, request: &Request<'_>) -> Vec<u8> {
-    let server = &request.connection.server;
+async fn lookup_sids(
+    sids: &[Sid],
+    level: LookupLevel,
+    generation: Generation,
+    server: &Arc<Server>,
+    caller: &dyn Caller,
+) -> Vec<u8> {
     let policy = server.policy();
     let own = server.accounts.ids.domain().sid();
     let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
-    let has_account = crate::rpc::pipe::has_account(request);
+    let has_account = crate::rpc::pipe::has_account(caller);
     if sids.len() > 1 && has_account {
         server.accounts.ids.expect_sids(sids).await;
     }

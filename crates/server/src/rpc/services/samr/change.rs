@@ -9,21 +9,20 @@ use proto::rpc::samr::ChangePassword;
 use proto::status::Status;
 
 use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
-use crate::request::Request;
-use crate::rpc::wrong_password::slow_down;
+use crate::named_pipe::Caller;
+use crate::state::Server;
 
-pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
-    let server = &request.connection.server;
+pub(super) async fn change_password(asked: &ChangePassword, server: &Server, caller: &dyn Caller) -> Status {
     let arrived = server.environment.uptime();
     if !server.policy().ntlm {
         return Status::NTLM_BLOCKED;
     }
     let policy = server.accounts.authenticator.policy();
-    let known = request.session().ok().and_then(|session| session.user()).filter(|user| !user.anonymous && !user.guest);
+    let known = caller.user().filter(|user| !user.anonymous && !user.guest);
     if policy.log_on_to_change && known.is_none() {
         return Status::ACCESS_DENIED;
     }
-    let (account, opened) = match prove(asked, request).await {
+    let (account, opened) = match prove(asked, server, caller).await {
         Ok(found) => found,
         Err(why) => {
             tracing::error!(user = asked.user, why = why.0, "the account back end is unavailable");
@@ -32,23 +31,23 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
     };
     let name = account.as_ref().map_or(&asked.user, |account| &account.name);
     if server.logons.is_locked_out(name) {
-        slow_down(name, arrived, request).await;
+        caller.delay_wrong_password(name, arrived).await;
         return Status::ACCOUNT_LOCKED_OUT;
     }
     let (Some((old, new)), Some(account)) = (opened, &account) else {
         server.logons.wrong_password(name, account.is_some());
-        slow_down(name, arrived, request).await;
+        caller.delay_wrong_password(name, arrived).await;
         return Status::WRONG_PASSWORD;
     };
     server.logons.clear_lockout(name);
-    if let Err(status) = check(account, &new, &policy, request) {
+    if let Err(status) = check(account, &new, &policy, server) {
         return status;
     }
     match server.accounts.authenticator.change_password(&account.name, old, NtHash(*new.nt_hash)).await {
         Ok(()) => {
             tracing::info!(
                 user = account.name,
-                peer = %request.connection.peer.remote,
+                peer = %caller.address(),
                 "password changed by the user"
             );
             Status::SUCCESS
@@ -65,9 +64,8 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
 /// The account, and its old and new passwords if the proof is right.
 type Proven = (Option<Account>, Option<(NtHash, NewPassword)>);
 
-async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, Unavailable> {
-    let server = &request.connection.server;
-    let (accounts, from) = (&server.accounts.authenticator, request.connection.peer.remote.ip().into());
+async fn prove(asked: &ChangePassword, server: &Server, caller: &dyn Caller) -> Result<Proven, Unavailable> {
+    let (accounts, from) = (&server.accounts.authenticator, caller.address().ip().into());
     let account = accounts.find(&asked.user).await?;
     let name = account.as_ref().map_or(&asked.user, |account| &account.name);
     if !server.logons.may_try(name, from) {
@@ -94,8 +92,8 @@ fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, Ne
 }
 
 /// Checks the restrictions on a change with a right old password.
-fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: &Request<'_>) -> Result<(), Status> {
-    let now = request.connection.server.environment.now();
+fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, server: &Server) -> Result<(), Status> {
+    let now = server.environment.now();
     if account.disabled {
         return Err(Status::ACCOUNT_DISABLED);
     }

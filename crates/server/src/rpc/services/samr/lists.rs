@@ -147,7 +147,7 @@ impl Asked<'_> {
     }
 
     fn control(&self, account: &ListedAccount) -> AccountControl {
-        let locked = account.locked || self.request.connection.server.logons.is_locked_out(&account.name);
+        let locked = account.locked || self.server.logons.is_locked_out(&account.name);
         control(&account.name, account.disabled, locked)
             .with(AccountControl::DONT_EXPIRE_PASSWORD, account.never_expires)
     }
@@ -160,7 +160,7 @@ impl Asked<'_> {
         part: Part,
         wanted: impl Fn(&ListedAccount) -> bool,
     ) -> Result<Listed<ListedAccount>, Status> {
-        let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
+        let (own, server) = (self.sid(SamDomain::Own), self.server);
         let position = self.handles.lock().position(handle, list, part.from);
         let mut skip = part.from - position.as_ref().map_or(0, |position| position.number);
         let mut after = position.map(|position| position.after);
@@ -195,7 +195,7 @@ impl Asked<'_> {
 
     /// Returns the groups or aliases of a domain, in the order of their SIDs.
     async fn groups(&self, domain: SamDomain, aliases: bool) -> Result<Vec<ListedGroup>, Status> {
-        let (sid, server) = (self.sid(domain), &self.request.connection.server);
+        let (sid, server) = (self.sid(domain), self.server);
         let kind = if aliases { SidNameUse::ALIAS } else { SidNameUse::GROUP };
         let mut groups = Vec::new();
         let mut after: Option<Sid> = None;
@@ -233,7 +233,7 @@ impl Asked<'_> {
     pub(super) async fn counts(&self, domain: SamDomain) -> Result<[u32; 3], Status> {
         self.check_somebody()?;
         let users = match domain {
-            SamDomain::Own => self.request.connection.server.accounts.roster.count_users().await?,
+            SamDomain::Own => self.server.accounts.roster.count_users().await?,
             SamDomain::Builtin => 0,
         };
         let (groups, aliases) = (self.groups(domain, false).await?.len(), self.groups(domain, true).await?.len());
@@ -243,7 +243,7 @@ impl Asked<'_> {
 
     /// Returns the RIDs of all users, at most `most`.
     pub(super) async fn all_rids(&self, most: usize) -> Result<Vec<u32>, Status> {
-        let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
+        let (own, server) = (self.sid(SamDomain::Own), self.server);
         let (mut rids, mut after) = (Vec::new(), None::<String>);
         loop {
             let page = server.accounts.roster.users(after.as_deref(), PAGE).await?;

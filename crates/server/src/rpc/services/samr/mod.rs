@@ -9,6 +9,7 @@ mod change;
 mod lists;
 mod objects;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -19,18 +20,20 @@ use proto::rpc::samr::{self, Call, DomainInformation, DomainInformationClass, Do
 use proto::status::Status;
 
 use crate::accounts::{AccountPolicy, Unavailable};
-use crate::request::Request;
+use crate::named_pipe::Caller;
 use crate::rpc::context_handles::{ContextHandles, Object, SamDomain};
+use crate::state::Server;
 
 /// Returns the encoded results of call `number`, or the status of a fault.
 pub(in crate::rpc) async fn call(
     number: u16,
     stub: &[u8],
     handles: &Mutex<ContextHandles>,
-    request: &Request<'_>,
+    server: &Arc<Server>,
+    caller: &dyn Caller,
 ) -> Result<Vec<u8>, u32> {
     let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
-    let asked = Asked { handles, request };
+    let asked = Asked { handles, server, caller };
     Ok(match call {
         Call::Connect | Call::Connect5 | Call::Close(_) | Call::OpenDomain(..) | Call::EnumerateDomains(..) => {
             asked.connect(&call)
@@ -40,7 +43,7 @@ pub(in crate::rpc) async fn call(
             _ => samr::no_information_response(Status::INVALID_HANDLE),
         },
         Call::QueryDomain(handle, class) => asked.domain(&handle, class).await,
-        Call::ChangePassword(change) => ndr::status_response(change::change_password(&change, request).await),
+        Call::ChangePassword(change) => ndr::status_response(change::change_password(&change, server, caller).await),
         Call::GetDomainPasswordInformation => samr::password_information_response(asked.min_password_length()),
         Call::EnumerateUsers(handle, from, control) => asked.enumerate_users(&handle, from, control).await,
         Call::EnumerateGroups(handle, from) => asked.enumerate_groups(&handle, from, false).await,
@@ -56,7 +59,8 @@ const BUILTIN: &str = "Builtin";
 /// The context of one call.
 struct Asked<'a> {
     handles: &'a Mutex<ContextHandles>,
-    request: &'a Request<'a>,
+    server: &'a Arc<Server>,
+    caller: &'a dyn Caller,
 }
 
 /// Maps a back-end failure to a status, and logs the reason.
@@ -83,18 +87,18 @@ impl Asked<'_> {
 
     /// Refuses anonymous and guest users.
     fn check_somebody(&self) -> Result<(), Status> {
-        if crate::rpc::pipe::has_account(self.request) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+        if crate::rpc::pipe::has_account(self.caller) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
     /// Returns whether the caller may connect; `restrict anonymous` refuses anonymous users.
     fn may_connect(&self) -> bool {
-        let user = self.request.session().ok().and_then(|session| session.user());
+        let user = self.caller.user();
         let anonymous = user.is_none_or(|user| user.anonymous);
-        !anonymous || self.request.connection.server.policy().restrict_anonymous < 1
+        !anonymous || self.server.policy().restrict_anonymous < 1
     }
 
     fn open(&self, object: Object) -> (ContextHandle, Status) {
-        match self.handles.lock().open(object, &*self.request.connection.server.environment) {
+        match self.handles.lock().open(object, &*self.server.environment) {
             Some(handle) => (handle, Status::SUCCESS),
             None => ([0; 20], Status::INSUFFICIENT_RESOURCES),
         }
@@ -125,7 +129,7 @@ impl Asked<'_> {
                 samr::no_enumeration_response(Status::INVALID_HANDLE)
             }
             Call::EnumerateDomains(_, from) => {
-                let own = self.request.connection.server.policy().netbios_name.clone();
+                let own = self.server.policy().netbios_name.clone();
                 let names = [(0, own), (1, BUILTIN.to_owned())].map(|(rid, name)| RidName { rid, name });
                 let from = (*from as usize).min(names.len());
                 samr::enumeration_response(names.len() as u32, &names[from..], Status::SUCCESS)
@@ -136,7 +140,7 @@ impl Asked<'_> {
 
     fn sid(&self, domain: SamDomain) -> Sid {
         match domain {
-            SamDomain::Own => self.request.connection.server.accounts.ids.domain().sid(),
+            SamDomain::Own => self.server.accounts.ids.domain().sid(),
             SamDomain::Builtin => Sid::of(5, [32]),
         }
     }
@@ -144,7 +148,7 @@ impl Asked<'_> {
     /// Returns the SID of an account or group in `domain`.
     fn with_rid(&self, domain: SamDomain, rid: u32) -> Sid {
         match domain {
-            SamDomain::Own => self.request.connection.server.accounts.ids.domain().with_rid(rid),
+            SamDomain::Own => self.server.accounts.ids.domain().with_rid(rid),
             SamDomain::Builtin => Sid::of(5, [32, rid]),
         }
     }
@@ -156,7 +160,7 @@ impl Asked<'_> {
     /// Returns the name of `domain`.
     fn name(&self, domain: SamDomain) -> String {
         match domain {
-            SamDomain::Own => self.request.connection.server.policy().netbios_name.clone(),
+            SamDomain::Own => self.server.policy().netbios_name.clone(),
             SamDomain::Builtin => BUILTIN.to_owned(),
         }
     }
@@ -168,13 +172,12 @@ impl Asked<'_> {
     }
 
     fn min_password_length(&self) -> u16 {
-        u16::try_from(self.request.connection.server.accounts.authenticator.policy().min_password_length)
-            .unwrap_or(u16::MAX)
+        u16::try_from(self.server.accounts.authenticator.policy().min_password_length).unwrap_or(u16::MAX)
     }
 
     /// Returns domain information ([MS-SAMR] 3.1.5.5.1).
     async fn domain(&self, handle: &ContextHandle, class: DomainInformationClass) -> Vec<u8> {
-        let server = &self.request.connection.server;
+        let server = self.server;
         let Some(Object::SamDomain(domain)) = self.get(handle) else {
             return samr::no_information_response(Status::INVALID_HANDLE);
         };

@@ -86,7 +86,7 @@ impl Asked<'_> {
         names: &[String],
     ) -> Result<(Vec<(u32, SidNameUse)>, Status), Status> {
         let domain = self.members_of(handle)?;
-        let (server, sid, realm) = (&self.request.connection.server, self.sid(domain), self.name(domain));
+        let (server, sid, realm) = (self.server, self.sid(domain), self.name(domain));
         let own = self.name(SamDomain::Own);
         let (mut found, mut count) = (Vec::with_capacity(names.len()), 0);
         for name in names {
@@ -118,7 +118,7 @@ impl Asked<'_> {
     }
 
     async fn principal(&self, domain: SamDomain, rid: u32) -> Result<Option<Principal>, Status> {
-        let server = &self.request.connection.server;
+        let server = self.server;
         Ok(principals::by_sid(&*server.accounts.ids, &self.with_rid(domain, rid)).await?)
     }
 
@@ -161,7 +161,7 @@ impl Asked<'_> {
         let user = |object| if let Object::SamUser(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, user)?;
         let sid = self.with_rid(SamDomain::Own, rid);
-        let server = &self.request.connection.server;
+        let server = self.server;
         let principal = server.accounts.ids.principal(&sid).await?.ok_or(Status::NO_SUCH_USER)?;
         let account = server.accounts.authenticator.find(&principal.name).await?;
         account.filter(|account| account.sid == sid).ok_or(Status::NO_SUCH_USER)
@@ -174,7 +174,7 @@ impl Asked<'_> {
     }
 
     fn user_information(&self, account: &Account) -> UserInformation {
-        let server = &self.request.connection.server;
+        let server = self.server;
         let (policy, now) = (server.accounts.authenticator.policy(), server.environment.now());
         let time = |time: Time| i64::try_from(FileTime::from(time).0).unwrap_or(NEVER);
         let later = |set: Time, age: std::time::Duration| {
@@ -216,7 +216,7 @@ impl Asked<'_> {
 
     /// Returns the RIDs of groups or aliases in `domain` of which the account is a member through its UNIX groups.
     async fn memberships(&self, account: &Account, domain: SamDomain, wanted: SidNameUse) -> Result<Vec<u32>, Status> {
-        let (server, of) = (&self.request.connection.server, self.sid(domain));
+        let (server, of) = (self.server, self.sid(domain));
         let mut rids = Vec::new();
         for sid in server.accounts.ids.sids_of(&account.identity).await? {
             let Some(rid) = sid.rid().filter(|_| sid.domain() == Some(of)) else { continue };
@@ -231,7 +231,7 @@ impl Asked<'_> {
     /// Returns the aliases that contain any of `sids` ([MS-SAMR] 3.1.5.9.2).
     async fn alias_membership(&self, handle: &ContextHandle, sids: &[Sid]) -> Result<Vec<u32>, Status> {
         let domain = self.members_of(handle)?;
-        let (server, own) = (&self.request.connection.server, self.sid(SamDomain::Own));
+        let (server, own) = (self.server, self.sid(SamDomain::Own));
         let mut rids = Vec::new();
         for sid in sids.iter().filter(|sid| sid.domain() == Some(own)) {
             let Some(principal) = server.accounts.ids.principal(sid).await? else { continue };
@@ -274,7 +274,7 @@ impl Asked<'_> {
         members: usize,
         none: Status,
     ) -> Result<GroupInformation, Status> {
-        let server = &self.request.connection.server;
+        let server = self.server;
         let name = self.principal(domain, rid).await?.ok_or(none)?.name;
         let group = server.accounts.roster.group(&self.with_rid(domain, rid)).await?;
         let comment = group.map_or(String::new(), |group| group.comment);
@@ -300,7 +300,7 @@ impl Asked<'_> {
     }
 
     async fn members(&self, domain: SamDomain, rid: u32) -> Result<Vec<Sid>, Status> {
-        let server = &self.request.connection.server;
+        let server = self.server;
         let members = server.accounts.roster.members(&self.with_rid(domain, rid), SAMR_GROUP_MEMBERS + 1).await?;
         if members.len() > SAMR_GROUP_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
     }

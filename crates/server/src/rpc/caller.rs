@@ -1,21 +1,36 @@
-//! Password guessing through pipes: responses are delayed as for failed logons, by user account and by address.
+//! The request that writes to a pipe, as the services see it.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Disconnect;
 use crate::logon_throttle::Guess;
+use crate::named_pipe::{BoxFuture, Caller};
 use crate::request::Request;
 use crate::state::connection::Failed;
 use crate::state::connection::NoRoom;
+use crate::user::User;
 
-/// Waits until a wrong password for `name`, sent at `asked`, may be answered. Ends the connection if too many responses
-/// already wait.
-pub(super) async fn slow_down(name: &str, asked: Duration, request: &Request<'_>) {
-    let connection = &**request.connection;
-    let guess = Guess { name, from: connection.peer.remote.ip().into(), asked };
-    let failed = Failed { connection, guess, length: request.message.len() };
-    if failed.wait(&connection.server).await == Err(NoRoom) {
-        connection.end(Disconnect("too many wrong passwords over pipes"));
+impl Caller for Request<'_> {
+    fn user(&self) -> Option<Arc<User>> {
+        self.session().ok()?.user()
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.connection.peer.remote
+    }
+
+    /// Responses are delayed as for failed logons, by user account and by address.
+    fn delay_wrong_password<'a>(&'a self, name: &'a str, arrived: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let connection = &**self.connection;
+            let guess = Guess { name, from: connection.peer.remote.ip().into(), asked: arrived };
+            let failed = Failed { connection, guess, length: self.message.len() };
+            if failed.wait(&connection.server).await == Err(NoRoom) {
+                connection.end(Disconnect("too many wrong passwords over pipes"));
+            }
+        })
     }
 }
 

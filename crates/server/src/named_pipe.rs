@@ -1,0 +1,74 @@
+//! A named pipe as the commands of SMB use it ([MS-SMB2] 3.3.5.12, 3.3.5.13, 3.3.5.15). The pipes that exist are those
+//! of `rpc`.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipePeekReply};
+use proto::status::Status;
+
+use crate::error::Result;
+use crate::user::User;
+
+/// A future that a method of a trait object returns.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The data of a READ. The status is BUFFER_OVERFLOW if the message is longer.
+pub type Message = (Bytes, Status);
+
+/// The result of a READ.
+pub enum PipeRead<'a> {
+    /// There is a result at once.
+    Ready(Result<Message>),
+    /// The READ has its place in the queue, which it leaves when the future is dropped.
+    Waiting(BoxFuture<'a, Result<Message>>),
+}
+
+/// A client's open of a named pipe.
+pub trait NamedPipe: Send + Sync {
+    /// Takes data from the client, and executes the complete calls one after another.
+    fn write<'a>(&'a self, bytes: &'a [u8], caller: &'a dyn Caller) -> BoxFuture<'a, Result<()>>;
+
+    /// Returns up to `room` bytes for the client. Waits if there is no message, unless the pipe is in non-blocking
+    /// mode.
+    fn read(&self, room: usize) -> PipeRead<'_>;
+
+    /// Checks whether the client may send FSCTL_PIPE_TRANSCEIVE now ([MS-FSCC] 2.3.47).
+    fn check_transceive(&self) -> Result<()>;
+
+    /// Executes FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): returns the state of the pipe and, as far as `room` permits, the
+    /// beginning of the first message.
+    fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)>;
+
+    /// Returns FilePipeInformation ([MS-FSCC] 2.4.37).
+    fn mode(&self) -> FilePipeInformation;
+
+    /// Sets FilePipeInformation.
+    fn set_mode(&self, mode: FilePipeInformation) -> Result<()>;
+
+    /// Returns FilePipeLocalInformation ([MS-FSCC] 2.4.38); `quota` is the number of bytes that the pipe accepts from a
+    /// client before execution.
+    fn local_information(&self, quota: usize) -> FilePipeLocalInformation;
+
+    /// Returns the status with which READs end, if there will be no more messages.
+    fn ended(&self) -> Option<Status>;
+
+    /// Closes the pipe, with its open, tree connect or session; waiting READs end.
+    fn close(&self);
+}
+
+/// The request that writes to a pipe.
+pub trait Caller: Sync {
+    /// Returns the user of the session.
+    fn user(&self) -> Option<Arc<User>>;
+
+    /// Returns the client's address.
+    fn address(&self) -> SocketAddr;
+
+    /// Waits until a wrong password for `name`, which arrived at `arrived`, may be answered. Ends the connection if too
+    /// many responses already wait.
+    fn delay_wrong_password<'a>(&'a self, name: &'a str, arrived: Duration) -> BoxFuture<'a, ()>;
+}
