@@ -12,6 +12,7 @@ use proto::dtyp::security_descriptor::SecurityDescriptor;
 use proto::dtyp::{Guid, Sid, sddl};
 use proto::fscc;
 use proto::rpc;
+use proto::rpc::ndr::Arguments;
 use proto::smb2::decoders;
 use proto::smb2::negotiate::CipherId;
 use proto::{frame, smb1};
@@ -114,13 +115,20 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::srvsvc::ShareEnum::decode(bytes);
     let _ = rpc::srvsvc::ShareGetInfo::decode(bytes);
     let _ = rpc::srvsvc::ServerGetInfo::decode(bytes);
-    for opnum in 0..=80 {
-        let _ = rpc::lsarpc::Call::decode(opnum, bytes);
-        if let Ok(Some(rpc::samr::Call::ChangePassword(change))) = rpc::samr::Call::decode(opnum, bytes)
-            && let (Some(sealed), Some(proof)) = (change.new_password, change.old_hash)
-        {
-            assert!(ntlm::change::NewPassword::open(&[7; 16], &sealed, &proof).is_none(), "nobody knows that hash");
-        }
+    let _ = rpc::lsarpc::LookupNames::decode(bytes);
+    let _ = rpc::lsarpc::LookupSids::decode(bytes);
+    let _ = rpc::lsarpc::GetUserName::decode(bytes);
+    let _ = rpc::samr::LookupDomain::decode(bytes);
+    let _ = rpc::samr::OpenDomain::decode(bytes);
+    let _ = rpc::samr::EnumerateUsers::decode(bytes);
+    let _ = rpc::samr::LookupNames::decode(bytes);
+    let _ = rpc::samr::LookupIds::decode(bytes);
+    let _ = rpc::samr::GetAliasMembership::decode(bytes);
+    let _ = <(rpc::ndr::ContextHandle, rpc::samr::DisplayQuery)>::decode(bytes);
+    if let Ok(change) = rpc::samr::ChangePassword::decode(bytes)
+        && let (Some(sealed), Some(proof)) = (change.new_password, change.old_hash)
+    {
+        assert!(ntlm::change::NewPassword::open(&[7; 16], &sealed, &proof).is_none(), "nobody knows that hash");
     }
 }
 

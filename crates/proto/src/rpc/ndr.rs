@@ -95,6 +95,42 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// The arguments of a call.
+pub trait Arguments: Sized {
+    /// Reads the arguments in their order.
+    fn read(from: &mut Decoder<'_>) -> Result<Self>;
+
+    /// Decodes a call's stub data. Data after the arguments is ignored.
+    fn decode(stub: &[u8]) -> Result<Self> {
+        Self::read(&mut Decoder::new(stub))
+    }
+}
+
+/// The arguments of a call that has none, or whose arguments do not matter.
+impl Arguments for () {
+    fn read(_: &mut Decoder<'_>) -> Result<Self> {
+        Ok(())
+    }
+}
+
+impl Arguments for ContextHandle {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        from.handle()
+    }
+}
+
+impl Arguments for u32 {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        from.u32()
+    }
+}
+
+impl<A: Arguments, B: Arguments> Arguments for (A, B) {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok((A::read(from)?, B::read(from)?))
+    }
+}
+
 /// The number of UTF-16 units of a text, limited to the 32767 of an RPC_UNICODE_STRING. Names are never that long.
 fn unicode_length(text: &str) -> u16 {
     text.encode_utf16().count().min(0x7fff) as u16

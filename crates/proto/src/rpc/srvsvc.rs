@@ -3,7 +3,7 @@
 //! Implemented: NetrShareEnum, NetrShareEnumSticky, NetrShareGetInfo, NetrServerGetInfo, NetrRemoteTOD. Calls that
 //! change the server are not implemented, because the configuration defines the shares.
 
-use super::ndr::{Decoder, Encoder};
+use super::ndr::{Arguments, Decoder, Encoder};
 use super::pdu::SyntaxId;
 use crate::bytes::Result;
 use crate::dtyp::Guid;
@@ -64,10 +64,8 @@ pub struct ShareEnum {
     pub level: u32,
 }
 
-impl ShareEnum {
-    /// Decodes the arguments.
-    pub fn decode(stub: &[u8]) -> Result<ShareEnum> {
-        let mut decoder = Decoder::new(stub);
+impl Arguments for ShareEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ShareEnum> {
         decoder.optional_string()?;
         Ok(ShareEnum { level: decoder.u32()? })
     }
@@ -82,10 +80,8 @@ pub struct ShareGetInfo {
     pub level: u32,
 }
 
-impl ShareGetInfo {
-    /// Decodes the arguments.
-    pub fn decode(stub: &[u8]) -> Result<ShareGetInfo> {
-        let mut decoder = Decoder::new(stub);
+impl Arguments for ShareGetInfo {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ShareGetInfo> {
         decoder.optional_string()?;
         Ok(ShareGetInfo { name: decoder.string()?, level: decoder.u32()? })
     }
@@ -98,10 +94,8 @@ pub struct ServerGetInfo {
     pub level: u32,
 }
 
-impl ServerGetInfo {
-    /// Decodes the arguments.
-    pub fn decode(stub: &[u8]) -> Result<ServerGetInfo> {
-        let mut decoder = Decoder::new(stub);
+impl Arguments for ServerGetInfo {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ServerGetInfo> {
         decoder.optional_string()?;
         Ok(ServerGetInfo { level: decoder.u32()? })
     }

@@ -8,6 +8,12 @@ use crate::accounting::{Bounds, Resource};
 pub(crate) const LOGON_TOKEN_BYTES: usize = 1024;
 /// Maximum number of names. A program recreates its file before that many others are deleted.
 pub(crate) const TUNNELED_NAMES: usize = 256;
+/// Maximum bytes of a call's stub data.
+pub(crate) const RPC_STUB_BYTES: usize = 64 * 1024;
+/// The same of a service whose calls have lists of SIDs to look up.
+pub(crate) const RPC_LOOKUP_STUB_BYTES: usize = 1024 * 1024;
+/// Memory in bytes that a pipe may hold even if its user's bound is reached: a short call.
+pub(crate) const PIPE_MINIMUM_BYTES: usize = 4096;
 /// The maximum number of handles of one pipe; clients use a few and close them.
 pub(crate) const HANDLES_PER_PIPE: usize = 64;
 /// The maximum number of positions stored for a handle.

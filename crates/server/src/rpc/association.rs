@@ -7,10 +7,10 @@ use proto::bytes::Writer;
 use proto::rpc::pdu::{self, Bind, ContextResult, FragmentSizes, Fragments, Header, PduFlags, PduType};
 use proto::status::Status;
 
+use super::interface::{self, Call, Results};
 use super::messages::Response;
-use super::pipe::{RpcPipe, Service, State};
+use super::pipe::{RpcPipe, State};
 use super::security_context::{UnknownProvider, Unprotected};
-use super::services::{lsarpc, samr, srvsvc};
 use crate::error::{Error, Result};
 use crate::named_pipe::Caller;
 use crate::state::Server;
@@ -59,7 +59,7 @@ impl RpcPipe {
         }
         let sizes = state.sizes.unwrap_or_default();
         let mut out = Vec::new();
-        pdu::bind_ack(header, &bind, sizes, self.service.name(), &results, &mut Writer::new(&mut out));
+        pdu::bind_ack(header, &bind, sizes, self.interface.pipe(), &results, &mut Writer::new(&mut out));
         if let Err(UnknownProvider) = self.security.begin(header, bytes, &mut out, server)? {
             out.clear();
             pdu::bind_nak(header.call_id, pdu::AUTHENTICATION_TYPE_NOT_RECOGNIZED, &mut Writer::new(&mut out));
@@ -127,7 +127,7 @@ impl RpcPipe {
             Some(begun) if begun.id == header.call_id => begun,
             _ => return Ok(Received::OutOfOrder),
         };
-        if whole.stub.len() + call.stub.len() > self.service.max_stub() {
+        if whole.stub.len() + call.stub.len() > self.interface.max_stub() {
             return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "the arguments are too long"));
         }
         whole.stub.extend_from_slice(call.stub);
@@ -144,7 +144,7 @@ impl RpcPipe {
         if context.transfer_syntaxes.iter().any(|syntax| syntax.uuid.0.starts_with(&FEATURES)) {
             return ContextResult::NegotiateAck;
         }
-        if context.interface != self.service.interface() {
+        if context.interface != self.interface.syntax() {
             return ContextResult::UnknownInterface;
         }
         if !context.transfer_syntaxes.contains(&pdu::NDR) {
@@ -166,12 +166,11 @@ impl RpcPipe {
         with: Arguments,
         server: &Arc<Server>,
         caller: &dyn Caller,
-    ) -> std::result::Result<Vec<u8>, u32> {
-        match self.service {
-            _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
-            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, server, caller).await,
-            Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, server, caller).await,
-            Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, server, caller).await,
+    ) -> Results {
+        if !with.bound {
+            return Err(pdu::FAULT_UNKNOWN_INTERFACE);
         }
+        let context = Call { server, caller, handles: &self.handles };
+        interface::execute(self.interface, call.opnum, &with.stub, &context).await
     }
 }

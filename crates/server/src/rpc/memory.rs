@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::accounting::{Charge, Payer, Resource};
-
-/// Memory in bytes that a pipe may hold even if its user's bound is reached: a short call.
-const SHORT: usize = 4096;
+use crate::policy::limits::PIPE_MINIMUM_BYTES;
 
 /// The charge for one pipe's memory.
 pub(super) struct MemoryCharge(Charge);
@@ -18,7 +16,7 @@ impl MemoryCharge {
 
     /// Returns whether the pipe may hold `more` bytes.
     pub(super) fn may_take(&self, more: usize) -> bool {
-        self.0.amount() + more <= SHORT || self.0.may_add(more)
+        self.0.amount() + more <= PIPE_MINIMUM_BYTES || self.0.may_add(more)
     }
 
     /// Records that the pipe holds `bytes`.
@@ -44,7 +42,7 @@ mod tests {
         assert!(one.may_take(10_000) && !one.may_take(10_001));
         assert!(other.may_take(10_000) && !other.may_take(10_001));
         one.set(110_000);
-        assert!(other.may_take(SHORT) && !other.may_take(SHORT + 1) && !one.may_take(1));
+        assert!(other.may_take(PIPE_MINIMUM_BYTES) && !other.may_take(PIPE_MINIMUM_BYTES + 1) && !one.may_take(1));
         drop((one, other));
         assert_eq!(accounting.memory(), 0);
     }

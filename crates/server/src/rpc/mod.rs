@@ -1,12 +1,24 @@
 //! Remote procedure calls over the named pipes of IPC$ ([MS-SMB2] 3.3.5.9, [MS-RPCE]).
 //!
+//! A pipe's client binds to the [`interface`] of one of the [`services`], and calls its operations. The parts of a call
+//! are in these files, in the order of a call:
+//!
+//! - [`pipe`]: data that arrives, cut into PDUs; READs and other operations of the pipe itself
+//! - [`association`]: PDUs; binds to the interface, and assembly of the fragments of a call
+//! - [`security_context`]: authentication, signing and encryption of PDUs
+//! - [`interface`]: the table of operations that a service has, and the context of a call
+//! - [`context_handles`]: objects that a client has opened
+//! - [`caller`]: the SMB request that a call came with
+//! - [`messages`]: fragments of responses that the client has not read
+//! - [`memory`]: the charge for the memory of a pipe
+//!
 //! Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's name is never passed to a file system, a library or a
 //! socket.
 
 mod association;
 mod caller;
 mod context_handles;
-mod enumeration_positions;
+mod interface;
 mod memory;
 mod messages;
 mod pipe;
@@ -19,7 +31,7 @@ use std::sync::Arc;
 
 use proto::status::Status;
 
-use self::pipe::{RpcPipe, Service};
+use self::pipe::RpcPipe;
 use crate::accounting::Payer;
 use crate::error::{Error, Result};
 use crate::named_pipe::NamedPipe;
@@ -27,12 +39,12 @@ use crate::state::Server;
 
 /// Opens the pipe called `name`, whose memory is charged to `payer`; some clients send a leading backslash.
 pub(crate) fn open(name: &str, server: &Arc<Server>, payer: &Arc<Payer>) -> Result<Box<dyn NamedPipe>> {
-    let service = Service::named(name.strip_prefix('\\').unwrap_or(name))
+    let interface = services::find(name.strip_prefix('\\').unwrap_or(name))
         .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("there is no pipe {name:?}")))?;
-    Ok(Box::new(RpcPipe::new(service, server, payer)))
+    Ok(Box::new(RpcPipe::new(interface, server, payer)))
 }
 
 /// Returns whether there is a pipe called `name`. An instance is always available.
 pub(crate) fn exists(name: &str) -> bool {
-    Service::named(name).is_some()
+    services::find(name).is_some()
 }

@@ -10,6 +10,7 @@ use proto::status::Status;
 
 use super::association::PartialCall;
 use super::context_handles::ContextHandles;
+use super::interface::Interface;
 use super::memory::MemoryCharge;
 use super::messages::{MessageQueue, Response, WaitingRead};
 use super::security_context::SecurityContext;
@@ -22,48 +23,9 @@ use crate::state::Server;
 /// PDUs of one WRITE that are executed before the task yields.
 const PDUS_AT_A_TIME: usize = 256;
 
-/// The services, named after their pipes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Service {
-    Srvsvc,
-    Lsarpc,
-    Samr,
-}
-
-impl Service {
-    pub(super) fn named(name: &str) -> Option<Service> {
-        let all = [("srvsvc", Service::Srvsvc), ("lsarpc", Service::Lsarpc), ("samr", Service::Samr)];
-        all.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, service)| service)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Service::Srvsvc => "srvsvc",
-            Service::Lsarpc => "lsarpc",
-            Service::Samr => "samr",
-        }
-    }
-
-    /// Returns the maximum size in bytes of a call's arguments. Only lists of SIDs to look up are long.
-    pub(super) fn max_stub(self) -> usize {
-        match self {
-            Service::Srvsvc | Service::Samr => 64 * 1024,
-            Service::Lsarpc => 1024 * 1024,
-        }
-    }
-
-    pub(super) fn interface(self) -> pdu::SyntaxId {
-        match self {
-            Service::Srvsvc => proto::rpc::srvsvc::INTERFACE,
-            Service::Lsarpc => proto::rpc::lsarpc::INTERFACE,
-            Service::Samr => proto::rpc::samr::INTERFACE,
-        }
-    }
-}
-
 /// A client's open of a pipe.
 pub(super) struct RpcPipe {
-    pub(super) service: Service,
+    pub(super) interface: &'static dyn Interface,
     server: Weak<Server>,
     pub(super) state: Mutex<State>,
     pub(super) handles: Mutex<ContextHandles>,
@@ -128,10 +90,10 @@ impl State {
 }
 
 impl RpcPipe {
-    /// Opens the pipe of `service`; its memory is charged to `payer`.
-    pub(super) fn new(service: Service, server: &Arc<Server>, payer: &Arc<Payer>) -> RpcPipe {
+    /// Opens the pipe of `interface`; its memory is charged to `payer`.
+    pub(super) fn new(interface: &'static dyn Interface, server: &Arc<Server>, payer: &Arc<Payer>) -> RpcPipe {
         RpcPipe {
-            service,
+            interface,
             server: Arc::downgrade(server),
             state: Mutex::new(State::new(MemoryCharge::nothing(payer))),
             handles: Mutex::default(),
@@ -318,12 +280,6 @@ impl Drop for Turn<'_> {
             self.state.lock().busy = false;
         }
     }
-}
-
-/// Returns whether the caller has a user account. Anonymous and guest users get no information about accounts through
-/// pipes.
-pub(super) fn has_account(caller: &dyn Caller) -> bool {
-    caller.user().is_some_and(|user| !user.anonymous && !user.guest)
 }
 
 /// Returns the length of the first PDU of `input` if it is complete.

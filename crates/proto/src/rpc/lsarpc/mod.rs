@@ -6,7 +6,7 @@
 
 mod results;
 
-use super::ndr::{ContextHandle, Decoder};
+use super::ndr::{Arguments, ContextHandle, Decoder};
 use super::pdu::SyntaxId;
 use crate::bytes::{Malformed, Result};
 use crate::dtyp::{Guid, Sid};
@@ -97,100 +97,94 @@ pub enum Generation {
     Third,
 }
 
-/// A call with its relevant arguments.
+/// The arguments of LsarLookupNames and its later generations.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Call {
-    /// LsarOpenPolicy and LsarOpenPolicy2. Whatever the requested access, the handle allows lookups only.
-    OpenPolicy,
-    /// LsarClose.
-    Close(ContextHandle),
-    /// LsarQueryInformationPolicy and its second generation.
-    QueryInformation(ContextHandle, PolicyInformationClass),
-    /// LsarEnumerateAccounts, starting at the given position.
-    EnumerateAccounts(ContextHandle, u32),
-    /// LsarEnumerateTrustedDomains, LsarEnumerateTrustedDomainsEx.
-    EnumerateTrustedDomains(ContextHandle),
-    /// LsarLookupNames and its later generations.
-    LookupNames(ContextHandle, Vec<String>, LookupLevel, Generation),
-    /// LsarLookupSids and its second generation.
-    LookupSids(ContextHandle, Vec<Sid>, LookupLevel, Generation),
-    /// LsarGetUserName, and whether the domain name is requested as well.
-    GetUserName(bool),
+pub struct LookupNames {
+    /// The policy.
+    pub handle: ContextHandle,
+    /// The names.
+    pub names: Vec<String>,
+    /// The scope of the lookup.
+    pub level: LookupLevel,
 }
 
-impl Call {
-    /// Decodes the arguments of call `number`; `None` if the call is not implemented.
-    pub fn decode(number: u16, stub: &[u8]) -> Result<Option<Call>> {
-        let mut decoder = Decoder::new(stub);
-        let from = &mut decoder;
-        Ok(Some(match number {
-            opnum::LSAR_OPEN_POLICY | opnum::LSAR_OPEN_POLICY_2 => Call::OpenPolicy,
-            opnum::LSAR_CLOSE => Call::Close(from.handle()?),
-            opnum::LSAR_QUERY_INFORMATION_POLICY | opnum::LSAR_QUERY_INFORMATION_POLICY_2 => {
-                Call::QueryInformation(from.handle()?, PolicyInformationClass(from.u16()?))
-            }
-            opnum::LSAR_ENUMERATE_ACCOUNTS => Call::EnumerateAccounts(from.handle()?, from.u32()?),
-            opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS | opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS_EX => {
-                Call::EnumerateTrustedDomains(from.handle()?)
-            }
-            opnum::LSAR_LOOKUP_NAMES => lookup_names(from, Generation::First)?,
-            opnum::LSAR_LOOKUP_NAMES_2 => lookup_names(from, Generation::Second)?,
-            opnum::LSAR_LOOKUP_NAMES_3 => lookup_names(from, Generation::Third)?,
-            opnum::LSAR_LOOKUP_SIDS => lookup_sids(from, Generation::First)?,
-            opnum::LSAR_LOOKUP_SIDS_2 => lookup_sids(from, Generation::Second)?,
-            opnum::LSAR_GET_USER_NAME => get_user_name(from)?,
-            _ => return Ok(None),
-        }))
-    }
-}
-
-fn lookup_names(from: &mut Decoder<'_>, generation: Generation) -> Result<Call> {
-    let handle = from.handle()?;
-    let count = from.count(MOST_NAMES)?;
-    if from.count(MOST_NAMES)? != count {
-        return Err(Malformed::Value);
-    }
-    let there = (0..count).map(|_| from.unicode()).collect::<Result<Vec<_>>>()?;
-    let names = there.into_iter().map(|there| if there { from.string() } else { Ok(String::new()) });
-    let names = names.collect::<Result<Vec<_>>>()?;
-    skip_answers(from)?;
-    Ok(Call::LookupNames(handle, names, LookupLevel(from.u16()?), generation))
-}
-
-fn lookup_sids(from: &mut Decoder<'_>, generation: Generation) -> Result<Call> {
-    let handle = from.handle()?;
-    let count = from.count(MOST_SIDS)?;
-    let mut sids = Vec::new();
-    if from.pointer()? {
-        if from.count(MOST_SIDS)? != count {
+impl Arguments for LookupNames {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        let handle = from.handle()?;
+        let count = from.count(MOST_NAMES)?;
+        if from.count(MOST_NAMES)? != count {
             return Err(Malformed::Value);
         }
-        // A null SID is invalid ([MS-LSAT] 2.2.17).
-        let there = (0..count).map(|_| from.pointer()).collect::<Result<Vec<_>>>()?;
-        if there.contains(&false) {
+        let there = (0..count).map(|_| from.unicode()).collect::<Result<Vec<_>>>()?;
+        let names = there.into_iter().map(|there| if there { from.string() } else { Ok(String::new()) });
+        let names = names.collect::<Result<Vec<_>>>()?;
+        skip_answers(from)?;
+        Ok(LookupNames { handle, names, level: LookupLevel(from.u16()?) })
+    }
+}
+
+/// The arguments of LsarLookupSids and its second generation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LookupSids {
+    /// The policy.
+    pub handle: ContextHandle,
+    /// The SIDs.
+    pub sids: Vec<Sid>,
+    /// The scope of the lookup.
+    pub level: LookupLevel,
+}
+
+impl Arguments for LookupSids {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        let handle = from.handle()?;
+        let count = from.count(MOST_SIDS)?;
+        let mut sids = Vec::new();
+        if from.pointer()? {
+            if from.count(MOST_SIDS)? != count {
+                return Err(Malformed::Value);
+            }
+            // A null SID is invalid ([MS-LSAT] 2.2.17).
+            let there = (0..count).map(|_| from.pointer()).collect::<Result<Vec<_>>>()?;
+            if there.contains(&false) {
+                return Err(Malformed::Value);
+            }
+            sids = there.iter().map(|_| from.sid()).collect::<Result<Vec<_>>>()?;
+        } else if count != 0 {
             return Err(Malformed::Value);
         }
-        sids = there.iter().map(|_| from.sid()).collect::<Result<Vec<_>>>()?;
-    } else if count != 0 {
-        return Err(Malformed::Value);
+        skip_answers(from)?;
+        Ok(LookupSids { handle, sids, level: LookupLevel(from.u16()?) })
     }
-    skip_answers(from)?;
-    Ok(Call::LookupSids(handle, sids, LookupLevel(from.u16()?), generation))
+}
+
+/// The relevant arguments of LsarGetUserName.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GetUserName {
+    /// The domain name is requested as well.
+    pub with_domain: bool,
+}
+
+impl Arguments for GetUserName {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        from.optional_string()?;
+        // UserName: a reference to a pointer, which is null in a request.
+        if from.pointer()? && from.unicode()? {
+            from.string()?;
+        }
+        Ok(GetUserName { with_domain: from.pointer()? })
+    }
+}
+
+impl Arguments for PolicyInformationClass {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok(PolicyInformationClass(from.u16()?))
+    }
 }
 
 /// Skips the result array, which clients send empty.
 fn skip_answers(from: &mut Decoder<'_>) -> Result<()> {
     from.u32()?;
     if from.pointer()? && from.u32()? != 0 { Err(Malformed::Value) } else { Ok(()) }
-}
-
-fn get_user_name(from: &mut Decoder<'_>) -> Result<Call> {
-    from.optional_string()?;
-    // UserName: a reference to a pointer, which is null in a request.
-    if from.pointer()? && from.unicode()? {
-        from.string()?;
-    }
-    Ok(Call::GetUserName(from.pointer()?))
 }
 
 #[cfg(test)]

@@ -1,5 +1,21 @@
-//! The services, each of which is a function from a request to its response.
+//! The services. To add one, implement [`Interface`] in a file of its own and add it to [`SERVICES`].
 
-pub(super) mod lsarpc;
-pub(super) mod samr;
-pub(super) mod srvsvc;
+mod lsarpc;
+mod samr;
+mod srvsvc;
+
+use super::interface::Interface;
+
+/// All services.
+pub(super) const SERVICES: &[&dyn Interface] = &[
+    &srvsvc::Srvsvc,
+    &lsarpc::Lsarpc,
+    &samr::Samr,
+    #[cfg(test)]
+    &super::tests::Calculator,
+];
+
+/// Returns the service of the pipe called `name`.
+pub(super) fn find(name: &str) -> Option<&'static dyn Interface> {
+    SERVICES.iter().copied().find(|service| name.eq_ignore_ascii_case(service.pipe()))
+}

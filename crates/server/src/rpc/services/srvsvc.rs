@@ -2,64 +2,78 @@
 
 use std::sync::Arc;
 
-use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
+use proto::rpc::pdu::SyntaxId;
 use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
-use crate::named_pipe::Caller;
 use crate::policy::{self, Policy};
-use crate::state::Server;
+use crate::rpc::interface::{Call, Interface, Operation, operations};
 
-/// Returns the encoded results of call `number`, or the status of a fault.
-pub(in crate::rpc) async fn call(
-    number: u16,
-    stub: &[u8],
-    server: &Arc<Server>,
-    caller: &dyn Caller,
-) -> Result<Vec<u8>, u32> {
-    let policy = server.policy();
-    match number {
-        opnum::NETR_SHARE_ENUM | opnum::NETR_SHARE_ENUM_STICKY => {
-            let asked = ShareEnum::decode(stub).map_err(|_| FAULT_BAD_STUB)?;
-            let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
-            let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
-            shares.extend(own_home(&policy, caller).await);
-            shares.push(ipc(&policy));
-            Ok(srvsvc::share_enum_response(asked.level, &shares))
-        }
-        opnum::NETR_SHARE_GET_INFO => {
-            let asked = ShareGetInfo::decode(stub).map_err(|_| FAULT_BAD_STUB)?;
-            let share = if asked.name.eq_ignore_ascii_case("IPC$") {
-                Some(ipc(&policy))
-            } else {
-                match policy.share(&asked.name) {
-                    Some(share) => share.available.then(|| describe(share)),
-                    None => home(&policy, &asked.name, caller).await,
-                }
-            };
-            Ok(srvsvc::share_get_info_response(asked.level, share.as_ref()))
-        }
-        opnum::NETR_SERVER_GET_INFO => {
-            let asked = ServerGetInfo::decode(stub).map_err(|_| FAULT_BAD_STUB)?;
-            let server = ServerInfo { name: policy.netbios_name.clone(), comment: policy.server_string.clone() };
-            Ok(srvsvc::server_get_info_response(asked.level, &server))
-        }
-        opnum::NETR_REMOTE_TOD => {
-            let environment = &server.environment;
-            let seconds = u64::try_from(environment.now().secs).unwrap_or(0);
-            Ok(srvsvc::remote_tod_response(seconds, environment.uptime().as_millis() as u32))
-        }
-        _ => Err(FAULT_OP_RANGE),
+/// The server service.
+pub(super) struct Srvsvc;
+
+impl Interface for Srvsvc {
+    fn pipe(&self) -> &'static str {
+        "srvsvc"
+    }
+
+    fn syntax(&self) -> SyntaxId {
+        srvsvc::INTERFACE
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        operations![
+            (opnum::NETR_SHARE_ENUM, "NetrShareEnum", share_enum),
+            (opnum::NETR_SHARE_GET_INFO, "NetrShareGetInfo", share_get_info),
+            (opnum::NETR_SERVER_GET_INFO, "NetrServerGetInfo", server_get_info),
+            (opnum::NETR_REMOTE_TOD, "NetrRemoteTOD", remote_tod),
+            (opnum::NETR_SHARE_ENUM_STICKY, "NetrShareEnumSticky", share_enum),
+        ]
     }
 }
 
+/// Returns the shares that are browseable, the caller's home and IPC$.
+async fn share_enum(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
+    let policy = call.server.policy();
+    let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
+    let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
+    shares.extend(own_home(&policy, call).await);
+    shares.push(ipc(&policy));
+    srvsvc::share_enum_response(asked.level, &shares)
+}
+
+async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<u8> {
+    let policy = call.server.policy();
+    let share = if asked.name.eq_ignore_ascii_case("IPC$") {
+        Some(ipc(&policy))
+    } else {
+        match policy.share(&asked.name) {
+            Some(share) => share.available.then(|| describe(share)),
+            None => home(&policy, &asked.name, call).await,
+        }
+    };
+    srvsvc::share_get_info_response(asked.level, share.as_ref())
+}
+
+async fn server_get_info(call: &Call<'_>, asked: ServerGetInfo) -> Vec<u8> {
+    let policy = call.server.policy();
+    let server = ServerInfo { name: policy.netbios_name.clone(), comment: policy.server_string.clone() };
+    srvsvc::server_get_info_response(asked.level, &server)
+}
+
+async fn remote_tod(call: &Call<'_>, (): ()) -> Vec<u8> {
+    let environment = &call.server.environment;
+    let seconds = u64::try_from(environment.now().secs).unwrap_or(0);
+    srvsvc::remote_tod_response(seconds, environment.uptime().as_millis() as u32)
+}
+
 /// Returns the share of the caller's own home, which only they see, and `homes` itself if it is browseable.
-async fn own_home(policy: &Policy, caller: &dyn Caller) -> Vec<Share> {
+async fn own_home(policy: &Policy, call: &Call<'_>) -> Vec<Share> {
     let Some(homes) = &policy.homes else { return Vec::new() };
     let shown = |section: &&policy::Share| section.browseable && section.available;
     let mut shares: Vec<Share> = Some(homes.section()).filter(shown).map(describe).into_iter().collect();
-    if let Some(own) = home(policy, "homes", caller).await
+    if let Some(own) = home(policy, "homes", call).await
         && policy.share(&own.name).is_none()
     {
         shares.push(own);
@@ -68,8 +82,8 @@ async fn own_home(policy: &Policy, caller: &dyn Caller) -> Vec<Share> {
 }
 
 /// Returns the home share called `name` for the caller.
-async fn home(policy: &Policy, name: &str, caller: &dyn Caller) -> Option<Share> {
-    let user = caller.user()?;
+async fn home(policy: &Policy, name: &str, call: &Call<'_>) -> Option<Share> {
+    let user = call.user()?;
     let share = policy.home(name, &user).await.ok()?.filter(|share| share.available)?;
     Some(describe(&share))
 }

@@ -10,7 +10,7 @@ use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 
 use crate::rig::{Client, status};
-use crate::rpc::pipe::Service;
+use crate::rpc::services;
 
 /// An open pipe, usually pipe to its service.
 pub(in crate::rpc) struct PipeClient {
@@ -89,7 +89,7 @@ impl PipeClient {
 }
 
 /// Encodes a call in as many fragments as needed.
-fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
     let count = stub.chunks(4000).count().max(1);
     let part = |index: usize| stub.chunks(4000).nth(index).unwrap_or_default();
     let flags = |index: usize| {
@@ -124,7 +124,7 @@ pub(in crate::rpc) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) 
 
 /// Returns a bind to the service of that pipe.
 pub(in crate::rpc) fn bind(name: &str) -> Vec<u8> {
-    let interface = Service::named(name).expect("a service").interface();
+    let interface = services::find(name).expect("a service").syntax();
     let contexts = vec![Context { id: 0, interface, transfer_syntaxes: vec![pdu::NDR] }];
     let bind = Bind { max_xmit_frag: 4280, max_recv_frag: 4280, assoc_group_id: 0, contexts };
     pdu_of(PduType::BIND, |out| bind.encode(out))

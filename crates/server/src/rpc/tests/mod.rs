@@ -1,3 +1,151 @@
-//! Test support for the services.
+//! The table of services: a service that only tests have, and its calls.
 
 pub(super) mod client;
+
+use proto::dtyp::Guid;
+use proto::rpc::ndr::{ContextHandle, Encoder};
+use proto::rpc::pdu::{self, Header, PduType, SyntaxId};
+use proto::status::Status;
+
+use self::client::PipeClient;
+use super::interface::{Call, Interface, Operation, operations};
+use crate::rig::{self, Client};
+
+/// A service that adds numbers. Its row in [`super::services::SERVICES`] and this implementation are all that a service
+/// needs.
+pub(super) struct Calculator;
+
+impl Interface for Calculator {
+    fn pipe(&self) -> &'static str {
+        "calculator"
+    }
+
+    fn syntax(&self) -> SyntaxId {
+        SyntaxId { uuid: Guid::from_fields(1, 2, 3, [4; 8]), version: 1 }
+    }
+
+    fn max_stub(&self) -> usize {
+        5000
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        operations![(0, "Open", open), (1, "Add", add), (3, "Close", close),]
+    }
+}
+
+struct Sum(u32);
+
+async fn open(call: &Call<'_>, (): ()) -> Vec<u8> {
+    let handle = call.handles.lock().open(Sum(0), &*call.server.environment);
+    handle.map_or_else(Vec::new, Vec::from)
+}
+
+async fn add(call: &Call<'_>, (handle, number): (ContextHandle, u32)) -> Vec<u8> {
+    let mut handles = call.handles.lock();
+    let Some(sum) = handles.get::<Sum>(&handle) else { return Vec::new() };
+    sum.0 += number;
+    sum.0.to_le_bytes().to_vec()
+}
+
+async fn close(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
+    vec![u8::from(call.handles.lock().close(&handle))]
+}
+
+fn calculator() -> PipeClient {
+    PipeClient::new(Client::logged_on(&rig::plain_server(), "alice"), "calculator")
+}
+
+fn with_number(handle: &[u8], number: u32) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.array(4, handle);
+    out.u32(number);
+    out.into_bytes()
+}
+
+/// Returns the status of the fault that answers a call.
+fn fault(pipe: &mut PipeClient, opnum: u16, stub: &[u8]) -> u32 {
+    for fragment in client::fragments(opnum, stub) {
+        assert_eq!(pipe.write(&fragment), Status::SUCCESS);
+    }
+    let answer = pipe.read();
+    assert_eq!(Header::decode(&answer).map(|header| header.kind), Ok(PduType::FAULT));
+    u32::from_le_bytes(answer[24..28].try_into().expect("a status"))
+}
+
+#[test]
+fn a_service_of_the_table_can_be_called() {
+    let mut pipe = calculator();
+    let handle = pipe.call(0, &[]);
+    assert_eq!(handle.len(), 20);
+    assert_eq!(pipe.call(1, &with_number(&handle, 3)), 3_u32.to_le_bytes());
+    assert_eq!(pipe.call(1, &with_number(&handle, 4)), 7_u32.to_le_bytes());
+    assert_eq!(pipe.call(1, &with_number(&[9; 20], 4)), []);
+    assert_eq!((pipe.call(3, &handle), pipe.call(3, &handle)), (vec![1], vec![0]));
+    // A handle belongs to its pipe.
+    let handle = pipe.call(0, &[]);
+    assert_eq!(calculator().call(1, &with_number(&handle, 4)), []);
+}
+
+#[test]
+fn the_name_of_a_pipe_ignores_case_and_one_backslash() {
+    for name in ["Calculator", "\\CALCULATOR"] {
+        let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), name);
+        assert_eq!(pipe.write(&client::bind("calculator")), Status::SUCCESS);
+        let answer = pipe.read();
+        assert_eq!(Header::decode(&answer).map(|header| header.kind), Ok(PduType::BIND_ACK));
+    }
+}
+
+#[test]
+fn an_unknown_operation_is_answered_with_a_fault() {
+    assert_eq!(fault(&mut calculator(), 2, &[]), pdu::FAULT_OP_RANGE);
+    for service in super::services::SERVICES {
+        let unknown = (0..).find(|opnum| service.operations().iter().all(|known| known.opnum != *opnum));
+        let mut pipe = PipeClient::new(Client::logged_on(&rig::plain_server(), "alice"), service.pipe());
+        assert_eq!(fault(&mut pipe, unknown.expect("a number without operation"), &[]), pdu::FAULT_OP_RANGE);
+    }
+}
+
+#[test]
+fn arguments_that_cannot_be_decoded_are_answered_with_a_fault() {
+    assert_eq!(fault(&mut calculator(), 1, &[0; 20]), pdu::FAULT_BAD_STUB);
+}
+
+#[test]
+fn a_call_on_a_context_that_is_not_bound_is_answered_with_a_fault() {
+    let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), "calculator");
+    assert_eq!(fault(&mut pipe, 0, &[]), pdu::FAULT_UNKNOWN_INTERFACE);
+}
+
+#[test]
+fn the_interface_of_another_service_is_not_bound() {
+    let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), "calculator");
+    assert_eq!(pipe.write(&client::bind("srvsvc")), Status::SUCCESS);
+    let answer = pipe.read();
+    let result = u16::from_le_bytes(answer[answer.len() - 24..][..2].try_into().expect("two bytes"));
+    assert_eq!(result, 2, "provider rejection");
+    assert_eq!(fault(&mut pipe, 0, &[]), pdu::FAULT_UNKNOWN_INTERFACE);
+}
+
+#[test]
+fn stub_data_that_is_too_long_ends_the_association() {
+    let fits = calculator().call(0, &[0; 5000]);
+    assert_eq!(fits.len(), 20);
+    let mut pipe = calculator();
+    let [first, second] = &client::fragments(0, &[0; 5001])[..] else { panic!("two fragments") };
+    assert_eq!(pipe.write(first), Status::SUCCESS);
+    assert_eq!(pipe.write(second), Status::INSUFFICIENT_RESOURCES);
+    assert_eq!(pipe.write(first), Status::PIPE_BROKEN);
+}
+
+#[test]
+fn pipes_and_operation_numbers_are_unique() {
+    for (index, service) in super::services::SERVICES.iter().enumerate() {
+        let others = &super::services::SERVICES[..index];
+        assert!(others.iter().all(|other| other.pipe() != service.pipe() && other.syntax() != service.syntax()));
+        let mut opnums: Vec<u16> = service.operations().iter().map(|operation| operation.opnum).collect();
+        assert!(opnums.is_sorted(), "{}", service.pipe());
+        opnums.dedup();
+        assert_eq!(opnums.len(), service.operations().len(), "{}", service.pipe());
+    }
+}

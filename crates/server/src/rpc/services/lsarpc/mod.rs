@@ -2,81 +2,123 @@
 //! server's name. All calls are read-only. Anonymous and guest users can look up only the names and SIDs that every
 //! server has, as in samr.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use proto::dtyp::Sid;
 use proto::rpc::lsarpc::{
-    self, Call, Domains, Generation, LookupLevel, PolicyInformationClass, ReferencedDomain, SidNameUse, TranslatedName,
-    TranslatedSid,
+    self, Domains, Generation, GetUserName, LookupLevel, LookupNames, LookupSids, PolicyInformationClass,
+    ReferencedDomain, SidNameUse, TranslatedName, TranslatedSid, opnum,
 };
 use proto::rpc::ndr::{self, ContextHandle};
-use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
+use proto::rpc::pdu::SyntaxId;
 use proto::status::Status;
 
 use crate::accounts::Unavailable;
 use crate::accounts::principals::{self, Principal, Realm};
 use crate::answer::yield_now;
-use crate::named_pipe::Caller;
-use crate::rpc::context_handles::{ContextHandles, Object};
-use crate::state::Server;
+use crate::policy::limits::RPC_LOOKUP_STUB_BYTES;
+use crate::rpc::interface::{Call, Interface, Operation, operations};
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;
 
-/// Returns the encoded results of call `number`, or the status of a fault.
-pub(in crate::rpc) async fn call(
-    number: u16,
-    stub: &[u8],
-    handles: &Mutex<ContextHandles>,
-    server: &Arc<Server>,
-    caller: &dyn Caller,
-) -> Result<Vec<u8>, u32> {
-    let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
-    let known = |handle: &ContextHandle| handles.lock().get(handle) == Some(Object::Policy);
-    Ok(match call {
-        Call::OpenPolicy => open(handles, server, caller),
-        Call::Close(handle) => {
-            let closed = handles.lock().close(&handle);
-            ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
-        }
-        Call::QueryInformation(handle, class) => information(known(&handle), class, server),
-        Call::EnumerateAccounts(handle, _) | Call::EnumerateTrustedDomains(handle) if !known(&handle) => {
-            failed(3, Status::INVALID_HANDLE)
-        }
-        // The accounts to which Windows assigns privileges.
-        Call::EnumerateAccounts(_, from) => lsarpc::accounts_response(
-            from,
-            &[Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS, Sid::BUILTIN_USERS, Sid::BUILTIN_GUESTS],
-        ),
-        Call::EnumerateTrustedDomains(_) => lsarpc::no_trusted_domains_response(),
-        Call::LookupNames(handle, names, level, generation) => match check(known(&handle), level) {
-            Ok(()) => lookup_names(&names, generation, server, caller).await,
-            Err(status) => no_lookup(status),
-        },
-        Call::LookupSids(handle, sids, level, generation) => match check(known(&handle), level) {
-            Ok(()) => lookup_sids(&sids, level, generation, server, caller).await,
-            Err(status) => no_lookup(status),
-        },
-        Call::GetUserName(with_domain) => user_name(with_domain, caller),
-    })
+/// The local security authority.
+pub(super) struct Lsarpc;
+
+impl Interface for Lsarpc {
+    fn pipe(&self) -> &'static str {
+        "lsarpc"
+    }
+
+    fn syntax(&self) -> SyntaxId {
+        lsarpc::INTERFACE
+    }
+
+    fn max_stub(&self) -> usize {
+        RPC_LOOKUP_STUB_BYTES
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        operations![
+            (opnum::LSAR_CLOSE, "LsarClose", close),
+            (opnum::LSAR_OPEN_POLICY, "LsarOpenPolicy", open_policy),
+            (opnum::LSAR_QUERY_INFORMATION_POLICY, "LsarQueryInformationPolicy", query_information),
+            (opnum::LSAR_ENUMERATE_ACCOUNTS, "LsarEnumerateAccounts", enumerate_accounts),
+            (opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS, "LsarEnumerateTrustedDomains", enumerate_trusted_domains),
+            (opnum::LSAR_LOOKUP_NAMES, "LsarLookupNames", lookup_names_1),
+            (opnum::LSAR_LOOKUP_SIDS, "LsarLookupSids", lookup_sids_1),
+            (opnum::LSAR_OPEN_POLICY_2, "LsarOpenPolicy2", open_policy),
+            (opnum::LSAR_GET_USER_NAME, "LsarGetUserName", user_name),
+            (opnum::LSAR_QUERY_INFORMATION_POLICY_2, "LsarQueryInformationPolicy2", query_information),
+            (opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS_EX, "LsarEnumerateTrustedDomainsEx", enumerate_trusted_domains),
+            (opnum::LSAR_LOOKUP_SIDS_2, "LsarLookupSids2", lookup_sids_2),
+            (opnum::LSAR_LOOKUP_NAMES_2, "LsarLookupNames2", lookup_names_2),
+            (opnum::LSAR_LOOKUP_NAMES_3, "LsarLookupNames3", lookup_names_3),
+        ]
+    }
+}
+
+/// The object of a context handle: the policy ([MS-LSAD] 2.2.2.1).
+struct PolicyObject;
+
+fn is_open(call: &Call<'_>, handle: &ContextHandle) -> bool {
+    call.handles.lock().get::<PolicyObject>(handle).is_some()
+}
+
+async fn close(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
+    let closed = call.handles.lock().close(&handle);
+    ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
 }
 
 /// Opens a policy handle ([MS-LSAT] 3.1.4.1). `restrict anonymous` refuses it to anonymous users.
-fn open(handles: &Mutex<ContextHandles>, server: &Arc<Server>, caller: &dyn Caller) -> Vec<u8> {
-    let anonymous = caller.user().is_none_or(|user| user.anonymous);
-    if anonymous && server.policy().restrict_anonymous >= 1 {
+async fn open_policy(call: &Call<'_>, (): ()) -> Vec<u8> {
+    if call.is_anonymous() && call.server.policy().restrict_anonymous >= 1 {
         return ndr::handle_response(&[0; 20], Status::ACCESS_DENIED);
     }
-    let handle = handles.lock().open(Object::Policy, &*server.environment);
+    let handle = call.handles.lock().open(PolicyObject, &*call.server.environment);
     match handle {
         Some(handle) => ndr::handle_response(&handle, Status::SUCCESS),
         None => ndr::handle_response(&[0; 20], Status::INSUFFICIENT_RESOURCES),
     }
 }
 
-fn check(known: bool, level: LookupLevel) -> Result<(), Status> {
-    if !known {
+/// Returns the accounts to which Windows assigns privileges.
+async fn enumerate_accounts(call: &Call<'_>, (handle, from): (ContextHandle, u32)) -> Vec<u8> {
+    if !is_open(call, &handle) {
+        return failed(3, Status::INVALID_HANDLE);
+    }
+    let accounts = [Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS, Sid::BUILTIN_USERS, Sid::BUILTIN_GUESTS];
+    lsarpc::accounts_response(from, &accounts)
+}
+
+async fn enumerate_trusted_domains(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
+    match is_open(call, &handle) {
+        true => lsarpc::no_trusted_domains_response(),
+        false => failed(3, Status::INVALID_HANDLE),
+    }
+}
+
+async fn lookup_names_1(call: &Call<'_>, asked: LookupNames) -> Vec<u8> {
+    lookup_names(call, &asked, Generation::First).await
+}
+
+async fn lookup_names_2(call: &Call<'_>, asked: LookupNames) -> Vec<u8> {
+    lookup_names(call, &asked, Generation::Second).await
+}
+
+async fn lookup_names_3(call: &Call<'_>, asked: LookupNames) -> Vec<u8> {
+    lookup_names(call, &asked, Generation::Third).await
+}
+
+async fn lookup_sids_1(call: &Call<'_>, asked: LookupSids) -> Vec<u8> {
+    lookup_sids(call, &asked, Generation::First).await
+}
+
+async fn lookup_sids_2(call: &Call<'_>, asked: LookupSids) -> Vec<u8> {
+    lookup_sids(call, &asked, Generation::Second).await
+}
+
+/// Checks the handle and the level of a look-up.
+fn check(call: &Call<'_>, handle: &ContextHandle, level: LookupLevel) -> Result<(), Status> {
+    if !is_open(call, handle) {
         return Err(Status::INVALID_HANDLE);
     }
     let defined = (LookupLevel::WORKSTATION.0..=LookupLevel::LAST.0).contains(&level.0);
@@ -95,8 +137,9 @@ fn no_lookup(status: Status) -> Vec<u8> {
     failed(4, status)
 }
 
-fn information(known: bool, class: PolicyInformationClass, server: &Arc<Server>) -> Vec<u8> {
-    if !known {
+async fn query_information(call: &Call<'_>, (handle, class): (ContextHandle, PolicyInformationClass)) -> Vec<u8> {
+    let server = call.server;
+    if !is_open(call, &handle) {
         return failed(1, Status::INVALID_HANDLE);
     }
     let policy = server.policy();
@@ -109,13 +152,13 @@ fn information(known: bool, class: PolicyInformationClass, server: &Arc<Server>)
 }
 
 /// Returns the caller's name ([MS-LSAT] 3.1.4.4).
-fn user_name(with_domain: bool, caller: &dyn Caller) -> Vec<u8> {
-    let user = caller.user();
+async fn user_name(call: &Call<'_>, asked: GetUserName) -> Vec<u8> {
+    let user = call.user();
     let (name, domain) = match user.as_ref().filter(|user| !user.anonymous) {
         Some(user) => (user.name.as_str(), user.domain.as_str()),
         None => ("Anonymous Logon", "NT Authority"),
     };
-    lsarpc::user_name_response(name, with_domain.then_some(domain))
+    lsarpc::user_name_response(name, asked.with_domain.then_some(domain))
 }
 
 /// The domains that a call's results refer to.
@@ -137,10 +180,14 @@ impl Referenced {
     }
 }
 
-async fn lookup_names(names: &[String], generation: Generation, server: &Arc<Server>, caller: &dyn Caller) -> Vec<u8> {
+async fn lookup_names(call: &Call<'_>, asked: &LookupNames, generation: Generation) -> Vec<u8> {
+    if let Err(status) = check(call, &asked.handle, asked.level) {
+        return no_lookup(status);
+    }
+    let (server, names) = (call.server, &asked.names);
     let policy = server.policy();
     let (mut domains, mut sids) = (Referenced::default(), Vec::with_capacity(names.len()));
-    let has_account = crate::rpc::pipe::has_account(caller);
+    let has_account = call.has_account();
     for (number, name) in names.iter().enumerate() {
         if number % AT_A_TIME == AT_A_TIME - 1 {
             yield_now().await;
@@ -161,17 +208,15 @@ async fn lookup_names(names: &[String], generation: Generation, server: &Arc<Ser
     lsarpc::names_response(&domains.0, &sids, generation)
 }
 
-async fn lookup_sids(
-    sids: &[Sid],
-    level: LookupLevel,
-    generation: Generation,
-    server: &Arc<Server>,
-    caller: &dyn Caller,
-) -> Vec<u8> {
+async fn lookup_sids(call: &Call<'_>, asked: &LookupSids, generation: Generation) -> Vec<u8> {
+    if let Err(status) = check(call, &asked.handle, asked.level) {
+        return no_lookup(status);
+    }
+    let (server, sids, level) = (call.server, &asked.sids, asked.level);
     let policy = server.policy();
     let own = server.accounts.ids.domain().sid();
     let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
-    let has_account = crate::rpc::pipe::has_account(caller);
+    let has_account = call.has_account();
     if sids.len() > 1 && has_account {
         server.accounts.ids.expect_sids(sids).await;
     }

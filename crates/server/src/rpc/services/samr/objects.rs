@@ -2,63 +2,21 @@
 //! 3.1.5.8, 3.1.5.9, 3.1.5.11).
 
 use proto::dtyp::{FileTime, Sid};
-use proto::rpc::ndr::{self, ContextHandle};
+use proto::rpc::ndr::ContextHandle;
 use proto::rpc::samr::{
-    self, AccountControl, AliasInformationClass, Call, GroupInformation, GroupInformationClass, UserInformation,
-    UserInformationClass,
+    self, AccountControl, AliasInformationClass, GetAliasMembership, GroupInformation, GroupInformationClass,
+    LookupIds, LookupNames, OpenByRid, UserInformation, UserInformationClass,
 };
 use proto::status::Status;
 
-use super::{Asked, lists};
+use super::{Object, SamDomain, SamrCall, enumerations};
 use crate::accounts::Account;
 use crate::accounts::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
 use crate::policy::limits::SAMR_GROUP_MEMBERS;
-use crate::rpc::context_handles::{Object, SamDomain};
 use crate::vfs::Time;
 
 /// The time that means "never".
 const NEVER: i64 = i64::MAX;
-
-/// Returns the results of a call for an object, or of a look-up.
-pub(super) async fn call(asked: &Asked<'_>, call: Call) -> Vec<u8> {
-    match call {
-        Call::LookupNames(handle, names) => match asked.lookup_names(&handle, &names).await {
-            Ok((found, status)) => samr::names_response(&found, status),
-            Err(status) => samr::names_response(&[], status),
-        },
-        Call::LookupIds(handle, rids) => match asked.lookup_rids(&handle, &rids).await {
-            Ok((found, status)) => samr::ids_response(&found, status),
-            Err(status) => samr::ids_response(&[], status),
-        },
-        Call::OpenUser(handle, rid) => asked.opened(asked.user(&handle, rid).await),
-        Call::OpenGroup(handle, rid) => asked.opened(asked.group(&handle, rid).await),
-        Call::OpenAlias(handle, rid) => asked.opened(asked.alias(&handle, rid).await),
-        Call::QueryUser(handle, class) => informed(asked.query_user(&handle, class).await),
-        Call::QueryGroup(handle, class) => informed(asked.query_group(&handle, class).await),
-        Call::QueryAlias(handle, class) => informed(asked.query_alias(&handle, class).await),
-        Call::GetGroupsForUser(handle) => {
-            informed(asked.groups_of(&handle).await.map(|rids| samr::groups_response(&rids)))
-        }
-        Call::GetMembersInGroup(handle) => {
-            informed(asked.group_members(&handle).await.map(|rids| samr::group_members_response(&rids)))
-        }
-        Call::GetMembersInAlias(handle) => match asked.alias_members(&handle).await {
-            Ok(sids) => samr::alias_members_response(&sids, Status::SUCCESS),
-            Err(status) => samr::alias_members_response(&[], status),
-        },
-        Call::GetAliasMembership(handle, sids) => match asked.alias_membership(&handle, &sids).await {
-            Ok(rids) => samr::alias_membership_response(&rids, Status::SUCCESS),
-            Err(status) => samr::alias_membership_response(&[], status),
-        },
-        Call::RidToSid(handle, rid) => informed(asked.rid_to_sid(&handle, rid).map(|sid| samr::sid_response(&sid))),
-        Call::Change(results) => {
-            let mut stub = vec![0; results * 4];
-            stub.extend_from_slice(&ndr::status_response(Status::ACCESS_DENIED));
-            stub
-        }
-        _ => samr::password_information_response(asked.min_password_length()),
-    }
-}
 
 fn informed(results: Result<Vec<u8>, Status>) -> Vec<u8> {
     results.unwrap_or_else(samr::no_information_response)
@@ -78,9 +36,76 @@ fn kind(principal: &Principal) -> SidNameUse {
     if principal.kind == SidNameUse::COMPUTER { SidNameUse::USER } else { principal.kind }
 }
 
-impl Asked<'_> {
+/// The handlers.
+impl SamrCall<'_> {
+    pub(super) async fn lookup_names(self, asked: LookupNames) -> Vec<u8> {
+        match self.found_names(&asked.handle, &asked.names).await {
+            Ok((found, status)) => samr::names_response(&found, status),
+            Err(status) => samr::names_response(&[], status),
+        }
+    }
+
+    pub(super) async fn lookup_ids(self, asked: LookupIds) -> Vec<u8> {
+        match self.lookup_rids(&asked.handle, &asked.rids).await {
+            Ok((found, status)) => samr::ids_response(&found, status),
+            Err(status) => samr::ids_response(&[], status),
+        }
+    }
+
+    pub(super) async fn open_user(self, asked: OpenByRid) -> Vec<u8> {
+        self.opened(self.user(&asked.handle, asked.rid).await)
+    }
+
+    pub(super) async fn open_group(self, asked: OpenByRid) -> Vec<u8> {
+        self.opened(self.group(&asked.handle, asked.rid).await)
+    }
+
+    pub(super) async fn open_alias(self, asked: OpenByRid) -> Vec<u8> {
+        self.opened(self.alias(&asked.handle, asked.rid).await)
+    }
+
+    pub(super) async fn query_user(self, (handle, class): (ContextHandle, UserInformationClass)) -> Vec<u8> {
+        informed(self.information_of_user(&handle, class).await)
+    }
+
+    pub(super) async fn query_group(self, (handle, class): (ContextHandle, GroupInformationClass)) -> Vec<u8> {
+        informed(self.information_of_group(&handle, class).await)
+    }
+
+    pub(super) async fn query_alias(self, (handle, class): (ContextHandle, AliasInformationClass)) -> Vec<u8> {
+        informed(self.information_of_alias(&handle, class).await)
+    }
+
+    pub(super) async fn get_groups_for_user(self, handle: ContextHandle) -> Vec<u8> {
+        informed(self.groups_of(&handle).await.map(|rids| samr::groups_response(&rids)))
+    }
+
+    pub(super) async fn get_members_in_group(self, handle: ContextHandle) -> Vec<u8> {
+        informed(self.group_members(&handle).await.map(|rids| samr::group_members_response(&rids)))
+    }
+
+    pub(super) async fn get_members_in_alias(self, handle: ContextHandle) -> Vec<u8> {
+        match self.alias_members(&handle).await {
+            Ok(sids) => samr::alias_members_response(&sids, Status::SUCCESS),
+            Err(status) => samr::alias_members_response(&[], status),
+        }
+    }
+
+    pub(super) async fn get_alias_membership(self, asked: GetAliasMembership) -> Vec<u8> {
+        match self.aliases_of(&asked.handle, &asked.sids).await {
+            Ok(rids) => samr::alias_membership_response(&rids, Status::SUCCESS),
+            Err(status) => samr::alias_membership_response(&[], status),
+        }
+    }
+
+    pub(super) async fn rid_to_sid(self, (handle, rid): (ContextHandle, u32)) -> Vec<u8> {
+        informed(self.sid_of(&handle, rid).map(|sid| samr::sid_response(&sid)))
+    }
+}
+
+impl SamrCall<'_> {
     /// Looks up names ([MS-SAMR] 3.1.5.11.2).
-    async fn lookup_names(
+    async fn found_names(
         &self,
         handle: &ContextHandle,
         names: &[String],
@@ -137,17 +162,17 @@ impl Asked<'_> {
 
     async fn user(&self, handle: &ContextHandle, rid: u32) -> Result<Object, Status> {
         let found = self.find(handle, rid, SidNameUse::USER, Status::NO_SUCH_USER).await;
-        found.map(|_| Object::SamUser(rid))
+        found.map(|_| Object::User(rid))
     }
 
     async fn group(&self, handle: &ContextHandle, rid: u32) -> Result<Object, Status> {
         let found = self.find(handle, rid, SidNameUse::GROUP, Status::NO_SUCH_GROUP).await;
-        found.map(|_| Object::SamGroup(rid))
+        found.map(|_| Object::Group(rid))
     }
 
     async fn alias(&self, handle: &ContextHandle, rid: u32) -> Result<Object, Status> {
         let found = self.find(handle, rid, SidNameUse::ALIAS, Status::NO_SUCH_ALIAS).await;
-        found.map(|domain| Object::SamAlias(domain, rid))
+        found.map(|domain| Object::Alias(domain, rid))
     }
 
     /// Returns the object of `handle` if `of` accepts its type.
@@ -158,7 +183,7 @@ impl Asked<'_> {
 
     /// Returns the account of a handle; it may have been deleted.
     async fn account(&self, handle: &ContextHandle) -> Result<Account, Status> {
-        let user = |object| if let Object::SamUser(rid) = object { Some(rid) } else { None };
+        let user = |object| if let Object::User(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, user)?;
         let sid = self.with_rid(SamDomain::Own, rid);
         let server = self.server;
@@ -168,7 +193,11 @@ impl Asked<'_> {
     }
 
     /// Returns user information ([MS-SAMR] 3.1.5.5.5).
-    async fn query_user(&self, handle: &ContextHandle, class: UserInformationClass) -> Result<Vec<u8>, Status> {
+    async fn information_of_user(
+        &self,
+        handle: &ContextHandle,
+        class: UserInformationClass,
+    ) -> Result<Vec<u8>, Status> {
         let account = self.account(handle).await?;
         samr::user_information_response(class, &self.user_information(&account)).ok_or(Status::INVALID_INFO_CLASS)
     }
@@ -195,7 +224,7 @@ impl Asked<'_> {
             full_name: account.full_name.clone(),
             rid: account.sid.rid().unwrap_or(0),
             primary_group: ALL_USERS_RID,
-            control: lists::control(&account.name, account.disabled, locked)
+            control: enumerations::control(&account.name, account.disabled, locked)
                 .with(AccountControl::DONT_EXPIRE_PASSWORD, account.never_expires)
                 .with(AccountControl::PASSWORD_EXPIRED, expired),
             password_last_set: set.map_or(0, time),
@@ -229,7 +258,7 @@ impl Asked<'_> {
     }
 
     /// Returns the aliases that contain any of `sids` ([MS-SAMR] 3.1.5.9.2).
-    async fn alias_membership(&self, handle: &ContextHandle, sids: &[Sid]) -> Result<Vec<u32>, Status> {
+    async fn aliases_of(&self, handle: &ContextHandle, sids: &[Sid]) -> Result<Vec<u32>, Status> {
         let domain = self.members_of(handle)?;
         let (server, own) = (self.server, self.sid(SamDomain::Own));
         let mut rids = Vec::new();
@@ -249,8 +278,12 @@ impl Asked<'_> {
     }
 
     /// Returns group information ([MS-SAMR] 3.1.5.5.3).
-    async fn query_group(&self, handle: &ContextHandle, class: GroupInformationClass) -> Result<Vec<u8>, Status> {
-        let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
+    async fn information_of_group(
+        &self,
+        handle: &ContextHandle,
+        class: GroupInformationClass,
+    ) -> Result<Vec<u8>, Status> {
+        let group = |object| if let Object::Group(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, group)?;
         let counts = [GroupInformationClass::GENERAL, GroupInformationClass::REPLICATION].contains(&class);
         let members = if counts { self.group_members(handle).await?.len() } else { 0 };
@@ -259,7 +292,11 @@ impl Asked<'_> {
     }
 
     /// Returns alias information ([MS-SAMR] 3.1.5.5.4).
-    async fn query_alias(&self, handle: &ContextHandle, class: AliasInformationClass) -> Result<Vec<u8>, Status> {
+    async fn information_of_alias(
+        &self,
+        handle: &ContextHandle,
+        class: AliasInformationClass,
+    ) -> Result<Vec<u8>, Status> {
         let (domain, rid) = self.object(handle, opened_alias)?;
         let counts = class == AliasInformationClass::GENERAL;
         let members = if counts { self.alias_members(handle).await?.len() } else { 0 };
@@ -283,7 +320,7 @@ impl Asked<'_> {
 
     /// Returns the members of a group ([MS-SAMR] 3.1.5.8.3).
     async fn group_members(&self, handle: &ContextHandle) -> Result<Vec<u32>, Status> {
-        let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
+        let group = |object| if let Object::Group(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, group)?;
         if rid == ALL_USERS_RID {
             return self.all_rids(SAMR_GROUP_MEMBERS).await;
@@ -306,16 +343,16 @@ impl Asked<'_> {
     }
 
     /// Converts a RID in the domain of any open object to a SID ([MS-SAMR] 3.1.5.13.7).
-    fn rid_to_sid(&self, handle: &ContextHandle, rid: u32) -> Result<Sid, Status> {
+    fn sid_of(&self, handle: &ContextHandle, rid: u32) -> Result<Sid, Status> {
         let domain = self.object(handle, |object| match object {
-            Object::SamDomain(domain) | Object::SamAlias(domain, _) => Some(domain),
-            Object::SamUser(_) | Object::SamGroup(_) => Some(SamDomain::Own),
-            Object::Sam | Object::Policy => None,
+            Object::Domain(domain) | Object::Alias(domain, _) => Some(domain),
+            Object::User(_) | Object::Group(_) => Some(SamDomain::Own),
+            Object::Server => None,
         })?;
         Ok(self.with_rid(domain, rid))
     }
 }
 
 fn opened_alias(object: Object) -> Option<(SamDomain, u32)> {
-    if let Object::SamAlias(domain, rid) = object { Some((domain, rid)) } else { None }
+    if let Object::Alias(domain, rid) = object { Some((domain, rid)) } else { None }
 }

@@ -187,4 +187,6 @@ fn nothing_is_changed() {
     for opnum in [2, 9, 10, 12, 14, 21, 22, 23, 24, 26, 29, 30, 31, 32, 35, 37, 45, 50, 52, 53, 58] {
         assert_eq!(samr.status(opnum, &own, &[0; 64]), Status::ACCESS_DENIED, "{opnum}");
     }
+    // SamrCreateUser2InDomain also returns a handle, the granted access and a RID.
+    assert_eq!(samr.0.call(opnum::SAMR_CREATE_USER_2_IN_DOMAIN, &[]).len(), 32);
 }

@@ -4,16 +4,17 @@
 
 use proto::dtyp::Sid;
 use proto::rpc::ndr::ContextHandle;
-use proto::rpc::samr::{self, AccountControl, DisplayInformation, DisplayQuery, Displayed, Enumeration, RidName};
+use proto::rpc::samr::{
+    self, AccountControl, DisplayInformation, DisplayQuery, Displayed, EnumerateUsers, Enumeration, RidName,
+};
 use proto::status::Status;
 
-use super::Asked;
+use super::positions::{EnumerationKind, Position};
+use super::{Opened, SamDomain, SamrCall};
 use crate::accounts::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
 use crate::accounts::{ListedAccount, ListedGroup};
 use crate::policy::fold;
 use crate::policy::limits::ENTRIES_PER_SAMR_LIST;
-use crate::rpc::context_handles::SamDomain;
-use crate::rpc::enumeration_positions::{self, Position};
 
 /// Accounts and groups requested from the back end at once.
 const PAGE: usize = 200;
@@ -59,20 +60,14 @@ pub(super) fn control(name: &str, disabled: bool, locked: bool) -> AccountContro
     kind.with(AccountControl::ACCOUNT_DISABLED, disabled).with(AccountControl::ACCOUNT_AUTO_LOCKED, locked)
 }
 
-impl Asked<'_> {
+impl SamrCall<'_> {
     /// Enumerates users ([MS-SAMR] 3.1.5.2.5).
-    pub(super) async fn enumerate_users(
-        &self,
-        handle: &ContextHandle,
-        from: Enumeration,
-        filter: AccountControl,
-    ) -> Vec<u8> {
+    pub(super) async fn enumerate_users(self, asked: EnumerateUsers) -> Vec<u8> {
+        let EnumerateUsers { handle, from, control: filter } = &asked;
         let part = Part::new(from.context, u32::MAX, from.length);
-        let matches = |account: &ListedAccount| self.control(account).has_all(filter);
+        let matches = |account: &ListedAccount| self.control(account).has_all(*filter);
         let listed = match self.members_of(handle) {
-            Ok(SamDomain::Own) => {
-                self.users(handle, enumeration_positions::Enumeration::Users(filter.0), part, matches).await
-            }
+            Ok(SamDomain::Own) => self.users(handle, EnumerationKind::Users(filter.0), part, matches).await,
             Ok(SamDomain::Builtin) => Ok((Vec::new(), false)),
             Err(status) => Err(status),
         };
@@ -80,8 +75,17 @@ impl Asked<'_> {
         enumerated(part, listed.map(|(users, more)| (users.into_iter().filter_map(entry).collect(), more)))
     }
 
-    /// Enumerates groups or aliases ([MS-SAMR] 3.1.5.2.3, 3.1.5.2.4).
-    pub(super) async fn enumerate_groups(&self, handle: &ContextHandle, from: Enumeration, aliases: bool) -> Vec<u8> {
+    /// Enumerates groups ([MS-SAMR] 3.1.5.2.3).
+    pub(super) async fn enumerate_groups(self, (handle, from): (ContextHandle, Enumeration)) -> Vec<u8> {
+        self.groups_or_aliases(&handle, from, false).await
+    }
+
+    /// Enumerates aliases ([MS-SAMR] 3.1.5.2.4).
+    pub(super) async fn enumerate_aliases(self, (handle, from): (ContextHandle, Enumeration)) -> Vec<u8> {
+        self.groups_or_aliases(&handle, from, true).await
+    }
+
+    async fn groups_or_aliases(&self, handle: &ContextHandle, from: Enumeration, aliases: bool) -> Vec<u8> {
         let part = Part::new(from.context, u32::MAX, from.length);
         let listed = match self.members_of(handle) {
             Ok(domain) => self.groups(domain, aliases).await,
@@ -95,7 +99,8 @@ impl Asked<'_> {
     }
 
     /// Returns display information ([MS-SAMR] 3.1.5.3.1).
-    pub(super) async fn display(&self, handle: &ContextHandle, query: DisplayQuery) -> Vec<u8> {
+    pub(super) async fn query_display(self, (handle, query): (ContextHandle, DisplayQuery)) -> Vec<u8> {
+        let handle = &handle;
         let (class, part) = (query.class, Part::new(query.index, query.count, query.length));
         let listed = match self.members_of(handle) {
             Err(status) => Err(status),
@@ -105,8 +110,7 @@ impl Asked<'_> {
             Ok(SamDomain::Own) => {
                 let machines = class == DisplayInformation::MACHINE;
                 let wanted = |account: &ListedAccount| account.name.ends_with('$') == machines;
-                let users =
-                    self.users(handle, enumeration_positions::Enumeration::Display(class.0), part, wanted).await;
+                let users = self.users(handle, EnumerationKind::Display(class.0), part, wanted).await;
                 users.map(|(users, more)| (self.displayed_users(users, part), more))
             }
         };
@@ -156,12 +160,12 @@ impl Asked<'_> {
     async fn users(
         &self,
         handle: &ContextHandle,
-        list: enumeration_positions::Enumeration,
+        list: EnumerationKind,
         part: Part,
         wanted: impl Fn(&ListedAccount) -> bool,
     ) -> Result<Listed<ListedAccount>, Status> {
         let (own, server) = (self.sid(SamDomain::Own), self.server);
-        let position = self.handles.lock().position(handle, list, part.from);
+        let position = self.position(handle, list, part.from);
         let mut skip = part.from - position.as_ref().map_or(0, |position| position.number);
         let mut after = position.map(|position| position.after);
         let (mut users, mut bytes) = (Vec::<ListedAccount>::new(), 0);
@@ -179,17 +183,27 @@ impl Asked<'_> {
                 if let Some(last) = users.last().filter(|_| part.is_full(users.len(), bytes)) {
                     let position =
                         Position { enumeration: list, number: part.next(users.len()), after: last.name.clone() };
-                    self.handles.lock().put_position(handle, position);
+                    self.put_position(handle, position);
                     return Ok((users, true));
                 }
                 bytes += ENTRY + 2 * (account.name.len() + account.full_name.len());
                 users.push(account);
             }
             if let Some(after) = after.clone().filter(|_| users.is_empty()) {
-                self.handles
-                    .lock()
-                    .put_position(handle, Position { enumeration: list, number: part.from - skip, after });
+                self.put_position(handle, Position { enumeration: list, number: part.from - skip, after });
             }
+        }
+    }
+
+    /// Returns the last known position at or before entry `number`.
+    fn position(&self, handle: &ContextHandle, list: EnumerationKind, number: u32) -> Option<Position> {
+        self.handles.lock().get::<Opened>(handle)?.positions.before(list, number)
+    }
+
+    /// Stores where an enumeration continues.
+    fn put_position(&self, handle: &ContextHandle, position: Position) {
+        if let Some(opened) = self.handles.lock().get::<Opened>(handle) {
+            opened.positions.put(position);
         }
     }
 

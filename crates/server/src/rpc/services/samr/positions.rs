@@ -5,7 +5,7 @@ use crate::policy::limits::POSITIONS_PER_HANDLE;
 
 /// An enumeration of users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Enumeration {
+pub(super) enum EnumerationKind {
     /// Users whose account flags match these.
     Users(u32),
     /// Users displayed with this information class.
@@ -15,7 +15,7 @@ pub(super) enum Enumeration {
 /// A position in an enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Position {
-    pub(super) enumeration: Enumeration,
+    pub(super) enumeration: EnumerationKind,
     /// The number of entries before it.
     pub(super) number: u32,
     /// The name of the entry before it.
@@ -34,7 +34,7 @@ pub(super) struct Positions {
 
 impl Positions {
     /// Returns the last known position at or before entry `number` of `enumeration`.
-    pub(super) fn before(&self, enumeration: Enumeration, number: u32) -> Option<Position> {
+    pub(super) fn before(&self, enumeration: EnumerationKind, number: u32) -> Option<Position> {
         let end = self.marks.partition_point(|position| position.number <= number);
         let fits = |position: &&Position| position.enumeration == enumeration && position.number <= number;
         let mark = self.marks[..end].last().filter(fits);
@@ -69,7 +69,7 @@ impl Positions {
 mod tests {
     use super::*;
 
-    const LIST: Enumeration = Enumeration::Users(0);
+    const LIST: EnumerationKind = EnumerationKind::Users(0);
 
     fn position(number: u32) -> Position {
         Position { enumeration: LIST, number, after: format!("{number:06}") }
@@ -97,7 +97,7 @@ mod tests {
         positions.put(position(5));
         positions.put(Position { after: "other".into(), ..position(5) });
         assert_eq!(positions.before(LIST, 7).map(|position| position.after), Some("other".into()));
-        let display = Enumeration::Display(1);
+        let display = EnumerationKind::Display(1);
         assert_eq!(positions.before(display, 7), None);
         positions.put(Position { enumeration: display, ..position(6) });
         assert_eq!((positions.before(display, 5), positions.before(LIST, 7)), (None, None));

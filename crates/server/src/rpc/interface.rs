@@ -1,0 +1,94 @@
+//! The interface of a service, and the table of its operations.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::rpc::pdu::{FAULT_OP_RANGE, SyntaxId};
+
+use super::context_handles::ContextHandles;
+use crate::named_pipe::{BoxFuture, Caller};
+use crate::policy::limits::RPC_STUB_BYTES;
+use crate::state::Server;
+use crate::user::User;
+
+/// The encoded results of a call, or the status of a fault.
+pub(super) type Results = Result<Vec<u8>, u32>;
+
+/// A service: an interface that clients reach through a pipe of its own.
+pub(super) trait Interface: Sync {
+    /// Returns the name of the pipe.
+    fn pipe(&self) -> &'static str;
+
+    /// Returns the UUID and the version of the interface, to which clients bind.
+    fn syntax(&self) -> SyntaxId;
+
+    /// Returns the maximum size in bytes of a call's stub data.
+    fn max_stub(&self) -> usize {
+        RPC_STUB_BYTES
+    }
+
+    /// Returns the operations; any other operation number is answered with a fault.
+    fn operations(&self) -> &'static [Operation];
+}
+
+/// An operation of an interface. [`operations`] makes a table of them.
+pub(super) struct Operation {
+    /// The number in a request.
+    pub(super) opnum: u16,
+    /// The name in the specification.
+    pub(super) name: &'static str,
+    /// Executes a call with this stub data.
+    pub(super) execute: for<'a> fn(&'a [u8], &'a Call<'a>) -> BoxFuture<'a, Results>,
+}
+
+/// The context of one call.
+pub(super) struct Call<'a> {
+    pub(super) server: &'a Arc<Server>,
+    pub(super) caller: &'a dyn Caller,
+    /// The context handles that the client has opened through the pipe.
+    pub(super) handles: &'a Mutex<ContextHandles>,
+}
+
+impl Call<'_> {
+    /// Returns the user of the session.
+    pub(super) fn user(&self) -> Option<Arc<User>> {
+        self.caller.user()
+    }
+
+    /// Returns whether the user is anonymous.
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.user().is_none_or(|user| user.anonymous)
+    }
+
+    /// Returns whether the user has an account. Anonymous and guest users get no information about accounts through
+    /// pipes.
+    pub(super) fn has_account(&self) -> bool {
+        self.user().is_some_and(|user| !user.anonymous && !user.guest)
+    }
+}
+
+/// Executes the operation `opnum` of an interface.
+pub(super) async fn execute(interface: &dyn Interface, opnum: u16, stub: &[u8], call: &Call<'_>) -> Results {
+    let operation = interface.operations().iter().find(|operation| operation.opnum == opnum).ok_or(FAULT_OP_RANGE)?;
+    tracing::trace!(pipe = interface.pipe(), operation = operation.name, "call");
+    (operation.execute)(stub, call).await
+}
+
+/// Makes a table of operations. Each row has the operation number, the name and the handler. A handler is an `async fn`
+/// that takes the [`Call`], or a type that is made from it, and the arguments, and returns the encoded results. The
+/// type of the arguments is the decoder: it implements [`proto::rpc::ndr::Arguments`].
+macro_rules! operations {
+    ($(($opnum:expr, $name:literal, $handler:expr)),* $(,)?) => {
+        &[$($crate::rpc::interface::Operation {
+            opnum: $opnum,
+            name: $name,
+            execute: |stub, call| Box::pin(async move {
+                let arguments = proto::rpc::ndr::Arguments::decode(stub)
+                    .map_err(|_| proto::rpc::pdu::FAULT_BAD_STUB)?;
+                Ok($handler(call.into(), arguments).await)
+            }),
+        }),*]
+    };
+}
+
+pub(super) use operations;
