@@ -8,13 +8,15 @@ mod local;
 mod names;
 mod private;
 
-use crate::vfs::{Created, ListRequest, LookupOptions, NewFile, Op, RangeChange, RangeLock, SERVER, SetMetadata};
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Access, Case, Create, FileId, Kind, Lookup, Metadata, Node, RelPath, Result, SymlinkPolicy, Time, Vfs};
+use super::{
+    Access, Case, Create, Created, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op,
+    RangeChange, RangeLock, RelPath, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
+};
 use crate::answer::{Answer, block_on};
 
 /// Creates a symbolic link at a path, with a target.
