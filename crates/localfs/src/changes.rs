@@ -297,7 +297,7 @@ impl Share {
 }
 
 /// Returns whether `found` may be the directory that `uid` started creating at `begun`. A directory that the same user
-/// created in the same clock tick is indistinguishable, but that one is just as new and empty.
+/// created with the same time stamp is indistinguishable, but that one is just as new and empty.
 fn is_made(found: &Statx, begun: Time, uid: u32) -> bool {
     let is_recent = metadata::birth(found).is_none_or(|born| (born.secs, born.nanos) >= (begun.secs, begun.nanos));
     found.stx_uid == uid && is_recent
@@ -322,7 +322,7 @@ fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u
     }
 }
 
-/// Sets the attributes of `guard`: first the security descriptor, which is valid only with the POSIX ACLs that follow.
+/// Sets an initial ACL: first the security descriptor, which is valid only with the POSIX ACLs that follow.
 fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &InitialAcl) -> rustix::io::Result<()> {
     let (name, value) = &guard.descriptor;
     identity::may_describe()?;

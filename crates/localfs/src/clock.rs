@@ -21,8 +21,8 @@ use crate::root::{Root, stat};
 
 /// Minimum age of a change if two changes may have the same time.
 const TICK: Duration = server::vfs::TICK;
-/// The same for remote file systems, and for those with a resolution of seconds (such as ext4 with 128-byte inodes),
-/// whose times are whole seconds.
+/// Minimum age of a change on remote file systems, and on those with a resolution of seconds (such as ext4 with
+/// 128-byte inodes), whose times are whole seconds.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
 /// Number of consecutive changes that must get different times.
@@ -52,7 +52,7 @@ impl Clock {
         self.local == Some(device)
     }
 
-    /// Creates a clock with this tick.
+    /// Creates a clock whose granularity is `tick`.
     #[cfg(test)]
     pub(crate) fn ticking(tick: Duration) -> Clock {
         Clock { tick, local: Some(0), fine: None }
@@ -63,7 +63,7 @@ impl Clock {
         Changes::Timestamp { granularity: self.tick, of_whole_seconds: COARSE_TICK }
     }
 
-    /// Returns whether a change read now is that old.
+    /// Returns whether the change at `changed`, read now, is so old that every later change gets another time.
     pub(crate) fn is_old(&self, changed: Time) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let Some(limit) = now.checked_sub(self.changes().granularity(changed)) else { return false };
@@ -77,7 +77,8 @@ impl Clock {
     }
 }
 
-/// Returns whether each of several changes, read one by one, has its own time, with most of them within one tick.
+/// Returns whether each of several changes, read one by one, has its own time, with most of them within the granularity
+/// of a coarse clock.
 fn shows_all(root: &Root) -> Result<bool> {
     let trial = root.reopen(root.fd(), OFlags::TMPFILE | OFlags::RDWR)?;
     let (mut last, mut quick) = (changed(&trial)?, 0);

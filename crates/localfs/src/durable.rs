@@ -108,7 +108,7 @@ impl Unsynced {
 #[derive(Default)]
 pub(crate) struct Linked {
     directories: Vec<RelPath>,
-    /// Whether there are more.
+    /// Whether there are more directories than are recorded.
     many: bool,
 }
 

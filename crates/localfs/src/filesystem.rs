@@ -69,12 +69,12 @@ impl FileSystem {
         FileSystem { mount, local, pace, abilities, workers }
     }
 
-    /// Returns whether it is local to this machine, so that it answers from its caches at once.
+    /// Returns whether the file system is local to this machine, so that it answers from its caches at once.
     pub(crate) fn is_local(&self) -> bool {
         self.local
     }
 
-    /// Returns whether it is local and its changes are quick at the moment.
+    /// Returns whether the file system is local and its changes are quick at the moment.
     pub(crate) fn is_quick(&self) -> bool {
         self.local && self.pace.is_quick()
     }
@@ -84,7 +84,7 @@ impl FileSystem {
         self.pace.timed(work)
     }
 
-    /// Does `work` on one of its threads, for the user `uid`.
+    /// Does `work` on one of the file system's threads, for the user `uid`.
     pub(crate) fn later<T: Send + 'static>(
         &self,
         uid: u32,

@@ -21,8 +21,9 @@ use crate::root::id;
 use crate::streak::Streak;
 use crate::{held, identity};
 
-/// The longest tick of Linux's clocks. A creation time stored less than this before the file's birth means the birth.
-/// It is read from the clock just before the file is created, which saves a query of the file.
+/// The longest interval at which Linux's coarse clock advances, in nanoseconds. A creation time stored less than this
+/// before the file's birth means the birth. It is read from the clock just before the file is created, which saves a
+/// query of the file.
 const JUST_BEFORE: i128 = 10_000_000;
 
 /// Where attributes are read from.

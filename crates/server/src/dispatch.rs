@@ -49,7 +49,7 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
         Command::QUERY_INFO => command::query_info::query_info(request, reply).await,
         Command::SET_INFO => command::set_info::set_info(request, reply).await,
         Command::OPLOCK_BREAK => command::oplock_break::acknowledge(request, reply),
-        // CANCEL has no response and is not dispatched; other codes ended the connection in `receive`.
+        // CANCEL has no response and is not dispatched. An unknown code ends the connection, except within a chain.
         _ => Err(Error::new(Status::INVALID_PARAMETER)),
     }
 }

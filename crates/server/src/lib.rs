@@ -1,7 +1,7 @@
 //! The server's logic, without I/O.
 //!
 //! No sockets, files, clock, async runtime or unsafe code: input arrives as frames, the file system is the [`vfs::Vfs`]
-//! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from
+//! trait, user accounts are the four traits of [`accounts::Accounts`], and time and random numbers come from
 //! [`environment::Environment`]. This lets one test run a thousand clients against the real state machine in virtual
 //! time.
 //!

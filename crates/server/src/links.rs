@@ -17,7 +17,7 @@ pub(crate) enum Purpose {
     Reading,
 }
 
-/// Looks up `path` on behalf of `who`, by the rules of the share of `disk`.
+/// Looks up `path` for the user of `op`, by the rules of the share of `disk`.
 pub(crate) async fn look_up(disk: &Disk, op: &Op, path: &RelPath, case: Case) -> Result<Lookup> {
     look_up_with(disk, op, path, case, disk.share.links(), Purpose::Any).await
 }

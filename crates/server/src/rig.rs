@@ -188,7 +188,7 @@ impl Netgroups for People {
     }
 }
 
-/// The accounts' machine SID, and no answers.
+/// A host without accounts that has the machine SID of the test accounts.
 const NOBODY: Nobody = Nobody(DomainSid([1, 2, 3]));
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];

@@ -298,7 +298,7 @@ impl Names {
         self.watched.lock().directories.values().map(|entry| entry.used.load(Ordering::Relaxed)).min()
     }
 
-    /// Discards that directory; `false` if there is none.
+    /// Discards the least recently searched directory; `false` if there is none.
     fn forget_one(&self) -> bool {
         let forgotten = self.forget_oldest(&mut self.watched.lock());
         self.discard();

@@ -122,9 +122,9 @@ pub(crate) struct Bed {
     clients: Vec<Client>,
     /// The client of each user on the share without stored security descriptors.
     pub(crate) posix: [usize; 4],
-    /// The same on the share that stores them.
+    /// The client of each user on the share that stores security descriptors.
     pub(crate) stored: [usize; 4],
-    /// Root's client on the share that stores them.
+    /// Root's client on the share that stores security descriptors.
     pub(crate) administrator: usize,
     root: Witness,
     witnesses: Vec<Witness>,

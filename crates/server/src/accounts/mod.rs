@@ -24,7 +24,7 @@ pub use self::policy::AccountPolicy;
 pub use self::roster::{ListedAccount, ListedGroup, Roster};
 use crate::vfs::{Identity, Time};
 
-/// The parts that a server is given. A caller takes the part that it needs.
+/// The user accounts of a server, one part for each trait. A caller takes the part that it needs.
 #[derive(Clone)]
 pub struct Accounts {
     /// Logons.

@@ -10,7 +10,7 @@ use crate::policy::limits::CACHED_INITIAL_ACL_BYTES;
 use crate::policy::limits::CACHED_INITIAL_ACLS;
 use crate::vfs::InitialAcl;
 
-/// The new file.
+/// The properties of a new file that its initial descriptor depends on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct New {
     pub(crate) gid: u32,
@@ -48,7 +48,7 @@ impl InitialAcls {
         (uptime.saturating_sub(*since) < InitialAcls::LIFE).then(|| guard.clone())
     }
 
-    /// Adds the result for `heir`.
+    /// Caches the result for the inputs `heir`, unless it is too long.
     pub(crate) fn keep(&self, heir: Heir, uptime: Duration, guard: Option<InitialAcl>) {
         let length = |guard: &InitialAcl| {
             let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());

@@ -7,7 +7,7 @@
 //! - `source`, `synthesized`, `protection`: where the descriptor in force is read from or synthesized, and its form in
 //!   the cache.
 //! - `cache`: effective descriptors of files and the access rights that they grant. `initial`, `file_lock` and
-//!   `write_back_queue` are the further state of a server that the functions of `security` use.
+//!   `write_back_queue` have the rest of the state that the functions of `security` use.
 
 pub(crate) mod cache;
 pub(crate) mod file_lock;

@@ -52,7 +52,8 @@ pub(crate) struct Protection {
     pub(crate) print: u64,
 }
 
-/// As [`AclSource`], but for the cache. POSIX ACLs take a tenth of the space of the descriptor synthesized from them.
+/// As [`AclSource`](crate::acl::source::AclSource), but for the cache. POSIX ACLs take a tenth of the space of the
+/// descriptor synthesized from them.
 pub(crate) enum Made {
     Descriptor(Arc<Descriptor>, Option<PosixAcl>),
     Lists(Posix),

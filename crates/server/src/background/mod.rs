@@ -20,7 +20,7 @@ impl Server {
         restore::restore(self).await
     }
 
-    /// Runs for ever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
+    /// Runs forever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
     /// programs wait for. Also re-checks what clients that watch directories may be notified of. Run it concurrently
     /// with the connections.
     pub async fn scavenge(&self) {

@@ -13,8 +13,8 @@ pub struct ShareMode {
 }
 
 impl ShareMode {
-    /// Whether both may be open at the same time. An open that neither reads, writes, executes nor deletes is
-    /// compatible with all others.
+    /// Whether an open with this mode and one with the `other` may exist at the same time. An open that neither reads,
+    /// writes, executes nor deletes is compatible with all others.
     pub fn admits(&self, other: &ShareMode) -> bool {
         self.lets(other) && other.lets(self)
     }

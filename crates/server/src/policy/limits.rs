@@ -6,34 +6,35 @@ use crate::accounting::{Bounds, Resource};
 
 /// Maximum bytes kept of a logon's first token. A mechanism list has about 60, an NTLM NEGOTIATE about 40.
 pub(crate) const LOGON_TOKEN_BYTES: usize = 1024;
-/// Maximum number of names. A program recreates its file before that many others are deleted.
+/// Maximum number of removed names that are kept for tunneling. A program recreates its file before that many others
+/// are deleted.
 pub(crate) const TUNNELED_NAMES: usize = 256;
-/// Maximum bytes of a call's stub data.
+/// Maximum bytes of an RPC call's stub data.
 pub(crate) const RPC_STUB_BYTES: usize = 64 * 1024;
-/// The same of a service whose calls have lists of SIDs to look up.
+/// Maximum bytes of stub data of an lsarpc call, which may have a list of SIDs to look up.
 pub(crate) const RPC_LOOKUP_STUB_BYTES: usize = 1024 * 1024;
 /// Memory in bytes that a pipe may hold even if its user's bound is reached: a short call.
 pub(crate) const PIPE_MINIMUM_BYTES: usize = 4096;
-/// The maximum number of handles of one pipe; clients use a few and close them.
+/// Maximum number of RPC context handles of one pipe. Clients use a few and close them.
 pub(crate) const HANDLES_PER_PIPE: usize = 64;
-/// The maximum number of positions stored for a handle.
+/// Maximum number of positions in an enumeration that are stored for a samr handle.
 pub(crate) const POSITIONS_PER_HANDLE: usize = 32;
-/// The maximum number of entries in one response, whatever its size limit.
+/// Maximum number of entries in one response of a samr enumeration, whatever its size limit.
 pub(crate) const ENTRIES_PER_SAMR_LIST: usize = 1000;
-/// The maximum number of group members returned, which gives a response of half a megabyte.
+/// Maximum number of group members that samr returns, which gives a response of half a megabyte.
 pub(crate) const SAMR_GROUP_MEMBERS: usize = 65_536;
-/// Maximum bytes of an NTLM NEGOTIATE, which is stored until the third PDU.
+/// Maximum bytes of an NTLM NEGOTIATE in an RPC bind, which is stored until the third PDU.
 pub(crate) const PIPE_NEGOTIATE_BYTES: usize = 1024;
 /// Maximum number of users of one ACL whose groups are looked up. It suffices for ACLs written by people, and bounds
 /// the time if each lookup is a query to an LDAP server.
 pub(crate) const USERS_LOOKED_UP_PER_ACL: usize = 64;
-/// Maximum number of queued conversions; each keeps a file descriptor open. Beyond it they are not stored. They are
-/// cached for now, and are queued again after the cache has evicted them.
+/// Maximum number of descriptors queued for write-back. Each keeps a file descriptor open. Beyond it descriptors are
+/// only cached, and are queued again after the cache has evicted them.
 pub(crate) const QUEUED_WRITE_BACKS: usize = 256;
-/// Longest attribute value of a cached result.
+/// Maximum bytes of the attribute values of a cached initial ACL.
 pub(crate) const CACHED_INITIAL_ACL_BYTES: usize = 4096;
-/// Maximum number of results, kept in addition to the cache's size limit: enough for a few users who write to a few
-/// directories.
+/// Maximum number of cached initial ACLs, in addition to the cache's size limit: enough for a few users who write to a
+/// few directories.
 pub(crate) const CACHED_INITIAL_ACLS: usize = 16;
 
 /// The limits of one server. Beyond a limit requests are refused and what was granted before stays valid, unless the

@@ -89,7 +89,7 @@ pub struct Policy {
     pub change_notify: bool,
     /// `kernel change notify`: clients are also notified of changes by local programs.
     pub kernel_change_notify: bool,
-    /// Local time, for the names of directories.
+    /// The offset of local time from UTC, for `%t` in the path of a share.
     pub utc_offset: UtcOffset,
     /// `[homes]`: the users' home directories as shares.
     pub homes: Option<Arc<dyn Homes>>,

@@ -1,9 +1,9 @@
 //! Access control for files in a share. Their security descriptors are modelled and cached in [`crate::acl`].
 //!
-//! - `access`: may a user perform an operation?
+//! - `access`: whether a user may perform an operation.
 //! - `effective`: which descriptor is in force for a file.
 //! - `write_back`: storing synthesized descriptors.
-//! - `set`: setting a descriptor, merging its parts, and new files.
+//! - `set`: setting a descriptor, merging its parts, and the initial descriptors of new files.
 //! - `admin`, `admin_probe`: local administration of ACLs, and a probe that measures access checks.
 
 pub(crate) mod access;

@@ -1,5 +1,5 @@
-//! Tokens that represent a range of an open file ([MS-FSCC] 2.1.11). A token is valid in the session that requested it,
-//! as long as the open exists, until the file changes or the token expires.
+//! The tokens of offloaded copies (ODX, [MS-FSCC] 2.1.11), each of which represents a range of an open file. A token is
+//! valid in the session that requested it, as long as the open exists, until the file changes or the token expires.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -72,7 +72,7 @@ impl Streams {
         Streams { environment, open: Arc::default(), stores: Mutex::default() }
     }
 
-    /// Returns the stream `name` of `file`, which need not exist. All who have it open at the same time share the
+    /// Returns the stream `name` of `file`, which need not exist. All handles that are open at the same time share the
     /// object.
     pub(crate) fn stream(&self, disk: &Disk, layout: &Layout, file: FileId, name: &str) -> Arc<Stream> {
         let key = fold_key(name.as_bytes());

@@ -40,8 +40,8 @@ impl StreamNode {
         StreamNode { stream, file, op, access, environment }
     }
 
-    /// Checks whether the kernel gives `who` the `access` to the file. Needed when a stream is opened, because its
-    /// attributes are read and written without opening a file.
+    /// Checks whether the kernel gives the user of `op` the `access` to the file. Needed when a stream is opened,
+    /// because its attributes are read and written without opening a file.
     pub(crate) async fn check(file: &Arc<dyn Node>, op: &Op, access: Access) -> Result<()> {
         let wanted = u32::from(access.read) << 2 | u32::from(access.write) << 1;
         if wanted != 0 && file.permissions(op).await? & wanted != wanted {

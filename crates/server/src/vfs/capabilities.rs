@@ -54,7 +54,7 @@ pub enum AclKind {
 /// How changes that others make to the files become known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changes {
-    /// Nobody else changes them: what this server has read stays valid until it changes it itself.
+    /// Only this server changes them, so what it has read stays valid until it changes it.
     Own,
     /// The file system reports each change before it completes, so cached data is valid until then.
     Callback,
@@ -62,13 +62,14 @@ pub enum Changes {
     Timestamp {
         /// How long ago a change must be for its time to differ from that of every later change.
         granularity: Duration,
-        /// The same for a time of whole seconds, which may be that of a file with coarser times than the file system.
+        /// The granularity for a time of whole seconds, which may be that of a file with coarser times than the file
+        /// system.
         of_whole_seconds: Duration,
     },
 }
 
-/// Clock granularity of a file system whose clock is unknown. Linux takes time stamps from a clock that ticks every 10
-/// ms at the slowest.
+/// Clock granularity of a file system whose clock is unknown. Linux takes time stamps from a clock that advances every
+/// 10 ms at the slowest.
 pub const TICK: Duration = Duration::from_millis(20);
 
 impl Changes {

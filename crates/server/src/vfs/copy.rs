@@ -9,7 +9,7 @@ use super::{CopyRange, Errno, Node, Op, Result};
 /// Bytes that pass through memory at once, enough to make the cost of a single call negligible.
 const STEP: u64 = 1 << 20;
 
-/// Does the work of `to`'s [`Node::copy`] for handles of any kind.
+/// Copies as [`Node::copy`] does, for handles of any kind.
 ///
 /// # Errors
 /// Those of reading and writing.

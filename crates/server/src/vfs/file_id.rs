@@ -6,8 +6,8 @@ impl Metadata {
     /// Returns the 64-bit file ID that clients are given ([MS-FSCC] 2.4.26 and 2.4.27, [MS-SMB2] 2.2.14.2.9). The low
     /// bits are the inode number and the high bits are derived from the birth time, where NTFS has a sequence number.
     /// The ID of a file never changes, and existing files have different IDs. A file that reuses an inode number gets a
-    /// different ID unless both files were created in one tick of the file system's clock. If the file system does not
-    /// report birth times, or uses all 64 bits, the ID is the inode number.
+    /// different ID unless both files have the same birth time. If the file system does not report birth times, or uses
+    /// all 64 bits, the ID is the inode number.
     pub fn file_id(&self) -> u64 {
         /// Marks the form for inode numbers of more than 32 bits.
         const LONG: u64 = 1 << 63;

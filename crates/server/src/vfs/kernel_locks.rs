@@ -29,8 +29,8 @@ pub struct RangeChange {
 }
 
 impl RangeChange {
-    /// Applies `changes` with `set`, a file system's [`Node::lock_range`](super::Node::lock_range), and reverts them if
-    /// one of them fails.
+    /// Makes `changes` for an implementation of [`Node::lock`](super::Node::lock): calls `set` for each, and reverts
+    /// them if one of them fails.
     pub fn make_all(changes: &[RangeChange], set: impl Fn(u64, u64, RangeLock) -> Result<()>) -> Result<()> {
         for (index, change) in changes.iter().enumerate() {
             match set(change.offset, change.length, change.after) {

@@ -79,7 +79,7 @@ pub struct Metadata {
     pub dos_attributes: Option<u32>,
     /// Whether the file system compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
-    /// Whether the file is known to have no stored security descriptor ([`StorageOptions::descriptor`]).
+    /// Whether the file is known to have no stored security descriptor ([`ATTRIBUTE`](crate::acl::ntacl::ATTRIBUTE)).
     pub no_descriptor: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct DirectoryVersion {
     pub state: u64,
 }
 
-/// The changes that [`Node::set_metadata`] makes; `None` leaves a field unchanged.
+/// The changes that [`Node::set_metadata`](super::Node::set_metadata) makes; `None` leaves a field unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SetMetadata {
     /// Last access.
@@ -136,7 +136,7 @@ pub struct Space {
     pub id: u64,
 }
 
-/// One directory entry of a listing.
+/// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The name as it is on disk, without NUL and `/`. Not necessarily UTF-8.

@@ -1,4 +1,4 @@
-//! The parameters and results of the calls that have more than a few.
+//! The parameters and results of storage calls, as structures where there are many.
 
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ pub struct CopyRange {
     pub share: bool,
 }
 
-/// The entries of a directory that are asked for.
+/// The part of a directory that [`Node::list`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListRequest {
     /// The position after which entries are returned; 0 is the start.

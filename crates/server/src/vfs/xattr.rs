@@ -37,7 +37,8 @@ pub struct ChangeTime {
 }
 
 impl ChangeTime {
-    /// Returns whether it is still valid for a file last written to at `modified`. The structure's unit is 100 ns.
+    /// Returns whether the change time is still valid for a file last written to at `modified`. The structure's unit is
+    /// 100 ns.
     pub fn holds(&self, modified: Time) -> bool {
         FileTime::from(self.modified) == FileTime::from(modified)
     }

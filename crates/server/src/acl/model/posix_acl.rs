@@ -44,12 +44,12 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// Returns the user that it names.
+    /// Returns the user that the tag names.
     pub fn uid(self) -> Option<u32> {
         if let Tag::User(uid) = self { Some(uid) } else { None }
     }
 
-    /// Returns the group that it names.
+    /// Returns the group that the tag names.
     pub fn gid(self) -> Option<u32> {
         if let Tag::Group(gid) = self { Some(gid) } else { None }
     }

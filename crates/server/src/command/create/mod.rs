@@ -2,7 +2,9 @@
 //!
 //! `parameters` checks what does not need the file system. `existing` opens existing files and `new` creates files.
 //! `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching` grants oplocks
-//! and leases, `durable` grants durable handles, and `reconnect` returns them to clients.
+//! and leases, `durable` grants durable handles, and `reconnect` returns them to clients. `replay` recognizes repeated
+//! requests, `instance` closes the opens of an application instance that has moved, `short` expands short names, and
+//! `entered` removes an open whose CREATE fails.
 
 mod caching;
 mod contexts;

@@ -1,8 +1,8 @@
-//! Offloaded copies ([MS-FSA] 2.1.5.10.20, 2.1.5.10.21): the client obtains a token for a range and writes it
+//! Offloaded copies (ODX, [MS-FSA] 2.1.5.10.20, 2.1.5.10.21): the client obtains a token for a range and writes it
 //! elsewhere.
 //!
-//! The file system clones the blocks, or the kernel copies them, where the specification delegates to the storage. The
-//! validity of tokens is described in `offload`: only for the user and session that requested them.
+//! The file system clones the blocks, or the kernel copies them, where the specification delegates to the storage.
+//! [`state::odx`](crate::state::odx) has the tokens and the conditions under which they are valid.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -82,7 +82,7 @@ fn believed(mut logon: LogonInfo) -> Option<LogonInfo> {
 }
 
 /// Returns the account for a valid ticket. On a domain member, the domain determines it, by the SIDs in the ticket's
-/// PAC or else by name. Otherwise `Accounts` determines it.
+/// PAC or else by name. Otherwise `Authenticator::of_client` determines it.
 async fn account(
     server: &Server,
     client: &ClientName,

@@ -38,7 +38,7 @@ impl HeldOplock {
         lease.is_some() && self.lease == lease
     }
 
-    /// Whether the open shares it.
+    /// Whether `open` shares the oplock or lease.
     pub(super) fn is_of(&self, open: u64) -> bool {
         self.opens.iter().any(|(id, _)| *id == open)
     }

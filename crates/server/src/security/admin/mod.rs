@@ -58,12 +58,12 @@ pub struct Item {
 }
 
 impl Item {
-    /// Whether it is a directory.
+    /// Whether the item is a directory.
     pub fn is_directory(&self) -> bool {
         self.metadata.kind == Kind::Directory
     }
 
-    /// Whether it has a descriptor of its own. Symbolic links and devices have none.
+    /// Whether the item has a descriptor of its own. Symbolic links and devices have none.
     pub fn keeps_descriptor(&self) -> bool {
         matches!(self.metadata.kind, Kind::File | Kind::Directory)
     }

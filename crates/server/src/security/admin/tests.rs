@@ -121,7 +121,7 @@ struct Meddler {
 }
 
 impl Meddler {
-    /// The share as `desk` sees it, and the program that changes its `d/f`.
+    /// Returns the administration of the share of `desk` with a program that changes `d/f`, and that program.
     fn with(desk: AclAdmin, vfs: Arc<Memory>, value: Vec<u8>, readings: usize) -> (AclAdmin, Arc<Meddler>) {
         let node = block_on(desk.item(&path("d/f"))).unwrap().node;
         let script = Arc::new(Meddler { node, value, readings: 0.into() });

@@ -20,7 +20,7 @@ use crate::security::set::apply::{inherited, lists_for};
 use crate::tree::Disk;
 use crate::vfs::{DirectoryVersion, InitialAcl, Kind, Time};
 
-/// Returns the security attributes of the user's new file or `directory` in the directory `watched`, which is protected
+/// Returns the [`InitialAcl`] of a new file or `directory` of the user in the directory `watched`, which is protected
 /// by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual owner. `mode` is
 /// the mode of the file without inheritance.
 pub(crate) async fn foresee(
@@ -59,7 +59,7 @@ pub(crate) async fn foresee(
     Some(guard)
 }
 
-/// Computes the same, with a time stamp of zero.
+/// Computes the result of [`foresee`], with a time stamp of zero.
 async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New) -> Option<InitialAcl> {
     let New { gid, directory, executable, hands_group_on } = new;
     let uid = disk.op.uid;

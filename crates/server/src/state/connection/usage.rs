@@ -10,7 +10,7 @@ const STEP: usize = 16 * 1024;
 /// Memory that a connection may hold even if its user's bound is reached. Without it, a client could not even close
 /// files.
 const ALWAYS: usize = 128 * 1024;
-/// The same limit before a user has logged on.
+/// Memory that a connection may hold before a user has logged on, even if its account's bound is reached.
 const ALWAYS_BEFORE_LOGON: usize = 16 * 1024;
 
 /// Memory held by a connection's transport, in bytes as allocated.

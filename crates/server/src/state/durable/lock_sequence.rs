@@ -27,7 +27,7 @@ impl LockSequences {
         }
     }
 
-    /// Records that it was executed.
+    /// Records that the LOCK with this index and number was executed.
     pub(crate) fn executed(&self, index: u32, number: u8) {
         let Some(place) = Self::place(index) else { return };
         let mut entries = self.0.lock();
@@ -37,7 +37,7 @@ impl LockSequences {
         }
     }
 
-    /// Records that it was not executed after all.
+    /// Records that the LOCK with this index was not executed after all.
     pub(crate) fn forget(&self, index: u32) {
         let mut entries = self.0.lock();
         if let Some(entry) = entries.as_mut().and_then(|entries| entries.get_mut(Self::place(index)?)) {

@@ -122,12 +122,12 @@ impl Durability {
         self.terms.lock().as_deref().cloned()
     }
 
-    /// Whether there are terms.
+    /// Whether the open is preserved when its connection is lost.
     pub fn is_kept(&self) -> bool {
         self.terms.lock().is_some()
     }
 
-    /// Whether it is preserved across a restart of the server.
+    /// Whether the open is preserved across a restart of the server.
     pub fn is_persistent(&self) -> bool {
         self.persistent.load(Ordering::Acquire)
     }
@@ -151,7 +151,7 @@ impl Durability {
         *self.terms.lock() = None;
     }
 
-    /// Returns the application instance that it belongs to.
+    /// Returns the application instance that the open belongs to.
     pub(crate) fn instance(&self) -> Option<&Instance> {
         self.instance.get().map(|instance| &**instance)
     }
@@ -162,19 +162,19 @@ impl Durability {
         let _ = self.instance.set(Box::new(instance));
     }
 
-    /// Sets the CREATE that made it, which can be replayed until [`Durability::take_creation`].
+    /// Sets the CREATE that made the open, which can be replayed until [`Durability::take_creation`].
     fn made_by(&self, id: CreationId) {
         if self.creation.set(id).is_ok() {
             self.replayable.store(true, Ordering::Release);
         }
     }
 
-    /// Returns the CREATE that made it, if that can be replayed.
+    /// Returns the CREATE that made the open, if that can be replayed.
     fn creation(&self) -> Option<CreationId> {
         self.creation.get().copied().filter(|_| self.replayable.load(Ordering::Acquire))
     }
 
-    /// Returns the CREATE that made it and ends its replay; `None` if it could not be replayed before.
+    /// Returns the CREATE that made the open and ends its replay; `None` if it could not be replayed before.
     pub(crate) fn take_creation(&self) -> Option<CreationId> {
         // Usually there is none, which a single load shows.
         if !self.replayable.load(Ordering::Relaxed) || !self.replayable.swap(false, Ordering::AcqRel) {

@@ -83,7 +83,7 @@ impl Outstanding {
         }
     }
 
-    /// Whether it is counted on this open.
+    /// Whether the request is counted on `open`.
     pub(crate) fn is_on(&self, open: &Arc<Open>) -> bool {
         Arc::ptr_eq(&self.open, open)
     }

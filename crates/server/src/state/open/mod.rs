@@ -136,12 +136,12 @@ impl Open {
         self.policy().is_some_and(|share| !share.strict_locking)
     }
 
-    /// Whether it is a pipe.
+    /// Whether this is an open of a named pipe.
     pub(crate) fn is_pipe(&self) -> bool {
         matches!(self.target, Target::Pipe(_))
     }
 
-    /// Returns the open file, if it is one.
+    /// Returns the open file; `None` for a pipe.
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {
             Target::File(file) => Some(file),
@@ -249,7 +249,7 @@ impl FileOpen {
         }
     }
 
-    /// Returns the lease that it was made under.
+    /// Returns the id of the lease that the open was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
     }

@@ -77,7 +77,7 @@ impl Mounted {
 }
 
 impl OpenVolumes {
-    /// Returns the volume of `share`, which `volumes` opens if it is not open. Others that ask for it meanwhile wait
+    /// Returns the volume of `share`, which `volumes` opens if it is not open. Calls for the same volume meanwhile wait
     /// for the same attempt. `number` returns the number of a new volume.
     pub(super) async fn get(
         &self,
@@ -91,7 +91,7 @@ impl OpenVolumes {
             if let Some(known) = all.get(&id) {
                 known.clone()
             } else {
-                // Entries that somebody waits for have a second reference.
+                // Entries that a call waits for have a second reference.
                 let is_used = |mounted: &Arc<tokio::sync::Mutex<Mounted>>| {
                     Arc::strong_count(mounted) > 1 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
                 };

@@ -337,7 +337,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Removes its name.
+    /// Removes the name of a stream that [`Stream::make_way`] has removed.
     pub(crate) fn made_way(&self) {
         *self.name.lock() = None;
     }

@@ -34,7 +34,7 @@ impl View {
 }
 
 impl Vfs for View {
-    /// The view is of a snapshot, which nobody changes.
+    /// The view is of a snapshot, which does not change.
     fn capabilities(&self) -> Capabilities {
         self.shared.capabilities(Changes::Own)
     }
