@@ -96,7 +96,7 @@ impl Bed {
         Bed { server, volume, housekeeping, watcher, other, directory }
     }
 
-    /// Returns a bed in which bob makes changes, and alice watches the root of a share with these parameters.
+    /// Returns a [`Bed`] in which bob makes changes, and alice watches the root of a share with these parameters.
     fn of_two(change: impl FnOnce(&mut Share)) -> Bed {
         let mut policy = rig::policy();
         change(policy.shares.get_mut("share").map(Arc::make_mut).expect("the share"));

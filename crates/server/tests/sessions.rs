@@ -143,7 +143,7 @@ fn chains_with_a_teardown_at_every_position() {
     }
 }
 
-/// 3.3.5.2.7.2 and <269>.
+/// [MS-SMB2] 3.3.5.2.7.2 and its note <269>.
 #[test]
 fn a_related_request_cannot_inherit_what_the_preceding_one_lacks() {
     let bed = Bed::new();

@@ -21,7 +21,7 @@ impl Caller for Request<'_> {
         self.connection.peer.remote
     }
 
-    /// Responses are delayed as for failed logons, by user account and by address.
+    /// Delays the response as that to a failed logon, by user account and by address.
     fn delay_wrong_password<'a>(&'a self, name: &'a str, arrived: Duration) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let connection = &**self.connection;

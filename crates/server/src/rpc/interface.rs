@@ -75,8 +75,8 @@ pub(super) async fn execute(interface: &dyn Interface, opnum: u16, stub: &[u8], 
 }
 
 /// Makes a table of operations. Each row has the operation number, the name and the handler. A handler is an `async fn`
-/// that takes the [`Call`], or a type that is made from it, and the arguments, and returns the encoded results. The
-/// type of the arguments is the decoder: it implements [`proto::rpc::ndr::Arguments`].
+/// that takes the [`Call`], or a type that is converted from it, and the arguments, and returns the encoded results.
+/// The type of the arguments is the decoder: it implements [`proto::rpc::ndr::Arguments`].
 macro_rules! operations {
     ($(($opnum:expr, $name:literal, $handler:expr)),* $(,)?) => {
         &[$($crate::rpc::interface::Operation {

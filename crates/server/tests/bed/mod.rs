@@ -1,5 +1,5 @@
-//! A server on an in-memory file system, and clients that send it [MS-SMB2] 2.1 byte by byte, for tests of the state
-//! machine. No real time passes: [`Bed::pass`] advances the clock.
+//! A server on an in-memory file system, and clients that send it frames byte by byte ([MS-SMB2] 2.1), for tests of
+//! the state machine. No real time passes: [`Bed::pass`] advances the clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -192,17 +192,17 @@ impl Bed {
         Bed::with(|_| {})
     }
 
-    /// Creates a bed with the share modified by `change`.
+    /// Creates the server with the share modified by `change`.
     pub(crate) fn with(change: impl FnOnce(&mut Share)) -> Bed {
         Bed::with_policy(|_, share| change(share))
     }
 
-    /// Creates a bed with the configuration modified by `change`.
+    /// Creates the server with the configuration modified by `change`.
     pub(crate) fn with_policy(change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
         Bed::build(None, change)
     }
 
-    /// Creates a bed whose server accepts Kerberos tickets, with the configuration modified by `change`.
+    /// Creates a server that accepts Kerberos tickets, with the configuration modified by `change`.
     pub(crate) fn with_tickets(tickets: Arc<dyn Tickets>, change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
         Bed::build(Some(tickets), change)
     }
