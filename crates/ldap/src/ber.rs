@@ -4,17 +4,17 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// The tag of the universal class for a truth value.
+/// The tag of a truth value, in the universal class.
 pub const BOOLEAN: u8 = 0x01;
-/// A number.
+/// The tag of a number.
 pub const INTEGER: u8 = 0x02;
-/// A string of bytes.
+/// The tag of a string of bytes.
 pub const OCTET_STRING: u8 = 0x04;
-/// A number of an enumeration.
+/// The tag of a number of an enumeration.
 pub const ENUMERATED: u8 = 0x0a;
-/// Elements in order.
+/// The tag of elements in order.
 pub const SEQUENCE: u8 = 0x30;
-/// Elements in any order.
+/// The tag of elements in any order.
 pub const SET: u8 = 0x31;
 
 /// The bytes are not an LDAP message.

@@ -168,8 +168,8 @@ async fn connect(host: &str, port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// RFC 4511, 4.14: sends the request and reads only its answer. Additional unprotected data ends the connection (RFC
-/// 4513, 3.1.1 forbids outstanding operations).
+/// Requests TLS on a plain connection (RFC 4511, 4.14): sends the request and reads only its answer. Additional
+/// unprotected data ends the connection (RFC 4513, 3.1.1 forbids outstanding operations).
 async fn ask_for_tls(mut stream: TcpStream) -> Result<TcpStream> {
     stream.write_all(&envelope(1, &Request::StartTls.encode())).await?;
     let mut bytes = Vec::new();

@@ -1,20 +1,23 @@
 //! The LDAP messages that are needed for accounts (RFC 4511, 4; paged results, RFC 2696).
 //!
 //! Filters are never text here, so names in them need no escaping (RFC 4515 defines text): a name is a value in the
-//! message. Not implemented: rename, compare, SASL mechanisms other than EXTERNAL, intermediate responses.
+//! message. Section numbers in this file are those of RFC 4511.
+//!
+//! Not implemented: rename, compare, SASL mechanisms other than EXTERNAL, intermediate responses.
 
 use zeroize::Zeroizing;
 
 use crate::ber::{ENUMERATED, INTEGER, LONGEST_MESSAGE, Malformed, OCTET_STRING, Reader, SEQUENCE, SET, Writer};
 
-/// OIDs of RFC 4511, 4.14 and RFC 2696.
+/// The OID of StartTLS (RFC 4511, 4.14).
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+/// The OID of the control for paged results (RFC 2696).
 const PAGED_RESULTS: &[u8] = b"1.2.840.113556.1.4.319";
 
-/// `scope` of 4.5.1.2.
+/// The value of `scope` that means the whole subtree of the base (4.5.1.2).
 const WHOLE_SUBTREE: i32 = 2;
 
-/// `protocolOp` of responses.
+/// Tags of responses: `protocolOp` (4.1.1).
 const BIND_RESPONSE: u8 = 0x61;
 const SEARCH_ENTRY: u8 = 0x64;
 const SEARCH_DONE: u8 = 0x65;
@@ -26,37 +29,37 @@ const EXTENDED_RESPONSE: u8 = 0x78;
 
 /// A request.
 pub enum Request<'a> {
-    /// 4.2, simple; an empty name and password bind anonymously.
+    /// A simple bind (4.2); an empty name and password bind anonymously.
     Bind {
         /// The name.
         dn: &'a str,
         /// The password.
         password: &'a str,
     },
-    /// 4.2, SASL EXTERNAL: the server takes the user from the socket.
+    /// A bind with SASL EXTERNAL (4.2): the server takes the user from the socket.
     BindExternal,
-    /// 4.5.
+    /// A search (4.5).
     Search(&'a Search),
-    /// 4.6.
+    /// A change of an entry (4.6).
     Modify {
         /// The entry.
         dn: &'a str,
         /// The changes, which are made together.
         changes: &'a [Change],
     },
-    /// 4.7.
+    /// A new entry (4.7).
     Add {
         /// The entry.
         dn: &'a str,
         /// Its attributes and their values.
         attributes: &'a [(&'static str, Vec<Zeroizing<String>>)],
     },
-    /// 4.8.
+    /// The removal of an entry (4.8).
     Delete {
         /// The entry.
         dn: &'a str,
     },
-    /// 4.14.
+    /// The upgrade of a connection to TLS (4.14).
     StartTls,
 }
 
@@ -70,7 +73,7 @@ pub struct Change {
     pub values: Vec<Zeroizing<String>>,
 }
 
-/// `operation` of 4.6.
+/// What a change does with the values: `operation` (4.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeKind {
     /// Adds these values to the existing ones.
@@ -87,13 +90,13 @@ impl Change {
         Change { kind, attribute, values: vec![Zeroizing::new(value.into())] }
     }
 
-    /// Removes an attribute; it need not exist.
+    /// Returns a change that removes an attribute, which need not exist.
     pub fn clear(attribute: &'static str) -> Change {
         Change { kind: ChangeKind::Replace, attribute, values: Vec::new() }
     }
 }
 
-/// 4.5.1, for the whole subtree of the base.
+/// The parameters of a search of the whole subtree of the base (4.5.1).
 #[derive(Clone)]
 pub struct Search {
     /// The base, as a DN.
@@ -112,20 +115,20 @@ pub struct Search {
     pub page: Option<(i32, Vec<u8>)>,
 }
 
-/// 4.5.1.3: which aliases are followed.
+/// The aliases that a search follows (4.5.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deref {
-    /// None.
+    /// No aliases.
     Never = 0,
-    /// Those below the base.
+    /// Aliases below the base.
     Searching = 1,
-    /// The base.
+    /// The base, if it is an alias.
     Finding = 2,
-    /// All.
+    /// All aliases.
     Always = 3,
 }
 
-/// 4.5.1.7, the filters that are used.
+/// A condition on entries, as far as conditions are used here (4.5.1.7).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Filter {
     /// All of these.
@@ -263,7 +266,7 @@ impl Found {
         named.flat_map(|(_, values)| values).filter_map(|value| std::str::from_utf8(value).ok())
     }
 
-    /// Returns the first of them.
+    /// Returns the first value of an attribute, if it is text.
     pub fn first(&self, name: &str) -> Option<&str> {
         let named = self.attributes.iter().find(|(attribute, _)| attribute.eq_ignore_ascii_case(name));
         named.and_then(|(_, values)| values.first()).and_then(|value| std::str::from_utf8(value).ok())
@@ -290,7 +293,7 @@ pub struct Outcome {
     pub cookie: Vec<u8>,
 }
 
-/// `resultCode` of 4.1.9.
+/// The result code of an operation: `resultCode` (4.1.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResultCode(pub i32);
 

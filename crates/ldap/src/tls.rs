@@ -1,8 +1,8 @@
 //! TLS to the directory: the certification authorities for `ldaps` and StartTLS.
 //!
 //! Certificates are always checked: there is no equivalent of OpenLDAP's `TLS_REQCERT never`. The trusted authorities
-//! are, in this order: `tls cafile` if smb.conf sets it, `TLS_CACERT` of ldap.conf(5), which Samba's `ldapsam` uses,
-//! and the authorities of the system.
+//! are those of the first of these that is set: the file that the caller names (`tls cafile` of smb.conf), `TLS_CACERT`
+//! of ldap.conf(5), which Samba's `ldapsam` uses, and the authorities of the system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 /// The locations of ldap.conf(5) in distributions.
 const CONFIGURATIONS: [&str; 2] = ["/etc/ldap/ldap.conf", "/etc/openldap/ldap.conf"];
 
-/// Builds the TLS configuration. Blocks.
+/// Builds the TLS configuration; `authority` is a file with certificates of the trusted authorities. Blocks.
 pub fn configuration(authority: Option<&Path>) -> Result<Arc<ClientConfig>> {
     let named = authority.map(Path::to_owned).or_else(of_openldap);
     let mut roots = RootCertStore::empty();

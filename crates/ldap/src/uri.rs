@@ -1,5 +1,6 @@
-//! The servers of `passdb backend = ldapsam:"ldap://a ldaps://b:637 ldapi://%2Frun%2Fldapi"` (RFC 4516, without the
-//! parts after the host; `ldapi` is OpenLDAP's).
+//! Addresses of LDAP servers: `ldap://a`, `ldaps://b:637` or `ldapi://%2Frun%2Fldapi` (RFC 4516, without the parts
+//! after the host; `ldapi` is an extension of OpenLDAP). A list of them is in the format of Samba's
+//! `passdb backend = ldapsam:"..."`.
 
 use std::fmt;
 
