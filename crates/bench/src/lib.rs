@@ -1,4 +1,4 @@
-//! Measures any SMB server with the methods of five published studies, whose results the crate `report` draws.
+//! Measures any SMB server with the methods of five published studies. The crate `report` draws the results.
 //!
 //! The crate knows a server only by its address and does not use the code of `server`, so it treats all servers alike.
 

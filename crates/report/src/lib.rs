@@ -1,7 +1,7 @@
 //! The record of a measurement, and one HTML page of one or more records, for reading, printing and archiving.
 //!
 //! The page is self-contained: it has no scripts, fonts or pictures from elsewhere, and its content security policy
-//! forbids them. The page has no code for individual experiments. It draws the tables, figures and remarks that a
+//! forbids them. This crate has no code for individual experiments. It draws the tables, figures and remarks that a
 //! record holds. System calls by name are not shown unless the experiment made a table of them; they are in the record.
 
 mod bars;

@@ -47,7 +47,7 @@ struct Pair<'a> {
     cpu: Vec<f64>,
 }
 
-/// What a row joins: the index of a run, an experiment, and two names.
+/// The key of the cases that a row joins: the index of a run, an experiment, and two names.
 type Key<'a> = (usize, &'a str, (&'a str, &'a str));
 
 /// Returns the ratios of all experiments that compare servers.

@@ -15,7 +15,7 @@ struct Column {
     value: Box<Value>,
 }
 
-/// Returns the value of a round in a column.
+/// A function that returns the value of a round in a column.
 type Value = dyn Fn(&Round) -> Option<String>;
 
 /// Writes the rounds of an experiment, collapsed.

@@ -20,7 +20,7 @@ pub(super) enum Anchor {
 }
 
 impl Svg {
-    /// `label` is the text for screen readers.
+    /// Starts a picture. `label` is the text for screen readers.
     pub(super) fn new(class: &str, width: f64, height: f64, label: &str) -> Self {
         let mut out = String::new();
         push!(

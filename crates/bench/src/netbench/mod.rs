@@ -1,4 +1,4 @@
-//! `frevo bench netbench`: a recorded NetBench run, replayed by any number of clients.
+//! `frevo-bench netbench`: a recorded NetBench run, replayed by any number of clients.
 //!
 //! [`load`] reads the recorded run, [`plan`] translates it to SMB 2 requests, and [`replay`] sends them and checks the
 //! answers.

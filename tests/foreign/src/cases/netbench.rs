@@ -1,4 +1,4 @@
-//! `frevo bench netbench` sends what its load specifies, as counted by tshark on the network and, for Samba, by smbd
+//! `frevo-bench netbench` sends what its load specifies, as counted by tshark on the network and, for Samba, by smbd
 //! itself.
 
 use std::collections::BTreeMap;
