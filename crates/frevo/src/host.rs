@@ -1,4 +1,4 @@
-//! What the configuration needs to look up on this machine: users and groups, the host name, environment variables.
+//! The look-ups of the configuration on this machine: users and groups, the host name, environment variables.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// Access to this machine through `users`. If every client acts as the process's own user, all users and groups
-    /// that the configuration names map to that user, provided that they exist.
+    /// Returns access to this machine through `users`. If every client acts as the process's own user, all users and
+    /// groups that the configuration names map to that user, provided that they exist.
     pub fn new(users: &Users) -> Self {
         Host { only: users.only().cloned(), names: users.names().clone() }
     }
 
-    /// Access to this machine as the present process sees it.
+    /// Returns access to this machine as the present process sees it.
     pub fn of_process() -> io::Result<Self> {
         Users::of_host().map(|users| Self::new(&users))
     }

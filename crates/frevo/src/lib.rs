@@ -1,7 +1,7 @@
 //! The `frevo` program as a library: accounts, configuration, the control socket, status, logging, limits and the
 //! commands.
 //!
-//! It is a library so that tests, fuzz targets and the project's own tasks can use it. The program is `main.rs`.
+//! It is a library so that tests, fuzz targets and the program `frevo-torture` can use it. The program is `main.rs`.
 
 pub mod accounts;
 mod acknowledgment;

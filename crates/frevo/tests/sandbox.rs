@@ -1,4 +1,5 @@
-//! What the sandbox denies, and to which threads: in this process, and in a server with a loaded library.
+//! The calls that the sandbox denies, and the threads to which it denies them: in this process, and in a server with a
+//! loaded library.
 
 use std::io::ErrorKind;
 use std::path::Path;

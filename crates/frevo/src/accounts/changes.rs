@@ -46,7 +46,7 @@ impl Directory {
         Ok(())
     }
 
-    /// [`server::accounts::Authenticator::lock`].
+    /// Runs [`server::accounts::Authenticator::lock`] on a thread that may block, without waiting for its end.
     pub(super) fn lock_later(&self, name: &str) {
         let (this, name) = (self.clone(), name.to_owned());
         let lock = move || {

@@ -86,7 +86,7 @@ impl Directory {
         read(move || Ok(this.page(after.as_deref(), most)?.iter().map(listed_account).collect()))
     }
 
-    /// [`Roster::count_users`](server::accounts::Roster::count_users).
+    /// Implements [`Roster::count_users`](server::accounts::Roster::count_users).
     pub(super) fn users_counted(&self) -> Answer<Result<u32, Unavailable>> {
         let (this, domain) = (self.clone(), self.own.domain().sid());
         let kept = move |this: &Directory| this.counted.lock().filter(|counted| counted.still_counts(&domain));

@@ -1,8 +1,8 @@
 //! The user accounts that may log on. The back ends of `passdb backend` store the accounts; the back end or NSS
 //! supplies each account's UNIX user.
 //!
-//! The server queries [`Directory`] at a logon. Administrators change accounts with it too, in the server or in a
-//! `frevo user` that has opened the back ends itself.
+//! The server queries [`Directory`] through the four traits of [`server::accounts`]. Administrators change accounts
+//! with it too, in the server or in a `frevo user` that has opened the back ends itself.
 
 mod administration;
 mod all_users;

@@ -90,7 +90,7 @@ impl Record {
 }
 
 /// Checks an account name; the error says why it is not allowed. The forbidden characters are those of Windows
-/// ([MS-SAMR] 3.1.1.6 lists sAMAccountName's), except `@`, which names of joined hosts contain.
+/// ([MS-SAMR] 3.1.1.6, for sAMAccountName), except `@`, which names of joined hosts contain.
 pub fn check_name(name: &str) -> Result<()> {
     ensure!(!name.is_empty(), "an account's name cannot be empty");
     ensure!(name.len() <= LONGEST_NAME, "an account's name has at most {LONGEST_NAME} bytes");

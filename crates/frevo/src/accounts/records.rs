@@ -1,4 +1,4 @@
-//! What administration reads and writes: accounts and groups as shown, added and imported.
+//! The data that administration reads and writes: accounts and groups as shown, added and imported.
 
 use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;

@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// [`Client::ask`] for account requests.
+    /// Sends an account request and waits for its answer.
     pub fn user(&mut self, request: &UserRequest) -> Result<UserReply> {
         self.ask(request)
     }

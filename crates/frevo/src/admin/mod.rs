@@ -1,8 +1,8 @@
 //! Administration of a running server over a Unix socket in its state directory.
 //!
-//! [`Listener`] is the server side, [`Client`] that of `frevo user` and `frevo status`, [`message`] the protocol, and
-//! [`perform()`] carries out requests about accounts. Only root and the server's own user may
-//! connect, regardless of the socket's file permissions.
+//! [`Listener`] is the server side. [`Client`] is the side of `frevo user`, `frevo group`, `frevo acl` and
+//! `frevo status`. [`message`] has the protocol, and [`names`] its look-ups of SIDs. [`perform()`] carries out requests
+//! about accounts. Only root and the server's own user may connect, regardless of the socket's file permissions.
 
 mod client;
 mod listener;

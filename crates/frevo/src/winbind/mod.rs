@@ -178,7 +178,7 @@ impl Winbind {
         Ok(answer)
     }
 
-    /// [`Winbind::ask`] for lookups. Fails immediately for a while after winbindd did not answer.
+    /// Like [`Winbind::ask`], for lookups. Fails immediately for a while after winbindd did not answer.
     async fn look_up<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut Connection) -> Result<T, Failed> + Send + 'static,

@@ -36,7 +36,7 @@ fn verified(file: File) -> Result<Database, OpenError> {
     Ok(database)
 }
 
-/// [`Store::open_existing`] for a server: verifies all checksums, and restores a damaged database from the copy.
+/// Like [`Store::open_existing`], for a server: verifies all checksums, and restores a damaged database from the copy.
 pub(super) fn open_existing(state: &StateDir) -> Result<Option<Store>, OpenError> {
     let Some(file) = state.open_file(FILE)? else { return Ok(None) };
     match guarded(|| Store::load(verified(file)?)) {

@@ -190,7 +190,7 @@ impl Store {
         })
     }
 
-    /// [`Store::open`] for a server: waits up to `patience` for another process to finish its change, restores a
+    /// Like [`Store::open`], for a server: waits up to `patience` for another process to finish its change, restores a
     /// damaged database from its copy, and copies an intact one.
     pub fn open_patiently(state: &StateDir, patience: Duration) -> Result<Self> {
         let end = Instant::now() + patience;

@@ -1,4 +1,5 @@
 //! `passdb backend = ldapsam:URI...`: accounts in an LDAP directory, in Samba's schema (`sambaSamAccount`).
+//! The crate `ldap` is the client.
 //!
 //! A logon needs one search by name, which returns the password hash, flags, SID and ids. If the directory also
 //! supplies the UNIX user, one more search returns its groups. Results are cached for a short time ([`cache`]). A logon

@@ -27,7 +27,8 @@ enum Rate {
 }
 
 impl Pace {
-    /// At most `rate` files per second. 0 means no limit; `None` means working half of the time.
+    /// Creates a controller for at most `rate` files per second. 0 means no limit; `None` means working half of the
+    /// time.
     pub(super) fn new(rate: Option<f64>) -> Pace {
         let rate = match rate {
             None => Rate::Half,

@@ -26,7 +26,7 @@ struct Level {
 }
 
 impl Walk {
-    /// Starts at `begin`, including the path itself and its parent directories.
+    /// Creates a walk that starts at `begin`, including the path itself and its parent directories.
     pub(super) fn new(begin: Option<&RelPath>) -> Walk {
         let begin = begin.map_or(Vec::new(), |path| path.components().map(Box::from).collect());
         Walk { root: Some(RelPath::root()), open: Vec::new(), begin }
