@@ -26,11 +26,11 @@ use crate::{People, TestEnvironment, interrupt};
 pub const MEMBER: &str = "member.dom.test";
 /// The domain's administrator.
 pub const ADMINISTRATOR: &str = "Administrator%Admin.Pw1";
-/// Users of the domain with their passwords. This one is in the group `crew`.
+/// A user of the domain in the group `crew`, with the password.
 pub const DORA: &str = r"DOM\dora%Dora.Pw1";
-/// Not in `crew`.
+/// A user of the domain that is not in `crew`, with the password.
 pub const EMIL: &str = r"DOM\emil%Emil.Pw1";
-/// Disabled.
+/// A user of the domain whose account is disabled, with the password.
 pub const FAYE: &str = r"DOM\faye%Faye.Pw1";
 
 /// Time limit for the start of the controller, winbindd or Frevo.

@@ -1,4 +1,4 @@
-//! The environment of every case: an environment with a running server, its shares' directories, and the client
+//! The fixture of every case: a test environment with a running server, its shares' directories, and the client
 //! programs.
 
 use std::fs;

@@ -24,7 +24,7 @@ use super::{People, ReservedPort, Target, TestEnvironment, interrupt, template};
 const START: Duration = Duration::from_secs(30);
 /// Time limit for a clean stop before the process is killed.
 const STOP: Duration = Duration::from_secs(15);
-/// Environment variable that marks every process of a server, including its helpers.
+/// Environment variable that marks every process of a server, including those that it forked.
 const MARK: &str = "FREVO_TEST_SERVER";
 /// Texts that indicate a crash in a log: a Rust panic, Samba's own messages, a sanitizer.
 const ALARMS: [&str; 4] = ["panicked at", "INTERNAL ERROR:", "PANIC (pid", "ERROR: AddressSanitizer"];
@@ -140,7 +140,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Returns the ids of all its processes: the one started, its children and helpers.
+    /// Returns the ids of all its processes: the one that was started, and those that it forked.
     pub fn pids(&self) -> Vec<u32> {
         marked(&self.dir)
     }
