@@ -148,7 +148,7 @@ const PYTHON: &[&str] = &["impacket==0.13.1", "smbprotocol==1.17.0"];
 /// The Debian release whose source package of libsmb2 is used (the first is 13, trixie), and the version of that
 /// package.
 const LIBSMB2: (&str, &str) = ("trixie", "6.2+dfsg");
-/// What its configure script finds on a Debian system: headers and two structures.
+/// The features that its configure script finds on a Debian system: headers and two structures.
 const LIBSMB2_HAS: [&str; 25] = [
     "ARPA_INET_H",
     "DLFCN_H",

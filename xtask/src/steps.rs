@@ -35,7 +35,7 @@ impl<'a> Step<'a> {
         Step { required: true, ..self }
     }
 
-    /// Runs it. If that is not possible, it is one failure.
+    /// Runs the step. If that is not possible, it is one failure.
     fn run(self) -> Counts {
         let failed = |error: anyhow::Error| {
             println!("error: {error:#}");

@@ -82,7 +82,7 @@ fn program(message: &Value) -> Option<Program> {
 }
 
 impl Program {
-    /// Runs it. Its output is shown only if one of its tests fails.
+    /// Runs the program. Its output is shown only if one of its tests fails.
     fn run(&self, filter: Option<&str>) -> Result<Counts> {
         let mut command = Command::new(&self.executable);
         command.args(filter).current_dir(&self.folder).stdin(Stdio::null()).stderr(Stdio::inherit());
@@ -95,7 +95,7 @@ impl Program {
         Ok(counts)
     }
 
-    /// Reads what it printed. One that dies before it prints counts is one failure.
+    /// Reads the counts in the output of the program. A program that dies before it prints them is one failure.
     fn read(&self, said: &str, success: bool) -> Counts {
         let again = format!("cargo test {}", self.selection);
         match said.lines().find_map(counted) {

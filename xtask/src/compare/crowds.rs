@@ -35,7 +35,7 @@ impl Ground {
         Ok(Ground { backend, count, pair })
     }
 
-    /// Returns the server's name. Its number of users comes last, as [`frevo-bench logon`] expects.
+    /// Returns the server's name. Its number of users comes last, as `frevo-bench logon` expects.
     fn name(&self, side: &Side) -> String {
         format!("{}/{}/{}", side.name(), self.backend.name(), self.count)
     }

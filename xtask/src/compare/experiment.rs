@@ -1,4 +1,4 @@
-//! What individual experiments need in addition to the addresses of both servers.
+//! The needs of individual experiments in addition to the addresses of both servers.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Which module of the `server` crate may import which: each only those before it in one order, so there is no cycle.
-//! Cycles are found separately too, because a listed violation of the order may be part of one.
+//! The rule that a module of the `server` crate imports only modules before it in one order, so that they have no
+//! cycle. Cycles are found separately too, because a listed violation of the order may be part of one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ const ROOT: &str = "crates/server/src";
 
 /// Top-level modules of `server`, the lowest layer first. A module imports those before it.
 const ORDER: &[&str] = &[
-    // Values and tables that know nothing of a server.
+    // Values and tables that do not refer to a server.
     "answer",
     "buffers",
     "held",
@@ -46,7 +46,7 @@ const ORDER: &[&str] = &[
     "files",
     // The state of [MS-SMB2] 3.3.1.
     "state",
-    // What commands are composed of.
+    // Parts of commands.
     "request",
     "attributes",
     "local",
@@ -54,7 +54,7 @@ const ORDER: &[&str] = &[
     "reparse",
     "rpc",
     "information",
-    // Commands, and what executes them.
+    // Commands and their execution.
     "torture",
     "command",
     "background",
@@ -118,7 +118,7 @@ fn cycle_from<'a>(
     found
 }
 
-/// The top-level module that a file of `server` belongs to; `None` for `lib.rs`.
+/// Returns the top-level module that a file of `server` belongs to; `None` for `lib.rs`.
 fn module(path: &Path) -> Option<String> {
     let first = path.strip_prefix(ROOT).ok()?.components().next()?;
     let name = Path::new(first.as_os_str()).file_stem()?.to_str()?;

@@ -27,7 +27,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     rules.map(|(pattern, instead)| (Regex::new(&pattern).expect("a pattern of this table"), instead)).into()
 });
 
-/// Wording that is ruled out.
+/// Returns the wording that is ruled out.
 pub(super) fn check(source: &Source) -> Vec<Violation> {
     let lines = if is(source, "md") { prose(&source.text) } else { comments_and_messages(source) };
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn check(source: &Source) -> Vec<Violation> {
     found
 }
 
-/// Lines of Markdown outside code, each with its number.
+/// Returns the lines of Markdown outside code, each with its number.
 fn prose(text: &str) -> Vec<(usize, String)> {
     let mut code = false;
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ fn prose(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Comments of Rust source and, in production code, its string literals.
+/// Returns the comments of Rust source and, in production code, its string literals.
 fn comments_and_messages(source: &Source) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> =
         source.text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, comment(line)?.to_owned()))).collect();
@@ -80,7 +80,7 @@ fn comments_and_messages(source: &Source) -> Vec<(usize, String)> {
     found
 }
 
-/// The text of a comment on this line.
+/// Returns the text of a comment on this line.
 fn comment(line: &str) -> Option<&str> {
     let start = line.trim_start();
     if let Some(rest) = start.strip_prefix("//") {

@@ -11,7 +11,7 @@ const HOME: &str = "crates/server/src/policy/limits.rs";
 /// Words in the name of a constant that is a limit.
 const WORDS: [&str; 6] = ["LIMIT", "LIMITS", "MAX", "MOST", "LONGEST", "LARGEST"];
 
-/// Constants that are named as limits, outside their file.
+/// Returns constants that are named as limits, outside their file.
 pub(super) fn check(source: &Source) -> Result<Vec<Violation>> {
     let path = source.path.display().to_string();
     if !source.is_production() || !path.starts_with("crates/server/src/") || path == HOME {

@@ -28,7 +28,7 @@ struct Source {
 }
 
 impl Source {
-    /// Whether the file is production code: not a test, a test double, or a program that only tests use.
+    /// Returns whether the file is production code: not a test, a test double, or a program that only tests use.
     fn is_production(&self) -> bool {
         let path = self.path.to_string_lossy();
         let test = |part: &str| {
@@ -40,13 +40,13 @@ impl Source {
 
 /// A place where a rule is broken.
 struct Violation {
-    /// What `expected-failures/source.txt` calls it: the rule and what breaks it, without line numbers.
+    /// The name in `expected-failures/source.txt`: the rule and what breaks it, without line numbers.
     name: String,
-    /// Where, and what to do.
+    /// The location, and what to do.
     what: String,
 }
 
-/// Verifies every rule. One passed, or what is wrong.
+/// Verifies every rule. Returns one passed, or a failure for each violation.
 pub(crate) fn check() -> Result<Counts> {
     let sources = sources()?;
     let rust: Vec<&Source> = sources.iter().filter(|source| is(source, "rs")).collect();
@@ -63,12 +63,12 @@ pub(crate) fn check() -> Result<Counts> {
     judge(found, &expected::list(expected::SOURCE))
 }
 
-/// Whether the file's name ends in this extension.
+/// Returns whether the file's name ends in this extension.
 fn is(source: &Source, extension: &str) -> bool {
     source.path.extension().is_some_and(|found| found == extension)
 }
 
-/// Rust source and Markdown files that are in git or could be added to it.
+/// Returns the Rust source and Markdown files that are in git or could be added to it.
 fn sources() -> Result<Vec<Source>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z", "*.rs", "*.md"])
@@ -85,7 +85,7 @@ fn sources() -> Result<Vec<Source>> {
     names.split_terminator('\0').filter(|name| crate::root().join(name).exists()).map(read).collect()
 }
 
-/// Compares what was found with what is listed.
+/// Compares the violations found with those that are listed.
 fn judge(found: Vec<Violation>, list: &Path) -> Result<Counts> {
     let listed: BTreeMap<String, String> = expected::entries(list)?.into_iter().collect();
     let names: BTreeSet<&str> = found.iter().map(|violation| violation.name.as_str()).collect();

@@ -1,13 +1,13 @@
-//! How wide lines and how long files may be.
+//! The maximum width of lines and the maximum length of files.
 
 use super::{Source, Violation};
 
 /// `max_width` of rustfmt.toml, which rustfmt does not apply to comments and strings.
 const WIDTH: usize = 120;
-/// Lines of a production file.
+/// Maximum number of lines of a production file.
 const LINES: usize = 600;
 
-/// Lines that are too wide, and a file that is too long.
+/// Returns the lines that are too wide, and whether the file is too long.
 pub(super) fn check(source: &Source) -> Vec<Violation> {
     let path = source.path.display();
     let wide = source.text.lines().enumerate().filter(|(_, line)| line.chars().count() > WIDTH);
@@ -27,7 +27,7 @@ pub(super) fn check(source: &Source) -> Vec<Violation> {
     found
 }
 
-/// Whether the file is a table: one entry after the other, and no function.
+/// Returns whether the file is a table: one entry after the other, and no function.
 fn is_table(source: &Source) -> bool {
     source.path.file_name().is_some_and(|name| name == "table.rs") && !source.text.contains("fn ")
 }

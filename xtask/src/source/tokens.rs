@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 
 use super::Source;
 
-/// The tokens of a file outside `#[cfg(test)] mod ... { ... }`.
+/// Returns the tokens of a file outside `#[cfg(test)] mod ... { ... }`.
 pub(super) fn of(source: &Source) -> Result<Vec<TokenTree>> {
     let stream: TokenStream =
         source.text.parse().map_err(|error| anyhow!("{}: not Rust: {error}", source.path.display()))?;
@@ -51,7 +51,7 @@ pub(super) fn walk(tokens: impl IntoIterator<Item = TokenTree>, each: &mut impl 
     }
 }
 
-/// The first parts of all paths that begin with `crate::`, also in `crate::{a, b::c}`, each with its line.
+/// Returns the first parts of all paths that begin with `crate::`, also in `crate::{a, b::c}`, each with its line.
 pub(super) fn crate_paths(tokens: &[TokenTree]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     let mut rest = tokens;
@@ -83,7 +83,7 @@ fn is_colon(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(mark) if mark.as_char() == ':')
 }
 
-/// The first word of each part of `{a, b::c, d as e}`.
+/// Returns the first word of each part of `{a, b::c, d as e}`.
 fn first_words(group: &Group) -> Vec<Ident> {
     let mut words = Vec::new();
     let mut start = true;

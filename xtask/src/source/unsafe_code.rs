@@ -1,4 +1,4 @@
-//! Where unsafe code is: in files that wrap a system interface, and nowhere else.
+//! The rule that unsafe code is only in files that wrap a system interface.
 
 use anyhow::Result;
 use proc_macro2::TokenTree;
@@ -33,7 +33,7 @@ const FILES: [&str; 24] = [
     "xtask/src/torture/run.rs",
 ];
 
-/// Unsafe code in a production file that is not listed.
+/// Returns unsafe code in a production file that is not listed.
 pub(super) fn check(source: &Source) -> Result<Vec<Violation>> {
     let path = source.path.display().to_string();
     if !source.is_production() || FILES.contains(&path.as_str()) || !source.text.contains("unsafe") {
