@@ -1,4 +1,4 @@
-//! The memory of a pipe: incomplete calls and unread responses.
+//! The memory of a pipe: received data, incomplete calls and unread responses.
 
 use std::sync::Arc;
 

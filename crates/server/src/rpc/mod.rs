@@ -12,8 +12,8 @@
 //! - [`messages`]: fragments of responses that the client has not read
 //! - [`memory`]: the charge for the memory of a pipe
 //!
-//! Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's name is never passed to a file system, a library or a
-//! socket.
+//! Commands use a pipe through the trait [`NamedPipe`]. Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's
+//! name is never passed to a file system, a library or a socket.
 
 mod association;
 mod caller;

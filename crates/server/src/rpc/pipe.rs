@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) bound: Vec<u16>,
     pub(super) sizes: Option<FragmentSizes>,
     output: MessageQueue,
-    /// The charge for the memory of all of the above.
+    /// The charge for the memory of `input`, `call` and `output`.
     pub(super) memory: MemoryCharge,
 }
 

@@ -147,8 +147,8 @@ async fn prove(
     let verify = |account: &Account| acceptor.verify(&claim, account.nt_hash.as_ref().map(|hash| &hash.0)).ok();
     let mut verified = verify(&account);
     if verified.is_none() {
-        // The back end's cache may be older than the account's latest password.
-        // While it is unavailable, a proof that does not match the cache counts as wrong.
+        // The back end's cache may be older than the account's latest password. While the back end is unavailable, a
+        // proof that does not match the cache counts as wrong.
         let anew = server.accounts.authenticator.find_anew(&claim.user).await.ok().flatten();
         verified = anew.filter(|anew| anew.name == account.name).and_then(|anew| verify(&anew));
         // Concurrent wrong proofs may have locked the account during the wait. A valid one must not be distinguishable.

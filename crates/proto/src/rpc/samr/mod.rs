@@ -251,7 +251,7 @@ impl Arguments for GetAliasMembership {
     }
 }
 
-/// Decodes an information class.
+/// Implements [`Arguments`] for information classes.
 macro_rules! class_arguments {
     ($($class:ident),*) => {
         $(impl Arguments for $class {

@@ -82,7 +82,8 @@ async fn prove(asked: &ChangePassword, server: &Server, caller: &dyn Caller) -> 
     Ok((anew.or(account), opened))
 }
 
-/// Does the same work for an account that does not exist, or fields that were not sent.
+/// Decrypts the new password if the old one is right. The work is the same for an account that does not exist, and for
+/// fields that were not sent.
 fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, NewPassword)> {
     let hash = account.and_then(|account| account.nt_hash.clone());
     let (known, old) = (hash.is_some(), hash.unwrap_or(NtHash([0; 16])));
