@@ -1,6 +1,10 @@
 //! Measures any SMB server with the methods of five published studies. The crate `report` draws the results.
 //!
 //! The crate knows a server only by its address and does not use the code of `server`, so it treats all servers alike.
+//!
+//! [`cli`] is the command line and [`experiments`] has the experiments. [`method`] is the procedure that all of them
+//! follow, [`load`] and [`requests`] make the load, [`probe`] measures the server's processes, and [`summary`] turns
+//! rounds into tables and figures.
 
 pub mod child;
 pub mod cli;

@@ -1,5 +1,6 @@
-//! A small asynchronous SMB client on the `proto` codecs, for tests and load generation. It never uses the server's
-//! code, because a bug shared by both sides would go unnoticed.
+//! A small asynchronous SMB client on the `proto` codecs, for tests and load generation.
+//!
+//! It never uses the server's code, because a bug that both sides share would go unnoticed.
 //!
 //! A [`Client`] is one connection with one session and one tree connect. It has no background task: it costs a few KiB
 //! when idle, and makes no system call that a request does not need. Calls such as [`Client::read`] send one request

@@ -1,6 +1,7 @@
-//! The host's GSS-API library (MIT's) with the Kerberos 5 mechanism: [`Keys`] accept tickets, an [`Initiator`] presents
-//! one, and both produce a [`Context`] (RFC 2743; RFC 2744's C bindings; MIT's gssapi_ext.h for keytabs by name, name
-//! attributes and the session key).
+//! The host's GSS-API library (MIT's) with the Kerberos 5 mechanism.
+//!
+//! [`Keys`] accept tickets, an [`Initiator`] presents one, and both produce a [`Context`] (RFC 2743; RFC 2744's C
+//! bindings; MIT's gssapi_ext.h for keytabs by name, name attributes and the session key).
 //!
 //! All unsafe code is calls of that library. It is loaded when Kerberos is first needed and never linked, so that
 //! programs start on hosts without it. Every call may block, because keytabs, ticket caches and replay caches are

@@ -4,6 +4,15 @@
 //! operation runs with the requesting user's identity on its thread ([`identity`]). Calls that the kernel can serve
 //! from its caches are answered at once, and calls that may wait go to worker threads.
 //!
+//! - `root` resolves paths. `lookup` and `names` find names whatever their case, and `changes` creates, renames and
+//!   removes them, `aside` if a link replaces a file.
+//! - `node` is an open file or directory, with `file` and `copy` for its content, `dir` and `entry` for its names,
+//!   `metadata` and `held` for its attributes, and `leases` for leases of the kernel. `private` is a directory that
+//!   only the server uses.
+//! - `filesystem`, `worker` and `pace` decide on which thread a call is made. `kept`, `seen` and `streak` are caches
+//!   and predictions that save calls. `clock` decides when a change time distinguishes all later changes.
+//! - `watch` reports changes by other programs, and `durable` makes names durable.
+//!
 //! The process must have set its umask to 0, or requested modes are not applied exactly. `/proc` must stay mounted.
 //! Linux 5.12 is required. Unsafe code is confined to `sys`.
 #![deny(unsafe_code)]

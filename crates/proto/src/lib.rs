@@ -4,6 +4,10 @@
 //! [`bytes::Malformed`]. It never panics, and never allocates more than the length of the input justifies. Wire
 //! structures use the specification's names in the specification's order. A value that the peer chooses is a newtype
 //! with named constants, so that unknown values survive.
+//!
+//! [`smb2`] has the messages, [`fscc`] what QUERY_INFO, listings and file system controls carry, [`dtyp`] SIDs and
+//! security descriptors, [`auth`] the tokens of a logon, [`crypto`] signing and encryption, and [`rpc`] the calls over
+//! named pipes.
 #![forbid(unsafe_code)]
 
 pub mod auth;

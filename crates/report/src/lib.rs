@@ -3,6 +3,10 @@
 //! The page is self-contained: it has no scripts, fonts or pictures from elsewhere, and its content security policy
 //! forbids them. This crate has no code for individual experiments. It draws the tables, figures and remarks that a
 //! record holds. System calls by name are not shown unless the experiment made a table of them; they are in the record.
+//!
+//! [`record`] is the record and [`metric`] what is measured in a round. `page` is the page: `head`, the first screen of
+//! `ratios` (`overview`), then a section for each experiment with its tables and figures. `figure` draws a figure with
+//! `bars` or `lines`, on the axes of `scale` and with the elements of `svg`. [`table`] formats tables for a terminal.
 
 mod bars;
 mod figure;

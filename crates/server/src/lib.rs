@@ -7,6 +7,20 @@
 //!
 //! The server's tables change in plain functions. Only commands, and the calls that they wait for, are `async`. A lock
 //! on a table is not held across an `.await`. Asynchronous locks are those of one open, one stream or one file.
+//!
+//! - A request passes [`frame`], `dispatch` and one module of [`command`]. `request` has the request and its response,
+//!   `information` and `attributes` what queries return, and [`rpc`] the named pipes. [`background`] is work that no
+//!   request starts.
+//! - [`state`] has connections, sessions, channels and opens, and [`files`] what the opens of a file share. [`tree`] is
+//!   a share as one session uses it.
+//! - [`vfs`] is the storage. [`streams`], `links`, `reparse`, [`name`] and `local` add what Windows clients need
+//!   beyond it. [`acl`] and [`security`] check access.
+//! - [`accounts`], [`domain`] and [`tickets`] are the traits for logons and users. `authentication`, `logon_attempts`,
+//!   `logon_throttle`, `lockout` and `unauthenticated` are about logons before they succeed.
+//! - [`policy`] is the configuration with its limits, and [`accounting`] counts what clients hold. [`status`] copies it
+//!   for `frevo status`.
+//!
+//! `xtask/src/source/imports.rs` has the order in which modules may import each other.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
