@@ -1,5 +1,16 @@
 //! The state shared by all opens of a file: share modes, locks, oplocks, leases, delete-pending, names ([MS-FSA] 2.1).
 //! Pure and synchronous, except for parts of `notify`.
+//!
+//! - `table`: the open files. [`Table::open`] refuses an open for its share mode, and `command::create` returns the
+//!   status.
+//! - `share_mode`: which share modes permit each other.
+//! - `oplock`: oplocks and the states of leases; `oplock::breaking` decides what an operation breaks. `lease`: the file
+//!   of each lease key.
+//! - `byte_lock`: byte-range locks of one stream. `locking`: those of all files, with the requests that wait.
+//!   `exported_locks`: the same locks as the kernel represents them. `tree` and `coverage` are their data structures.
+//! - `notify`: watches of directories (CHANGE_NOTIFY). Their bounds are in `policy::limits`.
+//! - `making`, `leaving`: names that are being created or replaced. `tunnel`: short names that return.
+//! - `write_time`: write times that are reported later.
 
 pub mod byte_lock;
 mod coverage;
