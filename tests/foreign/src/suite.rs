@@ -35,11 +35,14 @@ pub(crate) struct Needs {
     pub(crate) tools: bool,
     /// An otherwise idle machine, because it counts or times what the server does.
     pub(crate) alone: bool,
+    /// It sets environment variables of this process, so no other case runs at the same time.
+    pub(crate) environment: bool,
 }
 
 impl Case {
     pub(crate) const fn new(name: &'static str, run: fn(&mut Fixture) -> Result<()>) -> Case {
-        Case { name, needs: Needs { root: false, slow: false, frevo: false, tools: false, alone: false }, run }
+        let needs = Needs { root: false, slow: false, frevo: false, tools: false, alone: false, environment: false };
+        Case { name, needs, run }
     }
 
     pub(crate) const fn slow(mut self) -> Case {
@@ -59,6 +62,11 @@ impl Case {
 
     pub(crate) const fn alone(mut self) -> Case {
         self.needs.alone = true;
+        self
+    }
+
+    pub(crate) const fn sets_environment(mut self) -> Case {
+        self.needs.environment = true;
         self
     }
 
@@ -122,7 +130,7 @@ fn named<'a>(cases: impl Iterator<Item = &'a Case>, word: Option<&str>) -> Vec<&
 ///
 /// The cases that need an idle machine run first. Then `idle_no_more` is called, and the other areas run with as many
 /// servers at once as there are processors, because clients and servers mostly wait. The cases of an area run in
-/// sequence.
+/// sequence. Last come the cases that set environment variables, one after the other.
 pub fn run(options: &Options, idle_no_more: impl FnOnce()) -> Result<Counts> {
     let left_out = |case: &Case| {
         (options.quick && case.needs.slow)
@@ -131,9 +139,11 @@ pub fn run(options: &Options, idle_no_more: impl FnOnce()) -> Result<Counts> {
     };
     let cases = named(cases::all(), options.filter.as_deref()).into_iter().filter(|case| !left_out(case));
     let (alone, others): (Vec<&Case>, Vec<&Case>) = cases.partition(|case| case.needs.alone);
+    let (setting, others): (Vec<&Case>, Vec<&Case>) = others.into_iter().partition(|case| case.needs.environment);
     let mut counts = run_areas(options, areas(&alone), 1)?;
     idle_no_more();
     counts.add(run_areas(options, areas(&others), thread::available_parallelism().map_or(1, usize::from))?);
+    counts.add(run_areas(options, areas(&setting), 1)?);
     Ok(counts)
 }
 

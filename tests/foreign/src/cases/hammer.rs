@@ -89,7 +89,8 @@ impl Crowd<'_> {
     fn start_ours(&mut self) -> Result<()> {
         let number = self.notes.len();
         let notes = self.fixture.local("hammer").map(|path| path.with_file_name(format!("hammer-{number}")))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        // Not by its path, because a build may have replaced the file since this process was started.
+        let mut command = Command::new("/proc/self/exe");
         command.args(["hammer", "--address", &self.fixture.server.address().to_string()]);
         command
             .args(["--seed", &(number + 1).to_string(), "--seconds", &self.left().to_string(), "--notes"])

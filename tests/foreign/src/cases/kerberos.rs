@@ -28,7 +28,7 @@ use crate::fixture::{Fixture, TEMPLATE};
 use crate::suite::Case;
 use test_environment::{ALICE, Kdc, REALM};
 
-pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root()];
+pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root().sets_environment()];
 
 pub(super) const HOST: &str = "localhost";
 const CIPHERS: [CipherId; 4] =
@@ -83,7 +83,7 @@ pub(super) struct Environment(Vec<&'static str>);
 impl Environment {
     pub(super) fn set(variables: &[(&'static str, String)]) -> Environment {
         for (name, value) in variables {
-            // SAFETY: cases run in sequence on the only thread of the process.
+            // SAFETY: a case that sets variables runs while no other case does, and no other thread reads them.
             unsafe { std::env::set_var(name, value) };
         }
         Environment(variables.iter().map(|(name, _)| *name).collect())

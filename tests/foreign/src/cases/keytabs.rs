@@ -16,15 +16,15 @@ use crate::suite::Case;
 use test_environment::{ALICE, CAROL, Kdc, REALM, Server};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("kerberos.smbclient", smbclient).needs_root().frevo_only(),
-    Case::new("kerberos.people", people).needs_root().frevo_only(),
-    Case::new("kerberos.keys", keys).needs_root().frevo_only(),
-    Case::new("kerberos.clear_realm", clear_realm).needs_root().frevo_only(),
-    Case::new("kerberos.other_service", other_service).needs_root().frevo_only(),
-    Case::new("kerberos.clocks", clocks).needs_root().frevo_only(),
-    Case::new("kerberos.replay", replay).needs_root().frevo_only(),
-    Case::new("kerberos.expiry", expiry).needs_root().frevo_only(),
-    Case::new("kerberos.no_library", no_library).needs_root().frevo_only(),
+    Case::new("kerberos.smbclient", smbclient).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.people", people).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.keys", keys).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.clear_realm", clear_realm).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.other_service", other_service).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.clocks", clocks).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.replay", replay).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.expiry", expiry).needs_root().frevo_only().sets_environment(),
+    Case::new("kerberos.no_library", no_library).needs_root().frevo_only().sets_environment(),
 ];
 
 const SERVICE: &str = "cifs/localhost";
