@@ -51,8 +51,8 @@ use std::sync::Arc;
 
 use server::answer::Answer;
 use server::vfs::{
-    AccessControl, AclKind, Capabilities, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
-    NewFile, Node, Op, Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
+    AclKind, Capabilities, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
+    Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
 };
 
 use crate::clock::Clock;
@@ -185,7 +185,6 @@ impl Share {
             ways: seen(),
             locks: node::AttributeLocks::default(),
             capabilities: Capabilities {
-                access: AccessControl::FileSystem,
                 acls: AclKind::Posix,
                 changes: clock.changes(),
                 leases: true,

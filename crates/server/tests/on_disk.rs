@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use proto::bytes::utf16_bytes;
 use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass as Class};
 use proto::smb2::FileId;
+use proto::smb2::SecurityInformation;
 use proto::smb2::close::CloseRequest;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{CreateContext, QueryOnDiskIdResponse, name};
@@ -18,6 +19,7 @@ use proto::status::Status;
 use server::environment::Environment;
 use server::rig::{self, Client, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::memory::{Memory, Options};
 use server::vfs::{Cancellation, Errno, Kind, Metadata, Time};
 
 /// `FileIdInformation`.
@@ -121,32 +123,57 @@ fn a_file_number_is_unique_even_among_deleted_files() {
     assert_eq!(numbered(metadata, 1 << 63, Some((7, 7))), 1 << 63);
 }
 
-/// Counts flushes.
-#[derive(Default)]
-struct Flushes(AtomicU64);
+/// Counts the calls of one operation.
+struct Calls(Operation, AtomicU64);
 
-impl Script for Flushes {
+impl Calls {
+    fn of(operation: Operation) -> Arc<Calls> {
+        Arc::new(Calls(operation, AtomicU64::new(0)))
+    }
+
+    fn count(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+impl Script for Calls {
     fn decide(&self, operation: Operation, _: u64) -> Fault {
-        self.0.fetch_add(u64::from(operation == Operation::Flush), Ordering::Relaxed);
+        self.1.fetch_add(u64::from(operation == self.0), Ordering::Relaxed);
         Fault::default()
+    }
+}
+
+#[test]
+fn a_volume_without_acls_is_not_asked_for_any() {
+    for (lists, expected) in [(true, 1), (false, 0)] {
+        let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+        let options = Options { mode: 0o777, lists, ..Options::default() };
+        let attributes = Calls::of(Operation::GetXattr);
+        let memory = Arc::new(Memory::with_options(environment.clone(), options));
+        let volume = Arc::new(Faulty::new(memory, attributes.clone()));
+        let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
+        let (file, _) = open(&mut client, "file", CreateOptions(0));
+        let before = attributes.count();
+        client.security(file, SecurityInformation::DACL);
+        assert_eq!(attributes.count() - before, expected, "the access ACL of a file, if the volume has ACLs: {lists}");
     }
 }
 
 #[test]
 fn a_directory_is_flushed_like_a_file() {
     let (environment, flushes): (Arc<dyn Environment>, _) =
-        (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
+        (Arc::new(rig::Still::default()), Calls::of(Operation::Flush));
     let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), flushes.clone()));
     let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
     for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()
     {
         let (file_id, _) = open(&mut client, name, *options);
-        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64, "{name}: no flush was requested");
+        assert_eq!(flushes.count(), at as u64, "{name}: no flush was requested");
         let flush = FlushRequest { file_id, ..FlushRequest::default() };
         assert_eq!(status(&client.request(Command::FLUSH, |out| flush.encode(out))), Status::SUCCESS);
-        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64 + 1, "{name}");
+        assert_eq!(flushes.count(), at as u64 + 1, "{name}");
         client.close(file_id);
-        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64 + 1, "{name}: closing flushes nothing");
+        assert_eq!(flushes.count(), at as u64 + 1, "{name}: closing flushes nothing");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::acl::posix::Posix;
 use crate::acl::synthesized::{default_descriptor, synthesize};
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
-use crate::vfs::{Errno, Kind, Metadata, Node, Op, SERVER, Time};
+use crate::vfs::{AclKind, Errno, Kind, Metadata, Node, Op, SERVER, Time};
 
 /// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
@@ -72,25 +72,32 @@ impl Found {
 
 impl AclInputs {
     /// Reads the inputs of the file of `metadata`.
-    pub(crate) async fn read(share: &Share, op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AclInputs> {
+    pub(crate) async fn read(
+        share: &Share,
+        kind: AclKind,
+        op: &Op,
+        node: &Arc<dyn Node>,
+        metadata: &Metadata,
+    ) -> Result<AclInputs> {
         let value = match &share.acls {
             Some(acls) => read_value(op, acls, node, None).await?,
             None => None,
         };
-        AclInputs::beside(value, share, op, node, metadata).await
+        AclInputs::beside(value, share, kind, op, node, metadata).await
     }
 
     /// Reads the inputs of a file whose attribute has the `value`.
     pub(crate) async fn beside(
         value: Option<Vec<u8>>,
         share: &Share,
+        kind: AclKind,
         op: &Op,
         node: &Arc<dyn Node>,
         metadata: &Metadata,
     ) -> Result<AclInputs> {
         let lists = match &share.acls {
             Some(acls) if acls.ignore_system_acls => None,
-            _ => Some(Lists::read(op, node, metadata.kind).await?),
+            _ => Some(Lists::read(kind, op, node, metadata.kind).await?),
         };
         Ok(AclInputs::new(metadata, value, lists))
     }
@@ -150,8 +157,14 @@ impl AclInputs {
 }
 
 /// Determines which descriptor is in force for the file of `metadata`.
-pub(crate) async fn look_up(share: &Share, op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Found> {
-    AclInputs::read(share, op, node, metadata).await?.resolve(share, metadata)
+pub(crate) async fn look_up(
+    share: &Share,
+    kind: AclKind,
+    op: &Op,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+) -> Result<Found> {
+    AclInputs::read(share, kind, op, node, metadata).await?.resolve(share, metadata)
 }
 
 /// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX
@@ -188,7 +201,10 @@ pub(crate) async fn read_value(
 }
 
 impl Lists {
-    async fn read(op: &Op, node: &Arc<dyn Node>, kind: Kind) -> Result<Lists> {
+    async fn read(acls: AclKind, op: &Op, node: &Arc<dyn Node>, kind: Kind) -> Result<Lists> {
+        if acls == AclKind::None {
+            return Ok(Lists { access: None, default: None });
+        }
         let list = async |name| match node.get_xattr(op, name, None).await {
             Ok(value) => Ok(value),
             // File systems without POSIX ACLs have none.
@@ -219,6 +235,6 @@ fn decode(value: &Option<Vec<u8>>) -> Option<PosixAcl> {
 /// Returns the file's permissions in Linux: its POSIX ACLs if it has any, otherwise its permission bits. An I/O error
 /// while reading an ACL is returned, because a descriptor synthesized from the bits alone may grant more, and would be
 /// cached.
-pub(crate) async fn posix(op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Posix> {
-    Ok(Lists::read(op, node, metadata.kind).await?.decode(metadata))
+pub(crate) async fn posix(kind: AclKind, op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Posix> {
+    Ok(Lists::read(kind, op, node, metadata.kind).await?.decode(metadata))
 }

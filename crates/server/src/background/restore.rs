@@ -209,7 +209,7 @@ async fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
     match record.caching {
         Caching::Oplock(OplockLevel::NONE) => {}
         Caching::Oplock(level) if disk.share.kernel_oplocks => {
-            local::grant_oplock(server, file, id, level, holder).await;
+            local::grant_oplock(server, disk, file, id, level, holder).await;
         }
         Caching::Oplock(level) => {
             server.opens.files.grant_oplock(file.file, id, level, shared, holder);

@@ -20,12 +20,14 @@ use crate::vfs::{Access, Errno, FileId, LeaseCallback, Node};
 /// the file has other opens. Level II is never granted, because no lease from the kernel can back it.
 pub(crate) async fn grant_oplock(
     server: &Arc<Server>,
+    disk: &Disk,
     file: &FileOpen,
     open: u64,
     asked: OplockLevel,
     holder: Arc<dyn Holder>,
 ) -> OplockLevel {
-    if !matches!(asked, OplockLevel::EXCLUSIVE | OplockLevel::BATCH) {
+    let exclusive = matches!(asked, OplockLevel::EXCLUSIVE | OplockLevel::BATCH);
+    if !exclusive || !disk.vfs.capabilities().leases {
         return OplockLevel::NONE;
     }
     let early = Arc::new(AtomicBool::new(false));

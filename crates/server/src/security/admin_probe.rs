@@ -66,7 +66,7 @@ impl Trial {
         else {
             return Err(Errno::NOENT.into());
         };
-        let found = look_up(&self.share, &SERVER, &node, &metadata).await?;
+        let found = look_up(&self.share, self.vfs.capabilities().acls, &SERVER, &node, &metadata).await?;
         let was_stored = found.confirmed();
         let lists = match &found.basis {
             AclSource::Lists(lists) if !found.outdated => Some(lists.clone()),

@@ -173,10 +173,10 @@ async fn read(
 ) -> Result<Arc<Protection>> {
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
     let seen = Seen { changed: settled.then_some(metadata.stamped), state };
-    let (share, who) = (&disk.share, &disk.op);
+    let (share, kind, who) = (&disk.share, disk.vfs.capabilities().acls, &disk.op);
     let material = match value {
-        Some(_) => AclInputs::beside(value, share, who, node, metadata).await?,
-        None => AclInputs::read(share, who, node, metadata).await?,
+        Some(_) => AclInputs::beside(value, share, kind, who, node, metadata).await?,
+        None => AclInputs::read(share, kind, who, node, metadata).await?,
     };
     let print = disk.descriptors.print(disk.place, &material);
     // A descriptor that is due for write-back is read again.

@@ -194,7 +194,8 @@ mod tests {
         block_on(after_answer(&cache, &*environment));
         let known = || {
             let metadata = block_on(node.metadata(&SERVER)).expect("it exists");
-            let material = block_on(AclInputs::read(&share, &SERVER, &node, &metadata)).expect("root has permission");
+            let material = block_on(AclInputs::read(&share, crate::vfs::AclKind::Posix, &SERVER, &node, &metadata))
+                .expect("root has permission");
             cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
         };
         assert!(known().is_some_and(|protection| protection.stored));

@@ -8,8 +8,6 @@ use super::Time;
 /// may differ; an operation that it does not support fails when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
-    /// Where the permission bits are enforced.
-    pub access: AccessControl,
     /// The kind of ACL that its files have beside their permission bits.
     pub acls: AclKind,
     /// How changes become known that others make.
@@ -31,15 +29,6 @@ pub struct Features {
     pub compresses: bool,
     /// [`Extent::Zero`](super::Extent::Zero) releases space.
     pub punches: bool,
-}
-
-/// Where the permission bits and ACLs of files are enforced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AccessControl {
-    /// The file system checks the user of each call.
-    FileSystem,
-    /// The file system permits everything. The server evaluates the permission bits of each file that it opens.
-    Server,
 }
 
 /// The kind of ACL that files have beside their permission bits.

@@ -28,7 +28,7 @@ use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-pub use capabilities::{AccessControl, AclKind, Capabilities, Changes, Features, TICK};
+pub use capabilities::{AclKind, Capabilities, Changes, Features, TICK};
 pub use copy::copy_range;
 pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};

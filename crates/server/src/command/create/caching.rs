@@ -121,7 +121,7 @@ pub(super) async fn grant(
             let server = &request.connection.server;
             // Local programs do not open streams.
             let level = match disk.share.kernel_oplocks && file.file.stream == 0 {
-                true => local::grant_oplock(server, file, open.persistent_id, level, notifier.clone()).await,
+                true => local::grant_oplock(server, disk, file, open.persistent_id, level, notifier.clone()).await,
                 false => files.grant_oplock(file.file, open.persistent_id, level, shared, notifier.clone()),
             };
             if level != OplockLevel::NONE {

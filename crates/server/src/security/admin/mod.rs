@@ -30,7 +30,8 @@ use crate::security::set::apply;
 use crate::security::write_back;
 use crate::tree::Disk;
 use crate::vfs::{
-    Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, RelPath, SERVER, SetXattr, SymlinkPolicy, Vfs,
+    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, RelPath, SERVER, SetXattr, SymlinkPolicy,
+    Vfs,
 };
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
@@ -127,6 +128,11 @@ pub struct Conversion {
 }
 
 impl AclAdmin {
+    /// Returns the kind of ACL that files have beside their permission bits.
+    fn kind(&self) -> AclKind {
+        self.disk.vfs.capabilities().acls
+    }
+
     /// Creates the administration of `share`, whose directory is `vfs`. Share paths that depend on the session are not
     /// supported. Without an `authenticator`, the groups of users are not known.
     pub fn new(
@@ -199,8 +205,8 @@ impl AclAdmin {
     pub async fn look(&self, item: &Item) -> Result<Look> {
         let metadata = item.node.metadata(&SERVER).await?;
         let share = &self.disk.share;
-        let posix = posix(&SERVER, &item.node, &metadata).await?;
-        let found = look_up(share, &SERVER, &item.node, &metadata).await?;
+        let posix = posix(self.kind(), &SERVER, &item.node, &metadata).await?;
+        let found = look_up(share, self.kind(), &SERVER, &item.node, &metadata).await?;
         let source = match &share.acls {
             None => Source::Posix,
             Some(acls) => match stored(acls, &item.node).await? {
@@ -242,7 +248,7 @@ impl AclAdmin {
         if let Some(owner) = given.owner {
             let id = sids::id_of(&*self.disk.ids, &owner).await?;
             let metadata = node.metadata(&SERVER).await?;
-            let present = look_up(&self.disk.share, &SERVER, node, &metadata).await.ok();
+            let present = look_up(&self.disk.share, self.kind(), &SERVER, node, &metadata).await.ok();
             let present = match present {
                 Some(present) if present.stored => present.descriptor(&self.disk.share).owner,
                 Some(present) => self.as_shown(present.descriptor(&self.disk.share)).await?.owner,
@@ -284,12 +290,12 @@ impl AclAdmin {
         let share = &self.disk.share;
         let metadata = node.metadata(&SERVER).await?;
         let before = stored_value(acls, node).await?;
-        if look_up(share, &SERVER, node, &metadata).await?.confirmed() {
+        if look_up(share, self.kind(), &SERVER, node, &metadata).await?.confirmed() {
             return Ok(Some(Outcome::Valid));
         }
         // Descriptor and hash must come from the same POSIX ACLs. Otherwise a descriptor synthesized from other ones
         // could be valid.
-        let lists = posix(&SERVER, node, &metadata).await?;
+        let lists = posix(self.kind(), &SERVER, node, &metadata).await?;
         if !write_back::is_faithful(&lists) {
             return Ok(Some(Outcome::Passed));
         }

@@ -50,13 +50,13 @@ pub(crate) async fn inherit(
     let value = if acls.ignore_system_acls {
         ntacl::encode_unconditional(&descriptor)
     } else {
-        let before = posix(&disk.op, node, metadata).await?;
+        let before = posix(disk.vfs.capabilities().acls, &disk.op, node, metadata).await?;
         let after = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await?;
         // Full control of a file includes execution, but the client did not declare it to be a program.
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
         let metadata = keep_setgid(node, metadata).await?;
-        ntacl::encode(&descriptor, hash(&disk.op, node, &metadata).await?, FileTime::from(now))
+        ntacl::encode(&descriptor, hash(disk, node, &metadata).await?, FileTime::from(now))
     };
     match write(acls, node, value).await {
         Err(error) if error.status == Status::NOT_SUPPORTED => Ok(false),
@@ -272,7 +272,9 @@ impl Snapshot {
         let metadata = node.metadata(&disk.op).await?;
         let descriptor = match of(disk, node, &metadata).await {
             Ok(present) => as_kept(disk, present.descriptor(&disk.share), present.stored).await.into_owned(),
-            Err(_) if replaced => shown(&disk.share, &posix(&disk.op, node, &metadata).await?),
+            Err(_) if replaced => {
+                shown(&disk.share, &posix(disk.vfs.capabilities().acls, &disk.op, node, &metadata).await?)
+            }
             Err(error) => return Err(error),
         };
         Ok(Snapshot { metadata, value, descriptor })
@@ -358,7 +360,7 @@ impl Change<'_> {
             }
             return Ok(stays);
         }
-        let before = posix(&disk.op, node, &self.metadata).await?;
+        let before = posix(disk.vfs.capabilities().acls, &disk.op, node, &self.metadata).await?;
         let after = match self.parts.dacl {
             true => lists_for(disk, &before, &merged, Duty::Beneath, true).await?,
             false => before.clone(),
@@ -375,7 +377,7 @@ impl Change<'_> {
             return Err(error);
         }
         // The file system may normalize the ACLs. The stored hash must match the result.
-        let present = hash(&disk.op, node, &node.metadata(&disk.op).await?).await?;
+        let present = hash(disk, node, &node.metadata(&disk.op).await?).await?;
         if present != expected {
             write(acls, node, encoded(present)).await?;
         }
@@ -390,7 +392,7 @@ impl Change<'_> {
     /// Sets the POSIX ACLs according to the new DACL, on a share that stores no descriptors.
     async fn posix(&mut self) -> Result<()> {
         let (disk, node) = (self.disk, self.node);
-        let before = posix(&disk.op, node, &self.metadata).await?;
+        let before = posix(disk.vfs.capabilities().acls, &disk.op, node, &self.metadata).await?;
         let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
         let after = lists_for(disk, &before, self.new, duty, true).await?;
         let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, &self.metadata, 0o2).await?;
@@ -406,7 +408,7 @@ impl Change<'_> {
     /// if one fails.
     async fn rollback(&mut self) -> Result<()> {
         let lists = match self.lists.take() {
-            Some(before) => take_back(self.node, &before).await,
+            Some(before) => take_back(self.disk, self.node, &before).await,
             None => Ok(()),
         };
         let value = match &self.disk.share.acls {
@@ -436,8 +438,8 @@ async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>
 }
 
 /// Returns the hash of the file's current permissions in Linux.
-async fn hash(op: &Op, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
-    let lists = posix(op, node, metadata).await?;
+async fn hash(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
+    let lists = posix(disk.vfs.capabilities().acls, &disk.op, node, metadata).await?;
     Ok(ntacl::system_hash(metadata, &lists.access, lists.default.as_ref()))
 }
 
@@ -467,9 +469,9 @@ fn nobody(sid: Sid) -> Error {
 }
 
 /// Restores the POSIX ACLs of `before` after a failure that may have changed some of them.
-async fn take_back(node: &Arc<dyn Node>, before: &Posix) -> Result<()> {
+async fn take_back(disk: &Disk, node: &Arc<dyn Node>, before: &Posix) -> Result<()> {
     let metadata = node.metadata(&SERVER).await?;
-    let present = posix(&SERVER, node, &metadata).await?;
+    let present = posix(disk.vfs.capabilities().acls, &SERVER, node, &metadata).await?;
     Ok(apply(&SERVER, node, &metadata, &present, before).await?)
 }
 

@@ -24,8 +24,8 @@ use self::inode::{Body, Inode};
 use self::resolve::Place;
 use self::view::View;
 use super::{
-    Access, AccessControl, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, Kind,
-    Lookup, LookupOptions, Metadata, NewFile, Node, Op, Private, RelPath, Removed, Result, Space, TICK, Time, Vfs,
+    Access, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, Kind, Lookup,
+    LookupOptions, Metadata, NewFile, Node, Op, Private, RelPath, Removed, Result, Space, TICK, Time, Vfs,
 };
 use crate::answer::Answer;
 use crate::environment::Environment;
@@ -195,7 +195,7 @@ impl Shared {
     fn capabilities(&self, changes: Changes) -> Capabilities {
         let acls = if self.options.lists { AclKind::Posix } else { AclKind::None };
         let features = self.options.features;
-        Capabilities { access: AccessControl::FileSystem, acls, changes, leases: true, locks: true, features }
+        Capabilities { acls, changes, leases: true, locks: true, features }
     }
 
     fn find(self: &Arc<Self>, root: u64, who: &Identity, path: &RelPath, options: LookupOptions) -> Result<Lookup> {
