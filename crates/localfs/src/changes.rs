@@ -27,7 +27,6 @@ impl Share {
             Create::Symlink { target, replaces } => return self.create_link(who, path, target, *replaces),
         };
         let NewFile { mode, dos_attributes, protection, .. } = new;
-        let guard = protection.as_ref();
         let _own = own::names(self.root.path(), &[(path, true)]);
         identity::assume(who)?;
         let before = dos_attributes.map(|attributes| metadata::expected_attributes(kind, attributes));
@@ -39,13 +38,13 @@ impl Share {
         let looks = first.is_none() && (own::is_curious() || !self.root.local);
         let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
-        let is_its =
-            |guard: &&InitialAcl| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
+        let has_owner = |acl: &&InitialAcl| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == acl.owner);
         let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
-        let guarding = guard
-            .filter(is_its)
-            .map(|guard| guard_file(&fd, source, guard).and_then(|()| keep_setgid(&fd, first.as_ref())));
-        let placed = matches!(guarding, Some(Ok(())));
+        let protection = protection.as_ref();
+        let set = protection
+            .filter(has_owner)
+            .map(|acl| set_initial_acl(&fd, source, acl).and_then(|()| keep_setgid(&fd, first.as_ref())));
+        let is_set = matches!(set, Some(Ok(())));
         // The file exists now, and another user may have opened it. Attributes that cannot be stored are reported as
         // not stored.
         let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
@@ -64,11 +63,12 @@ impl Share {
             Some(attributes) => metadata::describe(&made, attributes),
             None => self.cache.metadata(&made, open.source()),
         };
-        let is_owner_s = |guard: &InitialAcl| guard.owner == (metadata.uid, metadata.gid);
-        let as_expected = |guard: &InitialAcl| is_owner_s(guard) && guard.mode.is_none_or(|mode| mode == metadata.mode);
-        let guarded = placed && guard.is_some_and(as_expected);
+        let as_expected = |acl: &InitialAcl| {
+            acl.owner == (metadata.uid, metadata.gid) && acl.mode.is_none_or(|mode| mode == metadata.mode)
+        };
+        let protected = is_set && protection.is_some_and(as_expected);
         self.unsynced.note(metadata.id);
-        Ok(Created { node: open.into_node(), metadata, protected: guarded })
+        Ok(Created { node: open.into_node(), metadata, protected })
     }
 
     fn create_file(&self, path: &RelPath, access: Access, mode: u32) -> Result<OwnedFd> {
@@ -323,11 +323,11 @@ fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u
 }
 
 /// Sets an initial ACL: first the security descriptor, which is valid only with the POSIX ACLs that follow.
-fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &InitialAcl) -> rustix::io::Result<()> {
-    let (name, value) = &guard.descriptor;
+fn set_initial_acl(fd: &OwnedFd, source: Source<'_, &OwnedFd>, acl: &InitialAcl) -> rustix::io::Result<()> {
+    let (name, value) = &acl.descriptor;
     identity::may_describe()?;
     source.set(name, value, XattrFlags::empty())?;
-    for (name, value) in &guard.lists {
+    for (name, value) in &acl.lists {
         match value {
             Some(value) => source.set(name, value, XattrFlags::empty())?,
             None => match rustix::fs::removexattr(held::path(fd), *name) {

@@ -142,14 +142,6 @@ impl People {
         unsafe { command.pre_exec(move || lay_over(&pairs)) }
     }
 
-    /// Makes `command` run as `person` in an environment in which the users exist. Does nothing without root.
-    pub fn act_as<'a>(&self, command: &'a mut Command, person: &Person) -> &'a mut Command {
-        if self.many() {
-            command.uid(person.id).gid(person.id);
-        }
-        command
-    }
-
     /// Changes the owner of a file or directory to `person`. Does nothing without root.
     pub fn give(&self, path: &Path, person: &Person) -> Result<()> {
         if self.many() {

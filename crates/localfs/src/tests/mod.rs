@@ -4,9 +4,9 @@ mod asides;
 mod attributes;
 mod content;
 mod durable;
-mod guards;
 mod identities;
 mod indexes;
+mod initial_acls;
 mod links;
 mod watches;
 

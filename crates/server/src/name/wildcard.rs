@@ -66,11 +66,6 @@ impl Pattern {
         Pattern { shape: Shape::of(units, ignore_case), ignore_case }
     }
 
-    /// Returns whether every name matches.
-    pub fn is_everything(&self) -> bool {
-        self.shape == Shape::Everything
-    }
-
     /// Returns the only name that can match, in upper case if case is ignored; `None` if the pattern has wildcards.
     pub fn exact(&self) -> Option<&[u16]> {
         match &self.shape {
