@@ -17,6 +17,7 @@ use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
 use server::state::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::memory::{Memory, Options};
 use server::vfs::{Errno, Lookup, LookupOptions, Node, RelPath, SERVER, SetMetadata, SymlinkPolicy, Vfs};
 
 pub(crate) const ALICE: Sid = Sid::unix_user(1000);
@@ -40,8 +41,17 @@ impl Scene {
     }
 
     pub(crate) fn with(adjust: impl FnOnce(&mut Share)) -> Scene {
+        Scene::on(Options { mode: 0o777, ..Options::default() }, adjust)
+    }
+
+    /// Creates a scene on a volume whose files have POSIX ACLs.
+    pub(crate) fn with_posix_acls() -> Scene {
+        Scene::on(Options { mode: 0o777, lists: true, ..Options::default() }, |_| {})
+    }
+
+    fn on(options: Options, adjust: impl FnOnce(&mut Share)) -> Scene {
         let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
-        let volume = rig::memory(environment.clone());
+        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
         let mut policy = rig::policy();
         let mut share = Share::clone(&policy.shares["share"]);
         share.acls = Some(rig::stored_acls());

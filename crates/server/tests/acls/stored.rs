@@ -66,7 +66,7 @@ fn a_damaged_descriptor_denies_all_access_until_it_is_replaced() {
 /// This applies to the stored descriptor and to the POSIX ACLs below it, which determine whether it is valid.
 #[test]
 fn an_unreadable_descriptor_is_not_treated_as_missing() {
-    let mut scene = Scene::new();
+    let mut scene = Scene::with_posix_acls();
     let file = make(&mut scene.alice, "file", false);
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     let opened = |number: u64| {
