@@ -189,12 +189,17 @@ impl Script for LateErrors {
     fn decide(&self, operation: Operation, _: u64) -> Fault {
         match operation {
             Operation::Close => {
+                assert!(rig::root().cancellation().is_none(), "a change is completed");
                 self.closes.fetch_add(1, Ordering::Relaxed);
                 Fault { error: Some(Errno::NOSPC), ..Fault::default() }
             }
             Operation::Read => {
                 *self.reading.lock().expect("no test panics with it") = rig::root().cancellation();
                 Fault { before: Some(Box::pin(std::future::pending())), ..Fault::default() }
+            }
+            Operation::Create => {
+                assert!(rig::root().cancellation().is_none(), "a change is completed");
+                Fault::default()
             }
             _ => Fault::default(),
         }

@@ -1,6 +1,7 @@
 //! `frevo serve`: starts the server from a configuration, runs it and stops it.
 
 mod privileges;
+mod volumes;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,16 +14,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
 use server::accounts::Accounts;
-use server::answer::Answer;
 use server::background::Restored;
-use server::policy::{Limits, Policy, Share};
+use server::policy::{Limits, Policy};
 use server::state::durable::Store;
-use server::state::{Server, ServerParts, VolumeId, Volumes, directories_overlap};
+use server::state::{Server, ServerParts};
 use server::tickets::Tickets;
-use server::vfs::{Errno, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use self::volumes::LocalVolumes;
 use crate::accounts::Directory;
 use crate::accounts::username_map::FileMap;
 use crate::acl::calibrate::saved;
@@ -213,7 +213,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let parts = ServerParts {
         environment,
         accounts: Accounts { ids, ..accounts.clone().into() },
-        volumes: Arc::new(LocalVolumes),
+        volumes: Arc::new(LocalVolumes::default()),
         domain: Some(Arc::new(Member(winbind.clone()))),
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
         interfaces: Some(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone()))),
@@ -550,44 +550,4 @@ fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &S
         Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _
     });
     privileges::within_our_means(policy)
-}
-
-/// Opens the directories of shares.
-struct LocalVolumes;
-
-impl Volumes for LocalVolumes {
-    fn id(&self, share: &Share) -> VolumeId {
-        VolumeId::of_directory(share)
-    }
-
-    /// Opens the directory on a thread of its own, because a mounted file system may hang, and because threads that
-    /// libraries start keep the identity of the thread that starts them.
-    fn open(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
-        let (path, options) = (share.path.clone(), localfs::Options { links: share.links() });
-        let (sender, opened) = tokio::sync::oneshot::channel();
-        let open = move || {
-            let volume = localfs::LocalFs::open(&path, options);
-            // The client may have gone.
-            let _ = sender.send(volume.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0))));
-        };
-        if let Err(error) = std::thread::Builder::new().name("open volume".to_owned()).spawn(open) {
-            tracing::error!(share = share.name, %error, "no thread can be started to open the share's directory; raise \
-                                                         the limit on threads");
-        }
-        Answer::later(async move {
-            let opened = opened.await.unwrap_or(Err(Errno::AGAIN));
-            opened.map(|volume| Arc::new(volume) as Arc<dyn Vfs>)
-        })
-    }
-
-    fn overlap(&self, share: &Share, other: &Share) -> bool {
-        directories_overlap(share, other)
-    }
-
-    fn mount_point(&self, path: &Path) -> PathBuf {
-        use std::os::unix::fs::MetadataExt;
-        let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
-        let here = device(path);
-        path.ancestors().take_while(|above| device(above) == here).last().unwrap_or(path).to_owned()
-    }
 }

@@ -21,7 +21,7 @@ use crate::state::durable;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata, to_completion};
+use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
@@ -58,7 +58,7 @@ async fn settle_write_time(server: &Server, file: &FileOpen) {
 /// file system could not carry out; the open is closed nevertheless.
 pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result::Result<(), Errno> {
     match &open.target {
-        Target::File(file) => to_completion(close_file(server, open, file)).await,
+        Target::File(file) => close_file(server, open, file).await,
         Target::Pipe(pipe) => {
             pipe.close();
             Ok(())

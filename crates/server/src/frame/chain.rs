@@ -15,7 +15,6 @@ use crate::error::{Disconnect, Error};
 use crate::request::{Related, Reply, Request};
 use crate::security::write_back;
 use crate::state::connection::Connection;
-use crate::vfs::cancellable;
 use crate::yielding::yield_now;
 
 /// The requests of one frame.
@@ -103,7 +102,7 @@ impl Chain {
     /// wait until they are sent.
     pub async fn run(self) {
         let server = self.connection.server.clone();
-        cancellable(Arc::clone(&self.connection.lost), self.answer()).await;
+        self.answer().await;
         write_back::after_answer(&server.descriptors, &*server.environment).await;
     }
 

@@ -34,7 +34,7 @@ pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, SymlinkPolicy};
 pub use metadata::{DataRange, DirectoryVersion, Entry, FileId, Kind, Metadata, SetMetadata, Space, Time};
-pub use op::{Cancellation, Op, cancellable, to_completion};
+pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
 pub use private::{Opened, Private};
 pub use request::{

@@ -45,8 +45,8 @@ impl Op {
         self.timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// The cancellation of the request that makes the call; `None` outside of requests. A back end may end a call that
-    /// has changed nothing with `Errno::CANCELED`. It completes every other call.
+    /// The cancellation of the request that makes the call; `None` if the request must be completed. A back end may end
+    /// a call that has changed nothing with `Errno::CANCELED`.
     pub fn cancellation(&self) -> Option<Arc<Cancellation>> {
         CURRENT.with_borrow(Clone::clone)
     }
@@ -82,20 +82,11 @@ impl Cancellation {
     }
 }
 
-/// Runs `request` so that all its storage calls have this [`Op::cancellation`].
+/// Runs `request`, which changes nothing, so that all its storage calls have this [`Op::cancellation`].
 pub async fn cancellable<T>(cancellation: Arc<Cancellation>, request: impl Future<Output = T>) -> T {
-    within(Some(cancellation), request).await
-}
-
-/// Runs a part of a request that must be complete, so that its storage calls have no [`Op::cancellation`].
-pub async fn to_completion<T>(part: impl Future<Output = T>) -> T {
-    within(None, part).await
-}
-
-async fn within<T>(cancellation: Option<Arc<Cancellation>>, request: impl Future<Output = T>) -> T {
     let mut request = pin!(request);
     poll_fn(|context| {
-        let _outer = Entered(CURRENT.replace(cancellation.clone()));
+        let _outer = Entered(CURRENT.replace(Some(Arc::clone(&cancellation))));
         request.as_mut().poll(context)
     })
     .await
@@ -133,7 +124,6 @@ mod tests {
             .await;
             yield_now().await;
             assert!(is(&outer));
-            to_completion(async { assert!(op().cancellation().is_none()) }).await;
             outer.cancel();
             assert!(op().cancellation().is_some_and(|it| it.is_cancelled()));
         }));

@@ -1,0 +1,126 @@
+//! The volumes of shares in directories of this machine.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use server::answer::Answer;
+use server::policy::Share;
+use server::policy::limits::VOLUMES_BEING_OPENED;
+use server::state::{VolumeId, Volumes, directories_overlap};
+use server::vfs::{Errno, Vfs};
+
+/// Opens the directories of shares.
+#[derive(Default)]
+pub(super) struct LocalVolumes {
+    opening: Arc<Counts>,
+}
+
+/// The number of directories of each share that are being opened.
+type Counts = Mutex<HashMap<String, usize>>;
+
+/// A directory that is being opened.
+struct Opening {
+    counts: Arc<Counts>,
+    share: String,
+}
+
+impl Opening {
+    /// Counts one more; `None` if the share has too many.
+    fn begin(counts: &Arc<Counts>, share: &str) -> Option<Opening> {
+        let mut known = counts.lock();
+        let count = known.entry(share.to_owned()).or_default();
+        if *count >= VOLUMES_BEING_OPENED {
+            return None;
+        }
+        *count += 1;
+        Some(Opening { counts: Arc::clone(counts), share: share.to_owned() })
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut known = self.counts.lock();
+        let left = known.get_mut(&self.share).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if left == 0 {
+            known.remove(&self.share);
+        }
+    }
+}
+
+impl Volumes for LocalVolumes {
+    fn id(&self, share: &Share) -> VolumeId {
+        VolumeId::of_directory(share)
+    }
+
+    /// Opens the directory on a thread of its own, because a mounted file system may hang, and because threads that
+    /// libraries start keep the identity of the thread that starts them.
+    fn open(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
+        let Some(opening) = Opening::begin(&self.opening, &share.name) else {
+            tracing::error!(
+                share = share.name,
+                "{VOLUMES_BEING_OPENED} directories of the share are still being \
+                                                 opened; check whether its file system hangs"
+            );
+            return Answer::now(Err(Errno::AGAIN));
+        };
+        let (path, options) = (share.path.clone(), localfs::Options { links: share.links() });
+        let (sender, opened) = tokio::sync::oneshot::channel();
+        let open = move || {
+            let volume = localfs::LocalFs::open(&path, options);
+            drop(opening);
+            // The client may have gone.
+            let _ = sender.send(volume.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0))));
+        };
+        if let Err(error) = std::thread::Builder::new().name("open volume".to_owned()).spawn(open) {
+            tracing::error!(share = share.name, %error, "no thread can be started to open the share's directory; raise \
+                                                         the limit on threads");
+        }
+        Answer::later(async move {
+            let opened = opened.await.unwrap_or(Err(Errno::AGAIN));
+            opened.map(|volume| Arc::new(volume) as Arc<dyn Vfs>)
+        })
+    }
+
+    fn overlap(&self, share: &Share, other: &Share) -> bool {
+        directories_overlap(share, other)
+    }
+
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        use std::os::unix::fs::MetadataExt;
+        let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
+        let here = device(path);
+        path.ancestors().take_while(|above| device(above) == here).last().unwrap_or(path).to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_are_being_opened_are_bounded_for_each_share() {
+        let counts = Arc::new(Counts::default());
+        let mut opening: Vec<_> = (0..VOLUMES_BEING_OPENED).map(|_| Opening::begin(&counts, "homes")).collect();
+        assert!(opening.iter().all(Option::is_some));
+        assert!(Opening::begin(&counts, "homes").is_none());
+        assert!(Opening::begin(&counts, "other").is_some(), "other shares are not affected");
+        opening.pop();
+        assert!(Opening::begin(&counts, "homes").is_some());
+        drop(opening);
+        assert!(counts.lock().is_empty());
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_an_error() {
+        let volumes = LocalVolumes::default();
+        let share = Share::new("missing", "/no such directory");
+        let opened = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(opened.block_on(volumes.open(&share)).err(), Some(Errno::NOENT));
+        assert!(volumes.opening.lock().is_empty());
+    }
+}
