@@ -1,5 +1,5 @@
-//! Resource limits of the process. At start: enough file descriptors, no core dumps, and at most as many allocator
-//! heaps as processors. Later: returning unused memory. Also determines how much memory there is.
+//! Resource limits of the process. At start: enough file descriptors, no core dumps, and bounds on the memory that the
+//! allocator keeps. Later: returning unused memory. Also determines how much memory there is.
 
 use std::path::Path;
 
@@ -75,22 +75,33 @@ pub fn forbid_core_dumps() {
     }
 }
 
-/// Limits the number of allocator heaps to the number of processors, but at least two. glibc creates up to eight per
-/// processor, and each keeps its freed memory. Threads for file work come and go, and each new maximum of their number
-/// starts to fill another heap. Returns `false` if the allocator is not glibc's, or refuses.
-pub fn share_heaps() -> bool {
+/// An allocation of at least this many bytes is mapped on its own and returned to the system when it is freed.
+const MAPPED: usize = 2 << 20;
+/// Free bytes at the end of a heap above which the heap returns them to the system.
+const TRIMMED: usize = 4 << 20;
+
+/// Bounds the memory that the allocator keeps after it was freed. Returns `false` if the allocator is not glibc's, or
+/// refuses.
+///
+/// glibc creates up to eight heaps per processor, and each keeps freed memory. Threads for file work come and go, and
+/// each new maximum of their number starts to fill another heap. So the number of heaps is that of the processors, but
+/// at least two. The two sizes are fixed because glibc otherwise raises them to the largest that was freed: after
+/// messages of 8 MiB, each heap keeps 16 MiB at its end, which `malloc_trim` does not return.
+pub fn bound_heaps() -> bool {
     let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    set_heaps(processors.max(2).try_into().unwrap_or(i32::MAX))
+    set_heaps(processors.max(2))
 }
 
 #[cfg(target_env = "gnu")]
-fn set_heaps(count: i32) -> bool {
+fn set_heaps(count: usize) -> bool {
+    let settings = [(libc::M_ARENA_MAX, count), (libc::M_MMAP_THRESHOLD, MAPPED), (libc::M_TRIM_THRESHOLD, TRIMMED)];
     // SAFETY: the call takes two numbers and sets one under the allocator's own lock.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, count) == 1 }
+    let set = |(name, value)| unsafe { libc::mallopt(name, value) == 1 };
+    settings.into_iter().map(|(name, value)| (name, i32::try_from(value).unwrap_or(i32::MAX))).all(set)
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn set_heaps(_: i32) -> bool {
+fn set_heaps(_: usize) -> bool {
     false
 }
 
@@ -121,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn the_allocator_accepts_the_number_of_heaps() {
-        assert_eq!(share_heaps(), cfg!(target_env = "gnu"));
+    fn the_allocator_accepts_the_bounds() {
+        assert_eq!(bound_heaps(), cfg!(target_env = "gnu"));
     }
 
     #[test]

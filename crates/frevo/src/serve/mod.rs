@@ -106,7 +106,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     // The server specifies exact modes, so the caller's umask must not apply.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
-    limits::share_heaps();
+    limits::bound_heaps();
     // Must precede the first user lookup, which may start threads.
     let sandbox = Sandbox::begin(config::confinement(args.configuration().as_deref(), &NoUsers))?;
     let plan = Plan::new(args)?;
