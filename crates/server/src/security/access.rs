@@ -193,6 +193,22 @@ pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: 
     }
 }
 
+/// Returns the permission bits that the kernel gives to the user, each on its own: an entry of a POSIX ACL with several
+/// of them may be missing.
+async fn kernel_permissions(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<u32> {
+    let who = &disk.op;
+    if is_by_mode(metadata, who) {
+        return Ok(mode_permissions(metadata, who));
+    }
+    let protection = effective::of(disk, node, metadata).await?;
+    let permitted = |bit: u8| Some(if protection.permits(who, bit)? { u32::from(bit) } else { 0 });
+    let known = [0o4, 0o2, 0o1].into_iter().map(permitted).sum::<Option<u32>>();
+    match known {
+        Some(known) => Ok(known),
+        None => Ok(node.permissions(who).await?),
+    }
+}
+
 /// Returns those of the `granted` rights to file data or directory entries that the kernel would refuse.
 async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted: AccessMask) -> Result<AccessMask> {
     let (reading, writing) = match metadata.kind {
@@ -203,12 +219,9 @@ async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted
     if !granted.intersects(reading | writing) {
         return Ok(AccessMask::NONE);
     }
-    let lacks = async |bit, rights| -> Result<AccessMask> {
-        let rights = granted & rights;
-        let has = rights.is_empty() || kernel_permits(disk, node, metadata, bit).await?;
-        Ok(if has { AccessMask::NONE } else { rights })
-    };
-    Ok(lacks(0o4, reading).await? | lacks(0o2, writing).await?)
+    let permissions = kernel_permissions(disk, node, metadata).await?;
+    let lacks = |bit, rights| if permissions & bit == 0 { granted & rights } else { AccessMask::NONE };
+    Ok(lacks(0o4, reading) | lacks(0o2, writing))
 }
 
 /// Whether the user has `wanted` on an existing file. For the owner the mode bits in `metadata` decide, without a
@@ -237,11 +250,7 @@ pub(crate) async fn permits(
         };
     }
     if !rights(0, metadata, who).contains(needed) {
-        let mut permissions = 0;
-        for bit in [0o4, 0o2, 0o1] {
-            let has = kernel_permits(disk, node, metadata, bit).await?;
-            permissions |= if has { u32::from(bit) } else { 0 };
-        }
+        let permissions = kernel_permissions(disk, node, metadata).await?;
         let all = rights(permissions, metadata, who) | overriding(disk, metadata, permissions);
         if !all.contains(needed) {
             return Ok(false);
