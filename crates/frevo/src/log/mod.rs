@@ -8,11 +8,11 @@ mod level;
 mod writer;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tracing::Dispatch;
+use tracing::{Dispatch, warn};
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -36,12 +36,19 @@ pub enum LogFormat {
 pub struct LogOptions {
     /// `log level`.
     pub level: LogLevel,
-    /// `log file`; `None` logs to standard error.
+    /// `log file`; `None` logs to standard error, and so does a file whose directory does not exist.
     pub file: Option<PathBuf>,
     /// `max log size` in bytes: a longer file is renamed to `FILE.old`. 0 means no limit.
     pub max_size: u64,
     /// Format of log lines.
     pub format: LogFormat,
+}
+
+impl LogOptions {
+    /// Returns the directory of the log file if it does not exist.
+    fn missing_directory(&self) -> Option<&Path> {
+        self.file.as_ref()?.parent().filter(|directory| !directory.exists())
+    }
 }
 
 /// The running log.
@@ -53,8 +60,19 @@ pub struct Log {
 impl Log {
     /// Starts the log of this process. Fails if the file cannot be opened or if a log is already running.
     pub fn start(options: &LogOptions) -> Result<Self> {
-        let (log, dispatch) = Self::build(options)?;
+        let missing = options.missing_directory();
+        let (log, dispatch) = match missing {
+            Some(_) => Self::build(&LogOptions { file: None, ..options.clone() })?,
+            None => Self::build(options)?,
+        };
         tracing::dispatcher::set_global_default(dispatch).context("cannot start the log")?;
+        if let Some(directory) = missing {
+            warn!(
+                directory = %directory.display(),
+                "the directory of the log file does not exist; the log goes to the standard error output. \
+                 Create the directory, or change `log file`, and restart the server"
+            );
+        }
         Ok(log)
     }
 
@@ -100,6 +118,18 @@ mod tests {
     use tracing::{debug, info};
 
     use super::*;
+
+    #[test]
+    fn a_log_file_without_a_directory_does_not_stop_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let (level, format) = (LogLevel::default(), LogFormat::Text);
+        let mut options = LogOptions { level, file: Some(dir.path().join("none/log")), max_size: 0, format };
+        assert!(options.missing_directory().is_some());
+        options.file = Some(dir.path().join("log"));
+        assert!(options.missing_directory().is_none());
+        options.file = None;
+        assert!(options.missing_directory().is_none());
+    }
 
     fn log(format: LogFormat, test: impl FnOnce(&Log)) -> String {
         let dir = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ struct LogFile {
     path: PathBuf,
     file: File,
     size: u64,
+    /// 0: the file is not rotated.
     max_size: u64,
 }
 
@@ -31,9 +33,11 @@ impl LogWriter {
 
     /// Creates a writer that appends to the file `path`, which is created with mode 0640 if missing. Before the file
     /// exceeds `max_size` bytes (0: never), it is renamed to `path.old`, replacing an existing file, and a new one is
-    /// created.
+    /// created. A terminal, a pipe, or a name such as `/dev/stdout` is never renamed.
     pub(super) fn file(path: &Path, max_size: u64) -> Result<Self> {
-        let (file, size) = open(path).with_context(|| format!("cannot open log file {}", path.display()))?;
+        let opened = open(path).and_then(|(file, size)| Ok((may_rotate(path, &file)?, file, size)));
+        let (may_rotate, file, size) = opened.with_context(|| format!("cannot open log file {}", path.display()))?;
+        let max_size = if may_rotate { max_size } else { 0 };
         Ok(LogWriter { file: Some(Mutex::new(LogFile { path: path.to_owned(), file, size, max_size })) })
     }
 
@@ -81,10 +85,23 @@ impl LogFile {
     }
 }
 
+/// Opens the log file `path`, and returns its size. The standard streams are duplicated: they cannot be opened by name if
+/// they are sockets, as those of a service manager are, or belong to another user, as in a container.
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path)?;
+    let file = match path.to_str() {
+        Some("/dev/stdout") => io::stdout().as_fd().try_clone_to_owned()?.into(),
+        Some("/dev/stderr") => io::stderr().as_fd().try_clone_to_owned()?.into(),
+        _ => OpenOptions::new().append(true).create(true).mode(0o640).open(path)?,
+    };
     let size = file.metadata()?.len();
     Ok((file, size))
+}
+
+/// Whether the log file `file`, opened as `path`, is a file of its own. A name in `/dev` or `/proc` may lead to a regular
+/// file, to which the standard output was redirected, but is not that file's name.
+fn may_rotate(path: &Path, file: &File) -> io::Result<bool> {
+    let is_of_system = ["/dev", "/proc"].iter().any(|system| path.starts_with(system));
+    Ok(!is_of_system && file.metadata()?.is_file())
 }
 
 /// Replaces control characters in the line except tabs and the final line feed, because lines contain names chosen by
@@ -145,6 +162,46 @@ mod tests {
         assert_eq!((text(&path), text(&old)), ("next\n".into(), "before\n0123456789\n".into()));
         log.write_line(b"a line that is longer than all\n").unwrap();
         assert_eq!((text(&path), text(&old)), ("a line that is longer than all\n".into(), "next\n".into()));
+    }
+
+    #[test]
+    fn only_a_file_of_its_own_is_rotated() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let own = File::create(&path).unwrap();
+        assert!(may_rotate(&path, &own).unwrap());
+        assert!(!may_rotate(Path::new("/dev/stdout"), &own).unwrap());
+        assert!(!may_rotate(Path::new("/proc/self/fd/1"), &own).unwrap());
+        let null = PathBuf::from("/dev/null");
+        assert!(!may_rotate(&path, &File::open(null).unwrap()).unwrap());
+    }
+
+    #[test]
+    fn a_redirected_standard_output_is_not_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, old) = (dir.path().join("log"), dir.path().join("log.old"));
+        let output = File::create(&path).unwrap();
+        let descriptor = name_of_descriptor(&output);
+        let log = LogWriter::file(&descriptor, 10).unwrap();
+        log.write_line(b"0123456789\n").unwrap();
+        log.write_line(b"next\n").unwrap();
+        assert_eq!(text(&path), "0123456789\nnext\n");
+        assert!(!old.exists());
+    }
+
+    #[test]
+    fn the_standard_output_is_not_opened_by_name() {
+        use std::os::unix::fs::MetadataExt;
+        let (opened, _) = open(Path::new("/dev/stdout")).unwrap();
+        let own = File::from(io::stdout().as_fd().try_clone_to_owned().unwrap());
+        let identity = |file: &File| file.metadata().map(|it| (it.dev(), it.ino())).unwrap();
+        assert_eq!(identity(&opened), identity(&own));
+    }
+
+    /// Returns a name of the open `file`, such as `/dev/stdout` has for the standard output.
+    fn name_of_descriptor(file: &File) -> PathBuf {
+        use std::os::fd::AsRawFd;
+        format!("/dev/fd/{}", file.as_raw_fd()).into()
     }
 
     #[test]
