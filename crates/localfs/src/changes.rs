@@ -16,8 +16,8 @@ use crate::metadata::{self, Source, kind};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
 use crate::watch::own;
-use crate::worker::Lane;
 use crate::{Share, errno, held, identity};
+use backing::workers::Lane;
 
 impl Share {
     pub(crate) fn create(self: &Arc<Self>, who: &Arc<Identity>, path: &RelPath, new: NewFile) -> Result<Created> {

@@ -9,8 +9,8 @@ use server::vfs::{CopyRange, Errno, Identity, Op, Result};
 use crate::file::end_of;
 use crate::node::Open;
 use crate::root::stat;
-use crate::worker::Lane;
 use crate::{errno, identity, sys};
+use backing::workers::Lane;
 
 /// Bytes per step if they have to pass through memory.
 const STEP: u64 = 256 * 1024;

@@ -13,7 +13,7 @@ use crate::metadata::Source;
 use crate::node::Open;
 use crate::pace::unless_cancelled;
 use crate::root::{Root, Wait};
-use crate::worker::Lane;
+use backing::workers::Lane;
 
 impl Open {
     /// Answers at once if the kernel has the entry cached.

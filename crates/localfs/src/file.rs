@@ -15,8 +15,8 @@ use server::vfs::{DataRange, Errno, Extent, Identity, Kind, Op, RangeLock, Resul
 use crate::node::Open;
 use crate::pace::{change, unless_cancelled};
 use crate::root::{glance, stat};
-use crate::worker::Lane;
 use crate::{errno, identity, sys};
+use backing::workers::Lane;
 
 /// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;

@@ -11,7 +11,7 @@ use server::vfs::Result;
 
 use crate::file::Abilities;
 use crate::pace::Pace;
-use crate::worker::{Lane, Workers};
+use backing::workers::{Lane, Workers};
 
 /// Maximum number of separate file systems. Those beyond it share one entry, which limits the number of threads.
 const FILE_SYSTEMS: usize = 256;

@@ -9,8 +9,8 @@
 //! - `node` is an open file or directory, with `file` and `copy` for its content, `dir` and `entry` for its names,
 //!   `metadata` and `held` for its attributes, and `leases` for leases of the kernel. `private` is a directory that
 //!   only the server uses.
-//! - `filesystem`, `worker` and `pace` decide on which thread a call is made. `kept`, `seen` and `streak` are caches
-//!   and predictions that save calls. `clock` decides when a change time distinguishes all later changes.
+//! - `filesystem` and `pace` decide on which thread a call is made. `clock` decides when a change time distinguishes
+//!   all later changes.
 //! - `watch` reports changes by other programs, and `durable` makes names durable.
 //!
 //! The process must have set its umask to 0, or requested modes are not applied exactly. `/proc` must stay mounted.
@@ -30,7 +30,6 @@ mod file;
 mod filesystem;
 mod held;
 pub mod identity;
-mod kept;
 mod leases;
 mod lookup;
 mod metadata;
@@ -39,16 +38,16 @@ mod node;
 mod pace;
 mod private;
 mod root;
-mod seen;
-mod streak;
 mod sys;
 mod watch;
-mod worker;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use backing::predictor::Predictor;
+use backing::recent_paths::RecentPaths;
+use backing::workers::Lane;
 use server::answer::Answer;
 use server::vfs::{
     AclKind, Capabilities, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
@@ -62,7 +61,6 @@ use crate::metadata::Cache;
 use crate::names::Names;
 use crate::names::budget::Budget;
 use crate::root::Root;
-use crate::worker::Lane;
 
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
@@ -94,13 +92,17 @@ struct Share {
     clock: Clock,
     cache: Cache,
     names: Arc<Names>,
-    /// Streak of look-ups of missing names. A client that creates files usually creates many. A client that opens each
-    /// file after creating it ends the streak.
-    misses: streak::Streak,
+    /// Whether the next look-up is expected to miss. A client that creates files usually creates many. A client that
+    /// opens each file after creating it ends the streak.
+    misses: Predictor,
     /// Paths of regular files.
-    seen: seen::Seen,
+    ///
+    /// Opening a device or a FIFO has side effects, but opening a regular file does not. A path that recently was a
+    /// regular file may therefore be opened in one step; anything else is checked first. A path whose kind has changed
+    /// since is opened by mistake once, without waiting and for reading only, and the handle is then discarded.
+    seen: RecentPaths,
     /// Paths of directories that were found below the root.
-    ways: seen::Seen,
+    ways: RecentPaths,
     locks: node::AttributeLocks,
     capabilities: Capabilities,
     unsynced: &'static durable::Unsynced,
@@ -134,7 +136,7 @@ impl Share {
     /// them always are.
     fn serving(&self, path: &RelPath) -> Arc<FileSystem> {
         let mut at = Some(path.clone());
-        while let Some(path) = at.filter(|path| !path.is_root() && (!self.ways.has(path))) {
+        while let Some(path) = at.filter(|path| !path.is_root() && (!self.ways.contains(path))) {
             if let Some(system) = self.root.system_at(&path) {
                 return system;
             }
@@ -146,7 +148,7 @@ impl Share {
     /// Returns whether `directory` is on the root's own file system, so that its names can be changed without waiting
     /// for another one.
     fn reaches(&self, who: &Arc<Identity>, directory: &RelPath) -> bool {
-        if directory.is_root() || self.ways.has(directory) {
+        if directory.is_root() || self.ways.contains(directory) {
             return true;
         }
         let at_home = identity::assume(who).is_ok() && self.root.is_at_home(directory);
@@ -170,17 +172,17 @@ impl LocalFs {
             io::Result::Ok((root, clock, features))
         })??;
         let names = Names::new(root.local, clock, Budget::of_process());
-        Ok(LocalFs(Arc::new(Share::new(root, clock, features, names, seen::Seen::default))))
+        Ok(LocalFs(Arc::new(Share::new(root, clock, features, names, RecentPaths::default))))
     }
 }
 
 impl Share {
-    fn new(root: Root, clock: Clock, features: Features, names: Arc<Names>, seen: impl Fn() -> seen::Seen) -> Share {
+    fn new(root: Root, clock: Clock, features: Features, names: Arc<Names>, seen: impl Fn() -> RecentPaths) -> Share {
         Share {
             clock,
             cache: Cache::new(clock),
             names,
-            misses: streak::Streak::default(),
+            misses: Predictor::default(),
             seen: seen(),
             ways: seen(),
             locks: node::AttributeLocks::default(),
@@ -250,7 +252,7 @@ impl Vfs for LocalFs {
             // The name indexes are per directory, however it was reached, and are shared. Paths are not remembered,
             // because there may be as many of these views as opens.
             let names = Arc::clone(&share.names);
-            let view = Share::new(root, share.clock, share.capabilities.features, names, seen::Seen::none);
+            let view = Share::new(root, share.clock, share.capabilities.features, names, RecentPaths::none);
             Ok(Arc::new(LocalFs(Arc::new(view))) as Arc<dyn Vfs>)
         };
         if self.0.root.local && self.0.reaches(op, path) {

@@ -14,8 +14,8 @@ use crate::names::Name;
 use crate::node::{Held, Open};
 use crate::pace::unless_cancelled;
 use crate::root::{Wait, glance, id, stat, stat_name};
-use crate::worker::Lane;
 use crate::{Share, identity};
+use backing::workers::Lane;
 
 /// A look-up request.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl Question {
         if self.path.is_root() {
             return self.found(share, RelPath::root(), Held::Root, wait);
         }
-        if wait == Wait::Never && self.options.case == Case::Insensitive && share.misses.is_on() {
+        if wait == Wait::Never && self.options.case == Case::Insensitive && share.misses.expects() {
             // The directory's index is more likely to have the answer than the name itself.
             if let Some(missing) = self.is_missing(share) {
                 return Ok(missing);
@@ -68,8 +68,8 @@ impl Question {
         match &answer {
             // The server itself looks up case-sensitively, for the directories of new files.
             _ if self.options.case == Case::Sensitive => {}
-            Ok(Lookup::Found { .. }) => share.misses.end(),
-            Ok(Lookup::Missing { .. }) => share.misses.add(),
+            Ok(Lookup::Found { .. }) => share.misses.miss(),
+            Ok(Lookup::Missing { .. }) => share.misses.hit(),
             _ => {}
         }
         answer
@@ -84,7 +84,7 @@ impl Question {
         if !share.root.local || !self.options.links.follow {
             return None;
         }
-        if !parent.is_root() && !share.ways.has(&parent) {
+        if !parent.is_root() && !share.ways.contains(&parent) {
             return None;
         }
         let directory = share.root.look_at_directory(&parent)?;
@@ -99,7 +99,7 @@ impl Question {
     fn find(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         if self.options.reads
             && wait == Wait::Never
-            && share.seen.has(&self.path)
+            && share.seen.contains(&self.path)
             && let Some(found) = self.open_to_read(share)
         {
             return Ok(found);

@@ -16,10 +16,10 @@ use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
 use crate::clock::Clock;
-use crate::kept::Table;
 use crate::root::id;
-use crate::streak::Streak;
 use crate::{held, identity};
+use backing::attribute_table::AttributeTable;
+use backing::predictor::Predictor;
 
 /// The longest interval at which Linux's coarse clock advances, in nanoseconds. A creation time stored less than this
 /// before the file's birth means the birth. It is read from the clock just before the file is created, which saves a
@@ -50,18 +50,18 @@ impl<Fd: AsFd> Source<'_, Fd> {
 
 /// A cache of the attributes of many files.
 pub(crate) struct Cache {
-    table: Arc<Table>,
+    table: Arc<AttributeTable>,
     clock: Clock,
     /// Number of times that an attribute was read.
     reads: AtomicU64,
-    /// Streak of files that had neither DOS attributes nor a security descriptor.
-    empty: Streak,
+    /// Whether the next file is expected to have neither DOS attributes nor a security descriptor.
+    empty: Predictor,
 }
 
 impl Cache {
     /// Creates an empty cache for files stamped by `clock`.
     pub(crate) fn new(clock: Clock) -> Cache {
-        Cache { table: Table::of_process(), clock, reads: AtomicU64::new(0), empty: Streak::default() }
+        Cache { table: AttributeTable::of_process(), clock, reads: AtomicU64::new(0), empty: Predictor::default() }
     }
 
     /// Returns the metadata of the file described by `stat`, with attributes read from `source`. Every user who can see
@@ -80,7 +80,7 @@ impl Cache {
         self.reads.fetch_add(1, Ordering::Relaxed);
         // The name may refer to another file by now, so its data is only good enough for DOS attributes.
         let is_held = !matches!(source, Source::Named(..));
-        let looks_empty = || self.table.was_empty(file).unwrap_or_else(|| self.empty.is_on());
+        let looks_empty = || self.table.was_empty(file).unwrap_or_else(|| self.empty.expects());
         if is_held && self.clock.is_local(file.device) && looks_empty() {
             // That there is no security descriptor is cached later than DOS attributes are, because granting too much
             // is worse than showing old values.
@@ -95,11 +95,11 @@ impl Cache {
                 return Metadata { no_descriptor: true, ..describe(stat, DosAttributes::default()) };
             }
             self.table.note_filled(file);
-            self.empty.end();
+            self.empty.miss();
         }
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
         if attributes != DosAttributes::default() {
-            self.empty.end();
+            self.empty.miss();
         }
         if self.clock.shows_attributes(file.device, changed) {
             self.table.put(file, changed, attributes);
@@ -110,7 +110,7 @@ impl Cache {
     /// Records that the file had no security descriptor after its last change at `stamped`.
     pub(crate) fn note_no_descriptor(&self, file: FileId, stamped: Time) {
         if self.table.note_no_descriptor(file, stamped) {
-            self.empty.add();
+            self.empty.hit();
         }
     }
 
@@ -126,7 +126,7 @@ impl Cache {
 
     #[cfg(test)]
     pub(crate) fn has(&self, file: FileId) -> bool {
-        self.table.has(file)
+        self.table.contains(file)
     }
 
     /// Returns the attributes as stored now, never from the cache.

@@ -27,8 +27,8 @@ use crate::metadata::{Source, describe, kind, store, time};
 use crate::pace::{Placed, ask, change, unless_cancelled};
 use crate::root::{id, stat};
 use crate::watch::own::{self, Doing};
-use crate::worker::Lane;
 use crate::{Share, errno, held, identity, leases, watch};
+use backing::workers::Lane;
 
 /// A descriptor, or the share's own.
 pub(crate) enum Held {

@@ -13,7 +13,7 @@ use server::answer::Answer;
 use server::vfs::{Errno, Op, Result};
 
 use crate::filesystem::FileSystem;
-use crate::worker::Lane;
+use backing::workers::Lane;
 
 /// How long the calling thread may be occupied. It is well above the time slice for which a busy processor suspends a
 /// thread: that is not caused by the file system, and another thread would have to wait for the processor, too.

@@ -18,8 +18,8 @@ use crate::node::{Held, Open};
 use crate::pace::{Placed, ask, change};
 use crate::root::{id, stat};
 use crate::watch::own;
-use crate::worker::SERVER;
 use crate::{Share, errno, identity};
+use backing::workers::SERVER;
 
 /// How the directory's name and names in it are resolved.
 const INSIDE: ResolveFlags = ResolveFlags::BENEATH

@@ -21,8 +21,8 @@ use server::vfs::{Errno, Kind, RelPath, Result};
 use crate::held;
 use crate::node::Open;
 use crate::root::stat_name;
-use crate::worker::Lane;
 use crate::{errno, identity, metadata};
+use backing::workers::Lane;
 
 /// Maximum number of directories watched in one tree.
 const DIRECTORIES: usize = 8_192;

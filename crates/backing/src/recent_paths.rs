@@ -1,9 +1,7 @@
-//! Paths that were of a certain kind when last looked at or listed: regular files, or directories below the root.
+//! Paths that were of a certain kind when last looked at or listed, for example regular files.
 //!
-//! Opening a device or a FIFO has side effects, but opening a regular file does not. A path that recently was a regular
-//! file may therefore be opened in one step; anything else is checked first. A path whose kind has changed since is
-//! opened by mistake once, without waiting and for reading only, and the handle is then discarded. The paths themselves
-//! are not stored.
+//! A call that is right only for this kind can then be tried first. The answer may be wrong, because the kind of a path
+//! can change and two paths can have the same hash. The paths themselves are not stored.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -14,22 +12,22 @@ use server::vfs::RelPath;
 /// Number of paths that are remembered, 8 bytes each. A later path replaces an earlier one in its slot.
 const PATHS: usize = 16_384;
 
-/// The paths of one share.
+/// The paths of one volume that were of the kind.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub struct RecentPaths {
     slots: OnceLock<Box<[AtomicU64]>>,
     hasher: RandomState,
     is_off: bool,
 }
 
-impl Seen {
+impl RecentPaths {
     /// Creates an instance that remembers nothing.
-    pub(crate) fn none() -> Seen {
-        Seen { is_off: true, ..Seen::default() }
+    pub fn none() -> RecentPaths {
+        RecentPaths { is_off: true, ..RecentPaths::default() }
     }
 
     /// Records that `name` in `directory` is of the kind.
-    pub(crate) fn note(&self, directory: &RelPath, name: &[u8]) {
+    pub fn note(&self, directory: &RelPath, name: &[u8]) {
         if self.is_off {
             return;
         }
@@ -39,14 +37,14 @@ impl Seen {
     }
 
     /// Records that `path` is of the kind.
-    pub(crate) fn note_path(&self, path: &RelPath) {
+    pub fn note_path(&self, path: &RelPath) {
         if let (Some(directory), Some(name)) = (path.parent(), path.name()) {
             self.note(&directory, name);
         }
     }
 
     /// Returns whether the path was of the kind.
-    pub(crate) fn has(&self, path: &RelPath) -> bool {
+    pub fn contains(&self, path: &RelPath) -> bool {
         let (Some(slots), Some(directory), Some(name)) = (self.slots.get(), path.parent(), path.name()) else {
             return false;
         };
@@ -67,14 +65,14 @@ mod tests {
     #[test]
     fn a_path_is_its_directory_and_its_name() {
         let path = |text: &str| text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).unwrap());
-        let seen = Seen::default();
-        assert!(!seen.has(&path("a/b")));
-        seen.note(&path("a"), b"b");
-        seen.note_path(&path("c"));
-        assert!(seen.has(&path("a/b")) && seen.has(&path("c")));
+        let recent = RecentPaths::default();
+        assert!(!recent.contains(&path("a/b")));
+        recent.note(&path("a"), b"b");
+        recent.note_path(&path("c"));
+        assert!(recent.contains(&path("a/b")) && recent.contains(&path("c")));
         for other in ["a", "b", "a/c", "ab", "c/a", "A/b"] {
-            assert!(!seen.has(&path(other)), "{other}");
+            assert!(!recent.contains(&path(other)), "{other}");
         }
-        assert!(!seen.has(&RelPath::root()));
+        assert!(!recent.contains(&RelPath::root()));
     }
 }

@@ -1,9 +1,8 @@
 //! Worker threads for calls in which the kernel may wait: disk reads, throttled writes, reading whole directories.
 //!
-//! Each file system has its own pools ([`crate::filesystem`]), so one that hangs takes no thread from another. A pool
-//! grows with the work and shrinks when idle. There are two lanes, so that a flood of flushes, each of which waits for
-//! the disk, cannot delay reads. The jobs of one user occupy at most a quarter of a pool; further ones wait, and users
-//! take turns.
+//! Each volume has its own pools, so one that hangs takes no thread from another. A pool grows with the work and
+//! shrinks when idle. There are two lanes, so that a flood of flushes, each of which waits for the disk, cannot delay
+//! reads. The jobs of one user occupy at most a quarter of a pool; further ones wait, and users take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// Selects the threads that do the work.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// Reading, writing, looking up: waits for a disk access or two.
     Data,
     /// Flushing and freeing: may wait for seconds.
@@ -26,9 +25,10 @@ pub(crate) enum Lane {
 }
 
 /// The user that the server's own work is attributed to.
-pub(crate) const SERVER: u32 = 0;
+pub const SERVER: u32 = 0;
 
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+/// Work for a worker.
+pub type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads of one pool: enough to keep a disk array busy. More would only wait.
 const THREADS: usize = 48;
@@ -47,7 +47,7 @@ static THREADS_NOW: AtomicUsize = AtomicUsize::new(0);
 
 /// The pools of one file system.
 #[derive(Default)]
-pub(crate) struct Workers {
+pub struct Workers {
     data: Arc<Pool>,
     slow: Arc<Pool>,
 }
@@ -78,7 +78,7 @@ struct Line {
 
 impl Workers {
     /// Does `work` for the user `uid` on a worker; `Errno::IO` if the work panicked or no thread could be started.
-    pub(crate) fn later<T: Send + 'static>(
+    pub fn later<T: Send + 'static>(
         &self,
         uid: u32,
         lane: Lane,
@@ -91,7 +91,7 @@ impl Workers {
     }
 
     /// Does `work` on a worker for the user `uid` without a result.
-    pub(crate) fn submit(&self, uid: u32, lane: Lane, work: Job) {
+    pub fn submit(&self, uid: u32, lane: Lane, work: Job) {
         let pool = match lane {
             Lane::Data => &self.data,
             Lane::Slow => &self.slow,
@@ -100,7 +100,7 @@ impl Workers {
     }
 
     #[cfg(test)]
-    pub(crate) fn threads(&self, lane: Lane) -> usize {
+    fn threads(&self, lane: Lane) -> usize {
         match lane {
             Lane::Data => self.data.queue.lock().threads,
             Lane::Slow => self.slow.queue.lock().threads,

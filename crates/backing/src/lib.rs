@@ -1,0 +1,14 @@
+//! What the storage back ends behind [`server::vfs::Vfs`] share.
+//!
+//! A back end makes the calls of its storage itself. This crate does no I/O, except that it starts threads and reads
+//! the clock.
+//!
+//! - [`workers`] are the threads that make calls that may wait, shared fairly between users.
+//! - [`attribute_table`] caches the DOS attributes of many files.
+//! - [`recent_paths`] and [`predictor`] are predictions that save calls.
+#![forbid(unsafe_code)]
+
+pub mod attribute_table;
+pub mod predictor;
+pub mod recent_paths;
+pub mod workers;
