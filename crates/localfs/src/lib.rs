@@ -45,6 +45,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use backing::attribute_locks::AttributeLocks;
 use backing::predictor::Predictor;
 use backing::recent_paths::RecentPaths;
 use backing::workers::Lane;
@@ -54,13 +55,13 @@ use server::vfs::{
     Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
 };
 
-use crate::clock::Clock;
 use crate::filesystem::FileSystem;
 use crate::lookup::Question;
 use crate::metadata::Cache;
 use crate::names::Names;
 use crate::names::budget::Budget;
 use crate::root::Root;
+use backing::clock::Clock;
 
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,7 @@ struct Share {
     seen: RecentPaths,
     /// Paths of directories that were found below the root.
     ways: RecentPaths,
-    locks: node::AttributeLocks,
+    locks: AttributeLocks,
     capabilities: Capabilities,
     unsynced: &'static durable::Unsynced,
     /// The synced files, in order.
@@ -168,7 +169,7 @@ impl LocalFs {
         let (root, clock, features) = identity::as_process(|| {
             let root = Root::open(path, options.links)?;
             aside::remove_left_over(&root);
-            let (clock, features) = (Clock::of(&root), features::probe(&root));
+            let (clock, features) = (clock::probe(&root), features::probe(&root));
             io::Result::Ok((root, clock, features))
         })??;
         let names = Names::new(root.local, clock, Budget::of_process());
@@ -185,7 +186,7 @@ impl Share {
             misses: Predictor::default(),
             seen: seen(),
             ways: seen(),
-            locks: node::AttributeLocks::default(),
+            locks: AttributeLocks::default(),
             capabilities: Capabilities {
                 acls: AclKind::Posix,
                 changes: clock.changes(),

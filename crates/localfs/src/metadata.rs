@@ -15,10 +15,10 @@ use server::acl::ntacl;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
-use crate::clock::Clock;
 use crate::root::id;
 use crate::{held, identity};
 use backing::attribute_table::AttributeTable;
+use backing::clock::Clock;
 use backing::predictor::Predictor;
 
 /// The longest interval at which Linux's coarse clock advances, in nanoseconds. A creation time stored less than this

@@ -1,13 +1,12 @@
 //! An open file or directory: a descriptor for attributes, or one with data access.
 
 use std::any::Any;
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Statx, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::acl::ntacl;
@@ -88,24 +87,6 @@ struct Handle(Arc<Open>);
 /// Returns the file behind a node, if the node is one of this crate's.
 pub(crate) fn of(node: &Arc<dyn Node>) -> Option<Arc<Open>> {
     (&**node as &dyn Any).downcast_ref::<Handle>().map(|handle| Arc::clone(&handle.0))
-}
-
-/// Locks per file for read-modify-write of an attribute.
-pub(crate) struct AttributeLocks {
-    locks: [Mutex<()>; 64],
-    hasher: RandomState,
-}
-
-impl Default for AttributeLocks {
-    fn default() -> Self {
-        AttributeLocks { locks: std::array::from_fn(|_| Mutex::new(())), hasher: RandomState::new() }
-    }
-}
-
-impl AttributeLocks {
-    fn of(&self, file: FileId) -> MutexGuard<'_, ()> {
-        self.locks[self.hasher.hash_one(file) as usize % self.locks.len()].lock()
-    }
 }
 
 impl Placed for Arc<Open> {
@@ -250,7 +231,7 @@ impl Open {
 
     /// Updates the stored attributes.
     fn store_attributes(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
-        let _lock = self.share.locks.of(self.id);
+        let _lock = self.share.locks.lock(self.id);
         let (now, stored) = (stat(self.fd())?, self.share.cache.stored(self.source()));
         let modified = set.modified.unwrap_or(time(now.stx_mtime));
         let wanted = DosAttributes {

@@ -21,11 +21,11 @@ use server::name::fold_key;
 use server::vfs::{Errno, FileId, Result, Time};
 
 use self::budget::{Budget, Held};
-use crate::clock::Clock;
 use crate::held;
 use crate::metadata::time;
 use crate::root::{Root, Wait, is_local, stat};
 use crate::{dir, identity};
+use backing::clock::Clock;
 
 /// Maximum number of indexed directories of a share.
 const DIRECTORIES: usize = 512;
