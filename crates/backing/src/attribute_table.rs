@@ -57,7 +57,8 @@ impl AttributeTable {
         PROCESS.clone()
     }
 
-    fn new(chunks: usize) -> AttributeTable {
+    /// Creates a table of at most `chunks` chunks, each of which has slots for 256 files in 14 KiB.
+    pub fn new(chunks: usize) -> AttributeTable {
         AttributeTable { chunks: (0..chunks).map(|_| Mutex::new(None)).collect() }
     }
 

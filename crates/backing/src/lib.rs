@@ -4,7 +4,8 @@
 //! the clock.
 //!
 //! - [`workers`] are the threads that make calls that may wait, shared fairly between users.
-//! - [`attribute_table`] caches the DOS attributes of many files, and
+//! - [`metadata`] builds the metadata of a file from what the storage reports and `user.DOSATTRIB`.
+//!   [`attribute_table`] caches the DOS attributes of many files, and
 //!   [`attribute_locks`] are taken to change them.
 //! - [`clock`] decides when a change time distinguishes all later changes.
 //! - [`recent_paths`] and [`predictor`] are predictions that save calls.
@@ -13,6 +14,7 @@
 pub mod attribute_locks;
 pub mod attribute_table;
 pub mod clock;
+pub mod metadata;
 pub mod predictor;
 pub mod recent_paths;
 pub mod workers;

@@ -3,6 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use backing::metadata::{expected_attributes, is_birth, store};
+use backing::workers::Lane;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
@@ -12,12 +14,11 @@ use server::vfs::{
 
 use crate::aside::Aside;
 use crate::file::LARGE;
-use crate::metadata::{self, Source, kind};
+use crate::metadata::{self, Source, coarse_now, describe, kind, report};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
 use crate::watch::own;
 use crate::{Share, errno, held, identity};
-use backing::workers::Lane;
 
 impl Share {
     pub(crate) fn create(self: &Arc<Self>, who: &Arc<Identity>, path: &RelPath, new: NewFile) -> Result<Created> {
@@ -29,7 +30,7 @@ impl Share {
         let NewFile { mode, dos_attributes, protection, .. } = new;
         let _own = own::names(self.root.path(), &[(path, true)]);
         identity::assume(who)?;
-        let before = dos_attributes.map(|attributes| metadata::expected_attributes(kind, attributes));
+        let before = dos_attributes.map(|attributes| expected_attributes(kind, attributes, coarse_now()));
         let (fd, first) = match access {
             Some(access) => (self.create_file(path, access, mode)?, None),
             None => self.create_directory(who, path, mode).map(|(fd, made)| (fd, Some(made)))?,
@@ -47,21 +48,21 @@ impl Share {
         let is_set = matches!(set, Some(Ok(())));
         // The file exists now, and another user may have opened it. Attributes that cannot be stored are reported as
         // not stored.
-        let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
-        let exact = |made: &Statx| dos_attributes.map(|attributes| metadata::first_attributes(made, attributes));
-        let mut stored = first.as_ref().map_or(before, exact).filter(store);
+        let stores = |attributes: &DosAttributes| store(&source, attributes, true).is_ok();
+        let exact = |made: &Statx| dos_attributes.map(|attributes| report(made).first_attributes(attributes));
+        let mut stored = first.as_ref().map_or(before, exact).filter(stores);
         let mut made = stat(&fd)?;
         if let Some(created) = stored.and_then(|stored| stored.created)
-            && !metadata::is_birth(created, metadata::describe(&made, DosAttributes::default()).created)
+            && !is_birth(created, describe(&made, DosAttributes::default()).created)
         {
             // The creation time must equal the other times to the nanosecond.
-            stored = exact(&made).filter(store);
+            stored = exact(&made).filter(stores);
             made = stat(&fd)?;
         }
         let open = Open::new(Arc::clone(self), who.uid, Held::Own(fd), &made, access);
         let metadata = match stored {
-            Some(attributes) => metadata::describe(&made, attributes),
-            None => self.cache.metadata(&made, open.source()),
+            Some(attributes) => describe(&made, attributes),
+            None => self.metadata(&made, open.source()),
         };
         let as_expected = |acl: &InitialAcl| {
             acl.owner == (metadata.uid, metadata.gid) && acl.mode.is_none_or(|mode| mode == metadata.mode)
@@ -88,7 +89,7 @@ impl Share {
             return Err(Errno::EXIST);
         }
         let (parent, name) = self.root.parent(path)?;
-        let begun = metadata::coarse_now();
+        let begun = coarse_now();
         rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode & 0o7777)).map_err(errno)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(errno)?;
@@ -207,7 +208,7 @@ impl Share {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&directory, name, flags, Mode::empty()).map_err(errno)?;
         let made = stat(&fd)?;
-        let metadata = self.cache.metadata(&made, Source::Held(&fd));
+        let metadata = self.metadata(&made, Source::Held(&fd));
         let node = Open::new(Arc::clone(self), who.uid, Held::Own(fd), &made, None).into_node();
         Ok(Created { node, metadata, protected: false })
     }
@@ -326,10 +327,10 @@ fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u
 fn set_initial_acl(fd: &OwnedFd, source: Source<'_, &OwnedFd>, acl: &InitialAcl) -> rustix::io::Result<()> {
     let (name, value) = &acl.descriptor;
     identity::may_describe()?;
-    source.set(name, value, XattrFlags::empty())?;
+    source.set_xattr(name, value, XattrFlags::empty())?;
     for (name, value) in &acl.lists {
         match value {
-            Some(value) => source.set(name, value, XattrFlags::empty())?,
+            Some(value) => source.set_xattr(name, value, XattrFlags::empty())?,
             None => match rustix::fs::removexattr(held::path(fd), *name) {
                 Ok(()) | Err(Raw::NODATA) => {}
                 Err(error) => return Err(error),

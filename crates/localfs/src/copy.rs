@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use backing::workers::Lane;
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use server::answer::Answer;
 use server::vfs::{CopyRange, Errno, Identity, Op, Result};
@@ -10,7 +11,6 @@ use crate::file::end_of;
 use crate::node::Open;
 use crate::root::stat;
 use crate::{errno, identity, sys};
-use backing::workers::Lane;
 
 /// Bytes per step if they have to pass through memory.
 const STEP: u64 = 256 * 1024;

@@ -44,7 +44,7 @@ pub(crate) fn metadata_of(open: &Open, fd: BorrowedFd<'_>, name: &[u8]) -> Resul
     if local && stat.stx_mnt_id != open.system.mount && !FileSystem::of(&stat).is_local() {
         return Ok(describe(&stat, DosAttributes::default()));
     }
-    Ok(open.share.cache.metadata(&stat, Source::Named(fd, name)))
+    Ok(open.share.metadata(&stat, Source::Named(fd, name)))
 }
 
 /// A directory that is being listed.

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use backing::workers::Lane;
 use server::answer::Answer;
 use server::vfs::{Case, Entry, Errno, Identity, Kind, Op, Result};
 
@@ -13,7 +14,6 @@ use crate::metadata::Source;
 use crate::node::Open;
 use crate::pace::unless_cancelled;
 use crate::root::{Root, Wait};
-use backing::workers::Lane;
 
 impl Open {
     /// Answers at once if the kernel has the entry cached.
@@ -61,7 +61,7 @@ impl Open {
             metadata_of(self, self.fd(), name)?
         } else {
             let fd = Root::open_entry(self.fd(), name)?;
-            self.share.cache.metadata(&look(&self.share, &fd, wait)?, Source::Held(fd.as_fd()))
+            self.share.metadata(&look(&self.share, &fd, wait)?, Source::Held(fd.as_fd()))
         };
         let entry = Entry { name: name.into(), metadata: Some(metadata) };
         self.note_files(std::slice::from_ref(&entry));

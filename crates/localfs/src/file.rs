@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use backing::workers::Lane;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -16,7 +17,6 @@ use crate::node::Open;
 use crate::pace::{change, unless_cancelled};
 use crate::root::{glance, stat};
 use crate::{errno, identity, sys};
-use backing::workers::Lane;
 
 /// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
+use backing::workers::{Lane, Workers};
 use parking_lot::Mutex;
 use rustix::fs::Statx;
 use server::answer::Answer;
@@ -11,7 +12,6 @@ use server::vfs::Result;
 
 use crate::file::Abilities;
 use crate::pace::Pace;
-use backing::workers::{Lane, Workers};
 
 /// Maximum number of separate file systems. Those beyond it share one entry, which limits the number of threads.
 const FILE_SYSTEMS: usize = 256;

@@ -46,6 +46,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use backing::attribute_locks::AttributeLocks;
+use backing::attribute_table::AttributeTable;
+use backing::clock::Clock;
+use backing::metadata::MetadataCache;
 use backing::predictor::Predictor;
 use backing::recent_paths::RecentPaths;
 use backing::workers::Lane;
@@ -57,11 +60,9 @@ use server::vfs::{
 
 use crate::filesystem::FileSystem;
 use crate::lookup::Question;
-use crate::metadata::Cache;
 use crate::names::Names;
 use crate::names::budget::Budget;
 use crate::root::Root;
-use backing::clock::Clock;
 
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +92,7 @@ pub struct LocalFs(Arc<Share>);
 struct Share {
     root: Root,
     clock: Clock,
-    cache: Cache,
+    cache: MetadataCache,
     names: Arc<Names>,
     /// Whether the next look-up is expected to miss. A client that creates files usually creates many. A client that
     /// opens each file after creating it ends the streak.
@@ -181,7 +182,7 @@ impl Share {
     fn new(root: Root, clock: Clock, features: Features, names: Arc<Names>, seen: impl Fn() -> RecentPaths) -> Share {
         Share {
             clock,
-            cache: Cache::new(clock),
+            cache: MetadataCache::new(clock, AttributeTable::of_process()),
             names,
             misses: Predictor::default(),
             seen: seen(),

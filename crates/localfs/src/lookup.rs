@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use backing::workers::Lane;
 use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
 use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOptions, Op, RelPath, Result};
@@ -15,7 +16,6 @@ use crate::node::{Held, Open};
 use crate::pace::unless_cancelled;
 use crate::root::{Wait, glance, id, stat, stat_name};
 use crate::{Share, identity};
-use backing::workers::Lane;
 
 /// A look-up request.
 #[derive(Clone)]
@@ -125,7 +125,7 @@ impl Question {
         if kind(&stat) != Kind::File {
             return None;
         }
-        let metadata = share.cache.metadata(&stat, Source::Open(fd.as_fd()));
+        let metadata = share.metadata(&stat, Source::Open(fd.as_fd()));
         let access = Access { read: true, write: false };
         let node = Open::new(Arc::clone(share), self.op.uid, Held::Own(fd), &stat, Some(access));
         node.note_size(metadata.allocated);
@@ -152,7 +152,7 @@ impl Question {
     fn found(&self, share: &Arc<Share>, path: RelPath, held: Held, wait: Wait) -> Result<Lookup> {
         let fd = held.fd(share);
         let stat = look(share, fd, wait)?;
-        let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
+        let metadata = share.metadata(&stat, Source::Held(fd.as_fd()));
         let node = Open::new(Arc::clone(share), self.op.uid, held, &stat, None);
         node.note_size(metadata.allocated);
         let node = match metadata.kind {

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use backing::metadata::{store, stored};
+use backing::workers::Lane;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Statx, Timespec, Timestamps, XattrFlags};
@@ -12,7 +14,6 @@ use rustix::io::Errno as Raw;
 use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
-use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
     ListRequest, Metadata, Node, Op, Page, RangeChange, RelPath, Result, SetMetadata, SetXattr, Time,
@@ -22,12 +23,11 @@ use crate::dir::Listing;
 use crate::durable::Linked;
 use crate::file::LARGE;
 use crate::filesystem::FileSystem;
-use crate::metadata::{Source, describe, kind, store, time};
+use crate::metadata::{Source, kind, report};
 use crate::pace::{Placed, ask, change, unless_cancelled};
 use crate::root::{id, stat};
 use crate::watch::own::{self, Doing};
 use crate::{Share, errno, held, identity, leases, watch};
-use backing::workers::Lane;
 
 /// A descriptor, or the share's own.
 pub(crate) enum Held {
@@ -146,7 +146,7 @@ impl Open {
     }
 
     fn metadata(&self) -> Result<Metadata> {
-        let metadata = self.share.cache.metadata(&stat(self.fd())?, self.source());
+        let metadata = self.share.metadata(&stat(self.fd())?, self.source());
         self.note_size(metadata.allocated);
         Ok(metadata)
     }
@@ -232,15 +232,10 @@ impl Open {
     /// Updates the stored attributes.
     fn store_attributes(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         let _lock = self.share.locks.lock(self.id);
-        let (now, stored) = (stat(self.fd())?, self.share.cache.stored(self.source()));
-        let modified = set.modified.unwrap_or(time(now.stx_mtime));
-        let wanted = DosAttributes {
-            attributes: set.dos_attributes.or(stored.attributes),
-            created: set.created.or(Some(describe(&now, stored).created)),
-            changed: set.changed.map(|time| ChangeTime { time, modified }),
-        };
+        let (now, stored) = (report(&stat(self.fd())?), stored(&self.source()));
+        let wanted = now.changed_attributes(stored, set);
         identity::assume(who)?;
-        store(self.source(), &wanted.as_stored(self.kind), who.uid == now.stx_uid)
+        store(&self.source(), &wanted, who.uid == now.uid)
     }
 
     fn list(&self, who: &Arc<Identity>, asked: ListRequest) -> Result<Page> {
@@ -312,7 +307,7 @@ impl Open {
             identity::assume(who)?;
         }
         let done = match value {
-            Some(value) => self.source().set(name, value, how),
+            Some(value) => self.source().set_xattr(name, value, how),
             None => rustix::fs::removexattr(held::path(self.fd()), name),
         };
         done.map_err(errno)

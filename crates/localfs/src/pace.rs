@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use backing::workers::Lane;
 use server::answer::Answer;
 use server::vfs::{Errno, Op, Result};
 
 use crate::filesystem::FileSystem;
-use backing::workers::Lane;
 
 /// How long the calling thread may be occupied. It is well above the time slice for which a busy processor suspends a
 /// thread: that is not caused by the file system, and another thread would have to wait for the processor, too.

@@ -7,6 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use backing::workers::SERVER;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx};
 use rustix::io::Errno as Raw;
 use server::answer::Answer;
@@ -19,7 +20,6 @@ use crate::pace::{Placed, ask, change};
 use crate::root::{id, stat};
 use crate::watch::own;
 use crate::{Share, errno, identity};
-use backing::workers::SERVER;
 
 /// How the directory's name and names in it are resolved.
 const INSIDE: ResolveFlags = ResolveFlags::BENEATH
@@ -111,7 +111,7 @@ impl Share {
 impl Inner {
     fn node(&self, fd: OwnedFd, found: &Statx, access: Option<Access>) -> (Arc<dyn Node>, Metadata) {
         let source = if access.is_some() { Source::Open(fd.as_fd()) } else { Source::Held(fd.as_fd()) };
-        let metadata = self.share.cache.metadata(found, source);
+        let metadata = self.share.metadata(found, source);
         let open = Open::new(Arc::clone(&self.share), SERVER, Held::Own(fd), found, access);
         open.note_size(metadata.allocated);
         (open.into_node(), metadata)

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use backing::clock::Clock;
 use parking_lot::Mutex;
 use rustix::fs::{OFlags, Statx, inotify};
 use rustix::io::Errno as Raw;
@@ -25,7 +26,6 @@ use crate::held;
 use crate::metadata::time;
 use crate::root::{Root, Wait, is_local, stat};
 use crate::{dir, identity};
-use backing::clock::Clock;
 
 /// Maximum number of indexed directories of a share.
 const DIRECTORIES: usize = 512;

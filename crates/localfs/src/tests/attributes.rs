@@ -1,5 +1,6 @@
 //! `user.DOSATTRIB` and the metadata derived from it.
 
+use backing::metadata::is_birth;
 use server::vfs::{Create, ListRequest, Metadata, SERVER, SetXattr, Time};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use server::vfs::SetMetadata;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 
 use super::*;
-use crate::metadata::is_birth;
 
 fn set(dos_attributes: u32) -> SetMetadata {
     SetMetadata { dos_attributes: Some(dos_attributes), ..SetMetadata::default() }
@@ -259,10 +259,10 @@ fn deleted_files_are_not_cached() {
     std::thread::sleep(Duration::from_millis(60));
     let path = |name: &str| RelPath::root().join(name.as_bytes()).expect("a valid name");
     let ids = ["deleted", "replaced", "renamed", "stays"].map(|name| bed.found(name).2.id);
-    assert_eq!(ids.map(|id| bed.fs.0.cache.has(id)), [true; 4]);
+    assert_eq!(ids.map(|id| bed.fs.0.cache.contains(id)), [true; 4]);
     now(bed.fs.unlink(&bed.who, &path("deleted"), ids[0], Kind::File));
     now(bed.fs.rename(&bed.who, &path("renamed"), ids[2], &path("replaced"), true));
-    assert_eq!(ids.map(|id| bed.fs.0.cache.has(id)), [false, false, true, true]);
+    assert_eq!(ids.map(|id| bed.fs.0.cache.contains(id)), [false, false, true, true]);
     let reads = bed.fs.0.cache.reads();
     assert_eq!(
         (bed.attributes("stays"), bed.fs.0.cache.reads()),

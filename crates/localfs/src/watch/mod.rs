@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
+use backing::workers::Lane;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, inotify};
@@ -22,7 +23,6 @@ use crate::held;
 use crate::node::Open;
 use crate::root::stat_name;
 use crate::{errno, identity, metadata};
-use backing::workers::Lane;
 
 /// Maximum number of directories watched in one tree.
 const DIRECTORIES: usize = 8_192;
