@@ -21,7 +21,8 @@ pub const COARSE_TICK: Duration = Duration::from_secs(3);
 /// The clock that stamps the files of a volume.
 #[derive(Clone, Copy)]
 pub struct Clock {
-    changes: Changes,
+    /// Minimum age of a change whose time differs from that of every later change.
+    tick: Duration,
     /// Device of the volume's root, if its file system is local.
     local: Option<u64>,
     /// Device of the file system on which every change after a read of the change time gets a new time.
@@ -29,14 +30,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Creates the clock of a volume whose changes become known by `changes`.
-    pub fn new(changes: Changes) -> Clock {
-        Clock { changes, local: None, fine: None }
-    }
-
     /// Creates a clock that gives changes made `tick` apart different times.
     pub fn ticking(tick: Duration) -> Clock {
-        Clock::new(Changes::Timestamp { granularity: tick, of_whole_seconds: COARSE_TICK })
+        Clock { tick, local: None, fine: None }
     }
 
     /// Sets the device of the volume's own file system, which is local. A local file system changes only through this
@@ -57,19 +53,15 @@ impl Clock {
         self.local == Some(device)
     }
 
-    /// Returns how changes by others become known.
+    /// Returns how changes by others become known, if nothing but times shows them.
     pub fn changes(&self) -> Changes {
-        self.changes
+        Changes::Timestamp { granularity: self.tick, of_whole_seconds: COARSE_TICK }
     }
 
-    /// Returns whether the change at `changed`, read now, is so old that every later change gets another time. It is
-    /// always true if times are not needed to learn of changes.
+    /// Returns whether the change at `changed`, read now, is so old that every later change gets another time.
     pub fn is_old(&self, changed: Time) -> bool {
-        if !matches!(self.changes, Changes::Timestamp { .. }) {
-            return true;
-        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let Some(limit) = now.checked_sub(self.changes.granularity(changed)) else { return false };
+        let Some(limit) = now.checked_sub(self.changes().granularity(changed)) else { return false };
         (changed.secs, changed.nanos) < (limit.as_secs() as i64, limit.subsec_nanos())
     }
 
@@ -110,14 +102,5 @@ mod tests {
         let whole = Time { secs: now.as_secs() as i64, nanos: 0 };
         assert_eq!((clock.changes().granularity(NEVER), clock.changes().granularity(whole)), (TICK, COARSE_TICK));
         assert!(!clock.is_old(whole) && !clock.shows_attributes(2, whole));
-    }
-
-    #[test]
-    fn times_do_not_matter_if_changes_are_reported() {
-        let future = Time { secs: i64::MAX, nanos: 0 };
-        for changes in [Changes::Own, Changes::Callback] {
-            let clock = Clock::new(changes);
-            assert!(clock.is_old(future) && clock.shows_attributes(1, future), "{changes:?}");
-        }
     }
 }

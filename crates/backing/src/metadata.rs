@@ -261,8 +261,7 @@ impl Stat {
 mod tests {
     use std::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
-
-    use server::vfs::Changes;
+    use std::time::Duration;
 
     use super::*;
 
@@ -346,7 +345,7 @@ mod tests {
     }
 
     fn cache() -> MetadataCache {
-        MetadataCache::new(Clock::new(Changes::Own).with_local_device(1), Arc::new(AttributeTable::new(1)))
+        MetadataCache::new(Clock::ticking(Duration::ZERO).with_local_device(1), Arc::new(AttributeTable::new(1)))
     }
 
     const READ_ONLY: DosAttributes = DosAttributes { attributes: Some(1), created: None, changed: None };
@@ -377,7 +376,7 @@ mod tests {
 
     #[test]
     fn attributes_of_a_file_that_may_change_unnoticed_are_not_cached() {
-        let clock = Clock::ticking(std::time::Duration::from_secs(3600));
+        let clock = Clock::ticking(Duration::from_secs(3600));
         let (cache, file) = (MetadataCache::new(clock, Arc::new(AttributeTable::new(1))), File::default());
         let recent = Stat { changed: at(i64::MAX, 1), ..stat(1) };
         assert_eq!(cache.metadata(&recent, &file).dos_attributes, None);
