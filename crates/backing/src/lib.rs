@@ -8,6 +8,7 @@
 //!   [`attribute_table`] caches the DOS attributes of many files, and
 //!   [`attribute_locks`] are taken to change them.
 //! - [`clock`] decides when a change time distinguishes all later changes.
+//! - [`name_index`] finds names whatever their case.
 //! - [`recent_paths`] and [`predictor`] are predictions that save calls.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,16 @@ pub mod attribute_locks;
 pub mod attribute_table;
 pub mod clock;
 pub mod metadata;
+pub mod name_index;
 pub mod predictor;
 pub mod recent_paths;
 pub mod workers;
+
+/// Whether a call may wait for the storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// It may not: `Errno::AGAIN` if it would.
+    Never,
+    /// It may, because the caller is a worker thread.
+    Allowed,
+}

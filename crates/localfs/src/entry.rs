@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use backing::Wait;
 use backing::workers::Lane;
 use server::answer::Answer;
 use server::vfs::{Case, Entry, Errno, Identity, Kind, Op, Result};
@@ -11,9 +12,10 @@ use crate::dir::metadata_of;
 use crate::identity;
 use crate::lookup::look;
 use crate::metadata::Source;
+use crate::names::Directory;
 use crate::node::Open;
 use crate::pace::unless_cancelled;
-use crate::root::{Root, Wait};
+use crate::root::Root;
 
 impl Open {
     /// Answers at once if the kernel has the entry cached.
@@ -45,7 +47,8 @@ impl Open {
             Err(Errno::ACCES) => return Ok(None),
             Err(error) => return Err(error),
         }
-        let (found, _) = self.share.names.find(&self.share.root, self.fd(), self.id, name, wait)?;
+        let (found, _) =
+            self.share.names.find(&Directory { root: &self.share.root, fd: self.fd() }, self.id, name, wait)?;
         let Some(found) = found else { return Ok(None) };
         identity::assume(who)?;
         match self.named(&found, wait) {

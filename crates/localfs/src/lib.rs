@@ -49,6 +49,7 @@ use backing::attribute_locks::AttributeLocks;
 use backing::attribute_table::AttributeTable;
 use backing::clock::Clock;
 use backing::metadata::MetadataCache;
+use backing::name_index::budget::Budget;
 use backing::predictor::Predictor;
 use backing::recent_paths::RecentPaths;
 use backing::workers::Lane;
@@ -61,7 +62,6 @@ use server::vfs::{
 use crate::filesystem::FileSystem;
 use crate::lookup::Question;
 use crate::names::Names;
-use crate::names::budget::Budget;
 use crate::root::Root;
 
 /// How a directory is shared.
@@ -82,7 +82,7 @@ impl Default for Options {
 /// Limits the memory of all shares' directory name indexes together, in bytes. A directory whose index would need more
 /// than half of it gets none. Instead, the directory is read to find out that a name does not exist, whatever its case.
 pub fn bound_indexes(bytes: usize) {
-    Budget::of_process().set_bound(bytes);
+    Budget::of_process().set_limit(bytes);
 }
 
 /// A directory as a file system.
@@ -173,7 +173,7 @@ impl LocalFs {
             let (clock, features) = (clock::probe(&root), features::probe(&root));
             io::Result::Ok((root, clock, features))
         })??;
-        let names = Names::new(root.local, clock, Budget::of_process());
+        let names = names::indexes(root.local, clock, Budget::of_process());
         Ok(LocalFs(Arc::new(Share::new(root, clock, features, names, RecentPaths::default))))
     }
 }

@@ -4,6 +4,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use backing::Wait;
+use backing::name_index::Name;
 use backing::workers::Lane;
 use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
@@ -11,10 +13,10 @@ use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOpt
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
-use crate::names::Name;
+use crate::names::Directory;
 use crate::node::{Held, Open};
 use crate::pace::unless_cancelled;
-use crate::root::{Wait, glance, id, stat, stat_name};
+use crate::root::{glance, id, stat, stat_name};
 use crate::{Share, identity};
 
 /// A look-up request.
@@ -224,7 +226,8 @@ impl Question {
                 if share.root.is_home(&directory) {
                     share.ways.note_path(path);
                 }
-                let (found, state) = share.names.find(&share.root, fd.as_fd(), id(&directory), name, wait)?;
+                let (found, state) =
+                    share.names.find(&Directory { root: &share.root, fd: fd.as_fd() }, id(&directory), name, wait)?;
                 (found, state.map(|state| watched(&directory, state)))
             }
             // A dangling link exists too.

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use backing::Wait;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno as Raw;
 use rustix::path::DecInt;
@@ -14,15 +15,6 @@ use server::vfs::{Errno, FileId, RelPath, Result, SymlinkPolicy};
 
 use crate::filesystem::FileSystem;
 use crate::{errno, held};
-
-/// Whether the kernel may wait for a disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wait {
-    /// It may not: `Errno::AGAIN` if it would.
-    Never,
-    /// It may, because the caller is a worker thread.
-    Allowed,
-}
 
 /// How often a resolution that raced with a rename or a mount is retried.
 const RACES: usize = 128;

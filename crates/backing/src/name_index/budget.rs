@@ -1,11 +1,9 @@
-//! The memory budget of the indexes of all shares.
+//! The memory budget of the name indexes of all volumes.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
-
-use super::Names;
 
 /// The limit until the server sets one.
 const DEFAULT: usize = 64 << 20;
@@ -13,42 +11,53 @@ const DEFAULT: usize = 64 << 20;
 /// The budget of this process.
 static PROCESS: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(DEFAULT)));
 
-/// The limit and the current use, in bytes, of the indexes of several shares.
-pub(crate) struct Budget {
-    bound: AtomicUsize,
-    held: AtomicUsize,
+/// The indexes of one volume, of which single ones can be discarded.
+pub(super) trait Indexes: Send + Sync {
+    /// Returns when the least recently searched directory was searched.
+    fn oldest(&self) -> Option<u64>;
+
+    /// Discards the index of the least recently searched directory; `false` if there is none.
+    fn discard_one(&self) -> bool;
+}
+
+/// The limit and the current use, in bytes, of the indexes of several volumes.
+pub struct Budget {
+    limit: AtomicUsize,
+    charged: AtomicUsize,
     /// Number of searches so far.
     clock: AtomicU64,
-    shares: Mutex<Vec<Weak<Names>>>,
+    volumes: Mutex<Vec<Weak<dyn Indexes>>>,
 }
 
 impl Budget {
-    pub(crate) fn new(bound: usize) -> Budget {
-        let (held, clock) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Budget { bound: AtomicUsize::new(bound), held, clock, shares: Mutex::default() }
+    /// Creates a budget of `limit` bytes.
+    pub fn new(limit: usize) -> Budget {
+        let (charged, clock) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Budget { limit: AtomicUsize::new(limit), charged, clock, volumes: Mutex::default() }
     }
 
-    /// Returns the budget of all shares of the process.
-    pub(crate) fn of_process() -> Arc<Budget> {
+    /// Returns the budget of all volumes of the process.
+    pub fn of_process() -> Arc<Budget> {
         PROCESS.clone()
     }
 
-    pub(crate) fn set_bound(&self, bound: usize) {
-        self.bound.store(bound, Ordering::Relaxed);
+    /// Changes the limit. It applies to the next search.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+    /// Returns the bytes in use.
+    pub fn charged(&self) -> usize {
+        self.charged.load(Ordering::Relaxed)
     }
 
     /// Returns the limit of a single directory. A larger one is read each time.
-    pub(super) fn of_one(&self) -> usize {
-        self.bound.load(Ordering::Relaxed) / 2
+    pub(super) fn of_directory(&self) -> usize {
+        self.limit.load(Ordering::Relaxed) / 2
     }
 
     pub(super) fn is_exceeded(&self) -> bool {
-        self.held.load(Ordering::Relaxed) > self.bound.load(Ordering::Relaxed)
+        self.charged.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed)
     }
 
     /// Returns the number of a new search.
@@ -56,18 +65,19 @@ impl Budget {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn add(&self, share: &Arc<Names>) {
-        let mut shares = self.shares.lock();
-        shares.retain(|share| share.strong_count() > 0);
-        shares.push(Arc::downgrade(share));
+    /// Adds the indexes of a volume.
+    pub(super) fn add(&self, indexes: Weak<dyn Indexes>) {
+        let mut volumes = self.volumes.lock();
+        volumes.retain(|indexes| indexes.strong_count() > 0);
+        volumes.push(indexes);
     }
 
     /// Discards the least recently searched indexes while the limit is exceeded.
-    pub(super) fn keep(&self) {
+    pub(super) fn enforce(&self) {
         while self.is_exceeded() {
-            let shares: Vec<_> = self.shares.lock().iter().filter_map(Weak::upgrade).collect();
-            let oldest = shares.iter().filter_map(|share| Some((share.oldest()?, share))).min_by_key(|(used, _)| *used);
-            if !oldest.is_some_and(|(_, share)| share.forget_one()) {
+            let volumes: Vec<_> = self.volumes.lock().iter().filter_map(Weak::upgrade).collect();
+            let oldest = volumes.iter().filter_map(|volume| Some((volume.oldest()?, volume)));
+            if !oldest.min_by_key(|(used, _)| *used).is_some_and(|(_, volume)| volume.discard_one()) {
                 break;
             }
         }
@@ -75,14 +85,14 @@ impl Budget {
 }
 
 /// Bytes charged to the budget for as long as this exists.
-pub(super) struct Held {
+pub(super) struct Charge {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-impl Held {
-    pub(super) fn nothing(budget: &Arc<Budget>) -> Held {
-        Held { budget: budget.clone(), bytes: 0 }
+impl Charge {
+    pub(super) fn nothing(budget: &Arc<Budget>) -> Charge {
+        Charge { budget: budget.clone(), bytes: 0 }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -91,17 +101,17 @@ impl Held {
 
     pub(super) fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
-        self.budget.held.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.charged.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn subtract(&mut self, bytes: usize) {
         self.bytes -= bytes;
-        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.charged.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-impl Drop for Held {
+impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.charged.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -4,10 +4,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use backing::Wait;
+use backing::name_index::budget::Budget;
+
 use super::*;
-use crate::names::Names;
-use crate::names::budget::Budget;
-use crate::root::{Root, Wait};
+use crate::names::{Directory, indexes};
+use crate::root::Root;
 
 #[test]
 fn changes_by_other_programs_are_seen() {
@@ -100,10 +102,13 @@ fn many_directories_take_turns() {
 fn change_times_reveal_changes_where_nothing_can_be_watched() {
     let temp = Temp::new();
     let root = Root::open(temp.path(), FOLLOW).unwrap();
-    let names = Names::new(false, Clock::ticking(Duration::from_millis(20)), Budget::of_process());
+    let names = indexes(false, Clock::ticking(Duration::from_millis(20)), Budget::of_process());
     let directory = root.open_directory(&RelPath::root(), FOLLOW, Wait::Allowed).unwrap();
-    let find =
-        |name: &str, wait| names.find(&root, directory.as_fd(), root.id, name.as_bytes(), wait).map(|(found, _)| found);
+    let find = |name: &str, wait| {
+        names
+            .find(&Directory { root: &root, fd: directory.as_fd() }, root.id, name.as_bytes(), wait)
+            .map(|(found, _)| found)
+    };
     let found = |name: &str| find(name, Wait::Allowed).unwrap().map(|name| String::from_utf8(name.into_vec()).unwrap());
     for number in 0..50 {
         process(|| fs::write(temp.path().join(format!("File{number}")), "")).unwrap();
@@ -132,7 +137,7 @@ fn the_indexes_of_all_shares_share_a_budget() {
     let shares: Vec<_> = (0..2)
         .map(|_| {
             let temp = Temp::new();
-            let names = Names::new(true, Clock::ticking(Duration::from_millis(20)), budget.clone());
+            let names = indexes(true, Clock::ticking(Duration::from_millis(20)), budget.clone());
             (Root::open(temp.path(), FOLLOW).unwrap(), names, temp)
         })
         .collect();
@@ -146,14 +151,14 @@ fn the_indexes_of_all_shares_share_a_budget() {
         let fd = root.open_directory(&path(directory), FOLLOW, Wait::Allowed).unwrap();
         let file = fs::metadata(shares[share].2.path().join(directory)).unwrap();
         let file = FileId { device: file.dev(), inode: file.ino(), stream: 0 };
-        names.find(root, fd.as_fd(), file, b"fILE7", Wait::Allowed).unwrap().0.map(Vec::from)
+        names.find(&Directory { root, fd: fd.as_fd() }, file, b"fILE7", Wait::Allowed).unwrap().0.map(Vec::from)
     };
     for (share, directory) in [(0, "a"), (0, "b"), (1, "a"), (1, "b")] {
         make(share, directory, NAMES);
     }
     for (share, directory) in [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (0, "a")] {
         assert_eq!(find(share, directory).as_deref(), Some(&b"File7"[..]));
-        assert!(budget.held() > NAMES * 100 && budget.held() <= 100_000, "{}", budget.held());
+        assert!(budget.charged() > NAMES * 100 && budget.charged() <= 100_000, "{}", budget.charged());
     }
     assert_eq!((shares[0].1.directories(), shares[1].1.directories()), (1, 2), "the oldest index was dropped");
     // Queued changes of a directory that is not searched are charged to the budget, and discard its index if they
@@ -161,12 +166,12 @@ fn the_indexes_of_all_shares_share_a_budget() {
     make(1, "b", 3_000);
     find(0, "a");
     find(1, "a");
-    assert!(budget.held() <= 100_000, "{}", budget.held());
+    assert!(budget.charged() <= 100_000, "{}", budget.charged());
     // A directory that would need more than half is read each time.
     let read = shares[1].1.reads();
     assert_eq!(find(1, "b").as_deref(), Some(&b"File7"[..]));
     assert_eq!(find(1, "b").as_deref(), Some(&b"File7"[..]));
     assert!(shares[1].1.reads() >= read + 2);
     drop(shares);
-    assert_eq!(budget.held(), 0);
+    assert_eq!(budget.charged(), 0);
 }
