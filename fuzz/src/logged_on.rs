@@ -2,7 +2,7 @@
 
 use proto::smb2::header::{Command, Flags, Header};
 use proto::status::Status;
-use server::rig::{self, Client};
+use server::testing::{self, TestClient, TestServer};
 
 /// Consumes bytes from the front as a script of requests.
 struct Script<'a>(&'a [u8]);
@@ -24,8 +24,8 @@ impl<'a> Script<'a> {
 /// Drives a logged-on connection with `bytes`. Each request consists of a command, a byte of flags, a length and a
 /// body. The FileId of the file opened last may be inserted into the body. The command 0xff means a raw frame.
 pub fn connection(bytes: &[u8]) {
-    let server = rig::plain_server();
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::new();
+    let mut client = TestClient::logged_on(&server, "alice");
     let mut opened = None;
     let mut script = Script(bytes);
     for _ in 0..64 {
@@ -49,7 +49,7 @@ pub fn connection(bytes: &[u8]) {
 }
 
 /// Builds one request, or a chain of two.
-fn compose(client: &mut Client, command: u8, opened: Option<[u8; 16]>, script: &mut Script<'_>) -> Option<Vec<u8>> {
+fn compose(client: &mut TestClient, command: u8, opened: Option<[u8; 16]>, script: &mut Script<'_>) -> Option<Vec<u8>> {
     let flags = script.byte()?;
     let first = single(client, command, flags, opened, script)?;
     if flags & 0x40 == 0 {
@@ -57,11 +57,11 @@ fn compose(client: &mut Client, command: u8, opened: Option<[u8; 16]>, script: &
     }
     let next = script.byte()?;
     let second = single(client, next, flags, opened, script)?;
-    Some(rig::chain(&[first, second], flags & 0x80 != 0))
+    Some(testing::chain(&[first, second], flags & 0x80 != 0))
 }
 
 fn single(
-    client: &mut Client,
+    client: &mut TestClient,
     command: u8,
     flags: u8,
     opened: Option<[u8; 16]>,

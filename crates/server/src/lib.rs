@@ -52,13 +52,13 @@ pub mod named_pipe;
 pub mod policy;
 mod reparse;
 mod request;
-#[cfg(any(test, feature = "contract"))]
-pub mod rig;
 pub mod rpc;
 pub mod security;
 pub mod state;
 pub mod status;
 pub mod streams;
+#[cfg(any(test, feature = "contract"))]
+pub mod testing;
 pub mod tickets;
 #[cfg(feature = "torture")]
 mod torture;

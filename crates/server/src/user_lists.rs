@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::answer::block_on;
     use crate::policy::Template;
-    use crate::rig::People;
+    use crate::testing::TestAccounts;
     use crate::vfs::Identity;
 
     fn check(element: &str, expected: bool) {
@@ -111,7 +111,7 @@ mod tests {
             Ok(template) if template.constant().is_none() => UserPattern::Variable(template),
             _ => UserPattern::parse(element, &["FREVO"]),
         };
-        let people = Accounts::from(Arc::new(People));
+        let people = Accounts::from(Arc::new(TestAccounts));
         let who = Who::new(&user, &sids, &people, &policy);
         assert_eq!(block_on(who.is_on(&[UserPattern::User("nobody".into()), pattern])).unwrap(), expected, "{element}");
     }

@@ -19,7 +19,7 @@ use server::acl::ntacl;
 use server::answer::block_on;
 use server::environment::Environment;
 use server::policy::{Share, StoredAcls};
-use server::rig::{self, Client};
+use server::testing::{self, TestClient, TestServer};
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, NewFile, RelPath, SetXattr, Time, Vfs};
 
@@ -95,7 +95,7 @@ fn descriptor(lists: Lists, file: u32) -> Vec<u8> {
     ntacl::encode_unconditional(&SecurityDescriptor { control, owner, group, dacl, ..SecurityDescriptor::default() })
 }
 
-fn access(client: &mut Client, name: &str) {
+fn access(client: &mut TestClient, name: &str) {
     let file_id = client.open(name, AccessMask::READ_CONTROL);
     client.security(file_id, SecurityInformation(7));
     client.close(file_id);
@@ -104,28 +104,29 @@ fn access(client: &mut Client, name: &str) {
 /// Returns the memory allocated by accesses to `files` files, on a server with a cache of `limit` bytes, and the size
 /// that the cache reports.
 fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+    let environment: Arc<dyn Environment> = Arc::new(testing::ManualClock::ticking());
     let options = Options { mode: 0o777, lists: true, ..Options::default() };
     let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
     for file in 0..files {
         let path = RelPath::root().join(file.to_string().as_bytes()).expect("a valid name");
-        let made = block_on(volume.create(&rig::root(), &path, NewFile::new(Create::File(Access::default()), 0o644)));
+        let made =
+            block_on(volume.create(&testing::root(), &path, NewFile::new(Create::File(Access::default()), 0o644)));
         let node = made.expect("root has permission").node;
         let (name, value) = match lists.stored {
             true => (ntacl::ATTRIBUTE, descriptor(lists, file)),
             false => (posix_acl::ACCESS, list(lists, file).encode()),
         };
-        block_on(node.set_xattr(&rig::root(), name, Some(value), SetXattr::Any)).expect("root has permission");
+        block_on(node.set_xattr(&testing::root(), name, Some(value), SetXattr::Any)).expect("root has permission");
     }
-    let mut policy = rig::policy();
+    let mut policy = testing::policy();
     if lists.stored {
-        let acls = Some(StoredAcls { ignore_system_acls: true, ..rig::stored_acls() });
+        let acls = Some(StoredAcls { ignore_system_acls: true, ..testing::stored_acls() });
         let share = Share { acls, ..Share::clone(&policy.shares["share"]) };
         policy.shares.insert("share".into(), Arc::new(share));
     }
     policy.limits.descriptor_bytes = limit;
-    let server = rig::server(policy, environment, volume);
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::builder().policy(policy).volume(volume).start();
+    let mut client = TestClient::logged_on(&server, "alice");
     let before = LIVE.load(Ordering::Relaxed);
     (0..files).for_each(|file| access(&mut client, &file.to_string()));
     let after = LIVE.load(Ordering::Relaxed);

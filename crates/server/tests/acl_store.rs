@@ -22,14 +22,11 @@ use server::acl::ntacl::Condition;
 use server::answer::block_on;
 use server::environment::Environment;
 use server::policy::{AclStore, Entries, Share};
-use server::rig::{self, Client};
 use server::state::Server;
+use server::testing::{self, TestClient, TestServer};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 use server::vfs::memory::{Memory, Options};
-use server::vfs::{
-    Access, Create, Errno, Lookup, LookupOptions, NewFile, Node, RelPath, SERVER, SetMetadata, SetXattr, SymlinkPolicy,
-    Time, Vfs,
-};
+use server::vfs::{Access, Create, Errno, NewFile, Node, RelPath, SERVER, SetMetadata, SetXattr, Time, Vfs};
 
 const ATTRIBUTE: &str = "security.NTACL";
 const PARTS: SecurityInformation = SecurityInformation(7);
@@ -38,68 +35,71 @@ const PARTS: SecurityInformation = SecurityInformation(7);
 const LENGTHS: [u32; 5] = [3, 4, 5, 6, 12];
 
 /// A volume with a file for each of [`LENGTHS`], and the configuration of a server on it.
-struct Scene {
+struct Fixture {
     plain: Arc<dyn Vfs>,
     seen: Arc<dyn Vfs>,
     share: Share,
 }
 
-impl Scene {
-    fn new(store: Entries) -> Scene {
-        let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
+impl Fixture {
+    fn new(store: Entries) -> Fixture {
+        let environment: Arc<dyn Environment> = Arc::new(testing::ManualClock::ticking());
         let options = Options { mode: 0o777, lists: true, ..Options::default() };
         let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment, options));
         let share = Share {
-            acls: Some(rig::stored_acls()),
+            acls: Some(testing::stored_acls()),
             acl_store: AclStore::Said(store),
-            ..Share::clone(&rig::policy().shares["share"])
+            ..Share::clone(&testing::policy().shares["share"])
         };
-        let scene = Scene { seen: plain.clone(), plain, share };
+        let fixture = Fixture { seen: plain.clone(), plain, share };
         for length in LENGTHS {
-            scene.make(&length.to_string(), Create::File(Access::default()));
-            scene.put_list(&length.to_string(), posix_acl::ACCESS, length);
+            fixture.make(&length.to_string(), Create::File(Access::default()));
+            fixture.put_list(&length.to_string(), posix_acl::ACCESS, length);
         }
-        scene
+        fixture
     }
 
-    /// Like [`Scene::new`], with a file system controlled by `script`.
-    fn through(script: impl Script + 'static) -> Scene {
-        let scene = Scene::new(Entries::ALL);
-        let seen = Arc::new(Faulty::new(scene.plain.clone(), Arc::new(script)));
-        Scene { seen, ..scene }
+    /// Like [`Fixture::new`], with a file system controlled by `script`.
+    fn through(script: impl Script + 'static) -> Fixture {
+        let fixture = Fixture::new(Entries::ALL);
+        let seen = Arc::new(Faulty::new(fixture.plain.clone(), Arc::new(script)));
+        Fixture { seen, ..fixture }
     }
 
     /// Returns a new server without cached state, and alice logged on to it.
-    fn start(&self) -> (Arc<Server>, Client) {
-        let mut policy = rig::policy();
+    fn start(&self) -> (TestServer, TestClient) {
+        let mut policy = testing::policy();
         policy.shares.insert("share".into(), Arc::new(self.share.clone()));
-        let server = rig::server(policy, Arc::new(rig::Still::default()), self.seen.clone());
-        let alice = Client::logged_on(&server, "alice");
+        let server = TestServer::builder().policy(policy).volume(self.seen.clone()).start();
+        // Long after the files changed, because a descriptor is not cached for a change time that may repeat.
+        server.advance_seconds(1_000);
+        let alice = TestClient::logged_on(&server, "alice");
         (server, alice)
     }
 
     fn make(&self, name: &str, what: Create) {
         let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
-        block_on(self.plain.create(&rig::root(), &path, NewFile::new(what, 0o644))).expect("root has permission");
+        block_on(self.plain.create(&testing::root(), &path, NewFile::new(what, 0o644))).expect("root has permission");
     }
 
     fn node(&self, name: &str) -> Arc<dyn Node> {
-        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
-        match block_on(self.plain.lookup(&rig::root(), &path, LookupOptions::exact(SymlinkPolicy::default()))) {
-            Ok(Lookup::Found { node, .. }) => node,
-            _ => panic!("{name} does not exist"),
-        }
+        testing::volume::node(&self.plain, name)
     }
 
     fn put_list(&self, name: &str, attribute: &str, length: u32) {
         if length > 3 {
-            block_on(self.node(name).set_xattr(&rig::root(), attribute, Some(list(length).encode()), SetXattr::Any))
-                .expect("root has permission");
+            block_on(self.node(name).set_xattr(
+                &testing::root(),
+                attribute,
+                Some(list(length).encode()),
+                SetXattr::Any,
+            ))
+            .expect("root has permission");
         }
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.node(name).get_xattr(&rig::root(), ATTRIBUTE, None)).expect("root has permission")
+        block_on(self.node(name).get_xattr(&testing::root(), ATTRIBUTE, None)).expect("root has permission")
     }
 
     fn stored(&self) -> Vec<u32> {
@@ -115,14 +115,14 @@ fn list(length: u32) -> PosixAcl {
 }
 
 /// Returns the descriptor that a client sees.
-fn look(client: &mut Client, name: &str) -> SecurityDescriptor {
+fn look(client: &mut TestClient, name: &str) -> SecurityDescriptor {
     let file_id = client.open(name, A::READ_CONTROL);
     let descriptor = client.security(file_id, PARTS);
     client.close(file_id);
     descriptor
 }
 
-fn look_at_all(client: &mut Client) -> Vec<SecurityDescriptor> {
+fn look_at_all(client: &mut TestClient) -> Vec<SecurityDescriptor> {
     LENGTHS.iter().map(|length| look(client, &length.to_string())).collect()
 }
 
@@ -132,16 +132,16 @@ fn misses(server: &Server) -> u64 {
 
 #[track_caller]
 fn check(store: Entries, expected: &[u32]) {
-    let before = look_at_all(&mut Scene::new(Entries::NONE).start().1);
-    let scene = Scene::new(store.clone());
-    let (server, mut alice) = scene.start();
+    let before = look_at_all(&mut Fixture::new(Entries::NONE).start().1);
+    let fixture = Fixture::new(store.clone());
+    let (server, mut alice) = fixture.start();
     assert_eq!(look_at_all(&mut alice), before, "{store}");
-    assert_eq!(scene.stored(), expected, "{store}");
+    assert_eq!(fixture.stored(), expected, "{store}");
     let known = misses(&server);
     assert_eq!(look_at_all(&mut alice), before, "{store}: again");
     assert_eq!(misses(&server), known, "{store}: the stored descriptor is cached under its new change time");
-    assert_eq!(look_at_all(&mut scene.start().1), before, "{store}: read by another server");
-    assert_eq!(scene.stored(), expected, "{store}: nothing else is stored");
+    assert_eq!(look_at_all(&mut fixture.start().1), before, "{store}: read by another server");
+    assert_eq!(fixture.stored(), expected, "{store}: nothing else is stored");
 }
 
 #[test]
@@ -154,72 +154,74 @@ fn storing_depends_on_the_number_of_entries() {
 
 #[test]
 fn unmeasured_auto_stores_nothing() {
-    let mut scene = Scene::new(Entries::ALL);
-    scene.share.acl_store = AclStore::Auto(None);
-    look_at_all(&mut scene.start().1);
-    assert_eq!(scene.stored(), []);
-    scene.share.acl_store = AclStore::Auto(Some(Entries::at_least(12)));
-    look_at_all(&mut scene.start().1);
-    assert_eq!(scene.stored(), [12]);
+    let mut fixture = Fixture::new(Entries::ALL);
+    fixture.share.acl_store = AclStore::Auto(None);
+    look_at_all(&mut fixture.start().1);
+    assert_eq!(fixture.stored(), []);
+    fixture.share.acl_store = AclStore::Auto(Some(Entries::at_least(12)));
+    look_at_all(&mut fixture.start().1);
+    assert_eq!(fixture.stored(), [12]);
 }
 
 #[test]
 fn both_acls_of_a_directory_are_counted() {
     for (default, stored) in [(4, false), (5, true)] {
-        let scene = Scene::new(Entries::at_least(9));
-        scene.make("directory", Create::Directory);
-        scene.put_list("directory", posix_acl::ACCESS, 4);
-        scene.put_list("directory", posix_acl::DEFAULT, default);
-        look(&mut scene.start().1, "directory");
-        assert_eq!(scene.attribute("directory").is_some(), stored, "{default}");
+        let fixture = Fixture::new(Entries::at_least(9));
+        fixture.make("directory", Create::Directory);
+        fixture.put_list("directory", posix_acl::ACCESS, 4);
+        fixture.put_list("directory", posix_acl::DEFAULT, default);
+        look(&mut fixture.start().1, "directory");
+        assert_eq!(fixture.attribute("directory").is_some(), stored, "{default}");
     }
 }
 
 #[test]
 fn a_stored_descriptor_is_valid_while_the_acls_are_unchanged() {
-    let scene = Scene::new(Entries::ALL);
-    look_at_all(&mut scene.start().1);
+    let fixture = Fixture::new(Entries::ALL);
+    look_at_all(&mut fixture.start().1);
     for length in LENGTHS {
-        let value = scene.attribute(&length.to_string()).expect("the attribute is stored");
+        let value = fixture.attribute(&length.to_string()).expect("the attribute is stored");
         let stored = ntacl::decode(&value).expect("our own").expect("a known version");
         let access = if length == 3 { PosixAcl::of_mode(0o644) } else { list(length) };
-        let metadata = block_on(scene.node(&length.to_string()).metadata(&SERVER)).expect("the file has metadata");
+        let metadata = block_on(fixture.node(&length.to_string()).metadata(&SERVER)).expect("the file has metadata");
         assert_eq!(stored.condition, Condition::SystemHash(ntacl::system_hash(&metadata, &access, None)));
     }
 }
 
 #[test]
 fn acls_changed_later_apply_and_the_stored_descriptor_stays() {
-    let scene = Scene::new(Entries::ALL);
-    let (_server, mut alice) = scene.start();
+    let fixture = Fixture::new(Entries::ALL);
+    let (_server, mut alice) = fixture.start();
     let before = look(&mut alice, "6");
-    let value = scene.attribute("6");
-    scene.put_list("6", posix_acl::ACCESS, 8);
+    let value = fixture.attribute("6");
+    fixture.put_list("6", posix_acl::ACCESS, 8);
     let changed = look(&mut alice, "6");
     assert_eq!(changed.dacl.as_ref().map_or(0, |dacl| dacl.aces().len()), 7, "the mask is not a rule");
-    assert_eq!(scene.attribute("6"), value);
-    scene.put_list("6", posix_acl::ACCESS, 6);
+    assert_eq!(fixture.attribute("6"), value);
+    fixture.put_list("6", posix_acl::ACCESS, 6);
     assert_eq!(look(&mut alice, "6"), before, "after changing back, the stored descriptor is valid again");
 }
 
 #[test]
 fn nothing_is_stored_on_shares_that_are_read_only_or_store_no_acls() {
-    let mut scene = Scene::new(Entries::ALL);
-    scene.share.read_only = true;
-    look_at_all(&mut scene.start().1);
-    assert_eq!(scene.stored(), []);
-    scene.share.read_only = false;
-    scene.share.acls = None;
-    look_at_all(&mut scene.start().1);
-    assert_eq!(scene.stored(), []);
+    let mut fixture = Fixture::new(Entries::ALL);
+    fixture.share.read_only = true;
+    look_at_all(&mut fixture.start().1);
+    assert_eq!(fixture.stored(), []);
+    fixture.share.read_only = false;
+    fixture.share.acls = None;
+    look_at_all(&mut fixture.start().1);
+    assert_eq!(fixture.stored(), []);
 }
 
 #[test]
 fn a_client_that_sets_one_always_stores() {
-    let scene = Scene::new(Entries::NONE);
-    let (_server, mut alice) = scene.start();
-    block_on(scene.node("3").set_metadata(&rig::root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }))
-        .expect("root has permission");
+    let fixture = Fixture::new(Entries::NONE);
+    let (_server, mut alice) = fixture.start();
+    block_on(
+        fixture.node("3").set_metadata(&testing::root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }),
+    )
+    .expect("root has permission");
     let file_id = alice.open("3", A::WRITE_DAC);
     let rule = Ace::allow(Sid::unix_user(1000), A::FILE_ALL_ACCESS, AceFlags::NONE);
     let descriptor = SecurityDescriptor {
@@ -228,7 +230,7 @@ fn a_client_that_sets_one_always_stores() {
         ..SecurityDescriptor::default()
     };
     assert_eq!(alice.set_security(file_id, SecurityInformation::DACL, &descriptor), Status::SUCCESS);
-    assert_eq!(scene.stored(), [3]);
+    assert_eq!(fixture.stored(), [3]);
 }
 
 /// Runs a function just before the attribute is written, and makes the write fail.
@@ -249,50 +251,50 @@ impl Script for AtWriting {
 
 #[test]
 fn a_failed_write_of_a_descriptor_harms_no_client() {
-    let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
+    let expected = look_at_all(&mut Fixture::new(Entries::NONE).start().1);
     for error in [Errno::NOSPC, Errno::ROFS, Errno::PERM, Errno::DQUOT, Errno::OPNOTSUPP, Errno::TOOBIG, Errno::IO] {
-        let scene = Scene::through(AtWriting { error: Some(error), before: Mutex::new(Box::new(|| {})) });
-        let (server, mut alice) = scene.start();
+        let fixture = Fixture::through(AtWriting { error: Some(error), before: Mutex::new(Box::new(|| {})) });
+        let (server, mut alice) = fixture.start();
         assert_eq!(look_at_all(&mut alice), expected, "{error:?}");
-        assert_eq!(scene.stored(), [], "{error:?}");
+        assert_eq!(fixture.stored(), [], "{error:?}");
         let known = misses(&server);
         assert_eq!(look_at_all(&mut alice), expected, "{error:?}");
         assert_eq!(misses(&server), known, "{error:?}: the descriptor is cached nevertheless");
     }
 }
 
-/// Returns a scene in which `act` runs between the conversion and the write.
-fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
-    let slot: Arc<Mutex<Option<Scene>>> = Arc::default();
+/// Returns a fixture in which `act` runs between the conversion and the write.
+fn between(act: impl Fn(&Fixture) + Send + 'static) -> Fixture {
+    let slot: Arc<Mutex<Option<Fixture>>> = Arc::default();
     let own = slot.clone();
     let before = move || {
-        if let Some(scene) = own.lock().take() {
-            act(&scene);
+        if let Some(fixture) = own.lock().take() {
+            act(&fixture);
         }
     };
-    let scene = Scene::through(AtWriting { error: None, before: Mutex::new(Box::new(before)) });
-    let beside = Scene { plain: scene.plain.clone(), seen: scene.plain.clone(), share: scene.share.clone() };
+    let fixture = Fixture::through(AtWriting { error: None, before: Mutex::new(Box::new(before)) });
+    let beside = Fixture { plain: fixture.plain.clone(), seen: fixture.plain.clone(), share: fixture.share.clone() };
     *slot.lock() = Some(beside);
-    scene
+    fixture
 }
 
 #[test]
 fn a_descriptor_stored_concurrently_stays() {
     let theirs = || ntacl::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
-    let scene = between(move |scene| {
-        block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()), SetXattr::Any))
+    let fixture = between(move |fixture| {
+        block_on(fixture.node("6").set_xattr(&testing::root(), ATTRIBUTE, Some(theirs()), SetXattr::Any))
             .expect("root has permission");
     });
-    look(&mut scene.start().1, "6");
-    assert_eq!(scene.attribute("6"), Some(theirs()));
+    look(&mut fixture.start().1, "6");
+    assert_eq!(fixture.attribute("6"), Some(theirs()));
 }
 
 #[test]
 fn acls_changed_concurrently_apply() {
-    let scene = between(|scene| scene.put_list("6", posix_acl::ACCESS, 8));
-    let (_server, mut alice) = scene.start();
+    let fixture = between(|fixture| fixture.put_list("6", posix_acl::ACCESS, 8));
+    let (_server, mut alice) = fixture.start();
     look(&mut alice, "6");
-    assert!(scene.attribute("6").is_some(), "the change came too late to be detected");
+    assert!(fixture.attribute("6").is_some(), "the change came too late to be detected");
     let shown = look(&mut alice, "6");
     assert_eq!(shown.dacl.map_or(0, |dacl| dacl.aces().len()), 7, "the ACEs of the new ACL");
 }
@@ -316,11 +318,11 @@ impl Script for Holding {
 /// waited is stored after another client's request. The answers are the same in both cases, and nothing is held.
 #[test]
 fn a_closed_connection_leaves_no_conversions_behind() {
-    let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
+    let expected = look_at_all(&mut Fixture::new(Entries::NONE).start().1);
     for (kind, stored) in [(Operation::SetXattr, &[][..]), (Operation::Open, &LENGTHS[..])] {
         let held = Arc::new(AtomicBool::new(true));
-        let scene = Scene::through(Holding { kind, held: held.clone() });
-        let (server, mut alice) = scene.start();
+        let fixture = Fixture::through(Holding { kind, held: held.clone() });
+        let (server, mut alice) = fixture.start();
         for length in LENGTHS {
             let name = utf16_bytes(&length.to_string());
             // The file is opened for data once alice's access to it is determined.
@@ -334,12 +336,12 @@ fn a_closed_connection_leaves_no_conversions_behind() {
             alice.send(&message);
         }
         alice.disconnect();
-        assert_eq!(scene.stored(), [], "{kind:?}");
+        assert_eq!(fixture.stored(), [], "{kind:?}");
         held.store(false, Ordering::Relaxed);
-        let mut bob = Client::logged_on(&server, "bob");
+        let mut bob = TestClient::logged_on(&server, "bob");
         assert_eq!(look_at_all(&mut bob), expected, "{kind:?}");
-        assert_eq!(scene.stored(), stored, "{kind:?}");
-        assert_eq!(look_at_all(&mut scene.start().1), expected, "{kind:?}: according to the stored descriptor");
+        assert_eq!(fixture.stored(), stored, "{kind:?}");
+        assert_eq!(look_at_all(&mut fixture.start().1), expected, "{kind:?}: according to the stored descriptor");
         bob.disconnect();
         let gone = Arc::downgrade(&server);
         drop(server);

@@ -1,7 +1,5 @@
 //! Limits for clients that make the server hold too many resources or work for too long.
 
-use std::sync::Arc;
-
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
 use proto::smb2::FileId;
@@ -13,16 +11,13 @@ use proto::smb2::read::ReadRequest;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::accounting::Resource;
-use server::environment::Environment;
 use server::policy::{Limits, Policy};
-use server::rig::{self, Client, chain, status};
-use server::state::Server;
+use server::testing::{self, TestClient, TestServer, chain, status};
 
 const MIB: usize = 1 << 20;
 
-fn server(limits: Limits) -> Arc<Server> {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
-    rig::server(Policy { limits, ..rig::policy() }, environment.clone(), rig::memory(environment))
+fn server(limits: Limits) -> TestServer {
+    TestServer::with_policy(Policy { limits, ..testing::policy() })
 }
 
 fn create(name: &[u8]) -> CreateRequest<'_> {
@@ -37,7 +32,7 @@ fn create(name: &[u8]) -> CreateRequest<'_> {
 }
 
 /// Creates a file of 1 MiB.
-fn file(client: &mut Client) -> FileId {
+fn file(client: &mut TestClient) -> FileId {
     let name = utf16_bytes("file");
     client.request(Command::CREATE, |out| create(&name).encode(out));
     let file_id = client.open("file", AccessMask::FILE_ALL_ACCESS);
@@ -50,7 +45,7 @@ fn file(client: &mut Client) -> FileId {
 
 /// Builds a request with the given credit charge.
 fn charged(
-    client: &mut Client,
+    client: &mut TestClient,
     command: Command,
     charge: u16,
     encode: impl FnOnce(&mut proto::bytes::Writer<'_>),
@@ -62,7 +57,7 @@ fn charged(
     message
 }
 
-fn read(client: &mut Client, file_id: FileId) -> Vec<u8> {
+fn read(client: &mut TestClient, file_id: FileId) -> Vec<u8> {
     let read = ReadRequest { length: MIB as u32, file_id, ..ReadRequest::default() };
     charged(client, Command::READ, 16, |out| read.encode(out))
 }
@@ -80,7 +75,7 @@ fn responses(mut frame: &[u8]) -> usize {
 }
 
 /// Acquires credits for many requests.
-fn rich(client: &mut Client) {
+fn rich(client: &mut TestClient) {
     for _ in 0..20 {
         let echo = charged(client, Command::ECHO, 1, |out| EchoRequest.encode(out));
         client.send(&echo);
@@ -91,7 +86,7 @@ fn rich(client: &mut Client) {
 fn a_chain_of_reads_is_answered_in_frames_of_bounded_length_and_yields() {
     let limits = Limits::default();
     let server = server(limits.clone());
-    let mut client = Client::logged_on(&server, "alice");
+    let mut client = TestClient::logged_on(&server, "alice");
     rich(&mut client);
     let file_id = file(&mut client);
     let requests: Vec<_> = (0..40).map(|_| read(&mut client, file_id)).collect();
@@ -115,7 +110,7 @@ fn a_chain_of_reads_is_answered_in_frames_of_bounded_length_and_yields() {
 fn few_responses_are_queued_for_a_client_that_reads_none() {
     let limits = Limits::default();
     let server = server(limits.clone());
-    let mut client = Client::logged_on(&server, "alice");
+    let mut client = TestClient::logged_on(&server, "alice");
     rich(&mut client);
     let file_id = file(&mut client);
     // In separate frames, all executed before a single response is read.
@@ -144,8 +139,8 @@ fn few_responses_are_queued_for_a_client_that_reads_none() {
 #[test]
 fn a_user_above_their_share_is_refused_and_others_are_not() {
     let server = server(Limits { memory: Limits::LEAST_MEMORY, ..Limits::default() });
-    let mut alice = Client::logged_on(&server, "alice");
-    let mut bob = Client::logged_on(&server, "bob");
+    let mut alice = TestClient::logged_on(&server, "alice");
+    let mut bob = TestClient::logged_on(&server, "bob");
     rich(&mut bob);
     let of_bob = file(&mut bob);
     rich(&mut alice);
@@ -168,7 +163,7 @@ fn a_user_above_their_share_is_refused_and_others_are_not() {
 #[test]
 fn an_anonymous_user_gets_no_more_than_a_client_before_its_logon() {
     let server = server(Limits::default());
-    let mut client = Client::new(&server);
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on_anonymously(), Status::SUCCESS);
     assert!(!client.connection.is_logged_on() && client.connection.has_session());
@@ -192,10 +187,10 @@ fn anonymous_users_leave_opens_for_others() {
     let limits = Limits { opens: 1000, pipes: 160, ..Limits::default() };
     let server = server(limits);
     let name = utf16_bytes("srvsvc");
-    let mut clients: Vec<Client> = Vec::new();
+    let mut clients: Vec<TestClient> = Vec::new();
     let mut pipes = 0;
     for _ in 0..10 {
-        let mut client = Client::new(&server);
+        let mut client = TestClient::new(&server);
         client.negotiate(SecurityMode::SIGNING_ENABLED);
         client.log_on_anonymously();
         client.tree_connect("IPC$");
@@ -205,7 +200,7 @@ fn anonymous_users_leave_opens_for_others() {
         clients.push(client);
     }
     assert_eq!(pipes, 5, "half of a sixteenth, because all come from one address");
-    let mut alice = Client::logged_on(&server, "alice");
+    let mut alice = TestClient::logged_on(&server, "alice");
     alice.tree_connect("IPC$");
     assert_eq!(status(&alice.request(Command::CREATE, |out| create(&name).encode(out))), Status::SUCCESS);
 }
@@ -214,7 +209,7 @@ fn anonymous_users_leave_opens_for_others() {
 fn an_echo_is_answered_a_few_times_before_a_logon() {
     let limits = Limits::default();
     let server = server(limits.clone());
-    let mut client = Client::new(&server);
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     for _ in 0..limits.echoes_before_logon {
         assert_eq!(status(&client.request(Command::ECHO, |out| EchoRequest.encode(out))), Status::SUCCESS);
@@ -222,7 +217,7 @@ fn an_echo_is_answered_a_few_times_before_a_logon() {
     let message = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
     client.send(&message);
     assert!(client.connection.ended().is_some());
-    let mut alice = Client::logged_on(&server, "alice");
+    let mut alice = TestClient::logged_on(&server, "alice");
     for _ in 0..100 {
         assert_eq!(status(&alice.request(Command::ECHO, |out| EchoRequest.encode(out))), Status::SUCCESS);
     }
@@ -231,13 +226,13 @@ fn an_echo_is_answered_a_few_times_before_a_logon() {
 #[test]
 fn one_user_leaves_opens_for_others() {
     let server = server(Limits { opens: 100, ..Limits::default() });
-    let mut alice = Client::logged_on(&server, "alice");
+    let mut alice = TestClient::logged_on(&server, "alice");
     let opens = (0..200).filter(|number| {
         let name = utf16_bytes(&format!("file{number}"));
         status(&alice.request(Command::CREATE, |out| create(&name).encode(out))) == Status::SUCCESS
     });
     assert_eq!(opens.count(), 50);
-    let mut bob = Client::logged_on(&server, "bob");
+    let mut bob = TestClient::logged_on(&server, "bob");
     let name = utf16_bytes("of bob");
     assert_eq!(status(&bob.request(Command::CREATE, |out| create(&name).encode(out))), Status::SUCCESS);
     alice.disconnect();
@@ -250,9 +245,9 @@ fn one_user_leaves_connections_for_others() {
     let server = server(Limits { connections: 16, ..Limits::default() });
     let mut connections = Vec::new();
     let mut log_on = |user: &str| {
-        let mut client = Client::new(&server);
+        let mut client = TestClient::new(&server);
         client.negotiate(SecurityMode::SIGNING_ENABLED);
-        let status = client.log_on(user, rig::PASSWORD, 0);
+        let status = client.log_on(user, testing::PASSWORD, 0);
         connections.push(client);
         status
     };
@@ -260,6 +255,6 @@ fn one_user_leaves_connections_for_others() {
     assert_eq!(alice[..8], [Status::SUCCESS; 8]);
     assert_eq!(alice[8..], [Status::INSUFFICIENT_RESOURCES; 2]);
     assert_eq!(log_on("bob"), Status::SUCCESS);
-    connections.into_iter().for_each(Client::disconnect);
+    connections.into_iter().for_each(TestClient::disconnect);
     assert_eq!((server.accounting.held(Resource::Connections), server.accounting.memory()), (0, 0));
 }

@@ -14,12 +14,11 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::query_directory::{QueryDirectoryFlags as Flags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 use server::answer::block_on;
-use server::environment::Environment;
 use server::name::short::mangle;
 use server::policy::Share;
-use server::rig::{self, Client, status};
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::{Access, Create, NewFile, RelPath, Vfs};
+use server::vfs::{Access, Create, NewFile, RelPath};
 
 const NONE: Flags = Flags(0);
 
@@ -40,29 +39,26 @@ impl Counting {
     }
 }
 
-struct Bench {
-    client: Client,
-    volume: Arc<dyn Vfs>,
+struct Fixture {
+    client: TestClient,
+    server: TestServer,
     calls: Arc<Counting>,
 }
 
-fn bench(configure: impl Fn(&mut Share)) -> Bench {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
-    let volume = rig::memory(environment.clone());
+fn fixture(configure: impl Fn(&mut Share)) -> Fixture {
     let calls = Arc::new(Counting::default());
-    let counted: Arc<dyn Vfs> = Arc::new(Faulty::new(volume.clone(), calls.clone()));
-    let mut policy = rig::policy();
-    policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-    Bench { client: Client::logged_on(&rig::server(policy, environment, counted), "alice"), volume, calls }
+    let script = calls.clone();
+    let server = TestServer::builder().share(configure).wrap_volume(|volume| Faulty::new(volume, script)).start();
+    Fixture { client: TestClient::logged_on(&server, "alice"), server, calls }
 }
 
-impl Bench {
+impl Fixture {
     /// Creates files owned by root.
     fn make(&self, names: &[&str], mode: u32) {
         for name in names {
             let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
             let what = Create::File(Access { read: true, write: true });
-            block_on(self.volume.create(&rig::root(), &path, NewFile::new(what, mode))).expect("a new file");
+            block_on(self.server.volume.create(&testing::root(), &path, NewFile::new(what, mode))).expect("a new file");
         }
     }
 
@@ -115,36 +111,36 @@ impl Bench {
 
 #[test]
 fn a_name_without_wildcards_is_looked_up() {
-    let mut bench = bench(|_| {});
+    let mut fixture = fixture(|_| {});
     let names: Vec<String> = (0..2000).map(|number| format!("File {number}")).collect();
-    bench.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
+    fixture.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
     for (pattern, found) in [("File 7", true), ("fILE 1999", true), ("none", false)] {
-        let root = bench.root();
+        let root = fixture.root();
         match found {
             true => {
                 let name = format!("File {}", &pattern[5..]);
-                assert_eq!(bench.query(root, pattern, NONE), Ok(vec![name]), "as it is on disk");
+                assert_eq!(fixture.query(root, pattern, NONE), Ok(vec![name]), "as it is on disk");
             }
-            false => assert_eq!(bench.query(root, pattern, NONE), Err(Status::NO_SUCH_FILE)),
+            false => assert_eq!(fixture.query(root, pattern, NONE), Err(Status::NO_SUCH_FILE)),
         }
-        assert_eq!(bench.query(root, pattern, NONE), Err(Status::NO_MORE_FILES), "{pattern}: the second time");
-        assert_eq!((bench.calls.take(Operation::List), bench.calls.take(Operation::Entry)), (0, 1), "{pattern}");
-        let again = bench.query(root, "", Flags::RESTART_SCANS | Flags::RETURN_SINGLE_ENTRY);
+        assert_eq!(fixture.query(root, pattern, NONE), Err(Status::NO_MORE_FILES), "{pattern}: the second time");
+        assert_eq!((fixture.calls.take(Operation::List), fixture.calls.take(Operation::Entry)), (0, 1), "{pattern}");
+        let again = fixture.query(root, "", Flags::RESTART_SCANS | Flags::RETURN_SINGLE_ENTRY);
         assert_eq!(again.is_ok(), found, "{pattern}: from the start");
-        assert_eq!((bench.calls.take(Operation::List), bench.calls.take(Operation::Entry)), (0, 1), "{pattern}");
-        bench.client.close(root);
+        assert_eq!((fixture.calls.take(Operation::List), fixture.calls.take(Operation::Entry)), (0, 1), "{pattern}");
+        fixture.client.close(root);
     }
     // Nothing is cached of the previous content.
-    let root = bench.root();
-    assert_eq!(bench.query(root, "late", NONE), Err(Status::NO_SUCH_FILE));
-    bench.make(&["late"], 0o644);
-    assert_eq!(bench.query(root, "", Flags::RESTART_SCANS), Ok(vec!["late".into()]));
+    let root = fixture.root();
+    assert_eq!(fixture.query(root, "late", NONE), Err(Status::NO_SUCH_FILE));
+    fixture.make(&["late"], 0o644);
+    assert_eq!(fixture.query(root, "", Flags::RESTART_SCANS), Ok(vec!["late".into()]));
 }
 
 #[test]
 fn wildcards_read_the_directory() {
-    let mut bench = bench(|_| {});
-    bench.make(&["a", "ab", "a.b", "b"], 0o644);
+    let mut fixture = fixture(|_| {});
+    fixture.make(&["a", "ab", "a.b", "b"], 0o644);
     for (pattern, expected) in [
         ("a*", &["a", "a.b", "ab"][..]),
         ("a?", &["ab"]),
@@ -152,91 +148,91 @@ fn wildcards_read_the_directory() {
         ("<", &["a", "ab", "b"]),
         (">", &["a", "b"]),
     ] {
-        let root = bench.root();
-        let mut found = bench.query(root, pattern, NONE).expect("some match");
+        let root = fixture.root();
+        let mut found = fixture.query(root, pattern, NONE).expect("some match");
         found.retain(|name| name != "." && name != "..");
         found.sort();
         assert_eq!(found, expected, "{pattern}");
-        assert!(bench.calls.take(Operation::List) > 0, "{pattern}");
-        bench.client.close(root);
+        assert!(fixture.calls.take(Operation::List) > 0, "{pattern}");
+        fixture.client.close(root);
     }
 }
 
 #[test]
 fn dots_are_entries_of_their_own() {
-    let mut bench = bench(|_| {});
-    bench.make(&[".a", "a."], 0o644);
-    bench.finds(".", &["."]);
-    bench.finds("..", &[".."]);
+    let mut fixture = fixture(|_| {});
+    fixture.make(&[".a", "a."], 0o644);
+    fixture.finds(".", &["."]);
+    fixture.finds("..", &[".."]);
     // The file that the name opens is found, and shown in a form that Windows can display.
-    bench.finds("a.", &["a\u{f029}"]);
-    bench.finds("a\u{f029}", &["a\u{f029}"]);
-    bench.finds(".A", &[".a"]);
+    fixture.finds("a.", &["a\u{f029}"]);
+    fixture.finds("a\u{f029}", &["a\u{f029}"]);
+    fixture.finds(".A", &[".a"]);
 }
 
 #[test]
 fn a_restart_may_use_another_pattern() {
-    let mut bench = bench(|_| {});
-    bench.make(&["one", "two"], 0o644);
-    let root = bench.root();
-    assert_eq!(bench.query(root, "one", NONE), Ok(vec!["one".into()]));
-    assert_eq!(bench.query(root, "two", NONE), Err(Status::NO_MORE_FILES), "the pattern does not change");
-    assert_eq!(bench.query(root, "two", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
-    assert_eq!(bench.query(root, "", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
+    let mut fixture = fixture(|_| {});
+    fixture.make(&["one", "two"], 0o644);
+    let root = fixture.root();
+    assert_eq!(fixture.query(root, "one", NONE), Ok(vec!["one".into()]));
+    assert_eq!(fixture.query(root, "two", NONE), Err(Status::NO_MORE_FILES), "the pattern does not change");
+    assert_eq!(fixture.query(root, "two", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
+    assert_eq!(fixture.query(root, "", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
     // It is no longer the first query ([MS-FSA] 2.1.5.6.3), unless the directory is reopened.
-    assert_eq!(bench.query(root, "none", Flags::RESTART_SCANS), Err(Status::NO_MORE_FILES));
-    assert_eq!(bench.query(root, "none", Flags::REOPEN), Err(Status::NO_SUCH_FILE));
-    assert_eq!(bench.query(root, "*e", Flags::REOPEN), Ok(vec!["one".into()]));
-    assert_eq!(bench.query(root, "a|b", Flags::REOPEN), Err(Status::OBJECT_NAME_INVALID));
+    assert_eq!(fixture.query(root, "none", Flags::RESTART_SCANS), Err(Status::NO_MORE_FILES));
+    assert_eq!(fixture.query(root, "none", Flags::REOPEN), Err(Status::NO_SUCH_FILE));
+    assert_eq!(fixture.query(root, "*e", Flags::REOPEN), Ok(vec!["one".into()]));
+    assert_eq!(fixture.query(root, "a|b", Flags::REOPEN), Err(Status::OBJECT_NAME_INVALID));
 }
 
 #[test]
 fn hidden_files_are_not_found_by_their_names() {
-    let mut bench = bench(|share| {
+    let mut fixture = fixture(|share| {
         share.veto_files = vec!["secret*".into()];
         share.hide_unreadable = true;
         share.hide_special_files = true;
     });
-    bench.make(&["secret.txt", "SECRETS", "plain"], 0o644);
-    bench.make(&["private"], 0o600);
-    bench.make(&[".frevo-streams"], 0o644);
+    fixture.make(&["secret.txt", "SECRETS", "plain"], 0o644);
+    fixture.make(&["private"], 0o600);
+    fixture.make(&[".frevo-streams"], 0o644);
     for name in ["secret.txt", "SECRET.TXT", "secrets", "private", "PRIVATE", ".frevo-streams"] {
-        bench.finds(name, &[]);
+        fixture.finds(name, &[]);
     }
-    bench.finds("PLAIN", &["plain"]);
+    fixture.finds("PLAIN", &["plain"]);
 }
 
 #[test]
 fn case_matters_if_the_share_specifies_it() {
-    let mut bench = bench(|share| share.case_sensitive = true);
-    bench.make(&["name", "NAME"], 0o644);
-    bench.finds("name", &["name"]);
-    bench.finds("NAME", &["NAME"]);
-    bench.finds("Name", &[]);
+    let mut fixture = fixture(|share| share.case_sensitive = true);
+    fixture.make(&["name", "NAME"], 0o644);
+    fixture.finds("name", &["name"]);
+    fixture.finds("NAME", &["NAME"]);
+    fixture.finds("Name", &[]);
 }
 
 #[test]
 fn short_names_match_if_the_share_has_them() {
     let long = "a long name.text";
     let short = mangle(long.as_bytes());
-    let mut on = bench(|share| share.mangled_names = true);
+    let mut on = fixture(|share| share.mangled_names = true);
     on.make(&[long, "other name.text", "plain"], 0o644);
     on.finds(&short, &[long]);
     on.finds(&short.to_lowercase(), &[long]);
     on.finds(&format!("{}*", &short[..7]), &[long]);
     on.finds("ABCDEF~0.TEX", &[]);
     on.finds("PLAIN", &["plain"]);
-    let mut off = bench(|_| {});
+    let mut off = fixture(|_| {});
     off.make(&[long], 0o644);
     off.finds(&short, &[]);
 }
 
 #[test]
 fn a_long_search_lets_other_requests_run() {
-    let mut bench = bench(|share| share.hide_unreadable = true);
+    let mut fixture = fixture(|share| share.hide_unreadable = true);
     let names: Vec<String> = (0..2000).map(|number| format!("{number:04}{}", "a".repeat(200))).collect();
-    bench.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
-    let root = bench.root();
+    fixture.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
+    let root = fixture.root();
     let pattern = utf16_bytes(&("*a".repeat(127) + "b"));
     let query = QueryDirectoryRequest {
         file_information_class: FileInformationClass::NAMES.0,
@@ -245,18 +241,18 @@ fn a_long_search_lets_other_requests_run() {
         output_buffer_length: 4096,
         ..QueryDirectoryRequest::default()
     };
-    let search = bench.client.compose(Command::QUERY_DIRECTORY, |out| query.encode(out));
-    let mut frames = bench.client.send(&search);
+    let search = fixture.client.compose(Command::QUERY_DIRECTORY, |out| query.encode(out));
+    let mut frames = fixture.client.send(&search);
     assert!(frames.iter().all(|frame| status(frame) == Status::PENDING), "the search is done in several steps");
-    let echo = bench.client.compose(Command::ECHO, |out| EchoRequest.encode(out));
-    frames.extend(bench.client.send(&echo));
+    let echo = fixture.client.compose(Command::ECHO, |out| EchoRequest.encode(out));
+    frames.extend(fixture.client.send(&echo));
     let answered = |frames: &[Vec<u8>], command| {
         let header = |frame: &Vec<u8>| Header::decode(frame).expect("a header");
         frames.iter().any(|frame| header(frame).command == command && status(frame) != Status::PENDING)
     };
     assert!(answered(&frames, Command::ECHO) && !answered(&frames, Command::QUERY_DIRECTORY));
     for _ in 0..1000 {
-        frames.extend(bench.client.proceed());
+        frames.extend(fixture.client.proceed());
     }
     assert!(answered(&frames, Command::QUERY_DIRECTORY));
 }

@@ -7,16 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proto::auth::ntlm::nt_hash;
 use proto::auth::pac::LogonInfo;
-use proto::dtyp::{Guid, Sid};
+use proto::dtyp::Sid;
 use proto::smb2::negotiate::SecurityMode;
 use proto::status::Status;
 use server::accounts::{Account, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
-use server::environment::Environment;
 use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
-use server::rig::{self, Client, PASSWORD, Still};
-use server::state::{Server, ServerParts};
+use server::state::Server;
+use server::testing::{self, PASSWORD, TestClient, TestServer};
 use server::tickets::ClientName;
 
 /// A domain with `dora`, whose password is [`PASSWORD`], `rory`, who is root, and a few users who may not log on.
@@ -87,19 +86,17 @@ impl Domain for Controller {
 
 fn policy() -> Policy {
     let membership = Some(Membership { workgroup: "DOM".into(), realm: "DOM.TEST".into() });
-    Policy { membership, ..rig::policy() }
+    Policy { membership, ..testing::policy() }
 }
 
-fn member(policy: Policy) -> (Arc<Server>, Arc<Controller>) {
-    let environment: Arc<dyn Environment> = Arc::new(Still::default());
+fn member(policy: Policy) -> (TestServer, Arc<Controller>) {
     let controller = Arc::new(Controller::default());
-    let parts = rig::parts(environment.clone(), rig::memory(environment));
-    let server = Server::new(policy, Guid([9; 16]), ServerParts { domain: Some(controller.clone()), ..parts });
+    let server = TestServer::builder().policy(policy).domain(controller.clone()).start();
     (server, controller)
 }
 
 fn log_on(server: &Arc<Server>, user: &str, password: &str) -> Status {
-    let mut client = Client::new(server);
+    let mut client = TestClient::new(server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     client.log_on(user, password, 0)
 }
@@ -129,7 +126,7 @@ fn the_domain_decides_on_its_accounts() {
 #[test]
 fn a_domain_cannot_assign_sids_of_this_server() {
     let (server, _) = member(policy());
-    let mut client = Client::new(&server);
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
     let user = server.sessions.all().iter().find_map(|session| session.user()).expect("logged on");
@@ -160,7 +157,7 @@ impl UsernameMap for Map {
 #[test]
 fn a_mapped_user_is_another_user() {
     let (server, controller) = member(Policy { username_map: Some(Arc::new(Map)), ..policy() });
-    let mut client = Client::new(&server);
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
     let user = server.sessions.all().iter().find_map(|session| session.user()).expect("logged on");
@@ -177,7 +174,7 @@ fn a_mapped_user_is_another_user() {
 
 #[test]
 fn a_standalone_server_asks_no_controller() {
-    let (server, controller) = member(rig::policy());
+    let (server, controller) = member(testing::policy());
     assert_eq!(log_on(&server, "dora", PASSWORD), Status::LOGON_FAILURE);
     assert_eq!(controller.asked.load(Ordering::Relaxed), 0);
 }
@@ -198,7 +195,7 @@ fn an_unknown_user_may_be_a_guest() {
 fn a_hanging_controller_delays_no_other_client() {
     let (server, controller) = member(policy());
     controller.hangs.store(true, Ordering::Relaxed);
-    let mut stuck = Client::new(&server);
+    let mut stuck = TestClient::new(&server);
     stuck.negotiate(SecurityMode::SIGNING_ENABLED);
     let patient = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stuck.log_on("dora", PASSWORD, 0)));
     assert!(patient.is_err(), "the request was answered");
@@ -215,7 +212,7 @@ fn user_lists_may_name_domain_users() {
         };
         policy.shares.insert("share".into(), Arc::new(share));
         let (server, _) = member(policy);
-        let mut client = Client::new(&server);
+        let mut client = TestClient::new(&server);
         client.negotiate(SecurityMode::SIGNING_ENABLED);
         assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
         assert_eq!(client.tree_connect("share"), expected, "{valid:?}");

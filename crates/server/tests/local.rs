@@ -1,14 +1,10 @@
 //! Clients and local programs using the same files: `kernel oplocks`, leases of local programs, `posix locking`.
 
-#[allow(dead_code, reason = "not every test file uses all of it")]
-mod bed;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use bed::{Bed, Client, Message, opened};
 use proto::bytes::utf16_bytes;
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateRequest};
@@ -21,25 +17,20 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
-use server::vfs::{
-    Access, Errno, Identity, Lookup, LookupOptions, Node, Op, RangeChange, RangeLock, RelPath, Result, SymlinkPolicy,
-};
+use server::testing::{ManualClock, Message, PipelinedClient, TestServer, opened, root, volume};
+use server::vfs::{Access, Errno, Node, RangeChange, RangeLock, Result};
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
 
 /// A share whose oplocks are backed by kernel leases.
-fn bed() -> Bed {
-    Bed::with(|share| share.kernel_oplocks = true)
+fn server_with_kernel_oplocks() -> TestServer {
+    TestServer::builder().clock(ManualClock::new()).share(|share| share.kernel_oplocks = true).start()
 }
 
 /// Looks up the file `file` as a local program.
-fn found(bed: &Bed) -> Arc<dyn Node> {
-    let path = RelPath::root().join(b"file").expect("a valid name");
-    match block_on(bed.volume.lookup(&root(), &path, LookupOptions::exact(SymlinkPolicy::default()))) {
-        Ok(Lookup::Found { node, .. }) => node,
-        _ => panic!("the file exists"),
-    }
+fn found(server: &TestServer) -> Arc<dyn Node> {
+    volume::node(&server.volume, "file")
 }
 
 /// Locks a range as a local program would.
@@ -47,18 +38,14 @@ fn lock_locally(node: &Arc<dyn Node>, offset: u64, length: u64, after: RangeLock
     block_on(node.lock(&root(), vec![RangeChange { offset, length, before: RangeLock::Free, after }], false))
 }
 
-fn root() -> Op {
-    Op::from(Identity { uid: 0, gid: 0, groups: Box::new([]) })
-}
-
 /// Opens it as a local program, without waiting.
-fn open_locally(bed: &Bed, access: Access) -> Result<Arc<dyn Node>> {
-    block_on(found(bed).open(&root(), access))
+fn open_locally(server: &TestServer, access: Access) -> Result<Arc<dyn Node>> {
+    block_on(found(server).open(&root(), access))
 }
 
 /// Returns the server's background work, which is independent of connections.
-fn housekeeping(bed: &Bed) -> Pin<Box<dyn Future<Output = ()>>> {
-    let server = bed.server.clone();
+fn housekeeping(server: &TestServer) -> Pin<Box<dyn Future<Output = ()>>> {
+    let server = Arc::clone(server);
     Box::pin(async move { server.scavenge().await })
 }
 
@@ -68,26 +55,26 @@ fn turn(running: &mut Pin<Box<dyn Future<Output = ()>>>) {
     }
 }
 
-fn send(client: &mut Client, disposition: CreateDisposition, oplock: OplockLevel) -> Message {
+fn send(client: &mut PipelinedClient, disposition: CreateDisposition, oplock: OplockLevel) -> Message {
     let create = client.create("file", disposition, oplock, Flags(0));
     assert!(client.send(&create));
-    client.next()
+    client.receive()
 }
 
-fn create(client: &mut Client, oplock: OplockLevel) -> (FileId, OplockLevel) {
+fn create(client: &mut PipelinedClient, oplock: OplockLevel) -> (FileId, OplockLevel) {
     opened(&send(client, CreateDisposition::OPEN_IF, oplock))
 }
 
 #[track_caller]
-fn close(client: &mut Client, file_id: FileId) {
+fn close(client: &mut PipelinedClient, file_id: FileId) {
     let close = CloseRequest { flags: CloseFlags(0), file_id };
     client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
 }
 
 /// Checks that the client's oplock is broken to none.
 #[track_caller]
-fn told(client: &mut Client) {
-    let message = client.next();
+fn told(client: &mut PipelinedClient) {
+    let message = client.receive();
     assert_eq!(message.header().command, Command::OPLOCK_BREAK);
     match OplockBreakNotification::decode(message.bytes()) {
         Ok(OplockBreakNotification::Oplock(broken)) => assert_eq!(broken.oplock_level, OplockLevel::NONE),
@@ -96,7 +83,7 @@ fn told(client: &mut Client) {
 }
 
 #[track_caller]
-fn acknowledge(client: &mut Client, file_id: FileId) {
+fn acknowledge(client: &mut PipelinedClient, file_id: FileId) {
     let acknowledgment = OplockBreakResponse::Oplock(OplockBreak { oplock_level: OplockLevel::NONE, file_id });
     client.request(Command::OPLOCK_BREAK, |out| acknowledgment.encode(out)).check(Status::SUCCESS);
 }
@@ -108,10 +95,10 @@ fn oplocks_that_the_kernel_can_guarantee() {
         (OplockLevel::EXCLUSIVE, OplockLevel::EXCLUSIVE),
         (OplockLevel::II, OplockLevel::NONE),
     ] {
-        let bed = bed();
-        let mut client = bed.log_on("alice", false);
+        let server = server_with_kernel_oplocks();
+        let mut client = server.log_on("alice", false);
         assert_eq!(create(&mut client, asked).1, granted);
-        let mut second = bed.log_on("alice", false);
+        let mut second = server.log_on("alice", false);
         if granted == OplockLevel::NONE {
             assert_eq!(create(&mut second, asked).1, OplockLevel::NONE);
         }
@@ -120,11 +107,11 @@ fn oplocks_that_the_kernel_can_guarantee() {
 
 #[test]
 fn a_file_that_is_open_locally_is_not_cached() {
-    let bed = bed();
-    let mut client = bed.log_on("alice", false);
+    let server = server_with_kernel_oplocks();
+    let mut client = server.log_on("alice", false);
     let (first, _) = create(&mut client, OplockLevel::NONE);
     close(&mut client, first);
-    let local = open_locally(&bed, READ).expect("opens");
+    let local = open_locally(&server, READ).expect("opens");
     let (second, level) = create(&mut client, OplockLevel::BATCH);
     assert_eq!(level, OplockLevel::NONE);
     close(&mut client, second);
@@ -135,11 +122,11 @@ fn a_file_that_is_open_locally_is_not_cached() {
 #[test]
 fn a_local_program_waits_until_the_client_has_acknowledged() {
     for closes in [false, true] {
-        let bed = bed();
-        let mut client = bed.log_on("alice", false);
+        let server = server_with_kernel_oplocks();
+        let mut client = server.log_on("alice", false);
         let (file_id, _) = create(&mut client, OplockLevel::EXCLUSIVE);
         for _ in 0..2 {
-            assert_eq!(open_locally(&bed, READ).err(), Some(Errno::AGAIN));
+            assert_eq!(open_locally(&server, READ).err(), Some(Errno::AGAIN));
         }
         told(&mut client);
         client.silent();
@@ -148,23 +135,23 @@ fn a_local_program_waits_until_the_client_has_acknowledged() {
         } else {
             acknowledge(&mut client, file_id);
         }
-        open_locally(&bed, BOTH).expect("no client caches it");
+        open_locally(&server, BOTH).expect("no client caches it");
     }
 }
 
 #[test]
 fn a_client_that_does_not_answer_loses_its_oplock() {
-    let bed = bed();
-    let mut housekeeping = housekeeping(&bed);
-    let mut client = bed.log_on("alice", false);
+    let server = server_with_kernel_oplocks();
+    let mut housekeeping = housekeeping(&server);
+    let mut client = server.log_on("alice", false);
     let (file_id, _) = create(&mut client, OplockLevel::BATCH);
-    assert!(open_locally(&bed, READ).is_err());
+    assert!(open_locally(&server, READ).is_err());
     told(&mut client);
     for (seconds, ended) in [(20, false), (20, true)] {
         turn(&mut housekeeping);
-        bed.pass(seconds);
+        server.advance_seconds(seconds);
         turn(&mut housekeeping);
-        assert_eq!(open_locally(&bed, READ).is_ok(), ended);
+        assert_eq!(open_locally(&server, READ).is_ok(), ended);
     }
     let late = OplockBreakResponse::Oplock(OplockBreak { oplock_level: OplockLevel::NONE, file_id });
     client.request(Command::OPLOCK_BREAK, |out| late.encode(out)).check(Status::INVALID_DEVICE_STATE);
@@ -172,45 +159,45 @@ fn a_client_that_does_not_answer_loses_its_oplock() {
 
 #[test]
 fn another_client_opens_when_the_first_has_acknowledged() {
-    let bed = bed();
-    let mut first = bed.log_on("alice", false);
+    let server = server_with_kernel_oplocks();
+    let mut first = server.log_on("alice", false);
     let (file_id, _) = create(&mut first, OplockLevel::BATCH);
-    let mut second = bed.log_on("alice", false);
+    let mut second = server.log_on("alice", false);
     send(&mut second, CreateDisposition::OPEN, OplockLevel::BATCH).check(Status::PENDING);
     told(&mut first);
     acknowledge(&mut first, file_id);
-    assert_eq!(opened(&second.next()).1, OplockLevel::NONE, "both clients have the file open");
-    open_locally(&bed, BOTH).expect("no client caches it");
+    assert_eq!(opened(&second.receive()).1, OplockLevel::NONE, "both clients have the file open");
+    open_locally(&server, BOTH).expect("no client caches it");
 }
 
 #[test]
 fn a_client_waits_for_the_lease_of_a_local_program() {
     for gives_way in [true, false] {
-        let bed = Bed::new();
-        let mut client = bed.log_on("alice", false);
+        let server = TestServer::with_stopped_clock();
+        let mut client = server.log_on("alice", false);
         let (file_id, _) = create(&mut client, OplockLevel::NONE);
         close(&mut client, file_id);
-        let local = open_locally(&bed, BOTH).expect("opens");
+        let local = open_locally(&server, BOTH).expect("opens");
         let lease = block_on(local.lease(&root(), Arc::new(|| {}))).expect("a lease");
         send(&mut client, CreateDisposition::OPEN, OplockLevel::NONE).check(Status::PENDING);
-        bed.pass(10);
+        server.advance_seconds(10);
         client.silent();
         if gives_way {
             drop(lease);
-            bed.pass(1);
-            opened(&client.next());
+            server.advance_seconds(1);
+            opened(&client.receive());
         } else {
-            bed.pass(120);
-            client.next().check(Status::SHARING_VIOLATION);
+            server.advance_seconds(120);
+            client.receive().check(Status::SHARING_VIOLATION);
         }
     }
 }
 
 #[test]
 fn a_disconnected_client_does_not_block_local_programs() {
-    let bed = bed();
-    let mut housekeeping = housekeeping(&bed);
-    let mut client = bed.log_on("alice", false);
+    let server = server_with_kernel_oplocks();
+    let mut housekeeping = housekeeping(&server);
+    let mut client = server.log_on("alice", false);
     let name = utf16_bytes("file");
     let durable = CreateRequest {
         requested_oplock_level: OplockLevel::BATCH,
@@ -222,11 +209,11 @@ fn a_disconnected_client_does_not_block_local_programs() {
     };
     opened(&client.request(Command::CREATE, |out| durable.encode(out)));
     block_on(client.connection.close());
-    assert_eq!(bed.server.open_count(), 1, "kept");
-    assert_eq!(open_locally(&bed, BOTH).err(), Some(Errno::AGAIN));
+    assert_eq!(server.open_count(), 1, "kept");
+    assert_eq!(open_locally(&server, BOTH).err(), Some(Errno::AGAIN));
     turn(&mut housekeeping);
-    open_locally(&bed, BOTH).expect("the lost client's open has ended");
-    assert_eq!(bed.server.open_count(), 0);
+    open_locally(&server, BOTH).expect("the lost client's open has ended");
+    assert_eq!(server.open_count(), 0);
 }
 
 const SHARED: LockFlags = LockFlags(LockFlags::SHARED_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
@@ -238,19 +225,19 @@ const REFUSED: Result<()> = Err(Errno::AGAIN);
 
 /// A file opened by a client and by a local program.
 struct Both {
-    bed: Bed,
-    client: Client,
+    server: TestServer,
+    client: PipelinedClient,
     file_id: FileId,
     local: Arc<dyn Node>,
 }
 
 impl Both {
     fn new(change: impl FnOnce(&mut Share)) -> Both {
-        let bed = Bed::with(change);
-        let mut client = bed.log_on("alice", false);
+        let server = TestServer::builder().clock(ManualClock::new()).share(change).start();
+        let mut client = server.log_on("alice", false);
         let (file_id, _) = create(&mut client, OplockLevel::NONE);
-        let local = open_locally(&bed, BOTH).expect("opens");
-        Both { bed, client, file_id, local }
+        let local = open_locally(&server, BOTH).expect("opens");
+        Both { server, client, file_id, local }
     }
 
     /// The client locks or unlocks ranges: offset, length, flags.
@@ -273,12 +260,12 @@ impl Both {
     }
 }
 
-fn ask(client: &mut Client, file_id: FileId, ranges: &[(u64, u64, LockFlags)]) -> Message {
+fn ask(client: &mut PipelinedClient, file_id: FileId, ranges: &[(u64, u64, LockFlags)]) -> Message {
     let locks = ranges.iter().map(|&(offset, length, flags)| LockElement { offset, length, flags }).collect();
     client.request(Command::LOCK, |out| LockRequest { lock_sequence: 0, file_id, locks }.encode(out))
 }
 
-fn read(client: &mut Client, file_id: FileId) -> Message {
+fn read(client: &mut PipelinedClient, file_id: FileId) -> Message {
     let read = ReadRequest { length: 1, file_id, ..ReadRequest::default() };
     client.request(Command::READ, |out| read.encode(out))
 }
@@ -320,7 +307,7 @@ fn locks_of_local_programs_block_clients() {
     // No lock of a failed array remains.
     both.ask(&[(0, 10, EXCLUSIVE), (45, 10, SHARED)]).check(Status::LOCK_NOT_GRANTED);
     both.is_free(0, 10, true);
-    let mut other = both.bed.log_on("alice", false);
+    let mut other = both.server.log_on("alice", false);
     let (second, _) = create(&mut other, OplockLevel::NONE);
     ask(&mut other, second, &[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
     both.local(50, 10, RangeLock::Shared, GRANTED);
@@ -340,20 +327,20 @@ fn a_client_waits_for_the_lock_of_a_local_program() {
         both.local(0, 10, RangeLock::Shared, GRANTED);
         let interim = both.ask(&[(0, 10, WAITING)]);
         interim.check(Status::PENDING);
-        both.bed.pass(3);
+        both.server.advance_seconds(3);
         both.client.silent();
         // Other clients may read meanwhile, because the lock is not granted.
-        let mut other = both.bed.log_on("alice", false);
+        let mut other = both.server.log_on("alice", false);
         let (second, _) = create(&mut other, OplockLevel::NONE);
         read(&mut other, second).check(Status::END_OF_FILE);
         if cancels {
             both.client.cancel(&interim);
-            both.client.next().check(Status::CANCELLED);
+            both.client.receive().check(Status::CANCELLED);
         }
         both.local(0, 10, RangeLock::Free, GRANTED);
-        both.bed.pass(3);
+        both.server.advance_seconds(3);
         if !cancels {
-            both.client.next().check(Status::SUCCESS);
+            both.client.receive().check(Status::SUCCESS);
         }
         both.is_free(0, 10, cancels);
     }
@@ -364,7 +351,7 @@ fn a_client_that_waits_for_a_client_gets_its_lock_at_once() {
     for closes in [false, true] {
         let mut both = Both::new(|_| {});
         both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
-        let mut other = both.bed.log_on("alice", false);
+        let mut other = both.server.log_on("alice", false);
         let (second, _) = create(&mut other, OplockLevel::NONE);
         ask(&mut other, second, &[(0, 10, WAITING)]).check(Status::PENDING);
         if closes {
@@ -373,7 +360,7 @@ fn a_client_that_waits_for_a_client_gets_its_lock_at_once() {
         } else {
             both.ask(&[(0, 10, UNLOCK)]).check(Status::SUCCESS);
         }
-        other.next().check(Status::SUCCESS);
+        other.receive().check(Status::SUCCESS);
         both.is_free(0, 10, false);
     }
 }
@@ -391,7 +378,7 @@ fn features_that_the_administrator_can_disable() {
     for (strict, expected) in [(true, Status::FILE_LOCK_CONFLICT), (false, Status::END_OF_FILE)] {
         let mut both = Both::new(|share| share.strict_locking = strict);
         both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
-        let mut other = both.bed.log_on("alice", false);
+        let mut other = both.server.log_on("alice", false);
         let (second, _) = create(&mut other, OplockLevel::NONE);
         read(&mut other, second).check(expected);
     }
@@ -429,8 +416,8 @@ fn a_request_for_too_many_ranges_is_refused_entirely() {
 
 #[test]
 fn the_locks_of_several_handles_on_a_file_are_bounded_together() {
-    let bed = Bed::with(|share| share.posix_locking = false);
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::builder().clock(ManualClock::new()).share(|share| share.posix_locking = false).start();
+    let mut client = server.log_on("alice", false);
     let handles: Vec<_> = (0..3).map(|_| create(&mut client, OplockLevel::NONE).0).collect();
     for request in 0..64 {
         ask(&mut client, handles[request as usize / 32], &ranges(request * 512, 256)).check(Status::SUCCESS);

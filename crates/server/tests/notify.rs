@@ -26,24 +26,22 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{Limits, Policy, Share};
-use server::rig::{self, Client, chain, status};
-use server::state::Server;
-use server::vfs::{Lookup, LookupOptions, RelPath, SetMetadata, SymlinkPolicy, Vfs};
+use server::testing::{self, TestClient, TestServer, chain, status};
+use server::vfs::SetMetadata;
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 
 /// A client that watches the directory `dir`, and one that makes changes.
-struct Bed {
-    server: Arc<Server>,
-    volume: Arc<dyn Vfs>,
+struct Fixture {
+    server: TestServer,
     /// The server's background work, which is independent of connections.
     housekeeping: Pin<Box<dyn Future<Output = ()>>>,
-    watcher: Client,
-    other: Client,
+    watcher: TestClient,
+    other: TestClient,
     directory: FileId,
 }
 
-fn open(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Result<FileId, Status> {
+fn open(client: &mut TestClient, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Result<FileId, Status> {
     let name = utf16_bytes(name);
     let mut create = CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION,
@@ -62,7 +60,7 @@ fn directory(create: &mut CreateRequest<'_>) {
     create.create_options = CreateOptions::DIRECTORY_FILE;
 }
 
-fn set(client: &mut Client, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Status {
+fn set(client: &mut TestClient, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Status {
     let request = SetInfoRequest {
         info_type: InfoType::FILE,
         file_info_class: class.0,
@@ -79,31 +77,29 @@ fn encoded(encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<u8> {
     bytes
 }
 
-impl Bed {
-    fn new() -> Bed {
-        Bed::with(rig::policy())
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture::with(testing::policy())
     }
 
-    fn with(policy: Policy) -> Bed {
-        let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
-        let volume = rig::memory(environment.clone());
-        let server = rig::server(policy, environment, volume.clone());
-        let mut watcher = Client::logged_on(&server, "alice");
+    fn with(policy: Policy) -> Fixture {
+        let server = TestServer::with_policy(policy);
+        let mut watcher = TestClient::logged_on(&server, "alice");
         let directory = open(&mut watcher, "dir", directory).expect("the directory can be created");
-        let other = Client::logged_on(&server, "alice");
-        let scavenged = server.clone();
+        let other = TestClient::logged_on(&server, "alice");
+        let scavenged = Arc::clone(&server);
         let housekeeping = Box::pin(async move { scavenged.scavenge().await });
-        Bed { server, volume, housekeeping, watcher, other, directory }
+        Fixture { server, housekeeping, watcher, other, directory }
     }
 
-    /// Returns a [`Bed`] in which bob makes changes, and alice watches the root of a share with these parameters.
-    fn of_two(change: impl FnOnce(&mut Share)) -> Bed {
-        let mut policy = rig::policy();
+    /// Returns a [`Fixture`] in which bob makes changes, and alice watches the root of a share with these parameters.
+    fn of_two(change: impl FnOnce(&mut Share)) -> Fixture {
+        let mut policy = testing::policy();
         change(policy.shares.get_mut("share").map(Arc::make_mut).expect("the share"));
-        let mut bed = Bed::with(policy);
-        bed.other = Client::logged_on(&bed.server, "bob");
-        bed.directory = open(&mut bed.watcher, "", directory).expect("the root can be opened");
-        bed
+        let mut fixture = Fixture::with(policy);
+        fixture.other = TestClient::logged_on(&fixture.server, "bob");
+        fixture.directory = open(&mut fixture.watcher, "", directory).expect("the root can be opened");
+        fixture
     }
 
     /// Completes the pending access checks.
@@ -115,12 +111,9 @@ impl Bed {
 
     /// Changes permissions as a local program would.
     fn set_mode(&self, path: &str, mode: u32) {
-        let path =
-            path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a valid path");
-        let found = block_on(self.volume.lookup(&rig::root(), &path, LookupOptions::exact(SymlinkPolicy::default())));
-        let Ok(Lookup::Found { node, .. }) = found else { panic!("{path} exists") };
+        let node = testing::volume::node(&self.server.volume, &path.replace('\\', "/"));
         let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
-        block_on(node.set_metadata(&rig::root(), set)).expect("root has permission");
+        block_on(node.set_metadata(&testing::root(), set)).expect("root has permission");
     }
 
     fn make(&mut self, path: &str) {
@@ -197,22 +190,22 @@ fn changes(response: &[u8]) -> Vec<String> {
 
 /// Runs `act` with a new file `dir\f` and checks the reports of a watch with `filter`.
 #[track_caller]
-fn check(filter: CompletionFilter, expected: &[&str], act: impl FnOnce(&mut Client, FileId)) {
-    let mut bed = Bed::new();
-    let file = open(&mut bed.other, r"dir\f", |_| {}).expect("the file can be created");
-    bed.watch(|notify| notify.completion_filter = filter);
-    act(&mut bed.other, file);
-    assert_eq!(bed.seen(), expected);
+fn check(filter: CompletionFilter, expected: &[&str], act: impl FnOnce(&mut TestClient, FileId)) {
+    let mut fixture = Fixture::new();
+    let file = open(&mut fixture.other, r"dir\f", |_| {}).expect("the file can be created");
+    fixture.watch(|notify| notify.completion_filter = filter);
+    act(&mut fixture.other, file);
+    assert_eq!(fixture.seen(), expected);
 }
 
-fn rename(client: &mut Client, file: FileId, to: &str, replace: bool) {
+fn rename(client: &mut TestClient, file: FileId, to: &str, replace: bool) {
     let name = utf16_bytes(to);
     let rename = FileRenameInformation { replace_if_exists: replace, root_directory: 0, file_name: &name };
     let buffer = encoded(|out| rename.encode(out));
     assert_eq!(set(client, file, FileInformationClass::RENAME, &buffer), Status::SUCCESS);
 }
 
-fn write(client: &mut Client, file_id: FileId) {
+fn write(client: &mut TestClient, file_id: FileId) {
     let write = WriteRequest { file_id, length: 7, buffer: b"content", ..WriteRequest::default() };
     assert_eq!(status(&client.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
 }
@@ -296,12 +289,12 @@ fn deletion() {
 
 #[test]
 fn a_waiting_request_is_answered_by_the_next_change() {
-    let mut bed = Bed::new();
-    assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
-    assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
+    let mut fixture = Fixture::new();
+    assert_eq!(status(&fixture.ask(|_| {})), Status::PENDING);
+    assert_eq!(status(&fixture.ask(|_| {})), Status::PENDING);
     for name in ["a", "b"] {
-        open(&mut bed.other, &format!(r"dir\{name}"), |_| {}).expect("a file can be created");
-        let frames = bed.watcher.proceed();
+        open(&mut fixture.other, &format!(r"dir\{name}"), |_| {}).expect("a file can be created");
+        let frames = fixture.watcher.proceed();
         let told: Vec<_> = frames.iter().map(|frame| (status(frame), changes(frame))).collect();
         assert_eq!(told, [(Status::SUCCESS, vec![format!("+{name}")])]);
     }
@@ -309,40 +302,46 @@ fn a_waiting_request_is_answered_by_the_next_change() {
 
 #[test]
 fn how_a_waiting_request_ends() {
-    fn request(bed: &mut Bed, command: Command, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<Vec<u8>> {
-        let message = bed.watcher.compose(command, encode);
-        bed.watcher.send(&message)
+    fn request(
+        fixture: &mut Fixture,
+        command: Command,
+        encode: impl FnOnce(&mut proto::bytes::Writer<'_>),
+    ) -> Vec<Vec<u8>> {
+        let message = fixture.watcher.compose(command, encode);
+        fixture.watcher.send(&message)
     }
-    type End = fn(&mut Bed) -> Vec<Vec<u8>>;
+    type End = fn(&mut Fixture) -> Vec<Vec<u8>>;
     let ends: [(&str, Status, End); 6] = [
-        ("closed", Status::NOTIFY_CLEANUP, |bed| {
-            let close = CloseRequest { flags: CloseFlags::NONE, file_id: bed.directory };
-            request(bed, Command::CLOSE, |out| close.encode(out))
+        ("closed", Status::NOTIFY_CLEANUP, |fixture| {
+            let close = CloseRequest { flags: CloseFlags::NONE, file_id: fixture.directory };
+            request(fixture, Command::CLOSE, |out| close.encode(out))
         }),
-        ("disconnected", Status::NOTIFY_CLEANUP, |bed| {
-            request(bed, Command::TREE_DISCONNECT, |out| TreeDisconnectRequest.encode(out))
+        ("disconnected", Status::NOTIFY_CLEANUP, |fixture| {
+            request(fixture, Command::TREE_DISCONNECT, |out| TreeDisconnectRequest.encode(out))
         }),
-        ("logged off", Status::NOTIFY_CLEANUP, |bed| request(bed, Command::LOGOFF, |out| LogoffRequest.encode(out))),
-        ("cancelled", Status::CANCELLED, |bed| bed.cancel(bed.watcher.next_message - 1)),
-        ("to be deleted", Status::DELETE_PENDING, |bed| {
-            let file = open(&mut bed.other, "dir", directory).expect("the directory can be opened");
+        ("logged off", Status::NOTIFY_CLEANUP, |fixture| {
+            request(fixture, Command::LOGOFF, |out| LogoffRequest.encode(out))
+        }),
+        ("cancelled", Status::CANCELLED, |fixture| fixture.cancel(fixture.watcher.next_message - 1)),
+        ("to be deleted", Status::DELETE_PENDING, |fixture| {
+            let file = open(&mut fixture.other, "dir", directory).expect("the directory can be opened");
             let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
-            assert_eq!(set(&mut bed.other, file, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
+            assert_eq!(set(&mut fixture.other, file, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
             Vec::new()
         }),
-        ("to be deleted by a close", Status::DELETE_PENDING, |bed| {
+        ("to be deleted by a close", Status::DELETE_PENDING, |fixture| {
             let delete = CreateOptions::DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
-            let file = open(&mut bed.other, "dir", |create| create.create_options = delete);
-            bed.other.close(file.expect("the directory can be opened"));
+            let file = open(&mut fixture.other, "dir", |create| create.create_options = delete);
+            fixture.other.close(file.expect("the directory can be opened"));
             Vec::new()
         }),
     ];
     for (how, expected, end) in ends {
-        let mut bed = Bed::new();
-        assert_eq!(status(&bed.ask(|_| {})), Status::PENDING, "{how}");
-        let id = bed.watcher.next_message - 1;
-        let mut frames = end(&mut bed);
-        frames.extend(bed.watcher.proceed());
+        let mut fixture = Fixture::new();
+        assert_eq!(status(&fixture.ask(|_| {})), Status::PENDING, "{how}");
+        let id = fixture.watcher.next_message - 1;
+        let mut frames = end(&mut fixture);
+        frames.extend(fixture.watcher.proceed());
         let is_ours = |frame: &&Vec<u8>| Header::decode(frame).is_ok_and(|header| header.message_id == id);
         assert_eq!(frames.iter().filter(is_ours).map(|frame| status(frame)).collect::<Vec<_>>(), [expected], "{how}");
     }
@@ -350,53 +349,53 @@ fn how_a_waiting_request_ends() {
 
 #[test]
 fn requests_that_are_refused() {
-    let mut bed = Bed::new();
-    let file = open(&mut bed.watcher, r"dir\f", |_| {}).expect("the file can be created");
-    let blind = open(&mut bed.watcher, "dir", |create| {
+    let mut fixture = Fixture::new();
+    let file = open(&mut fixture.watcher, r"dir\f", |_| {}).expect("the file can be created");
+    let blind = open(&mut fixture.watcher, "dir", |create| {
         directory(create);
         create.desired_access = 0x80;
     });
     let blind = blind.expect("the directory can be opened");
-    assert_eq!(status(&bed.ask(|notify| notify.file_id = file)), Status::INVALID_PARAMETER);
-    assert_eq!(status(&bed.ask(|notify| notify.file_id = blind)), Status::ACCESS_DENIED);
-    assert_eq!(status(&bed.ask(|notify| notify.output_buffer_length = u32::MAX)), Status::INVALID_PARAMETER);
-    assert_eq!(status(&bed.ask(|notify| notify.output_buffer_length = 65537)), Status::INVALID_PARAMETER);
-    let requests = [bed.message(|_| {}), bed.message(|_| {})];
-    let frames = bed.watcher.send(&chain(&requests, false));
+    assert_eq!(status(&fixture.ask(|notify| notify.file_id = file)), Status::INVALID_PARAMETER);
+    assert_eq!(status(&fixture.ask(|notify| notify.file_id = blind)), Status::ACCESS_DENIED);
+    assert_eq!(status(&fixture.ask(|notify| notify.output_buffer_length = u32::MAX)), Status::INVALID_PARAMETER);
+    assert_eq!(status(&fixture.ask(|notify| notify.output_buffer_length = 65537)), Status::INVALID_PARAMETER);
+    let requests = [fixture.message(|_| {}), fixture.message(|_| {})];
+    let frames = fixture.watcher.send(&chain(&requests, false));
     assert_eq!(frames.iter().map(|frame| status(frame)).collect::<Vec<_>>(), [Status::INTERNAL_ERROR, Status::PENDING]);
 
-    let mut bed = Bed::with(Policy { change_notify: false, ..rig::policy() });
-    assert_eq!(status(&bed.ask(|_| {})), Status::NOT_IMPLEMENTED);
+    let mut fixture = Fixture::with(Policy { change_notify: false, ..testing::policy() });
+    assert_eq!(status(&fixture.ask(|_| {})), Status::NOT_IMPLEMENTED);
 
     let limits = Limits { watches: 2, ..Limits::default() };
-    let mut bed = Bed::with(Policy { limits, ..rig::policy() });
-    let second = open(&mut bed.watcher, "dir", directory).expect("the directory can be opened");
-    bed.watch(|_| {});
-    assert_eq!(status(&bed.ask(|notify| notify.file_id = second)), Status::INSUFFICIENT_RESOURCES);
-    bed.watcher.close(bed.directory);
-    assert_eq!(status(&bed.ask(|notify| notify.file_id = second)), Status::PENDING);
+    let mut fixture = Fixture::with(Policy { limits, ..testing::policy() });
+    let second = open(&mut fixture.watcher, "dir", directory).expect("the directory can be opened");
+    fixture.watch(|_| {});
+    assert_eq!(status(&fixture.ask(|notify| notify.file_id = second)), Status::INSUFFICIENT_RESOURCES);
+    fixture.watcher.close(fixture.directory);
+    assert_eq!(status(&fixture.ask(|notify| notify.file_id = second)), Status::PENDING);
 }
 
 #[test]
 fn the_first_request_of_a_handle_decides() {
-    let mut bed = Bed::new();
-    bed.watch(|notify| {
+    let mut fixture = Fixture::new();
+    fixture.watch(|notify| {
         notify.completion_filter = CompletionFilter::FILE_NAME;
         notify.flags = ChangeNotifyFlags::NONE;
         notify.output_buffer_length = 20;
     });
     for name in [r"dir\sub", r"dir\sub\sub"] {
-        open(&mut bed.other, name, directory).expect("a directory can be created");
+        open(&mut fixture.other, name, directory).expect("a directory can be created");
     }
-    open(&mut bed.other, r"dir\sub\f", |_| {}).expect("a file can be created");
-    assert_eq!(bed.seen(), [""; 0]);
-    open(&mut bed.other, r"dir\f", |_| {}).expect("a file can be created");
-    assert_eq!(bed.seen(), ["+f"]);
+    open(&mut fixture.other, r"dir\sub\f", |_| {}).expect("a file can be created");
+    assert_eq!(fixture.seen(), [""; 0]);
+    open(&mut fixture.other, r"dir\f", |_| {}).expect("a file can be created");
+    assert_eq!(fixture.seen(), ["+f"]);
     for name in [r"dir\g", r"dir\h"] {
-        open(&mut bed.other, name, |_| {}).expect("a file can be created");
+        open(&mut fixture.other, name, |_| {}).expect("a file can be created");
     }
-    assert_eq!(bed.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
-    assert_eq!(bed.seen(), [""; 0]);
+    assert_eq!(fixture.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
+    assert_eq!(fixture.seen(), [""; 0]);
 }
 
 /// A stream has its own filter bits and actions, and its name is `file:stream` ([MS-FSA] 2.1.4.1).
@@ -404,7 +403,7 @@ fn the_first_request_of_a_handle_decides() {
 fn streams() {
     let streams = CompletionFilter::STREAM_NAME | CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE;
     let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
-    let live = |client: &mut Client| {
+    let live = |client: &mut TestClient| {
         let stream = open(client, r"dir\f:s", |_| {}).expect("a stream can be created");
         write(client, stream);
         assert_eq!(set(client, stream, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
@@ -419,17 +418,17 @@ fn streams() {
 #[test]
 fn a_watcher_gets_no_names_in_directories_that_they_may_not_list() {
     for honor in [true, false] {
-        let mut bed = Bed::of_two(|share| share.honor_change_notify_privilege = honor);
-        bed.watch(|_| {});
-        open(&mut bed.other, "bobs", directory).expect("a directory can be created");
-        bed.set_mode("bobs", 0o700);
-        bed.make(r"bobs\dismissal of alice.doc");
-        open(&mut bed.other, r"bobs\deep", directory).expect("a directory can be created");
-        bed.make(r"bobs\deep\another");
-        bed.make("public");
+        let mut fixture = Fixture::of_two(|share| share.honor_change_notify_privilege = honor);
+        fixture.watch(|_| {});
+        open(&mut fixture.other, "bobs", directory).expect("a directory can be created");
+        fixture.set_mode("bobs", 0o700);
+        fixture.make(r"bobs\dismissal of alice.doc");
+        open(&mut fixture.other, r"bobs\deep", directory).expect("a directory can be created");
+        fixture.make(r"bobs\deep\another");
+        fixture.make("public");
         let secrets = [r"+bobs\dismissal of alice.doc", r"+bobs\deep", r"+bobs\deep\another"];
         let secrets = if honor { &[][..] } else { &secrets };
-        assert_eq!(bed.seen(), [&["+bobs"], secrets, &["+public"]].concat(), "{honor}");
+        assert_eq!(fixture.seen(), [&["+bobs"], secrets, &["+public"]].concat(), "{honor}");
     }
 }
 
@@ -438,67 +437,67 @@ fn a_watcher_gets_no_names_in_directories_that_they_may_not_list() {
 #[test]
 fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {
     for (mode, expected) in [(0o755, 2), (0o711, 0), (0o744, 0), (0o700, 0)] {
-        let mut bed = Bed::of_two(|_| {});
-        open(&mut bed.other, "a", directory).expect("a directory can be created");
-        open(&mut bed.other, r"a\b", directory).expect("a directory can be created");
-        bed.set_mode("a", mode);
-        bed.watch(|_| {});
-        bed.make(r"a\b\f");
-        bed.make(r"a\f");
-        assert_eq!(bed.seen().len(), expected, "{mode:o}");
+        let mut fixture = Fixture::of_two(|_| {});
+        open(&mut fixture.other, "a", directory).expect("a directory can be created");
+        open(&mut fixture.other, r"a\b", directory).expect("a directory can be created");
+        fixture.set_mode("a", mode);
+        fixture.watch(|_| {});
+        fixture.make(r"a\b\f");
+        fixture.make(r"a\f");
+        assert_eq!(fixture.seen().len(), expected, "{mode:o}");
     }
 }
 
 #[test]
 fn a_watcher_gets_changes_in_order_while_a_directory_is_checked() {
-    let mut bed = Bed::of_two(|_| {});
-    let made = open(&mut bed.other, "d", directory).expect("a directory can be created");
-    bed.other.close(made);
-    assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
-    bed.make(r"d\f");
-    bed.make("g");
-    let file = open(&mut bed.other, r"d\f", |create| create.desired_access |= 0x1_0000).expect("the file exists");
-    rename(&mut bed.other, file, r"d\h", false);
-    assert!(bed.watcher.proceed().is_empty(), "no change is reported unchecked");
-    bed.settle();
-    assert_eq!(bed.watcher.proceed().iter().flat_map(|frame| changes(frame)).collect::<Vec<_>>(), [r"+d\f"]);
-    assert_eq!(bed.seen(), ["+g", r"<d\f", r">d\h"]);
+    let mut fixture = Fixture::of_two(|_| {});
+    let made = open(&mut fixture.other, "d", directory).expect("a directory can be created");
+    fixture.other.close(made);
+    assert_eq!(status(&fixture.ask(|_| {})), Status::PENDING);
+    fixture.make(r"d\f");
+    fixture.make("g");
+    let file = open(&mut fixture.other, r"d\f", |create| create.desired_access |= 0x1_0000).expect("the file exists");
+    rename(&mut fixture.other, file, r"d\h", false);
+    assert!(fixture.watcher.proceed().is_empty(), "no change is reported unchecked");
+    fixture.settle();
+    assert_eq!(fixture.watcher.proceed().iter().flat_map(|frame| changes(frame)).collect::<Vec<_>>(), [r"+d\f"]);
+    assert_eq!(fixture.seen(), ["+g", r"<d\f", r">d\h"]);
 }
 
 #[test]
 fn changed_permissions_apply() {
-    let mut bed = Bed::of_two(|share| share.acls = Some(rig::stored_acls()));
-    bed.watch(|_| {});
-    let held = open(&mut bed.other, "d", |create| {
+    let mut fixture = Fixture::of_two(|share| share.acls = Some(testing::stored_acls()));
+    fixture.watch(|_| {});
+    let held = open(&mut fixture.other, "d", |create| {
         directory(create);
         create.desired_access = 0x000e_019f;
     });
     let held = held.expect("a directory can be created");
-    bed.make(r"d\first");
-    assert_eq!(bed.seen(), ["+d", r"+d\first"]);
+    fixture.make(r"d\first");
+    assert_eq!(fixture.seen(), ["+d", r"+d\first"]);
     // A change by a client takes effect at once.
     let parts = SecurityInformation::DACL;
-    let before = bed.other.security(held, parts);
+    let before = fixture.other.security(held, parts);
     let is_known = |ace: &Ace| !matches!(&ace.body, AceBody::Trustee { sid, .. } if *sid == Sid::EVERYONE);
     let aces =
         before.dacl.clone().expect("the descriptor has a DACL").into_aces().into_iter().filter(is_known).collect();
     let own = SecurityDescriptor { dacl: Acl::new(Acl::REVISION, aces), ..before.clone() };
-    bed.other.set_security(held, parts, &own);
-    bed.make(r"d\second");
-    assert_eq!(bed.seen(), ["!d"]);
-    bed.other.set_security(held, parts, &before);
-    bed.make(r"d\third");
-    assert_eq!(bed.seen(), ["!d", r"+d\third"]);
+    fixture.other.set_security(held, parts, &own);
+    fixture.make(r"d\second");
+    assert_eq!(fixture.seen(), ["!d"]);
+    fixture.other.set_security(held, parts, &before);
+    fixture.make(r"d\third");
+    assert_eq!(fixture.seen(), ["!d", r"+d\third"]);
 }
 
 /// The queue of pending checks is limited. A client whose changes exceed it is told to read the directory again.
 #[test]
 fn changes_waiting_for_a_check_are_bounded() {
-    let mut bed = Bed::of_two(|_| {});
-    open(&mut bed.other, "d", directory).expect("a directory can be created");
-    bed.watch(|_| {});
+    let mut fixture = Fixture::of_two(|_| {});
+    open(&mut fixture.other, "d", directory).expect("a directory can be created");
+    fixture.watch(|_| {});
     for number in 0..400 {
-        bed.make(&format!(r"d\{number}{}", "long".repeat(50)));
+        fixture.make(&format!(r"d\{number}{}", "long".repeat(50)));
     }
-    assert_eq!(bed.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
+    assert_eq!(fixture.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
 }

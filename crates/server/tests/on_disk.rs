@@ -16,10 +16,9 @@ use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, Q
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::ReadRequest;
 use proto::status::Status;
-use server::environment::Environment;
-use server::rig::{self, Client, status};
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::memory::{Memory, Options};
+use server::vfs::memory::Options;
 use server::vfs::{Cancellation, Errno, Kind, Metadata, Time};
 
 /// `FileIdInformation`.
@@ -27,7 +26,7 @@ const ID: Class = Class(59);
 
 /// Opens or creates `name` and returns the handle and the number in the QFid response.
 #[track_caller]
-fn open(client: &mut Client, name: &str, options: CreateOptions) -> (FileId, u64) {
+fn open(client: &mut TestClient, name: &str, options: CreateOptions) -> (FileId, u64) {
     // The root is not opened for deletion.
     let desired_access = if name.is_empty() { 0x0012_00a9 } else { 0x001f_01ff };
     let name = utf16_bytes(name);
@@ -51,7 +50,7 @@ fn open(client: &mut Client, name: &str, options: CreateOptions) -> (FileId, u64
 
 /// Returns eight bytes of the information `class`, at the offset `at`.
 #[track_caller]
-fn query(client: &mut Client, file_id: FileId, class: Class, at: usize) -> u64 {
+fn query(client: &mut TestClient, file_id: FileId, class: Class, at: usize) -> u64 {
     let query = QueryInfoRequest {
         info_type: InfoType::FILE,
         file_info_class: class.0,
@@ -65,7 +64,7 @@ fn query(client: &mut Client, file_id: FileId, class: Class, at: usize) -> u64 {
 }
 
 /// Returns the number of `name` in a listing of the root.
-fn listed(client: &mut Client, wanted: &str) -> u64 {
+fn listed(client: &mut TestClient, wanted: &str) -> u64 {
     let (root, _) = open(client, "", CreateOptions(0));
     let pattern = utf16_bytes(wanted);
     let class = Class::ID_BOTH_DIRECTORY;
@@ -87,7 +86,7 @@ fn listed(client: &mut Client, wanted: &str) -> u64 {
 
 #[test]
 fn all_queries_of_a_file_number_agree() {
-    let mut client = Client::logged_on(&rig::plain_server(), "alice");
+    let mut client = TestClient::logged_on(&TestServer::new(), "alice");
     for (name, options) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)] {
         let (file, number) = open(&mut client, name, options);
         assert_eq!(query(&mut client, file, Class::INTERNAL, 0), number, "{name}");
@@ -105,7 +104,7 @@ fn numbered(metadata: Metadata, inode: u64, born: Option<(i64, u32)>) -> u64 {
 
 #[test]
 fn a_file_number_is_unique_even_among_deleted_files() {
-    let metadata = rig::metadata(Kind::File, 0o644, (0, 0));
+    let metadata = testing::metadata(Kind::File, 0o644, (0, 0));
     let births = [(1_700_000_000, 0), (1_700_000_000, 4_000_000), (1_700_000_001, 0), (-5, 1)];
     for inode in [2, 12, 0xffff_ffff, 0x1_0000_0000, 0xffff_ffff_ffff] {
         let mut numbers: Vec<u64> = births.iter().map(|&born| numbered(metadata, inode, Some(born))).collect();
@@ -146,12 +145,12 @@ impl Script for Calls {
 #[test]
 fn a_volume_without_acls_is_not_asked_for_any() {
     for (lists, expected) in [(true, 1), (false, 0)] {
-        let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
         let options = Options { mode: 0o777, lists, ..Options::default() };
         let attributes = Calls::of(Operation::GetXattr);
-        let memory = Arc::new(Memory::with_options(environment.clone(), options));
-        let volume = Arc::new(Faulty::new(memory, attributes.clone()));
-        let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
+        let script = attributes.clone();
+        let server =
+            TestServer::builder().volume_options(options).wrap_volume(|volume| Faulty::new(volume, script)).start();
+        let mut client = TestClient::logged_on(&server, "alice");
         let (file, _) = open(&mut client, "file", CreateOptions(0));
         let before = attributes.count();
         client.security(file, SecurityInformation::DACL);
@@ -161,10 +160,10 @@ fn a_volume_without_acls_is_not_asked_for_any() {
 
 #[test]
 fn a_directory_is_flushed_like_a_file() {
-    let (environment, flushes): (Arc<dyn Environment>, _) =
-        (Arc::new(rig::Still::default()), Calls::of(Operation::Flush));
-    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), flushes.clone()));
-    let mut client = Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice");
+    let flushes = Calls::of(Operation::Flush);
+    let script = flushes.clone();
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, script)).start();
+    let mut client = TestClient::logged_on(&server, "alice");
     for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()
     {
         let (file_id, _) = open(&mut client, name, *options);
@@ -189,16 +188,16 @@ impl Script for LateErrors {
     fn decide(&self, operation: Operation, _: u64) -> Fault {
         match operation {
             Operation::Close => {
-                assert!(rig::root().cancellation().is_none(), "a change is completed");
+                assert!(testing::root().cancellation().is_none(), "a change is completed");
                 self.closes.fetch_add(1, Ordering::Relaxed);
                 Fault { error: Some(Errno::NOSPC), ..Fault::default() }
             }
             Operation::Read => {
-                *self.reading.lock().expect("no test panics with it") = rig::root().cancellation();
+                *self.reading.lock().expect("no test panics with it") = testing::root().cancellation();
                 Fault { before: Some(Box::pin(std::future::pending())), ..Fault::default() }
             }
             Operation::Create => {
-                assert!(rig::root().cancellation().is_none(), "a change is completed");
+                assert!(testing::root().cancellation().is_none(), "a change is completed");
                 Fault::default()
             }
             _ => Fault::default(),
@@ -206,11 +205,11 @@ impl Script for LateErrors {
     }
 }
 
-fn with_late_errors() -> (Arc<LateErrors>, Client) {
-    let (environment, script): (Arc<dyn Environment>, _) =
-        (Arc::new(rig::Still::default()), Arc::new(LateErrors::default()));
-    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), script.clone()));
-    (script, Client::logged_on(&rig::server(rig::policy(), environment, volume), "alice"))
+fn with_late_errors() -> (Arc<LateErrors>, TestClient) {
+    let script = Arc::new(LateErrors::default());
+    let decides = script.clone();
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, decides)).start();
+    (script, TestClient::logged_on(&server, "alice"))
 }
 
 #[test]

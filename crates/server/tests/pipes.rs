@@ -24,17 +24,17 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 use server::policy::Share;
-use server::rig::{self, Client, status};
+use server::testing::{self, TestClient, TestServer, status};
 
 /// The access that programs request on a pipe.
 const READ_WRITE: AccessMask = AccessMask(0x0012_019f);
 
-fn write(client: &mut Client, file_id: FileId, bytes: &[u8]) -> Status {
+fn write(client: &mut TestClient, file_id: FileId, bytes: &[u8]) -> Status {
     let write = WriteRequest { length: bytes.len() as u32, file_id, buffer: bytes, ..WriteRequest::default() };
     status(&client.request(Command::WRITE, |out| write.encode(out)))
 }
 
-fn read(client: &mut Client, file_id: FileId) -> Status {
+fn read(client: &mut TestClient, file_id: FileId) -> Status {
     let read = ReadRequest { length: 65_536, file_id, ..ReadRequest::default() };
     status(&client.request(Command::READ, |out| read.encode(out)))
 }
@@ -49,12 +49,11 @@ fn request(flags: PduFlags, length: usize) -> Vec<u8> {
     bytes
 }
 
-fn logged_on(limit: Option<usize>) -> Client {
-    let mut policy = rig::policy();
+fn logged_on(limit: Option<usize>) -> TestClient {
+    let mut policy = testing::policy();
     policy.limits.pipe_bytes = limit.unwrap_or(policy.limits.pipe_bytes);
-    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::with_policy(policy);
+    let mut client = TestClient::logged_on(&server, "alice");
     assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
     client
 }
@@ -98,15 +97,14 @@ fn the_pipes_of_a_user_hold_at_most_half_of_the_limit() {
 const SHARES: usize = 300;
 
 /// Returns a client with an open pipe on a server with many shares.
-fn with_many_shares() -> (Client, FileId) {
-    let mut policy = rig::policy();
+fn with_many_shares() -> (TestClient, FileId) {
+    let mut policy = testing::policy();
     for number in 0..SHARES {
         let name = format!("share{number:03}");
         policy.shares.insert(name.as_str().into(), Arc::new(Share::new(&name, "/share")));
     }
-    let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::with_policy(policy);
+    let mut client = TestClient::logged_on(&server, "alice");
     assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
     let pipe = client.open("srvsvc", READ_WRITE);
     (client, pipe)
@@ -138,14 +136,14 @@ fn share_enum() -> Vec<u8> {
     })
 }
 
-fn read_up_to(client: &mut Client, file_id: FileId, length: u32) -> (Status, Vec<u8>) {
+fn read_up_to(client: &mut TestClient, file_id: FileId, length: u32) -> (Status, Vec<u8>) {
     let read = ReadRequest { length, file_id, ..ReadRequest::default() };
     let response = client.request(Command::READ, |out| read.encode(out));
     let data = ReadResponse::decode(&response).map(|read| read.buffer.to_vec()).unwrap_or_default();
     (status(&response), data)
 }
 
-fn ioctl(client: &mut Client, ctl_code: FsctlCode, file_id: FileId, input: &[u8], room: u32) -> Vec<u8> {
+fn ioctl(client: &mut TestClient, ctl_code: FsctlCode, file_id: FileId, input: &[u8], room: u32) -> Vec<u8> {
     let flags = IoctlFlags::IS_FSCTL;
     let control =
         IoctlRequest { ctl_code, file_id, input, max_output_response: room, flags, ..IoctlRequest::default() };
@@ -157,13 +155,18 @@ fn output(response: &[u8]) -> (Status, Vec<u8>) {
     (status(response), output)
 }
 
-fn peek(client: &mut Client, file_id: FileId, room: u32) -> (Status, PipePeekReply, Vec<u8>) {
+fn peek(client: &mut TestClient, file_id: FileId, room: u32) -> (Status, PipePeekReply, Vec<u8>) {
     let (status, bytes) = output(&ioctl(client, FsctlCode::PIPE_PEEK, file_id, &[], room));
     let reply = PipePeekReply::decode(&mut Reader::new(&bytes)).expect("the pipe's state");
     (status, reply, bytes[PipePeekReply::SIZE..].to_vec())
 }
 
-fn set_mode(client: &mut Client, file_id: FileId, read_mode: PipeMode, completion_mode: PipeCompletionMode) -> Status {
+fn set_mode(
+    client: &mut TestClient,
+    file_id: FileId,
+    read_mode: PipeMode,
+    completion_mode: PipeCompletionMode,
+) -> Status {
     let mut buffer = Vec::new();
     FilePipeInformation { read_mode, completion_mode }.encode(&mut Writer::new(&mut buffer));
     let (info_type, file_info_class) = (InfoType::FILE, FileInformationClass::PIPE.0);
@@ -259,7 +262,7 @@ fn a_read_of_a_byte_stream_ends_only_with_the_buffer() {
 }
 
 /// Starts a READ that has to wait, and returns its interim response.
-fn begin_read(client: &mut Client, file_id: FileId) -> Vec<u8> {
+fn begin_read(client: &mut TestClient, file_id: FileId) -> Vec<u8> {
     let read = ReadRequest { length: 65_536, file_id, ..ReadRequest::default() };
     let message = client.compose(Command::READ, |out| read.encode(out));
     let interim = client.send(&message).pop().expect("an interim response");
@@ -286,7 +289,7 @@ fn a_read_of_an_empty_pipe_waits_for_a_message() {
 
 #[test]
 fn a_read_that_waits_ends_with_its_pipe_or_is_cancelled() {
-    type End = fn(&mut Client, FileId, Header) -> Vec<u8>;
+    type End = fn(&mut TestClient, FileId, Header) -> Vec<u8>;
     let ends: [(Status, End); 4] = [
         (Status::FILE_CLOSED, |client, file_id, _| {
             let close = CloseRequest { flags: CloseFlags::NONE, file_id };

@@ -21,7 +21,7 @@ use server::answer::block_on;
 use server::policy::snapshots::Format;
 use server::policy::snapshots::Snapshots;
 use server::policy::snapshots::Sort;
-use server::rig::{self, Client, status};
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, SetMetadata, Vfs};
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
@@ -37,7 +37,7 @@ fn path(text: &str) -> RelPath {
 
 /// Creates a file with its own path as content, and its parent directories.
 fn make(volume: &Arc<dyn Vfs>, file: &str) {
-    let who = rig::root();
+    let who = testing::root();
     for (at, _) in file.match_indices('/') {
         let _ = block_on(volume.create(&who, &path(&file[..at]), NewFile::new(Create::Directory, 0o777)));
     }
@@ -48,14 +48,14 @@ fn make(volume: &Arc<dyn Vfs>, file: &str) {
 }
 
 /// Returns a client of a share with a file `dir/file` and two snapshots; `configure` sets the snapshots' location.
-fn client(configure: impl FnOnce(&mut Snapshots)) -> (Client, Arc<dyn Vfs>) {
+fn client(configure: impl FnOnce(&mut Snapshots)) -> (TestClient, Arc<dyn Vfs>) {
     client_with(configure, &[])
 }
 
 /// Like [`client`], with names matching `veto files`.
-fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client, Arc<dyn Vfs>) {
-    let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
-    let volume = rig::memory(environment.clone());
+fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (TestClient, Arc<dyn Vfs>) {
+    let environment: Arc<dyn server::environment::Environment> = Arc::new(testing::ManualClock::ticking());
+    let volume = testing::volume::new(environment, testing::volume::options());
     for folder in
         ["", ".snapshots/@GMT-2015.10.31-19.40.30/", ".snapshots/@GMT-2016.01.01-00.00.00/", "dir/old/20151031/"]
     {
@@ -74,13 +74,14 @@ fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client
         sort: Sort::Descending,
     };
     configure(&mut snapshots);
-    let mut policy = rig::policy();
+    let mut policy = testing::policy();
     for share in policy.shares.values_mut() {
         let share = Arc::make_mut(share);
         share.snapshots = Some(Arc::new(snapshots.clone()));
         share.veto_files = veto.iter().map(|name| name.to_string()).collect();
     }
-    (Client::logged_on(&rig::server(policy, environment, volume.clone()), "alice"), volume)
+    let server = TestServer::builder().policy(policy).volume(volume.clone()).start();
+    (TestClient::logged_on(&server, "alice"), volume)
 }
 
 /// Returns a snapshot's time for the timewarp context.
@@ -101,7 +102,7 @@ fn open(name: &str) -> Ask<'_> {
     Ask { name, access: READING, disposition: CreateDisposition::OPEN, options: 0, version: None }
 }
 
-fn create(client: &mut Client, ask: &Ask<'_>) -> Result<FileId, Status> {
+fn create(client: &mut TestClient, ask: &Ask<'_>) -> Result<FileId, Status> {
     let name = utf16_bytes(ask.name);
     let create = CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION,
@@ -120,19 +121,19 @@ fn create(client: &mut Client, ask: &Ask<'_>) -> Result<FileId, Status> {
     }
 }
 
-fn read(client: &mut Client, file_id: FileId) -> String {
+fn read(client: &mut TestClient, file_id: FileId) -> String {
     let read = ReadRequest { length: 100, file_id, ..ReadRequest::default() };
     let response = client.request(Command::READ, |out| read.encode(out));
     String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("a valid path")
 }
 
 #[track_caller]
-fn opens(client: &mut Client, ask: &Ask<'_>, content: &str) {
+fn opens(client: &mut TestClient, ask: &Ask<'_>, content: &str) {
     let file = create(client, ask).unwrap_or_else(|refused| panic!("{}: {refused}", ask.name));
     assert_eq!(read(client, file), content, "{}", ask.name);
 }
 
-fn versions(client: &mut Client, name: &str, room: u32) -> SnapshotArray {
+fn versions(client: &mut TestClient, name: &str, room: u32) -> SnapshotArray {
     let file_id = create(client, &open(name)).expect("it exists");
     let ioctl = IoctlRequest {
         ctl_code: FsctlCode::SRV_ENUMERATE_SNAPSHOTS,
@@ -262,7 +263,7 @@ fn the_share_may_be_a_part_of_the_snapshots() {
 #[test]
 fn users_without_access_to_the_snapshot_directory_see_no_versions() {
     let (mut client, volume) = client(|_| {});
-    let root = rig::root();
+    let root = testing::root();
     let found = block_on(volume.lookup(
         &root,
         &path(".snapshots"),
@@ -291,7 +292,7 @@ fn no_link_in_a_version_leads_out_of_it() {
         ("up", ".."),
     ] {
         let link = path(&format!("{first}/{name}"));
-        block_on(volume.create(&rig::root(), &link, NewFile::symlink(target.as_bytes(), None)))
+        block_on(volume.create(&testing::root(), &link, NewFile::symlink(target.as_bytes(), None)))
             .expect("created by a local program");
     }
     let ask = |name| Ask { version: Some(FIRST), ..open(name) };
@@ -305,7 +306,7 @@ fn no_link_in_a_version_leads_out_of_it() {
 
 #[test]
 fn a_share_without_snapshots_has_no_versions() {
-    let mut client = Client::logged_on(&rig::plain_server(), "alice");
+    let mut client = TestClient::logged_on(&TestServer::new(), "alice");
     let made = Ask { access: WRITING, disposition: CreateDisposition::CREATE, ..open("file") };
     create(&mut client, &made).expect("the name is not in use");
     let refused = create(&mut client, &Ask { version: Some(FIRST), ..open("file") });

@@ -1,9 +1,7 @@
 //! Operations of one client while an operation of another one is in progress.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -17,29 +15,21 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation};
 use proto::status::Status;
-use server::environment::Environment;
-use server::policy::{Policy, Share};
-use server::rig::{self, Client, status};
-use server::state::Server;
+use server::testing::{self, ManualClock, TestClient, TestServer, TestServerBuilder, status};
+use server::vfs::Errno;
 use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
-use server::vfs::{Errno, Time};
 
 /// A server whose file system delays every call.
-fn slow_server() -> Arc<Server> {
-    slow_server_in(Arc::new(rig::Still::default()))
+fn slow_server() -> TestServer {
+    slow(TestServer::builder()).start()
 }
 
-fn slow_server_in(environment: Arc<dyn Environment>) -> Arc<Server> {
-    slow_server_with(rig::policy(), environment)
-}
-
-fn slow_server_with(policy: Policy, environment: Arc<dyn Environment>) -> Arc<Server> {
+fn slow(server: TestServerBuilder) -> TestServerBuilder {
     let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
-    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(script)));
-    rig::server(policy, environment, volume)
+    server.wrap_volume(|volume| Faulty::new(volume, Arc::new(script)))
 }
 
-fn create(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Vec<u8> {
+fn create(client: &mut TestClient, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Vec<u8> {
     let name = utf16_bytes(name);
     let mut create = CreateRequest {
         desired_access: 0x0013_019f,
@@ -52,7 +42,7 @@ fn create(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateReques
     client.compose(Command::CREATE, |out| create.encode(out))
 }
 
-fn finish(client: &mut Client, mut frames: Vec<Vec<u8>>) -> Vec<u8> {
+fn finish(client: &mut TestClient, mut frames: Vec<Vec<u8>>) -> Vec<u8> {
     for _ in 0..1000 {
         if let Some(last) = frames.iter().rev().find(|frame| status(frame) != Status::PENDING) {
             return last.clone();
@@ -62,7 +52,7 @@ fn finish(client: &mut Client, mut frames: Vec<Vec<u8>>) -> Vec<u8> {
     panic!("not answered");
 }
 
-fn open(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Result<FileId, Status> {
+fn open(client: &mut TestClient, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Result<FileId, Status> {
     let message = create(client, name, change);
     let frames = client.send(&message);
     opened(&finish(client, frames))
@@ -72,12 +62,12 @@ fn opened(response: &[u8]) -> Result<FileId, Status> {
     CreateResponse::decode(response).map(|response| response.file_id).map_err(|_| status(response))
 }
 
-fn exists(client: &mut Client, name: &str) -> bool {
+fn exists(client: &mut TestClient, name: &str) -> bool {
     let found = open(client, name, |create| create.create_disposition = CreateDisposition::OPEN);
     found.map(|file| client.close(file)).is_ok()
 }
 
-fn set(client: &mut Client, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Vec<u8> {
+fn set(client: &mut TestClient, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Vec<u8> {
     let request = SetInfoRequest {
         info_type: InfoType::FILE,
         file_info_class: class.0,
@@ -101,7 +91,8 @@ fn a_file_that_is_renamed_while_it_is_opened() {
     let mut overtaken = 0;
     for steps in 0..40 {
         let server = slow_server();
-        let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let (mut first, mut second) =
+            (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
         let file = open(&mut first, "before", |_| {}).expect("it can be created");
         let delete = create(&mut second, "before", |create| {
             create.create_disposition = CreateDisposition::OPEN;
@@ -127,35 +118,15 @@ fn a_file_that_is_renamed_while_it_is_opened() {
     assert!((1..40).contains(&overtaken), "{overtaken}");
 }
 
-/// A clock that stands still, so that no timeout expires.
-struct Frozen(rig::Still);
-
-impl Environment for Frozen {
-    fn now(&self) -> Time {
-        self.0.now()
-    }
-
-    fn uptime(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::pending())
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        self.0.random(bytes);
-    }
-}
-
 /// A client that opens a file during its replacement either prevents the replacement or gets the new file.
 #[test]
 fn a_file_that_is_replaced_while_it_is_opened() {
     for (from, to, target) in [("new", "old", "old"), ("file:new", ":old", "file:old")] {
         let (mut first_won, mut second_won) = (0, 0);
         for lead in -30i32..30 {
-            let server = slow_server_in(Arc::new(Frozen(rig::Still::default())));
-            let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+            let server = slow(TestServer::builder().clock(ManualClock::new())).start();
+            let (mut first, mut second) =
+                (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
             let old = open(&mut first, target, |_| {}).expect("it can be created");
             first.close(old);
             let new = open(&mut first, from, |_| {}).expect("it can be created");
@@ -190,7 +161,7 @@ fn a_file_that_is_replaced_while_it_is_opened() {
             assert_eq!(size.ok(), Some(expected), "{from} to {to}, {lead}: {renamed:?}");
             second.close(opened);
             first.close(new);
-            assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{from} to {to}, {lead}");
+            assert_eq!((server.open_count(), server.open_files()), (0, 0), "{from} to {to}, {lead}");
         }
         assert!(first_won > 0 && second_won > 0, "{from} to {to}: {first_won}, {second_won}");
     }
@@ -204,16 +175,14 @@ fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
     let of_group = SecurityDescriptor { group: stranger, ..SecurityDescriptor::default() };
     let of_list =
         SecurityDescriptor { control: Control::DACL_PRESENT, dacl: dacl.clone(), ..SecurityDescriptor::default() };
-    let setting = |client: &mut Client, file_id, part, new: &SecurityDescriptor| {
+    let setting = |client: &mut TestClient, file_id, part, new: &SecurityDescriptor| {
         let buffer = new.to_bytes();
-        client.compose(Command::SET_INFO, |out| rig::set_security(file_id, part, &buffer).encode(out))
+        client.compose(Command::SET_INFO, |out| testing::set_security(file_id, part, &buffer).encode(out))
     };
     for steps in 0..40 {
-        let mut policy = rig::policy();
-        let share = Share { acls: Some(rig::stored_acls()), ..Share::clone(&policy.shares["share"]) };
-        policy.shares.insert("share".into(), Arc::new(share));
-        let server = slow_server_with(policy, Arc::new(rig::Still::default()));
-        let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let server = slow(TestServer::builder().share(|share| share.acls = Some(testing::stored_acls()))).start();
+        let (mut first, mut second) =
+            (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
         let all = |create: &mut CreateRequest<'_>| create.desired_access = A::FILE_ALL_ACCESS.0;
         let hers = open(&mut first, "file", all).expect("it can be created");
         let too = open(&mut second, "file", all).expect("the open succeeds");
@@ -242,9 +211,8 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         (FileInformationClass::RENAME, "file", rename_to("new", false)),
         (FileInformationClass::LINK, "other", rename_to("other", true)),
     ] {
-        let environment: Arc<dyn Environment> = Arc::new(Frozen(rig::Still::default()));
-        let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
-        let (mut holder, mut client) = (Client::new(&server), Client::logged_on(&server, "alice"));
+        let server = TestServer::with_stopped_clock();
+        let (mut holder, mut client) = (TestClient::new(&server), TestClient::logged_on(&server, "alice"));
         holder.guid = [8; 16];
         let mut holder = holder.ready("alice");
         let other = open(&mut client, "other", |_| {}).expect("it can be created");
@@ -271,8 +239,9 @@ fn a_handle_that_is_closed_while_its_request_waits() {
 #[test]
 fn a_deleted_file_has_another_hard_link() {
     for by_disposition in [true, false] {
-        let server = rig::plain_server();
-        let (mut client, mut other) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let server = TestServer::new();
+        let (mut client, mut other) =
+            (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
         let file = open(&mut client, "one", |_| {}).expect("it can be created");
         let link = set(&mut client, file, FileInformationClass::LINK, &rename_to("two", false));
         let frames = client.send(&link);
@@ -299,9 +268,8 @@ fn a_deleted_file_has_another_hard_link() {
 /// The client that closes a deleted file last needs no permission to delete it.
 #[test]
 fn a_deleted_file_is_closed_last_by_another_client() {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
-    let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
-    let (mut alice, mut bob) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "bob"));
+    let server = TestServer::new();
+    let (mut alice, mut bob) = (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "bob"));
     let directory = open(&mut alice, "hers", |create| create.create_options = CreateOptions::DIRECTORY_FILE);
     alice.close(directory.expect("it can be created"));
     let file = open(&mut alice, r"hers\file", |_| {}).expect("it can be created");
@@ -330,11 +298,11 @@ impl Script for Refusing {
 fn a_file_that_is_deleted_while_it_cannot_be_opened() {
     let mut overtaken = 0;
     for steps in 0..40 {
-        let (environment, refusing): (Arc<dyn Environment>, _) =
-            (Arc::new(rig::Still::default()), Arc::new(Refusing::default()));
-        let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), refusing.clone()));
-        let server = rig::server(rig::policy(), environment, volume);
-        let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let refusing = Arc::new(Refusing::default());
+        let script = refusing.clone();
+        let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, script)).start();
+        let (mut first, mut second) =
+            (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
         let file = open(&mut first, "file", |_| {}).expect("it can be created");
         let opens = create(&mut second, "file", |create| create.create_disposition = CreateDisposition::OPEN);
         refusing.0.store(true, Ordering::Relaxed);
@@ -350,7 +318,7 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
         refusing.0.store(false, Ordering::Relaxed);
         overtaken += usize::from(!answered && refused == Status::ACCESS_DENIED);
         assert!(!exists(&mut first, "file"), "{steps}: {refused:?}");
-        assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{steps}");
+        assert_eq!((server.open_count(), server.open_files()), (0, 0), "{steps}");
     }
     assert!(overtaken > 0, "it never had the last open");
 }
@@ -368,10 +336,8 @@ impl Script for Lingering {
 /// A file created while its directory is renamed has its name in the renamed directory.
 #[test]
 fn a_file_that_is_created_while_its_directory_is_renamed() {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
-    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(Lingering)));
-    let server = rig::server(rig::policy(), environment, volume);
-    let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, Arc::new(Lingering))).start();
+    let (mut first, mut second) = (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
     let directory = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DIRECTORY_FILE;
     let before = open(&mut first, "before", directory).expect("it can be created");
     let makes = create(&mut second, r"before\file", |_| {});
@@ -386,5 +352,5 @@ fn a_file_that_is_created_while_its_directory_is_renamed() {
     second.close(file);
     first.close(before);
     assert!(!exists(&mut first, r"after\file"), "the file is deleted by its current name");
-    assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0));
+    assert_eq!((server.open_count(), server.open_files()), (0, 0));
 }

@@ -1,13 +1,9 @@
 //! Attacks on signed or encrypted sessions by an attacker on the network path, and restrictions of sessions without
 //! secret keys ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.5.2).
 
-#[allow(dead_code, reason = "not every test file uses all of it")]
-mod bed;
-
 use server::vfs::Identity;
 use std::sync::Arc;
 
-use bed::{Bed, Client};
 use proto::bytes::utf16_bytes;
 use proto::smb2::create::{CreateDisposition, CreateRequest, ShareAccess};
 use proto::smb2::create_context::{LeaseFlags, LeaseV2};
@@ -18,13 +14,14 @@ use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 use server::policy::{Encryption, Guest, MapToGuest, Policy, Signing};
+use server::testing::{ManualClock, PASSWORD, PipelinedClient, TestServer, opened};
 
 const GUID: [u8; 16] = [7; 16];
 
 /// A client whose session, or whose share, is encrypted.
-fn sealed(bed: &Bed, user: &str) -> Client {
-    let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
-    client.log_on(user, user, false, 0).check(Status::SUCCESS);
+fn sealed(server: &TestServer, user: &str) -> PipelinedClient {
+    let mut client = server.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on(user, PASSWORD, false, 0).check(Status::SUCCESS);
     client.seals = true;
     client.tree_connect();
     client
@@ -32,12 +29,12 @@ fn sealed(bed: &Bed, user: &str) -> Client {
 
 /// Sends plaintext requests in the encrypted session of `client`, as an attacker on the network path would. Neither
 /// another user's valid proof nor an invalid one may change anything.
-fn attack(bed: &Bed, client: &mut Client) {
+fn attack(server: &TestServer, client: &mut PipelinedClient) {
     client.open("before", OplockLevel::NONE);
     let session = client.session_id;
-    let owner = || bed.server.sessions.get(session).and_then(|session| session.user()).map(|user| user.name.clone());
+    let owner = || server.sessions.get(session).and_then(|session| session.user()).map(|user| user.name.clone());
     client.seals = false;
-    let proofs: [fn(&mut Client); 3] = [
+    let proofs: [fn(&mut PipelinedClient); 3] = [
         |attacker| _ = attacker.session_setup(b"no token", false, 0),
         |attacker| attacker.session_setup(&negotiate(), false, 0).check(Status::ACCESS_DENIED),
         |attacker| attacker.session_setup(&[], true, 0).check(Status::ACCESS_DENIED),
@@ -45,12 +42,12 @@ fn attack(bed: &Bed, client: &mut Client) {
     for proof in proofs {
         proof(client);
         assert_eq!(owner().as_deref(), Some("bob"));
-        assert_eq!(bed.server.open_count(), 1, "the session continues");
+        assert_eq!(server.open_count(), 1, "the session continues");
     }
     client.seals = true;
     client.open("after", OplockLevel::NONE);
-    client.log_on("bob", "bob", false, 0).check(Status::SUCCESS);
-    assert_eq!(bed.server.open_count(), 2, "over an encrypted connection, the user may authenticate again");
+    client.log_on("bob", PASSWORD, false, 0).check(Status::SUCCESS);
+    assert_eq!(server.open_count(), 2, "over an encrypted connection, the user may authenticate again");
 }
 
 fn negotiate() -> Vec<u8> {
@@ -59,9 +56,12 @@ fn negotiate() -> Vec<u8> {
 
 #[test]
 fn an_unencrypted_session_setup_changes_nothing_in_an_encrypted_session() {
-    let bed = Bed::with_policy(|policy, _| policy.server_smb_encrypt = Encryption::Required);
-    let mut client = sealed(&bed, "bob");
-    attack(&bed, &mut client);
+    let server = TestServer::builder()
+        .clock(ManualClock::new())
+        .configure(|policy| policy.server_smb_encrypt = Encryption::Required)
+        .start();
+    let mut client = sealed(&server, "bob");
+    attack(&server, &mut client);
     // Other plaintext requests are refused too.
     client.seals = false;
     client.request(Command::ECHO, |out| EchoRequest.encode(out)).check(Status::ACCESS_DENIED);
@@ -69,42 +69,51 @@ fn an_unencrypted_session_setup_changes_nothing_in_an_encrypted_session() {
 
 #[test]
 fn an_unencrypted_session_setup_changes_nothing_if_a_share_or_the_client_encrypts() {
-    let bed = Bed::with(|share| share.server_smb_encrypt = Encryption::Required);
-    attack(&bed, &mut sealed(&bed, "bob"));
-    let bed = Bed::new();
-    attack(&bed, &mut sealed(&bed, "bob"));
+    let server = TestServer::builder()
+        .clock(ManualClock::new())
+        .share(|share| share.server_smb_encrypt = Encryption::Required)
+        .start();
+    attack(&server, &mut sealed(&server, "bob"));
+    let server = TestServer::with_stopped_clock();
+    attack(&server, &mut sealed(&server, "bob"));
 }
 
 #[test]
 fn an_unsigned_session_setup_changes_nothing_if_signing_is_required() {
-    let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
-    let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
-    client.log_on("bob", "bob", true, 0).check(Status::SUCCESS);
+    let server = TestServer::builder()
+        .clock(ManualClock::new())
+        .configure(|policy| policy.server_signing = Signing::Required)
+        .start();
+    let mut client = server.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on("bob", PASSWORD, true, 0).check(Status::SUCCESS);
     client.tree_connect();
     client.open("file", OplockLevel::NONE);
     client.signs = false;
     client.session_setup(&negotiate(), false, 0).check(Status::ACCESS_DENIED);
     client.signs = true;
     client.open("file", OplockLevel::NONE);
-    assert_eq!(bed.server.open_count(), 2);
-    client.log_on("bob", "bob", true, 0).check(Status::SUCCESS);
+    assert_eq!(server.open_count(), 2);
+    client.log_on("bob", PASSWORD, true, 0).check(Status::SUCCESS);
 }
 
 /// The keys of a null session are not secret, so a user account must not be used with them.
 #[test]
 fn an_account_gets_no_session_whose_keys_are_not_secret() {
-    let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
-    let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
+    let server = TestServer::builder()
+        .clock(ManualClock::new())
+        .configure(|policy| policy.server_signing = Signing::Required)
+        .start();
+    let mut client = server.connect_as(Dialect::SMB_3_0, GUID);
     client.log_on_anonymously().check(Status::SUCCESS);
-    client.log_on("bob", "bob", false, 0).check(Status::ACCESS_DENIED);
+    client.log_on("bob", PASSWORD, false, 0).check(Status::ACCESS_DENIED);
 }
 
 /// [MS-NLMP] 3.2.5.1.2: the base key is zero, and clients may sign with keys derived from it.
 #[test]
 fn requests_of_a_null_session_may_be_signed() {
     for dialect in [Dialect::SMB_2_1, Dialect::SMB_3_0] {
-        let bed = Bed::new();
-        let mut client = bed.connect_as(dialect, GUID);
+        let server = TestServer::with_stopped_clock();
+        let mut client = server.connect_as(dialect, GUID);
         let last = client.log_on_anonymously();
         last.check(Status::SUCCESS);
         assert!(!last.header().flags.contains(Flags::SIGNED));
@@ -113,10 +122,10 @@ fn requests_of_a_null_session_may_be_signed() {
         let signed = client.connect_to("IPC$");
         signed.check(Status::SUCCESS);
         assert!(signed.header().flags.contains(Flags::SIGNED));
-        let mut wrong = client.compose(Command::ECHO, Flags(0), |out| EchoRequest.encode(out));
+        let mut wrong = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
         *wrong.last_mut().expect("not empty") ^= 1;
         assert!(client.send(&wrong));
-        client.next().check(Status::ACCESS_DENIED);
+        client.receive().check(Status::ACCESS_DENIED);
         assert!(client.connection.ended().is_none());
     }
 }
@@ -133,17 +142,18 @@ fn a_share_that_requires_encryption_is_not_for_guests() {
     for (encryption, expected) in
         [(Encryption::Required, Status::ACCESS_DENIED), (Encryption::Desired, Status::SUCCESS)]
     {
-        let bed = Bed::with_policy(|policy, share| {
-            with_guest(policy);
-            (share.guest_ok, share.server_smb_encrypt) = (true, encryption);
-        });
-        let mut guest = bed.connect_as(Dialect::SMB_3_0, GUID);
+        let server = TestServer::builder()
+            .clock(ManualClock::new())
+            .configure(with_guest)
+            .share(|share| (share.guest_ok, share.server_smb_encrypt) = (true, encryption))
+            .start();
+        let mut guest = server.connect_as(Dialect::SMB_3_0, GUID);
         guest.log_on("stranger", "", false, 0).check(Status::SUCCESS);
         guest.connect_to("share").check(expected);
     }
 }
 
-fn lease(client: &mut Client, name: &str) -> Vec<u8> {
+fn lease(client: &mut PipelinedClient, name: &str) -> Vec<u8> {
     let name = utf16_bytes(name);
     let lease = LeaseV2 {
         lease_key: [1; 16],
@@ -161,29 +171,29 @@ fn lease(client: &mut Client, name: &str) -> Vec<u8> {
         create_contexts: vec![lease.to_context()],
         ..CreateRequest::default()
     };
-    client.compose(Command::CREATE, Flags(0), |out| create.encode(out))
+    client.compose(Command::CREATE, |out| create.encode(out))
 }
 
 /// ClientGuid and LeaseKey are sent in clear. Another user who sends both must not end the wait for the holder's data.
 #[test]
 fn another_user_cannot_acknowledge_the_break_of_a_lease() {
-    let bed = Bed::new();
-    let mut holder = bed.log_on_as("alice", GUID);
+    let server = TestServer::with_stopped_clock();
+    let mut holder = server.log_on_as("alice", GUID);
     let create = lease(&mut holder, "file");
     assert!(holder.send(&create));
-    assert_eq!(bed::opened(&holder.next()).1, OplockLevel::LEASE);
-    let mut second = bed.log_on_as("alice", [8; 16]);
+    assert_eq!(opened(&holder.receive()).1, OplockLevel::LEASE);
+    let mut second = server.log_on_as("alice", [8; 16]);
     let create = second.create("file", CreateDisposition::OPEN, OplockLevel::NONE, Flags(0));
     assert!(second.send(&create));
-    second.next().check(Status::PENDING);
-    holder.next();
-    let acknowledge = |client: &mut Client| {
+    second.receive().check(Status::PENDING);
+    holder.receive();
+    let acknowledge = |client: &mut PipelinedClient| {
         let kept = LeaseBreak { lease_key: [1; 16], lease_state: LeaseState(3) };
         client.request(Command::OPLOCK_BREAK, |out| OplockBreakAcknowledgment::Lease(kept).encode(out))
     };
-    acknowledge(&mut bed.log_on_as("bob", GUID)).check(Status::OBJECT_NAME_NOT_FOUND);
+    acknowledge(&mut server.log_on_as("bob", GUID)).check(Status::OBJECT_NAME_NOT_FOUND);
     second.silent();
     // The holder's user may, including over another connection of that client.
-    acknowledge(&mut bed.log_on_as("alice", GUID)).check(Status::SUCCESS);
-    bed::opened(&second.next());
+    acknowledge(&mut server.log_on_as("alice", GUID)).check(Status::SUCCESS);
+    opened(&second.receive());
 }

@@ -1,10 +1,6 @@
 //! Sessions, signatures, chains and oplocks as clients see them: which requests the specification permits or refuses
 //! ([MS-SMB2] 3.3.5.2, 3.3.5.5, 3.3.5.6, 3.3.4.6).
 
-#[allow(dead_code, reason = "not every test file uses all of it")]
-mod bed;
-
-use bed::{Bed, Client, Message, opened};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::CreateDisposition;
 use proto::smb2::echo::EchoRequest;
@@ -14,31 +10,32 @@ use proto::smb2::oplock_break::{OplockBreak, OplockBreakAcknowledgment, OplockBr
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
+use server::testing::{Message, PASSWORD, PipelinedClient, TestServer, chain, opened};
 
 const NO_OPLOCK: OplockLevel = OplockLevel::NONE;
 
-fn close(client: &mut Client, file_id: FileId, flags: Flags) -> Vec<u8> {
-    client.compose(Command::CLOSE, flags, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
+fn close(client: &mut PipelinedClient, file_id: FileId, flags: Flags) -> Vec<u8> {
+    client.compose_with(Command::CLOSE, flags, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
 }
 
 /// CVE-2023-3347: signing was required but not enforced.
 #[test]
 fn an_unsigned_request_has_no_effect_if_signing_is_required() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", true);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", true);
     client.open("signed", NO_OPLOCK);
     client.signs = false;
     let create = client.create("unsigned", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
     let more = client.create("behind it", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
-    assert!(client.send(&Client::chain(vec![create, more])));
-    client.next().check(Status::ACCESS_DENIED);
+    assert!(client.send(&chain(&[create, more], false)));
+    client.receive().check(Status::ACCESS_DENIED);
     client.silent();
     assert!(client.connection.ended().is_some());
     client.signs = true;
     let signed = client.create("too late", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
     assert!(!client.send(&signed));
 
-    let mut other = bed.log_on("alice", true);
+    let mut other = server.log_on("alice", true);
     for (name, expected) in [
         ("signed", Status::SUCCESS),
         ("unsigned", Status::OBJECT_NAME_NOT_FOUND),
@@ -47,66 +44,66 @@ fn an_unsigned_request_has_no_effect_if_signing_is_required() {
     ] {
         let open = other.create(name, CreateDisposition::OPEN, NO_OPLOCK, Flags(0));
         assert!(other.send(&open));
-        other.next().check(expected);
+        other.receive().check(expected);
     }
 }
 
 #[test]
 fn a_wrong_signature_is_refused() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", true);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", true);
     let mut create = client.create("file", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
     *create.last_mut().expect("not empty") ^= 1;
     assert!(client.send(&create));
-    client.next().check(Status::ACCESS_DENIED);
-    assert_eq!(bed.server.open_count(), 0);
+    client.receive().check(Status::ACCESS_DENIED);
+    assert_eq!(server.open_count(), 0);
 }
 
 #[test]
 fn a_session_that_replaces_another_ends_it_for_the_same_user_only() {
     for (user, replaced) in [("alice", true), ("bob", false)] {
-        let bed = Bed::new();
-        let mut old = bed.log_on("alice", false);
+        let server = TestServer::with_stopped_clock();
+        let mut old = server.log_on("alice", false);
         old.open("file", NO_OPLOCK);
-        let mut new = bed.connect();
-        new.log_on(user, user, false, old.session_id).check(Status::SUCCESS);
-        assert_eq!(bed.server.open_count(), usize::from(!replaced), "{user}");
+        let mut new = server.connect();
+        new.log_on(user, PASSWORD, false, old.session_id).check(Status::SUCCESS);
+        assert_eq!(server.open_count(), usize::from(!replaced), "{user}");
         let create = old.create("file", CreateDisposition::OPEN, NO_OPLOCK, Flags(0));
         assert!(old.send(&create));
-        old.next().check(if replaced { Status::USER_SESSION_DELETED } else { Status::SUCCESS });
+        old.receive().check(if replaced { Status::USER_SESSION_DELETED } else { Status::SUCCESS });
     }
 }
 
 /// 3.3.5.5.3: a failed reauthentication ends the session too.
 #[test]
 fn a_failed_reauthentication_ends_the_session() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", false);
     let (file, _) = client.open("file", NO_OPLOCK);
-    client.log_on("alice", "alice", false, 0).check(Status::SUCCESS);
-    assert_eq!(bed.server.open_count(), 1, "the session continues");
+    client.log_on("alice", PASSWORD, false, 0).check(Status::SUCCESS);
+    assert_eq!(server.open_count(), 1, "the session continues");
     client.log_on("alice", "wrong", false, 0).check(Status::LOGON_FAILURE);
-    assert_eq!(bed.server.open_count(), 0);
+    assert_eq!(server.open_count(), 0);
     let message = close(&mut client, file, Flags(0));
     assert!(client.send(&message));
-    client.next().check(Status::USER_SESSION_DELETED);
+    client.receive().check(Status::USER_SESSION_DELETED);
 }
 
 #[test]
 fn logoff_closes_what_is_open() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", false);
     let (file, _) = client.open("file", NO_OPLOCK);
     client.request(Command::LOGOFF, |out| LogoffRequest.encode(out)).check(Status::SUCCESS);
-    assert_eq!(bed.server.open_count(), 0);
+    assert_eq!(server.open_count(), 0);
     let message = close(&mut client, file, Flags(0));
     assert!(client.send(&message));
-    client.next().check(Status::USER_SESSION_DELETED);
+    client.receive().check(Status::USER_SESSION_DELETED);
 }
 
 /// Sends a CREATE and three related CLOSEs, with the request at index `place` replaced by the result of `teardown`.
-fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u8>) -> Vec<Status> {
-    let mut client = bed.log_on("alice", false);
+fn chain_with(server: &TestServer, place: usize, teardown: fn(&mut PipelinedClient, Flags) -> Vec<u8>) -> Vec<Status> {
+    let mut client = server.log_on("alice", false);
     let requests = (0..4).map(|index| {
         let flags = if index == 0 { Flags(0) } else { Flags::RELATED_OPERATIONS };
         match index {
@@ -115,11 +112,11 @@ fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u
             _ => close(&mut client, FileId::ANY, flags),
         }
     });
-    let frame = Client::chain(requests.collect());
+    let frame = chain(&requests.collect::<Vec<_>>(), false);
     assert!(client.send(&frame));
-    let statuses = (0..4).map(|_| client.next().header().status).collect();
+    let statuses = (0..4).map(|_| client.receive().header().status).collect();
     client.silent();
-    assert_eq!(bed.server.open_count(), 0);
+    assert_eq!(server.open_count(), 0);
     statuses
 }
 
@@ -128,39 +125,39 @@ fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u
 #[test]
 fn chains_with_a_teardown_at_every_position() {
     const OK: Status = Status::SUCCESS;
-    let bed = Bed::new();
-    let disconnect: fn(&mut Client, Flags) -> Vec<u8> =
-        |client, flags| client.compose(Command::TREE_DISCONNECT, flags, |out| TreeDisconnectRequest.encode(out));
-    let logoff: fn(&mut Client, Flags) -> Vec<u8> =
-        |client, flags| client.compose(Command::LOGOFF, flags, |out| LogoffRequest.encode(out));
+    let server = TestServer::with_stopped_clock();
+    let disconnect: fn(&mut PipelinedClient, Flags) -> Vec<u8> =
+        |client, flags| client.compose_with(Command::TREE_DISCONNECT, flags, |out| TreeDisconnectRequest.encode(out));
+    let logoff: fn(&mut PipelinedClient, Flags) -> Vec<u8> =
+        |client, flags| client.compose_with(Command::LOGOFF, flags, |out| LogoffRequest.encode(out));
     for (teardown, gone) in [(disconnect, Status::NETWORK_NAME_DELETED), (logoff, Status::USER_SESSION_DELETED)] {
         // The first request after the removal reports it; those after it have no request to be related to.
         let orphan = Status::INVALID_PARAMETER;
-        assert_eq!(chain_with(&bed, 0, teardown), [OK, gone, orphan, orphan]);
-        assert_eq!(chain_with(&bed, 1, teardown), [OK, OK, gone, orphan]);
-        assert_eq!(chain_with(&bed, 2, teardown), [OK, OK, OK, gone]);
-        assert_eq!(chain_with(&bed, 3, teardown), [OK, OK, Status::FILE_CLOSED, OK]);
+        assert_eq!(chain_with(&server, 0, teardown), [OK, gone, orphan, orphan]);
+        assert_eq!(chain_with(&server, 1, teardown), [OK, OK, gone, orphan]);
+        assert_eq!(chain_with(&server, 2, teardown), [OK, OK, OK, gone]);
+        assert_eq!(chain_with(&server, 3, teardown), [OK, OK, Status::FILE_CLOSED, OK]);
     }
 }
 
 /// [MS-SMB2] 3.3.5.2.7.2 and its note <269>.
 #[test]
 fn a_related_request_cannot_inherit_what_the_preceding_one_lacks() {
-    let bed = Bed::new();
+    let server = TestServer::with_stopped_clock();
     let related = Flags::RELATED_OPERATIONS;
-    let statuses = |make: &dyn Fn(&mut Client) -> Vec<Vec<u8>>| -> Vec<Status> {
-        let mut client = bed.log_on("alice", false);
+    let statuses = |make: &dyn Fn(&mut PipelinedClient) -> Vec<Vec<u8>>| -> Vec<Status> {
+        let mut client = server.log_on("alice", false);
         let requests = make(&mut client);
         let count = requests.len();
-        assert!(client.send(&Client::chain(requests)));
-        (0..count).map(|_| client.next().header().status).collect()
+        assert!(client.send(&chain(&requests, false)));
+        (0..count).map(|_| client.receive().header().status).collect()
     };
     let first = statuses(&|client| (0..3).map(|_| close(client, FileId::ANY, related)).collect());
     assert_eq!(first, [Status::INVALID_PARAMETER; 3]);
     let echo = statuses(&|client| {
         let (session, tree) = (client.session_id, client.tree_id);
         (client.session_id, client.tree_id) = (0, 0);
-        let echo = client.compose(Command::ECHO, Flags(0), |out| EchoRequest.encode(out));
+        let echo = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
         (client.session_id, client.tree_id) = (session, tree);
         vec![echo, close(client, FileId::ANY, related)]
     });
@@ -176,14 +173,14 @@ fn a_related_request_cannot_inherit_what_the_preceding_one_lacks() {
 }
 
 /// Returns a client with a batch oplock, and a second client whose CREATE waits for it.
-fn contended(bed: &Bed) -> (Client, FileId, Client) {
-    let mut holder = bed.log_on("alice", false);
+fn contended(server: &TestServer) -> (PipelinedClient, FileId, PipelinedClient) {
+    let mut holder = server.log_on("alice", false);
     let (file, level) = holder.open("file", OplockLevel::BATCH);
     assert_eq!(level, OplockLevel::BATCH);
-    let mut second = bed.log_on("alice", false);
+    let mut second = server.log_on("alice", false);
     let create = second.create("file", CreateDisposition::OPEN, OplockLevel::BATCH, Flags(0));
     assert!(second.send(&create));
-    let interim = second.next();
+    let interim = second.receive();
     interim.check(Status::PENDING);
     assert!(interim.header().async_id().is_some());
     second.silent();
@@ -201,41 +198,42 @@ fn check_break(message: &Message, file_id: FileId, oplock_level: OplockLevel) {
 
 #[test]
 fn a_second_open_waits_for_the_acknowledgment() {
-    let bed = Bed::new();
-    let (mut holder, file_id, mut second) = contended(&bed);
-    check_break(&holder.next(), file_id, OplockLevel::II);
+    let server = TestServer::with_stopped_clock();
+    let (mut holder, file_id, mut second) = contended(&server);
+    check_break(&holder.receive(), file_id, OplockLevel::II);
     second.silent();
     let acknowledgment = OplockBreakAcknowledgment::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
     holder.request(Command::OPLOCK_BREAK, |out| acknowledgment.encode(out)).check(Status::SUCCESS);
-    let (_, level) = opened(&second.next());
+    let (_, level) = opened(&second.receive());
     assert_eq!(level, OplockLevel::II);
     holder.request(Command::OPLOCK_BREAK, |out| acknowledgment.encode(out)).check(Status::INVALID_DEVICE_STATE);
 }
 
 #[test]
 fn a_second_open_waits_for_the_close_or_the_timer() {
-    let bed = Bed::new();
-    let (mut holder, file, mut second) = contended(&bed);
-    holder.next();
+    let server = TestServer::with_stopped_clock();
+    let (mut holder, file, mut second) = contended(&server);
+    holder.receive();
     let message = close(&mut holder, file, Flags(0));
     assert!(holder.send(&message));
-    assert_eq!(opened(&second.next()).1, OplockLevel::BATCH);
+    assert_eq!(opened(&second.receive()).1, OplockLevel::BATCH);
 
-    let bed = Bed::new();
-    let (_holder, _, mut second) = contended(&bed);
-    bed.pass(34);
+    let server = TestServer::with_stopped_clock();
+    let (_holder, _, mut second) = contended(&server);
+    server.advance_seconds(34);
     second.silent();
-    bed.pass(1);
-    assert_eq!(opened(&second.next()).1, OplockLevel::II);
+    server.advance_seconds(1);
+    assert_eq!(opened(&second.receive()).1, OplockLevel::II);
 }
 
 #[test]
 fn a_log_off_ends_the_wait_for_a_break() {
-    let bed = Bed::new();
-    let (_holder, _, mut second) = contended(&bed);
-    let log_off = second.compose(Command::LOGOFF, Flags(0), |out| LogoffRequest.encode(out));
+    let server = TestServer::with_stopped_clock();
+    let (_holder, _, mut second) = contended(&server);
+    let log_off = second.compose(Command::LOGOFF, |out| LogoffRequest.encode(out));
     assert!(second.send(&log_off));
-    let mut answers = [second.next(), second.next()].map(|answer| (answer.header().command, answer.header().status));
+    let mut answers =
+        [second.receive(), second.receive()].map(|answer| (answer.header().command, answer.header().status));
     answers.sort_by_key(|(command, _)| command.0);
     assert_eq!(answers, [(Command::LOGOFF, Status::SUCCESS), (Command::CREATE, Status::CANCELLED)]);
 }
@@ -243,17 +241,17 @@ fn a_log_off_ends_the_wait_for_a_break() {
 /// Otherwise the client could not tell which open the break is for.
 #[test]
 fn a_break_never_overtakes_the_open_that_it_is_about() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", false);
     let first = client.create("file", CreateDisposition::OPEN_IF, OplockLevel::EXCLUSIVE, Flags(0));
     let second = client.create("file", CreateDisposition::OPEN_IF, NO_OPLOCK, Flags(0));
-    assert!(client.send(&Client::chain(vec![first, second])));
-    let (file_id, level) = opened(&client.next());
+    assert!(client.send(&chain(&[first, second], false)));
+    let (file_id, level) = opened(&client.receive());
     assert_eq!(level, OplockLevel::EXCLUSIVE);
-    check_break(&client.next(), file_id, OplockLevel::II);
-    client.next().check(Status::PENDING);
+    check_break(&client.receive(), file_id, OplockLevel::II);
+    client.receive().check(Status::PENDING);
     let message = close(&mut client, file_id, Flags(0));
     assert!(client.send(&message));
-    client.next().check(Status::SUCCESS);
-    opened(&client.next());
+    client.receive().check(Status::SUCCESS);
+    opened(&client.receive());
 }

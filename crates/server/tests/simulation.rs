@@ -16,8 +16,7 @@ use proto::smb2::header::Command;
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::{WriteRequest, WriteResponse};
 use proto::status::Status;
-use server::environment::Environment;
-use server::rig::{self, Client, status};
+use server::testing::{TestClient, TestServer, status};
 use server::vfs::faulty::{Faulty, Seeded};
 
 const SEEDS: u64 = 50;
@@ -73,12 +72,10 @@ fn clients_see_the_effects_of_their_requests() {
 }
 
 fn run(seed: u64) {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
     let script = Seeded { seed, delayed: 200, longest: 5, failing: 0, errors: Vec::new() };
-    let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(script)));
-    let server = rig::server(rig::policy(), environment, volume);
-    let mut clients: Vec<Client> =
-        (0..CLIENTS).map(|number| Client::logged_on(&server, ["alice", "bob"][number % 2])).collect();
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, Arc::new(script))).start();
+    let mut clients: Vec<TestClient> =
+        (0..CLIENTS).map(|number| TestClient::logged_on(&server, ["alice", "bob"][number % 2])).collect();
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut model, mut handles) = (Model::default(), Vec::<Handle>::new());
     for _ in 0..STEPS {
@@ -97,7 +94,7 @@ fn run(seed: u64) {
     assert_eq!(server.open_count(), 0, "all opens are closed with their connections");
 }
 
-fn open(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mut Vec<Handle>) {
+fn open(dice: &mut Dice, clients: &mut [TestClient], model: &mut Model, handles: &mut Vec<Handle>) {
     let client = dice.next(clients.len());
     let name = NAMES[dice.next(NAMES.len())];
     let disposition = CreateDisposition(dice.next(6) as u32);
@@ -149,7 +146,7 @@ fn open(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mu
     handles.push(Handle { client, file_id: created.file_id, file, delete_on_close });
 }
 
-fn write(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &[Handle]) {
+fn write(dice: &mut Dice, clients: &mut [TestClient], model: &mut Model, handles: &[Handle]) {
     let Some(handle) = pick(dice, handles) else { return };
     let (offset, length) = (offset(dice), dice.next(100));
     let data: Vec<u8> = (0..length).map(|_| dice.next(256) as u8).collect();
@@ -164,7 +161,7 @@ fn write(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &[
     }
 }
 
-fn read(dice: &mut Dice, clients: &mut [Client], model: &Model, handles: &[Handle]) {
+fn read(dice: &mut Dice, clients: &mut [TestClient], model: &Model, handles: &[Handle]) {
     let Some(handle) = pick(dice, handles) else { return };
     let (offset, length) = (offset(dice), 1 + dice.next(200));
     let request =
@@ -179,7 +176,7 @@ fn read(dice: &mut Dice, clients: &mut [Client], model: &Model, handles: &[Handl
     assert_eq!(data.buffer, expected, "offset {offset}");
 }
 
-fn close(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mut Vec<Handle>) {
+fn close(dice: &mut Dice, clients: &mut [TestClient], model: &mut Model, handles: &mut Vec<Handle>) {
     if handles.is_empty() {
         return;
     }
@@ -196,12 +193,12 @@ fn close(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &m
 fn lose_connection(
     dice: &mut Dice,
     server: &Arc<server::state::Server>,
-    clients: &mut [Client],
+    clients: &mut [TestClient],
     model: &mut Model,
     handles: &mut Vec<Handle>,
 ) {
     let number = dice.next(clients.len());
-    let back = Client::logged_on(server, ["alice", "bob"][dice.next(2)]);
+    let back = TestClient::logged_on(server, ["alice", "bob"][dice.next(2)]);
     std::mem::replace(&mut clients[number], back).disconnect();
     handles.retain(|handle| {
         if handle.client == number {

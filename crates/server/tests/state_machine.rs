@@ -13,7 +13,7 @@ use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, NegotiateR
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::status::Status;
 use server::policy::{Guest, Limits, MapToGuest, Policy, Signing};
-use server::rig::{self, Client, PASSWORD, chain, status};
+use server::testing::{self, PASSWORD, TestClient, TestServer, chain, status};
 use server::vfs::Identity;
 
 fn create(name: &[u8]) -> CreateRequest<'_> {
@@ -33,9 +33,9 @@ fn close(file_id: FileId) -> CloseRequest {
 
 #[test]
 fn no_request_is_answered_before_negotiate() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     for command in [Command::SESSION_SETUP, Command::ECHO, Command::CREATE, Command::LOGOFF] {
-        let mut client = Client::new(&server);
+        let mut client = TestClient::new(&server);
         let message = client.compose(command, |out| EchoRequest.encode(out));
         assert!(client.send(&message).is_empty());
         assert!(client.connection.ended().is_some(), "{command:?}");
@@ -44,8 +44,8 @@ fn no_request_is_answered_before_negotiate() {
 
 #[test]
 fn a_second_negotiate_ends_the_connection() {
-    let server = rig::plain_server();
-    let mut client = Client::new(&server);
+    let server = TestServer::new();
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     let message = client.compose(Command::NEGOTIATE, |out| out.zeros(64));
     client.send(&message);
@@ -55,7 +55,7 @@ fn a_second_negotiate_ends_the_connection() {
 /// [MS-SMB2] 3.3.5.4: some clients fail if they are offered a capability that they did not request.
 #[test]
 fn directory_leases_and_channels_are_offered_on_request() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let special = Capabilities::DIRECTORY_LEASING | Capabilities::MULTI_CHANNEL;
     for asked in [Capabilities(0), special] {
         let negotiate = NegotiateRequest {
@@ -65,7 +65,7 @@ fn directory_leases_and_channels_are_offered_on_request() {
             dialects: vec![Dialect::SMB_3_0],
             negotiate_context_list: Vec::new(),
         };
-        let response = Client::new(&server).request(Command::NEGOTIATE, |out| negotiate.encode(out));
+        let response = TestClient::new(&server).request(Command::NEGOTIATE, |out| negotiate.encode(out));
         let offered = NegotiateResponse::decode(&response).expect("a response").capabilities;
         assert!(offered.contains(Capabilities::LEASING));
         assert_eq!(offered & special, asked);
@@ -74,8 +74,8 @@ fn directory_leases_and_channels_are_offered_on_request() {
 
 #[test]
 fn a_message_id_is_used_once() {
-    let server = rig::plain_server();
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::new();
+    let mut client = TestClient::logged_on(&server, "alice");
     let echo = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
     assert_eq!(status(&client.send(&echo)[0]), Status::SUCCESS);
     assert!(client.send(&echo).is_empty());
@@ -84,9 +84,9 @@ fn a_message_id_is_used_once() {
 
 #[test]
 fn users_that_may_log_on() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let check = |user, password, expected| {
-        let mut client = Client::new(&server);
+        let mut client = TestClient::new(&server);
         client.negotiate(SecurityMode::SIGNING_ENABLED);
         assert_eq!(client.log_on(user, password, 0), expected, "{user} {password}");
     };
@@ -101,8 +101,8 @@ fn users_that_may_log_on() {
 
 #[test]
 fn a_failed_logon_leaves_no_session() {
-    let server = rig::plain_server();
-    let mut client = Client::new(&server);
+    let server = TestServer::new();
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     client.log_on("alice", "wrong", 0);
     assert!(server.sessions.all().is_empty());
@@ -111,10 +111,9 @@ fn a_failed_logon_leaves_no_session() {
 
 #[test]
 fn unsigned_requests_are_refused_if_signing_is_required() {
-    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
-    let policy = Policy { server_signing: Signing::Required, ..rig::policy() };
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
-    let mut client = Client::new(&server);
+    let policy = Policy { server_signing: Signing::Required, ..testing::policy() };
+    let server = TestServer::with_policy(policy);
+    let mut client = TestClient::new(&server);
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on("alice", PASSWORD, 0), Status::SUCCESS);
     assert_eq!(client.tree_connect("share"), Status::ACCESS_DENIED);
@@ -122,13 +121,13 @@ fn unsigned_requests_are_refused_if_signing_is_required() {
 
 #[test]
 fn a_previous_session_ends_only_for_the_same_user() {
-    let server = rig::plain_server();
-    let first = Client::logged_on(&server, "alice");
-    let mut thief = Client::new(&server);
+    let server = TestServer::new();
+    let first = TestClient::logged_on(&server, "alice");
+    let mut thief = TestClient::new(&server);
     thief.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(thief.log_on("bob", PASSWORD, first.session_id), Status::SUCCESS);
     assert!(server.sessions.get(first.session_id).is_some(), "bob cannot end alice's session");
-    let mut again = Client::new(&server);
+    let mut again = TestClient::new(&server);
     again.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(again.log_on("alice", PASSWORD, first.session_id), Status::SUCCESS);
     assert!(server.sessions.get(first.session_id).is_none(), "alice is back");
@@ -138,12 +137,11 @@ fn a_previous_session_ends_only_for_the_same_user() {
 fn a_guest_does_not_end_the_session_of_the_account_that_they_named() {
     let identity = std::sync::Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
     let guest = Some(Guest { name: "alice".into(), identity });
-    let policy = Policy { map_to_guest: MapToGuest::BadPassword, guest, ..rig::policy() };
-    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
-    let first = Client::logged_on(&server, "alice");
+    let policy = Policy { map_to_guest: MapToGuest::BadPassword, guest, ..testing::policy() };
+    let server = TestServer::with_policy(policy);
+    let first = TestClient::logged_on(&server, "alice");
     let log_on = |password, previous| {
-        let mut client = Client::new(&server);
+        let mut client = TestClient::new(&server);
         client.negotiate(SecurityMode::SIGNING_ENABLED);
         assert_eq!(client.log_on("alice", password, previous), Status::SUCCESS);
         client
@@ -156,8 +154,8 @@ fn a_guest_does_not_end_the_session_of_the_account_that_they_named() {
 
 #[test]
 fn a_related_chain_uses_the_file_that_it_opened() {
-    let server = rig::plain_server();
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::new();
+    let mut client = TestClient::logged_on(&server, "alice");
     let name = utf16_bytes("file");
     let requests = [
         client.compose(Command::CREATE, |out| create(&name).encode(out)),
@@ -175,8 +173,8 @@ fn a_teardown_at_any_position_of_a_chain() {
     for place in 0..4 {
         for teardown in [Command::TREE_DISCONNECT, Command::LOGOFF] {
             for related in [true, false] {
-                let server = rig::plain_server();
-                let mut client = Client::logged_on(&server, "alice");
+                let server = TestServer::new();
+                let mut client = TestClient::logged_on(&server, "alice");
                 let mut requests = vec![
                     client.compose(Command::CREATE, |out| create(&name).encode(out)),
                     client.compose(Command::CREATE, |out| create(&name).encode(out)),
@@ -198,8 +196,8 @@ fn a_teardown_at_any_position_of_a_chain() {
 
 #[test]
 fn a_waiting_request_is_cancelled() {
-    let server = rig::plain_server();
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::new();
+    let mut client = TestClient::logged_on(&server, "alice");
     let mut directory = create(&[]);
     directory.create_options = CreateOptions::DIRECTORY_FILE;
     directory.desired_access = 0x0012_0089;
@@ -227,16 +225,15 @@ fn a_waiting_request_is_cancelled() {
 
 #[test]
 fn limits_refuse_requests_and_harm_no_client() {
-    let environment: std::sync::Arc<dyn server::environment::Environment> = std::sync::Arc::new(rig::Still::default());
     let limits = Limits { trees_per_session: 2, opens_per_session: 3, ..Limits::default() };
-    let server = rig::server(Policy { limits, ..rig::policy() }, environment.clone(), rig::memory(environment));
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::with_policy(Policy { limits, ..testing::policy() });
+    let mut client = TestClient::logged_on(&server, "alice");
     let first = client.tree_id;
     assert_eq!(client.tree_connect("share"), Status::SUCCESS);
     assert_eq!(client.tree_connect("share"), Status::INSUFFICIENT_RESOURCES);
     client.tree_id = first;
     let name = utf16_bytes("file");
-    let open = |client: &mut Client| status(&client.request(Command::CREATE, |out| create(&name).encode(out)));
+    let open = |client: &mut TestClient| status(&client.request(Command::CREATE, |out| create(&name).encode(out)));
     for _ in 0..3 {
         assert_eq!(open(&mut client), Status::SUCCESS);
     }

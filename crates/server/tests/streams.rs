@@ -20,11 +20,9 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{Channel, FileId};
 use proto::status::Status;
-use server::environment::Environment;
 use server::policy::Share;
-use server::rig::{self, Client, Still, status};
-use server::vfs::Vfs;
-use server::vfs::memory::{Memory, Options};
+use server::testing::{self, TestClient, TestServer, status};
+use server::vfs::memory::Options;
 
 const ALL: u32 = 0x001f_01ff;
 const READ: u32 = 1;
@@ -34,23 +32,21 @@ const SHARE_ALL: u32 = 7;
 const NOTHING: u32 = 0;
 
 /// A client of a server with an in-memory share.
-struct Bed {
-    client: Client,
+struct Fixture {
+    client: TestClient,
 }
 
-fn bed() -> Bed {
-    Bed { client: Client::logged_on(&rig::plain_server(), "alice") }
+fn fixture() -> Fixture {
+    Fixture { client: TestClient::logged_on(&TestServer::new(), "alice") }
 }
 
 /// Returns a client on a file system with this capacity.
-fn small_bed(capacity: u64) -> Bed {
-    let environment: Arc<dyn Environment> = Arc::new(Still::default());
+fn small_bed(capacity: u64) -> Fixture {
     let options = Options { mode: 0o777, capacity, ..Options::default() };
-    let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
-    Bed { client: Client::logged_on(&rig::server(rig::policy(), environment, vfs), "alice") }
+    Fixture { client: TestClient::logged_on(&TestServer::builder().volume_options(options).start(), "alice") }
 }
 
-impl Bed {
+impl Fixture {
     fn create(
         &mut self,
         name: &str,
@@ -207,24 +203,24 @@ impl Bed {
 fn dispositions() {
     use CreateAction as Action;
     let check = |disposition, there, missing, both_missing| {
-        let mut bed = bed();
-        let create = |bed: &mut Bed, name: &str| {
-            let created = bed.create(name, ALL, SHARE_ALL, disposition, CreateOptions(0));
+        let mut fixture = fixture();
+        let create = |fixture: &mut Fixture, name: &str| {
+            let created = fixture.create(name, ALL, SHARE_ALL, disposition, CreateOptions(0));
             created.map(|(file, action)| {
-                bed.client.close(file);
+                fixture.client.close(file);
                 action
             })
         };
-        let file = bed.open("f:there");
-        assert_eq!(bed.write(file, 0, b"content"), Status::SUCCESS);
-        bed.client.close(file);
-        assert_eq!(create(&mut bed, "f:THERE:$data"), there, "{disposition:?}");
-        assert_eq!(create(&mut bed, "f:missing"), missing, "{disposition:?}");
-        assert_eq!(create(&mut bed, "g:s"), both_missing, "{disposition:?}");
-        assert_eq!(bed.look("g") == Status::SUCCESS, both_missing.is_ok());
-        let file = bed.open("f:there");
+        let file = fixture.open("f:there");
+        assert_eq!(fixture.write(file, 0, b"content"), Status::SUCCESS);
+        fixture.client.close(file);
+        assert_eq!(create(&mut fixture, "f:THERE:$data"), there, "{disposition:?}");
+        assert_eq!(create(&mut fixture, "f:missing"), missing, "{disposition:?}");
+        assert_eq!(create(&mut fixture, "g:s"), both_missing, "{disposition:?}");
+        assert_eq!(fixture.look("g") == Status::SUCCESS, both_missing.is_ok());
+        let file = fixture.open("f:there");
         let emptied = !matches!(there, Ok(Action::OPENED) | Err(_));
-        assert_eq!(bed.read(file).is_empty(), emptied, "{disposition:?}");
+        assert_eq!(fixture.read(file).is_empty(), emptied, "{disposition:?}");
     };
     let (none, created) = (Err(Status::OBJECT_NAME_NOT_FOUND), Ok(Action::CREATED));
     check(Disposition::OPEN, Ok(Action::OPENED), none, none);
@@ -238,14 +234,14 @@ fn dispositions() {
 #[test]
 fn an_overwritten_file_loses_its_streams() {
     for (disposition, left) in [(Disposition::OVERWRITE, 1), (Disposition::SUPERSEDE, 1), (Disposition::OPEN, 3)] {
-        let mut bed = bed();
+        let mut fixture = fixture();
         for (name, size) in [("f:small", 3), ("f:large", 70_000)] {
-            let file = bed.open(name);
-            assert_eq!(bed.write(file, 0, &vec![1; size]), Status::SUCCESS);
-            bed.client.close(file);
+            let file = fixture.open(name);
+            assert_eq!(fixture.write(file, 0, &vec![1; size]), Status::SUCCESS);
+            fixture.client.close(file);
         }
-        let file = bed.create("f", ALL, SHARE_ALL, disposition, CreateOptions(0)).expect("the open succeeds").0;
-        assert_eq!(bed.streams(file).len(), left, "{disposition:?}");
+        let file = fixture.create("f", ALL, SHARE_ALL, disposition, CreateOptions(0)).expect("the open succeeds").0;
+        assert_eq!(fixture.streams(file).len(), left, "{disposition:?}");
     }
 }
 
@@ -256,15 +252,15 @@ fn opens_of_a_file_and_of_its_stream() {
     let check = |file: (u32, u32), stream: (u32, u32), together: bool| {
         let expected = if together { None } else { Some(Status::SHARING_VIOLATION) };
         for names in [["f", "f:s"], ["f:s", "f"]] {
-            let mut bed = bed();
+            let mut fixture = fixture();
             for name in names {
-                let made = bed.open(name);
-                bed.client.close(made);
+                let made = fixture.open(name);
+                fixture.client.close(made);
             }
             let mode = |name: &str| if name == "f" { file } else { stream };
             let mut open = |name: &str| {
                 let (access, share) = mode(name);
-                bed.create(name, access, share, Disposition::OPEN, CreateOptions(0)).err()
+                fixture.create(name, access, share, Disposition::OPEN, CreateOptions(0)).err()
             };
             assert_eq!((open(names[0]), open(names[1])), (None, expected), "{names:?} {file:?} {stream:?}");
         }
@@ -279,168 +275,167 @@ fn opens_of_a_file_and_of_its_stream() {
 
 #[test]
 fn streams_share_among_themselves() {
-    let mut bed = bed();
-    let first = bed.create("f:a", WRITE, NOTHING, Disposition::CREATE, CreateOptions(0));
+    let mut fixture = fixture();
+    let first = fixture.create("f:a", WRITE, NOTHING, Disposition::CREATE, CreateOptions(0));
     assert!(first.is_ok());
-    assert!(bed.create("f:b", WRITE, NOTHING, Disposition::CREATE, CreateOptions(0)).is_ok());
-    let again = bed.create("F:A", READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0));
+    assert!(fixture.create("f:b", WRITE, NOTHING, Disposition::CREATE, CreateOptions(0)).is_ok());
+    let again = fixture.create("F:A", READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0));
     assert_eq!(again, Err(Status::SHARING_VIOLATION));
 }
 
 #[test]
 fn a_deleted_file_is_removed_with_the_last_open_of_its_streams() {
-    let mut bed = bed();
-    let stream = bed.open("f:s");
-    assert_eq!(bed.write(stream, 0, &vec![7; 70_000]), Status::SUCCESS);
-    let file = bed.open("f");
-    assert_eq!(bed.doom(file), Status::SUCCESS);
-    bed.client.close(file);
-    assert_eq!(bed.read(stream).len(), 65_536);
-    assert_eq!((bed.look("f"), bed.look("f:s")), (Status::DELETE_PENDING, Status::DELETE_PENDING));
-    assert_eq!(bed.look("f:other"), Status::OBJECT_NAME_NOT_FOUND);
-    bed.client.close(stream);
-    assert_eq!(bed.look("f"), Status::OBJECT_NAME_NOT_FOUND);
-    let file = bed.open("f");
-    assert_eq!(bed.streams(file), [("::$DATA".to_owned(), 0)]);
+    let mut fixture = fixture();
+    let stream = fixture.open("f:s");
+    assert_eq!(fixture.write(stream, 0, &vec![7; 70_000]), Status::SUCCESS);
+    let file = fixture.open("f");
+    assert_eq!(fixture.doom(file), Status::SUCCESS);
+    fixture.client.close(file);
+    assert_eq!(fixture.read(stream).len(), 65_536);
+    assert_eq!((fixture.look("f"), fixture.look("f:s")), (Status::DELETE_PENDING, Status::DELETE_PENDING));
+    assert_eq!(fixture.look("f:other"), Status::OBJECT_NAME_NOT_FOUND);
+    fixture.client.close(stream);
+    assert_eq!(fixture.look("f"), Status::OBJECT_NAME_NOT_FOUND);
+    let file = fixture.open("f");
+    assert_eq!(fixture.streams(file), [("::$DATA".to_owned(), 0)]);
 }
 
 #[test]
 fn a_stream_that_is_deleted_leaves_its_file() {
-    let mut bed = bed();
-    let (first, second) = (bed.open("f:s"), bed.open("f:s"));
-    assert_eq!(bed.doom(first), Status::SUCCESS);
-    bed.client.close(first);
-    assert_eq!((bed.look("f:s"), bed.look("f")), (Status::DELETE_PENDING, Status::SUCCESS));
-    bed.client.close(second);
-    assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
+    let mut fixture = fixture();
+    let (first, second) = (fixture.open("f:s"), fixture.open("f:s"));
+    assert_eq!(fixture.doom(first), Status::SUCCESS);
+    fixture.client.close(first);
+    assert_eq!((fixture.look("f:s"), fixture.look("f")), (Status::DELETE_PENDING, Status::SUCCESS));
+    fixture.client.close(second);
+    assert_eq!((fixture.look("f:s"), fixture.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
     let options = CreateOptions::DELETE_ON_CLOSE;
-    let (file, _) = bed.create("f:s", ALL, SHARE_ALL, Disposition::CREATE, options).expect("it is created");
-    bed.client.close(file);
-    assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
+    let (file, _) = fixture.create("f:s", ALL, SHARE_ALL, Disposition::CREATE, options).expect("it is created");
+    fixture.client.close(file);
+    assert_eq!((fixture.look("f:s"), fixture.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
 }
 
 #[test]
 fn one_handle_reads_what_the_other_writes() {
-    let mut bed = bed();
-    let (first, second, other) = (bed.open("f:s"), bed.open("f:S"), bed.open("f"));
+    let mut fixture = fixture();
+    let (first, second, other) = (fixture.open("f:s"), fixture.open("f:S"), fixture.open("f"));
     for (size, byte) in [(10, 1), (70_000, 2), (5, 3)] {
-        assert_eq!(bed.write(first, 0, &vec![byte; size]), Status::SUCCESS);
-        assert_eq!(bed.read(second)[..5], [byte; 5]);
+        assert_eq!(fixture.write(first, 0, &vec![byte; size]), Status::SUCCESS);
+        assert_eq!(fixture.read(second)[..5], [byte; 5]);
     }
-    assert_eq!(bed.set(second, Class::END_OF_FILE, |out| out.u64(3)), Status::SUCCESS);
-    assert_eq!(bed.read(first), [3; 3]);
-    assert_eq!(bed.streams(other), [("::$DATA".to_owned(), 0), (":s:$DATA".to_owned(), 3)]);
-    assert_eq!(bed.streams(first), bed.streams(other));
+    assert_eq!(fixture.set(second, Class::END_OF_FILE, |out| out.u64(3)), Status::SUCCESS);
+    assert_eq!(fixture.read(first), [3; 3]);
+    assert_eq!(fixture.streams(other), [("::$DATA".to_owned(), 0), (":s:$DATA".to_owned(), 3)]);
+    assert_eq!(fixture.streams(first), fixture.streams(other));
 }
 
 #[test]
 fn directories_have_streams_but_no_content() {
-    let mut bed = bed();
+    let mut fixture = fixture();
     let (directory, _) =
-        bed.create("d", ALL, SHARE_ALL, Disposition::CREATE, CreateOptions::DIRECTORY_FILE).expect("it is created");
-    assert_eq!(bed.streams(directory), []);
-    let stream = bed.open("d:s");
-    assert_eq!(bed.write(stream, 0, b"of a directory"), Status::SUCCESS);
-    assert_eq!(bed.streams(directory), [(":s:$DATA".to_owned(), 14)]);
+        fixture.create("d", ALL, SHARE_ALL, Disposition::CREATE, CreateOptions::DIRECTORY_FILE).expect("it is created");
+    assert_eq!(fixture.streams(directory), []);
+    let stream = fixture.open("d:s");
+    assert_eq!(fixture.write(stream, 0, b"of a directory"), Status::SUCCESS);
+    assert_eq!(fixture.streams(directory), [(":s:$DATA".to_owned(), 14)]);
     let options = CreateOptions::DIRECTORY_FILE;
-    let as_directory = bed.create("d:s", ALL, SHARE_ALL, Disposition::OPEN, options);
+    let as_directory = fixture.create("d:s", ALL, SHARE_ALL, Disposition::OPEN, options);
     assert_eq!(as_directory, Err(Status::NOT_A_DIRECTORY));
     // The root of the share is a directory too.
-    let root = bed.create(":s", READ | WRITE | DELETE, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+    let root = fixture.create(":s", READ | WRITE | DELETE, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
     let (root, _) = root.expect("it is created");
-    assert_eq!(bed.write(root, 0, b"of the root"), Status::SUCCESS);
-    assert_eq!((bed.doom(root), bed.doom(stream)), (Status::SUCCESS, Status::SUCCESS));
-    bed.client.close(root);
-    assert_eq!(bed.look(":s"), Status::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(fixture.write(root, 0, b"of the root"), Status::SUCCESS);
+    assert_eq!((fixture.doom(root), fixture.doom(stream)), (Status::SUCCESS, Status::SUCCESS));
+    fixture.client.close(root);
+    assert_eq!(fixture.look(":s"), Status::OBJECT_NAME_NOT_FOUND);
 }
 
 #[test]
 fn renames_of_streams() {
-    let mut bed = bed();
-    let (file, other) = (bed.open("f:a"), bed.open("f:b"));
-    assert_eq!(bed.write(file, 0, b"a"), Status::SUCCESS);
-    let check =
-        |bed: &mut Bed, to: &str, replace, expected| assert_eq!(bed.rename(file, to, replace), expected, "{to}");
-    check(&mut bed, ":A:$DATA", false, Status::SUCCESS);
-    check(&mut bed, ":b", false, Status::OBJECT_NAME_COLLISION);
-    check(&mut bed, ":b", true, Status::INVALID_PARAMETER);
-    assert_eq!(bed.write(other, 0, b"b"), Status::SUCCESS);
-    bed.client.close(other);
-    check(&mut bed, ":b", true, Status::INVALID_PARAMETER);
-    check(&mut bed, "f:c", false, Status::SHARING_VIOLATION);
-    check(&mut bed, "g", false, Status::SHARING_VIOLATION);
-    check(&mut bed, ":c:$INDEX_ALLOCATION", false, Status::INVALID_PARAMETER);
-    check(&mut bed, ":c:", false, Status::INVALID_PARAMETER);
-    check(&mut bed, ":c", false, Status::SUCCESS);
-    assert_eq!((bed.look("f:a"), bed.look("f:c")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
+    let mut fixture = fixture();
+    let (file, other) = (fixture.open("f:a"), fixture.open("f:b"));
+    assert_eq!(fixture.write(file, 0, b"a"), Status::SUCCESS);
+    let check = |fixture: &mut Fixture, to: &str, replace, expected| {
+        assert_eq!(fixture.rename(file, to, replace), expected, "{to}")
+    };
+    check(&mut fixture, ":A:$DATA", false, Status::SUCCESS);
+    check(&mut fixture, ":b", false, Status::OBJECT_NAME_COLLISION);
+    check(&mut fixture, ":b", true, Status::INVALID_PARAMETER);
+    assert_eq!(fixture.write(other, 0, b"b"), Status::SUCCESS);
+    fixture.client.close(other);
+    check(&mut fixture, ":b", true, Status::INVALID_PARAMETER);
+    check(&mut fixture, "f:c", false, Status::SHARING_VIOLATION);
+    check(&mut fixture, "g", false, Status::SHARING_VIOLATION);
+    check(&mut fixture, ":c:$INDEX_ALLOCATION", false, Status::INVALID_PARAMETER);
+    check(&mut fixture, ":c:", false, Status::INVALID_PARAMETER);
+    check(&mut fixture, ":c", false, Status::SUCCESS);
+    assert_eq!((fixture.look("f:a"), fixture.look("f:c")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
     // The former name is free, and opens a different stream.
-    let new = bed.open("f:a");
-    assert_eq!((bed.read(new), bed.read(file)), (Vec::new(), b"a".to_vec()));
-    check(&mut bed, "::$DATA", false, Status::SUCCESS);
-    let own = bed.open("f");
-    assert_eq!((bed.read(own), bed.read(file)), (b"a".to_vec(), b"a".to_vec()));
-    assert_eq!(bed.look("f:c"), Status::OBJECT_NAME_NOT_FOUND);
+    let new = fixture.open("f:a");
+    assert_eq!((fixture.read(new), fixture.read(file)), (Vec::new(), b"a".to_vec()));
+    check(&mut fixture, "::$DATA", false, Status::SUCCESS);
+    let own = fixture.open("f");
+    assert_eq!((fixture.read(own), fixture.read(file)), (b"a".to_vec(), b"a".to_vec()));
+    assert_eq!(fixture.look("f:c"), Status::OBJECT_NAME_NOT_FOUND);
 }
 
 #[test]
 fn a_file_with_an_open_stream_keeps_its_name() {
-    let mut bed = bed();
-    let (file, stream) = (bed.open("f"), bed.open("f:s"));
-    assert_eq!(bed.rename(file, "g", false), Status::ACCESS_DENIED);
-    bed.client.close(stream);
-    assert_eq!(bed.rename(file, "g", false), Status::SUCCESS);
-    assert_eq!(bed.look("g:s"), Status::SUCCESS);
+    let mut fixture = fixture();
+    let (file, stream) = (fixture.open("f"), fixture.open("f:s"));
+    assert_eq!(fixture.rename(file, "g", false), Status::ACCESS_DENIED);
+    fixture.client.close(stream);
+    assert_eq!(fixture.rename(file, "g", false), Status::SUCCESS);
+    assert_eq!(fixture.look("g:s"), Status::SUCCESS);
 }
 
 #[test]
 fn the_store_is_hidden_from_clients() {
-    let mut bed = bed();
-    let file = bed.open("f:s");
-    assert_eq!(bed.write(file, 0, &vec![1; 100_000]), Status::SUCCESS);
-    let listing = bed.listing();
+    let mut fixture = fixture();
+    let file = fixture.open("f:s");
+    assert_eq!(fixture.write(file, 0, &vec![1; 100_000]), Status::SUCCESS);
+    let listing = fixture.listing();
     let shows = |name: &str| listing.windows(name.len() * 2).any(|part| part == utf16_bytes(name));
     assert!(shows("f") && !shows("frevo"));
     for name in [".frevo-streams", r".FREVO-streams\x", ".frevo-streams:s"] {
-        assert_eq!(bed.look(name), Status::OBJECT_NAME_NOT_FOUND, "{name}");
-        let made = bed.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+        assert_eq!(fixture.look(name), Status::OBJECT_NAME_NOT_FOUND, "{name}");
+        let made = fixture.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
         assert_eq!(made, Err(Status::ACCESS_DENIED), "{name}");
     }
-    let other = bed.open("g");
-    assert_eq!(bed.rename(other, ".frevo-streams", true), Status::ACCESS_DENIED);
+    let other = fixture.open("g");
+    assert_eq!(fixture.rename(other, ".frevo-streams", true), Status::ACCESS_DENIED);
 }
 
 #[test]
 fn a_full_disk_is_reported_and_nothing_is_lost() {
-    let mut bed = small_bed(64 << 10);
-    let file = bed.open("f:s");
-    assert_eq!(bed.write(file, 0, b"kept"), Status::SUCCESS);
-    assert_eq!(bed.write(file, 4, &vec![1; 200_000]), Status::DISK_FULL);
-    assert_eq!(bed.read(file)[..4], *b"kept");
+    let mut fixture = small_bed(64 << 10);
+    let file = fixture.open("f:s");
+    assert_eq!(fixture.write(file, 0, b"kept"), Status::SUCCESS);
+    assert_eq!(fixture.write(file, 4, &vec![1; 200_000]), Status::DISK_FULL);
+    assert_eq!(fixture.read(file)[..4], *b"kept");
 }
 
 #[test]
 fn a_file_created_for_a_stream_is_removed_if_the_stream_cannot_be_created() {
-    let mut bed = bed();
+    let mut fixture = fixture();
     // An extended attribute cannot have such a long name.
     let name = format!("f:{}", "s".repeat(250));
-    let made = bed.create(&name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
-    assert_eq!((made, bed.look("f")), (Err(Status::OBJECT_NAME_INVALID), Status::OBJECT_NAME_NOT_FOUND));
+    let made = fixture.create(&name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+    assert_eq!((made, fixture.look("f")), (Err(Status::OBJECT_NAME_INVALID), Status::OBJECT_NAME_NOT_FOUND));
 }
 
 #[test]
 fn a_share_without_streams_has_none() {
-    let environment: Arc<dyn Environment> = Arc::new(Still::default());
-    let mut policy = rig::policy();
+    let mut policy = testing::policy();
     let share = Share { streams: None, ..(*policy.shares["share"]).clone() };
     policy.shares.insert("share".into(), Arc::new(share));
-    let mut bed =
-        Bed { client: Client::logged_on(&rig::server(policy, environment.clone(), rig::memory(environment)), "alice") };
-    let file = bed.open("f");
+    let mut fixture = Fixture { client: TestClient::logged_on(&TestServer::with_policy(policy), "alice") };
+    let file = fixture.open("f");
     for name in ["f:s", "f::$DATA", "g:s"] {
-        let made = bed.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+        let made = fixture.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
         assert_eq!(made, Err(Status::OBJECT_NAME_INVALID), "{name}");
     }
-    assert_eq!(bed.streams(file), [("::$DATA".to_owned(), 0)]);
+    assert_eq!(fixture.streams(file), [("::$DATA".to_owned(), 0)]);
 }
 
 /// Builds a list of extended attributes for SET_INFO.
@@ -456,14 +451,14 @@ fn attributes(list: &[(&str, &[u8])]) -> impl FnOnce(&mut Writer<'_>) {
 
 #[test]
 fn extended_attributes_are_read_one_by_one_or_all_at_once() {
-    let mut bed = bed();
-    let file = bed.open("f");
-    let stream = bed.open("f:s");
-    assert_eq!(bed.query(file, Class::FULL_EA, 100, QueryInfoFlags(0)).0, Status::NO_EAS_ON_FILE);
+    let mut fixture = fixture();
+    let file = fixture.open("f");
+    let stream = fixture.open("f:s");
+    assert_eq!(fixture.query(file, Class::FULL_EA, 100, QueryInfoFlags(0)).0, Status::NO_EAS_ON_FILE);
     let list: [(&str, &[u8]); 3] = [("a", b"1"), ("b", &[2; 30]), ("c", b"3")];
-    assert_eq!(bed.set(file, Class::FULL_EA, attributes(&list)), Status::SUCCESS);
+    assert_eq!(fixture.set(file, Class::FULL_EA, attributes(&list)), Status::SUCCESS);
     let mut names = |flags: QueryInfoFlags, room: u32| {
-        let (status, buffer) = bed.query(file, Class::FULL_EA, room, flags);
+        let (status, buffer) = fixture.query(file, Class::FULL_EA, room, flags);
         let entries = FileFullEaInformation::list(&buffer).filter_map(|entry| entry.ok());
         let names: String = entries.filter_map(|entry| String::from_utf8(entry.ea_name().to_vec()).ok()).collect();
         (status, names)
@@ -478,16 +473,16 @@ fn extended_attributes_are_read_one_by_one_or_all_at_once() {
     assert_eq!(names(QueryInfoFlags(0), 45), said(Status::SUCCESS, "c"));
     assert_eq!(names(QueryInfoFlags::INDEX_SPECIFIED, 1000), said(Status::NONEXISTENT_EA_ENTRY, ""));
     // 4 bytes for the list, and for each attribute 4 + 1 + its name + 1 + its value.
-    assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 37 + 8).to_le_bytes());
+    assert_eq!(fixture.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 37 + 8).to_le_bytes());
     // They belong to the file, whichever stream is used to set them. Empty ones are removed, and names are
     // case-insensitive.
-    assert_eq!(bed.set(stream, Class::FULL_EA, attributes(&[("B", b""), ("x", b"")])), Status::SUCCESS);
-    assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 8).to_le_bytes());
+    assert_eq!(fixture.set(stream, Class::FULL_EA, attributes(&[("B", b""), ("x", b"")])), Status::SUCCESS);
+    assert_eq!(fixture.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 8).to_le_bytes());
 }
 
 #[test]
 fn a_file_has_attributes_from_the_start_or_when_it_is_overwritten() {
-    let mut bed = bed();
+    let mut fixture = fixture();
     for (disposition, value) in [(Disposition::CREATE, "1"), (Disposition::OPEN_IF, "2"), (Disposition::SUPERSEDE, "3")]
     {
         let mut data = Vec::new();
@@ -503,20 +498,20 @@ fn a_file_has_attributes_from_the_start_or_when_it_is_overwritten() {
             create_contexts: vec![context],
             ..CreateRequest::default()
         };
-        let response = bed.client.request(Command::CREATE, |out| create.encode(out));
+        let response = fixture.client.request(Command::CREATE, |out| create.encode(out));
         let file = CreateResponse::decode(&response).expect("the open succeeds").file_id;
-        let (_, buffer) = bed.query(file, Class::FULL_EA, 100, QueryInfoFlags::RESTART_SCAN);
+        let (_, buffer) = fixture.query(file, Class::FULL_EA, 100, QueryInfoFlags::RESTART_SCAN);
         let expected = if disposition == Disposition::OPEN_IF { "1" } else { value };
         let found = FileFullEaInformation::list(&buffer).next().expect("one").expect("a well-formed message");
         assert_eq!(found.ea_value(), expected.as_bytes(), "{disposition:?}");
-        bed.client.close(file);
+        fixture.client.close(file);
     }
 }
 
 #[test]
 fn attributes_that_clients_cannot_access() {
-    let mut bed = bed();
-    let file = bed.open("f");
+    let mut fixture = fixture();
+    let file = fixture.open("f");
     for (name, expected) in [
         ("DosStream.s:$DATA", Status::INVALID_EA_NAME),
         ("DosStream.s", Status::ACCESS_DENIED),
@@ -524,7 +519,7 @@ fn attributes_that_clients_cannot_access() {
         ("DOSATTRIB", Status::ACCESS_DENIED),
         ("a*", Status::INVALID_EA_NAME),
     ] {
-        assert_eq!(bed.set(file, Class::FULL_EA, attributes(&[(name, b"x")])), expected, "{name}");
+        assert_eq!(fixture.set(file, Class::FULL_EA, attributes(&[(name, b"x")])), expected, "{name}");
     }
-    assert_eq!(bed.streams(file).len(), 1);
+    assert_eq!(fixture.streams(file).len(), 1);
 }

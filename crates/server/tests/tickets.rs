@@ -2,14 +2,10 @@
 //! ticket expires ([MS-SMB2] 3.3.5.5.3, 3.3.5.2.9, 3.3.5.5.2; RFC 4178 5). The tickets are of a realm without
 //! cryptography.
 
-#[allow(dead_code, reason = "not every test file uses all of it")]
-mod bed;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bed::{Bed, Client, Message};
 use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, encode_mech_types};
 use proto::bytes::utf16_bytes;
 use proto::smb2::close::{CloseFlags, CloseRequest};
@@ -25,6 +21,7 @@ use proto::smb2::session_setup::SessionSetupResponse;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::Answer;
+use server::testing::{ManualClock, Message, PASSWORD, PipelinedClient, TestServer};
 use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
 
 const KERBEROS: MechType<'static> = MechType::KERBEROS;
@@ -88,10 +85,10 @@ impl Signatures for Scribe {
     }
 }
 
-fn bed() -> (Bed, Arc<Realm>) {
+fn server_with_tickets() -> (TestServer, Arc<Realm>) {
     let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
-    let bed = Bed::with_tickets(realm.clone(), |_, _| {});
-    (bed, realm)
+    let server = TestServer::builder().clock(ManualClock::new()).tickets(realm.clone()).start();
+    (server, realm)
 }
 
 fn init(list: &[MechType<'_>], token: Option<&str>) -> Vec<u8> {
@@ -115,7 +112,7 @@ impl Said {
 }
 
 #[track_caller]
-fn say(client: &mut Client, token: &[u8]) -> Said {
+fn say(client: &mut PipelinedClient, token: &[u8]) -> Said {
     let message = client.session_setup(token, false, 0);
     client.session_id = message.header().session_id;
     Said(message)
@@ -123,33 +120,33 @@ fn say(client: &mut Client, token: &[u8]) -> Said {
 
 /// Logs on or reauthenticates with one token.
 #[track_caller]
-fn log_on(client: &mut Client, ticket: &str) {
+fn log_on(client: &mut PipelinedClient, ticket: &str) {
     say(client, &init(&[MS_KERBEROS, KERBEROS, NTLMSSP], Some(ticket))).0.check(Status::SUCCESS);
 }
 
 #[test]
 fn kerberos_is_offered_while_there_are_keys() {
-    let (bed, realm) = bed();
+    let (server, realm) = server_with_tickets();
     let check = |expected: &[MechType<'_>]| {
-        let client = bed.connect();
-        let Ok(Token::Init(hint)) = Token::decode(&client.hint) else { panic!("no hint") };
+        let client = server.connect();
+        let Ok(Token::Init(hint)) = Token::decode(&client.negotiate_token) else { panic!("no hint") };
         assert_eq!(hint.mech_types, expected);
     };
     check(&[MS_KERBEROS, KERBEROS, NTLMSSP]);
     realm.ready.store(false, Ordering::Relaxed);
     check(&[NTLMSSP]);
     // A client that tries it nevertheless is told to use an available mechanism.
-    let said = say(&mut bed.connect(), &init(&[KERBEROS, NTLMSSP], Some("alice")));
+    let said = say(&mut server.connect(), &init(&[KERBEROS, NTLMSSP], Some("alice")));
     let (neg_state, supported_mech) = (Some(NegState::REQUEST_MIC), Some(NTLMSSP));
     said.check(Status::MORE_PROCESSING_REQUIRED, NegTokenResp { neg_state, supported_mech, ..NegTokenResp::default() });
-    say(&mut bed.connect(), &init(&[KERBEROS], Some("alice"))).0.check(Status::LOGON_FAILURE);
+    say(&mut server.connect(), &init(&[KERBEROS], Some("alice"))).0.check(Status::LOGON_FAILURE);
 }
 
 #[test]
 fn a_ticket_sent_with_the_mechanism_list_is_enough() {
-    let (bed, _) = bed();
+    let (server, _) = server_with_tickets();
     for list in [&[MS_KERBEROS, KERBEROS, NTLMSSP][..], &[KERBEROS], &[KERBEROS, NEGOEX]] {
-        let mut client = bed.connect();
+        let mut client = server.connect();
         let neg_state = Some(NegState::ACCEPT_COMPLETED);
         let (supported_mech, response_token) = (list.first().copied(), Some(REPLY));
         say(&mut client, &init(list, Some("alice")))
@@ -161,14 +158,14 @@ fn a_ticket_sent_with_the_mechanism_list_is_enough() {
 
 #[test]
 fn a_list_that_prefers_another_mechanism_is_signed_by_both() {
-    let (bed, _) = bed();
+    let (server, _) = server_with_tickets();
     let list = [NEGOEX, MS_KERBEROS, NTLMSSP];
     let der = encode_mech_types(&list);
     let (theirs, ours) = ([b"client", &der[..]].concat(), [b"server", &der[..]].concat());
     for (mic, status) in
         [(Some(&theirs[..]), Status::SUCCESS), (Some(&ours[..]), Status::LOGON_FAILURE), (None, Status::LOGON_FAILURE)]
     {
-        let mut client = bed.connect();
+        let mut client = server.connect();
         // The token is for NEGOEX, which the server does not read.
         say(&mut client, &init(&list, Some("bob"))).check(
             Status::MORE_PROCESSING_REQUIRED,
@@ -199,7 +196,7 @@ fn a_list_that_prefers_another_mechanism_is_signed_by_both() {
 
 #[test]
 fn tickets_that_are_refused() {
-    let (bed, _) = bed();
+    let (server, _) = server_with_tickets();
     for (ticket, status) in [
         ("ended", Status::LOGON_FAILURE),
         ("no key", Status::LOGON_FAILURE),
@@ -209,12 +206,12 @@ fn tickets_that_are_refused() {
         ("alice of OTHER", Status::LOGON_FAILURE),
         ("alice/admin", Status::LOGON_FAILURE),
     ] {
-        let mut client = bed.connect();
+        let mut client = server.connect();
         let message = client.session_setup(&init(&[KERBEROS], Some(ticket)), false, 0);
         assert_eq!(message.header().status, status, "{ticket}");
-        assert!(bed.server.sessions.all().is_empty(), "{ticket}");
+        assert!(server.sessions.all().is_empty(), "{ticket}");
     }
-    say(&mut bed.connect(), &resp(Some("alice"), None)).0.check(Status::INVALID_PARAMETER);
+    say(&mut server.connect(), &resp(Some("alice"), None)).0.check(Status::INVALID_PARAMETER);
 }
 
 /// The UNIX user with a realm user's name may be a system account of this host.
@@ -222,8 +219,12 @@ fn tickets_that_are_refused() {
 fn a_realm_user_is_never_a_system_account() {
     for (least, expected) in [(1500, Status::SUCCESS), (1501, Status::LOGON_FAILURE)] {
         let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
-        let bed = Bed::with_tickets(realm, |policy, _| policy.min_domain_uid = least);
-        say(&mut bed.connect(), &init(&[KERBEROS], Some("nora"))).0.check(expected);
+        let server = TestServer::builder()
+            .clock(ManualClock::new())
+            .tickets(realm)
+            .configure(|policy| policy.min_domain_uid = least)
+            .start();
+        say(&mut server.connect(), &init(&[KERBEROS], Some("nora"))).0.check(expected);
     }
 }
 
@@ -231,9 +232,12 @@ fn a_realm_user_is_never_a_system_account() {
 #[test]
 fn without_ntlm_only_kerberos_is_offered() {
     let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
-    let bed = Bed::with_tickets(realm, |policy, _| policy.ntlm = false);
-    let mut client = bed.connect();
-    let Ok(Token::Init(offered)) = Token::decode(&client.hint) else { panic!("the token has no mechanism list") };
+    let server =
+        TestServer::builder().clock(ManualClock::new()).tickets(realm).configure(|policy| policy.ntlm = false).start();
+    let mut client = server.connect();
+    let Ok(Token::Init(offered)) = Token::decode(&client.negotiate_token) else {
+        panic!("the token has no mechanism list")
+    };
     assert_eq!(offered.mech_types, [MS_KERBEROS, KERBEROS]);
     say(&mut client, &init(&[NTLMSSP], None)).0.check(Status::NTLM_BLOCKED);
     client.session_id = 0;
@@ -242,9 +246,9 @@ fn without_ntlm_only_kerberos_is_offered() {
 
 #[test]
 fn a_client_gets_the_server_time_once() {
-    let (bed, _) = bed();
+    let (server, _) = server_with_tickets();
     for (second, status) in [("alice", Status::SUCCESS), ("clock", Status::TIME_DIFFERENCE_AT_DC)] {
-        let mut client = bed.connect();
+        let mut client = server.connect();
         say(&mut client, &init(&[KERBEROS], Some("clock"))).check(
             Status::MORE_PROCESSING_REQUIRED,
             NegTokenResp {
@@ -261,20 +265,20 @@ fn a_client_gets_the_server_time_once() {
 /// 3.3.5.2.9: what a client may still do, and that reauthentication restores the session with all opens intact.
 #[test]
 fn a_session_expires_with_its_ticket_and_continues_with_the_next() {
-    let (bed, _) = bed();
-    let mut client = bed.connect();
+    let (server, _) = server_with_tickets();
+    let mut client = server.connect();
     log_on(&mut client, "alice for 60");
     client.tree_connect();
     let (kept, _) = client.open("kept", OplockLevel::NONE);
     let (closed, _) = client.open("closed", OplockLevel::NONE);
     lock(&mut client, kept, LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY).check(Status::SUCCESS);
-    bed.pass(59);
+    server.advance_seconds(59);
     client.open("in time", OplockLevel::NONE);
-    bed.pass(1);
-    let create = |client: &mut Client| {
+    server.advance_seconds(1);
+    let create = |client: &mut PipelinedClient| {
         let message = client.create("late", CreateDisposition::OPEN_IF, OplockLevel::NONE, Flags(0));
         assert!(client.send(&message));
-        client.next().header().status
+        client.receive().header().status
     };
     assert_eq!(create(&mut client), Status::NETWORK_SESSION_EXPIRED);
     // Locks can be released but not taken.
@@ -291,47 +295,47 @@ fn a_session_expires_with_its_ticket_and_continues_with_the_next() {
     assert_eq!(create(&mut client), Status::SUCCESS);
     close(&mut client, kept).check(Status::SUCCESS);
     // Each authentication has its own expiry, and the latest applies.
-    bed.pass(30);
+    server.advance_seconds(30);
     log_on(&mut client, "alice for 600");
-    bed.pass(60);
+    server.advance_seconds(60);
     assert_eq!(create(&mut client), Status::SUCCESS);
-    client.log_on("alice", "alice", false, 0).check(Status::SUCCESS);
-    bed.pass(6000);
+    client.log_on("alice", PASSWORD, false, 0).check(Status::SUCCESS);
+    server.advance_seconds(6000);
     assert_eq!(create(&mut client), Status::SUCCESS, "a password logon does not expire");
 }
 
 #[test]
 fn a_client_with_an_expired_session_may_log_off() {
-    let (bed, _) = bed();
-    let mut client = bed.connect();
+    let (server, _) = server_with_tickets();
+    let mut client = server.connect();
     log_on(&mut client, "alice for 1");
     client.tree_connect();
     client.open("file", OplockLevel::NONE);
-    bed.pass(1);
+    server.advance_seconds(1);
     client.request(Command::LOGOFF, |out| LogoffRequest.encode(out)).check(Status::SUCCESS);
-    assert_eq!((bed.server.open_count(), bed.server.sessions.all().len()), (0, 0));
+    assert_eq!((server.open_count(), server.sessions.all().len()), (0, 0));
 }
 
 #[test]
 fn a_later_ticket_that_is_refused_ends_the_session() {
-    let (bed, _) = bed();
-    let mut client = bed.connect();
+    let (server, _) = server_with_tickets();
+    let mut client = server.connect();
     log_on(&mut client, "alice for 1");
     client.tree_connect();
     client.open("file", OplockLevel::NONE);
-    bed.pass(1);
+    server.advance_seconds(1);
     say(&mut client, &init(&[KERBEROS], Some("no key"))).0.check(Status::LOGON_FAILURE);
-    assert_eq!((bed.server.open_count(), bed.server.sessions.all().len()), (0, 0));
+    assert_eq!((server.open_count(), server.sessions.all().len()), (0, 0));
 }
 
 #[track_caller]
-fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> Message {
+fn lock(client: &mut PipelinedClient, file_id: FileId, flags: LockFlags) -> Message {
     let locks = vec![LockElement { offset: 0, length: 1, flags }];
     client.request(Command::LOCK, |out| LockRequest { lock_sequence: 0, file_id, locks }.encode(out))
 }
 
 #[track_caller]
-fn close(client: &mut Client, file_id: FileId) -> Message {
+fn close(client: &mut PipelinedClient, file_id: FileId) -> Message {
     client.request(Command::CLOSE, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
 }
 
@@ -340,12 +344,13 @@ fn close(client: &mut Client, file_id: FileId) -> Message {
 #[test]
 fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
-    let mut bed = Bed::with_tickets(realm, |_, share| {
-        share.continuously_available = true;
-        share.posix_locking = false;
-    });
-    let come = |bed: &Bed, ticket: &str, contexts: Vec<CreateContext<'static>>| {
-        let mut client = bed.connect_as(Dialect::SMB_3_0, [7; 16]);
+    let mut server = TestServer::builder()
+        .clock(ManualClock::new())
+        .tickets(realm)
+        .share(|share| (share.continuously_available, share.posix_locking) = (true, false))
+        .start();
+    let come = |server: &TestServer, ticket: &str, contexts: Vec<CreateContext<'static>>| {
+        let mut client = server.connect_as(Dialect::SMB_3_0, [7; 16]);
         log_on(&mut client, ticket);
         client.tree_connect();
         let name = utf16_bytes("file");
@@ -363,11 +368,11 @@ fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     };
     let (flags, create_guid) = (DurableHandleFlags::PERSISTENT, [5; 16]);
     let asked = DurableHandleRequestV2 { timeout: 0, flags, create_guid }.to_context();
-    let (status, file_id) = come(&bed, "nora", vec![asked]);
-    assert_eq!((status, bed.store.records.lock().len()), (Status::SUCCESS, 1));
-    bed.crash();
-    assert_eq!(bed.server.open_count(), 1);
+    let (status, file_id) = come(&server, "nora", vec![asked]);
+    assert_eq!((status, server.store.records.lock().len()), (Status::SUCCESS, 1));
+    server.crash();
+    assert_eq!(server.open_count(), 1);
     let again = DurableHandleReconnectV2 { file_id, create_guid, flags }.to_context();
-    assert_eq!(come(&bed, "bob", vec![again.clone()]).0, Status::ACCESS_DENIED);
-    assert_eq!(come(&bed, "nora", vec![again]).0, Status::SUCCESS);
+    assert_eq!(come(&server, "bob", vec![again.clone()]).0, Status::ACCESS_DENIED);
+    assert_eq!(come(&server, "nora", vec![again]).0, Status::SUCCESS);
 }

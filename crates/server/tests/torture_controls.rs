@@ -10,14 +10,14 @@ use proto::smb2::create::{
 use proto::smb2::header::Command;
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
 use proto::status::Status;
-use server::rig::{self, Client};
+use server::testing::{self, TestClient, TestServer};
 
 /// FORCE_UNACKED_TIMEOUT, IOCTL_RESPONSE_BODY_PADDING8, GLOBAL_READ_RESPONSE_BODY_PADDING8, FSP_ASYNC_SLEEP.
 const CONTROLS: [u32; 4] = [0x8384_8003, 0x8384_8013, 0x8384_8023, 0x8384_8043];
 /// A code in the same range that is not assigned.
 const UNKNOWN: u32 = 0x8384_80f3;
 
-fn file(client: &mut Client) -> FileId {
+fn file(client: &mut TestClient) -> FileId {
     let name = utf16_bytes("file");
     let create = CreateRequest {
         desired_access: AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_WRITE_DATA.0,
@@ -33,7 +33,7 @@ fn file(client: &mut Client) -> FileId {
 }
 
 /// Returns the statuses of the control for every form of request that smbtorture sends.
-fn statuses(client: &mut Client, code: u32) -> Vec<Status> {
+fn statuses(client: &mut TestClient, code: u32) -> Vec<Status> {
     let file_id = file(client);
     let nothing = FileId { persistent: u64::MAX, volatile: u64::MAX };
     let mut ask = |file_id, input: &[u8]| {
@@ -45,15 +45,15 @@ fn statuses(client: &mut Client, code: u32) -> Vec<Status> {
             flags: IoctlFlags::IS_FSCTL,
             ..IoctlRequest::default()
         };
-        rig::status(&client.request(Command::IOCTL, |out| ioctl.encode(out)))
+        testing::status(&client.request(Command::IOCTL, |out| ioctl.encode(out)))
     };
     vec![ask(file_id, &[]), ask(file_id, &[1]), ask(nothing, &[])]
 }
 
 #[test]
 fn an_ordinary_build_has_no_torture_controls() {
-    let server = rig::plain_server();
-    let mut client = Client::logged_on(&server, "alice");
+    let server = TestServer::new();
+    let mut client = TestClient::logged_on(&server, "alice");
     let unknown = statuses(&mut client, UNKNOWN);
     assert!(unknown.iter().all(|status| status.is_error()), "{unknown:?}");
     for code in CONTROLS {

@@ -32,7 +32,7 @@ impl Source {
     fn is_production(&self) -> bool {
         let path = self.path.to_string_lossy();
         let test = |part: &str| {
-            matches!(part, "tests" | "tests.rs" | "rig.rs" | "contract" | "contract.rs" | "faulty.rs" | "memory")
+            matches!(part, "tests" | "tests.rs" | "testing" | "contract" | "contract.rs" | "faulty.rs" | "memory")
         };
         (path.starts_with("crates/") || path.starts_with("xtask/")) && !path.split('/').any(test)
     }
@@ -125,6 +125,7 @@ mod tests {
         assert!(!of("crates/server/src/files/tests.rs"));
         assert!(!of("crates/server/tests/caching.rs"));
         assert!(!of("crates/server/src/vfs/memory/mod.rs"));
+        assert!(!of("crates/server/src/testing/client.rs"));
         assert!(!of("tests/foreign/src/lib.rs"));
     }
 }

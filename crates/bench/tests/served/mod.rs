@@ -7,9 +7,9 @@ use std::thread;
 
 use bytes::BytesMut;
 use client::{Credentials, Options};
-use server::rig::{self, PASSWORD};
 use server::state::Server;
 use server::state::connection::{Connection, Peer};
+use server::testing::{PASSWORD, TestServer};
 
 /// A server that runs until the end of the process.
 pub(crate) struct Served {
@@ -21,7 +21,7 @@ pub(crate) struct Served {
 
 /// Starts a server with an empty share in memory.
 pub(crate) fn serve() -> Served {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Credentials, Open, Options};
 use server::environment::Environment;
-use server::rig::{self, PASSWORD};
 use server::state::Server;
 use server::state::connection::Peer;
+use server::testing::{PASSWORD, TestServer};
 use server::vfs::Time;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -55,7 +55,7 @@ async fn log_on(server: &Arc<Server>, stopping: &watch::Receiver<bool>) -> (Clie
 #[tokio::test]
 async fn a_panic_closes_its_connection_and_releases_its_state() {
     let environment = Arc::new(Trap { environment: SystemEnvironment::new(), armed: AtomicBool::new(false) });
-    let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment.clone()));
+    let server = TestServer::builder().environment(environment.clone()).start();
     let (_stop, stopping) = watch::channel(false);
     let (mut victim, driver) = log_on(&server, &stopping).await;
     let (mut other, _other) = log_on(&server, &stopping).await;
@@ -70,7 +70,7 @@ async fn a_panic_closes_its_connection_and_releases_its_state() {
 
 #[tokio::test]
 async fn a_task_that_is_aborted_closes_its_connection() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let (_stop, stopping) = watch::channel(false);
     let (mut client, driver) = log_on(&server, &stopping).await;
     client.open(&Open::file("held")).await.expect("a file");
@@ -90,8 +90,7 @@ async fn a_task_that_is_aborted_closes_its_connection() {
 #[tokio::test]
 async fn concurrent_frames_use_at_most_the_memory_share_of_their_user() {
     const CLIENTS: usize = 48;
-    let server =
-        rig::server(rig::policy(), Arc::new(SystemEnvironment::new()), rig::memory(Arc::new(SystemEnvironment::new())));
+    let server = TestServer::builder().environment(Arc::new(SystemEnvironment::new())).start();
     let bound = {
         let limits = &server.policy().limits;
         assert!(CLIENTS * limits.frame > limits.memory / 4);

@@ -1,7 +1,7 @@
 //! Tests of the evaluation of winbind's answers, and of the time limits when winbindd hangs.
 
 use server::accounts::DomainSid;
-use server::accounts::doubles::Nobody;
+use server::testing::NoAccounts;
 
 use super::*;
 
@@ -71,38 +71,38 @@ const FORMER: Sid = Sid::of(5, [21, 8, 8, 8, 1001]);
 const FORMER_OF_DOMAIN: Sid = Sid::of(5, [21, 1, 2, 3, 1199]);
 
 impl Own {
-    fn nobody(&self) -> Nobody {
-        Nobody(*self.0.lock())
+    fn without_accounts(&self) -> NoAccounts {
+        NoAccounts(*self.0.lock())
     }
 }
 
 impl IdMap for Own {
     fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
-        self.nobody().id_of(sid)
+        self.without_accounts().id_of(sid)
     }
 
     fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
-        self.nobody().sid_of(id)
+        self.without_accounts().sid_of(id)
     }
 
     fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
-        self.nobody().sids_of(identity)
+        self.without_accounts().sids_of(identity)
     }
 
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
-        self.nobody().named(realm, name)
+        self.without_accounts().named(realm, name)
     }
 
     fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
-        self.nobody().expect_sids(sids)
+        self.without_accounts().expect_sids(sids)
     }
 
     fn domain(&self) -> DomainSid {
-        self.nobody().domain()
+        self.without_accounts().domain()
     }
 
     fn is_of_machine(&self, sid: &Sid) -> bool {
-        self.nobody().is_of_machine(sid)
+        self.without_accounts().is_of_machine(sid)
     }
 
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {

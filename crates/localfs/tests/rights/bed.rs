@@ -27,7 +27,7 @@ use server::acl::model::posix_acl;
 use server::acl::model::posix_acl::PosixAcl;
 use server::environment::Environment;
 use server::policy::{AclStore, AclStyle, Entries, Policy, Share, StoredAcls};
-use server::rig::{self, Client, status};
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::{Identity, Time};
 
 use super::Linux;
@@ -119,7 +119,7 @@ pub(crate) struct Kernel {
 /// The directory, the clients by number, and the witnesses.
 pub(crate) struct Bed {
     directory: PathBuf,
-    clients: Vec<Client>,
+    clients: Vec<TestClient>,
     /// The client of each user on the share without stored security descriptors.
     pub(crate) posix: [usize; 4],
     /// The client of each user on the share that stores security descriptors.
@@ -158,10 +158,14 @@ impl Bed {
             shared
         });
         let volume = LocalFs::open(&directory, Options::default()).expect("the directory opens");
-        let server = rig::server(policy(), Arc::new(Clock(Instant::now(), AtomicU64::new(1))), Arc::new(volume));
+        let server = TestServer::builder()
+            .policy(policy())
+            .environment(Arc::new(Clock(Instant::now(), AtomicU64::new(1))))
+            .volume(Arc::new(volume))
+            .start();
         let mut clients = Vec::new();
         let mut connect = |share: String| {
-            let mut client = Client::logged_on(&server, "alice");
+            let mut client = TestClient::logged_on(&server, "alice");
             assert_eq!(client.tree_connect(&share), Status::SUCCESS, "{share}");
             clients.push(client);
             clients.len() - 1
@@ -457,7 +461,7 @@ fn opened(response: &[u8]) -> FileId {
 }
 
 /// Sends one request and waits for its response, which may arrive from another thread.
-fn request(client: &mut Client, command: Command, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<u8> {
+fn request(client: &mut TestClient, command: Command, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<u8> {
     let message = client.compose(command, encode);
     let mut frames = client.send(&message);
     let until = Instant::now() + Duration::from_secs(30);
@@ -474,7 +478,7 @@ fn request(client: &mut Client, command: Command, encode: impl FnOnce(&mut proto
 /// Creates for each user a share whose clients all act as that user, with and without stored security descriptors, and
 /// one whose clients all act as root.
 fn policy() -> Policy {
-    let mut policy = rig::policy();
+    let mut policy = testing::policy();
     let plain = policy.shares["share"].clone();
     let mut add = |name: String, user: User, stores: bool| {
         let identity = Identity { uid: user.uid, gid: user.gid, groups: user.groups.into() };

@@ -4,8 +4,6 @@
 //! them [`Unavailable`] means that a back end did not answer; it never means that something does not exist.
 
 mod authenticator;
-#[cfg(any(test, feature = "contract"))]
-pub mod doubles;
 mod id_map;
 mod netgroups;
 mod policy;

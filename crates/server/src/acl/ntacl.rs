@@ -236,7 +236,7 @@ mod tests {
     use proto::dtyp::{AccessMask, Acl, Sid};
 
     use super::*;
-    use crate::rig::metadata;
+    use crate::testing::metadata;
 
     /// Written by smbd 4.17.12 (Debian) for `smbcacls -S` with
     /// `OWNER:alice,GROUP:S-1-22-2-64210,ACL:alice:ALLOWED/0/FULL, ACL:S-1-22-2-64210:ALLOWED/0/R,ACL:bob:DENIED/0/W`

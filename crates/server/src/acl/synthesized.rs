@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::acl::model::evaluate::{Token, granted};
     use crate::acl::model::posix_acl::{Entry, PosixAcl, Tag};
-    use crate::rig::{metadata, stored_acls};
+    use crate::testing::{metadata, stored_acls};
 
     const OWNER: u32 = 10;
     const GROUP: u32 = 20;

@@ -48,7 +48,7 @@ mod tests {
     use super::super::tests::client::{self, PipeClient};
     use super::*;
     use crate::logon_throttle::Verdict;
-    use crate::rig::{self, Client};
+    use crate::testing::{self, TestClient, TestServer};
 
     /// Sends a bind with a proof for `password`, and makes a call.
     fn bind_with(pipe: &mut PipeClient, password: &str) {
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn a_password_is_guessed_through_a_pipe_as_slowly_as_at_a_logon() {
         for try_with in [bind_with, change_with] {
-            for (password, counts) in [(rig::PASSWORD, false), ("wrong", true)] {
-                let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), "samr");
+            for (password, counts) in [(testing::PASSWORD, false), ("wrong", true)] {
+                let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), "samr");
                 try_with(&mut pipe, password);
                 let elsewhere = IpAddr::from([192, 0, 2, 1]);
                 let here = pipe.client.connection.peer.remote.ip();

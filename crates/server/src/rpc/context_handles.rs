@@ -45,11 +45,11 @@ impl ContextHandles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Still;
+    use crate::testing::ManualClock;
 
     #[test]
     fn handles_are_counted_and_closed_once() {
-        let (environment, mut handles) = (Still::default(), ContextHandles::default());
+        let (environment, mut handles) = (ManualClock::ticking(), ContextHandles::default());
         let first = handles.open(7_u8, &environment).expect("capacity for one handle");
         assert_eq!(handles.get::<u8>(&first), Some(&mut 7));
         assert_eq!(handles.get::<u16>(&first), None);

@@ -137,7 +137,7 @@ mod tests {
     use crate::answer::block_on;
     use crate::policy::limits::QUEUED_WRITE_BACKS;
     use crate::policy::{AclStyle, StoredAcls};
-    use crate::rig::{Still, memory};
+    use crate::testing::{ManualClock, volume};
     use crate::vfs::NewFile;
     use crate::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
 
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn waiting_conversions_are_bounded_and_all_are_stored() {
-        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+        let environment: Arc<dyn Environment> = Arc::new(ManualClock::ticking());
         let cache = Cache::new(environment.clone(), 1 << 20);
-        let volume = memory(environment.clone());
+        let volume = volume::new(environment.clone(), volume::options());
         let mut nodes = Vec::new();
         for number in 0..QUEUED_WRITE_BACKS + 10 {
             let conversion = conversion(&volume, &cache, &number.to_string());
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn stored_descriptors_apply_to_files_that_inherit_them() {
-        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+        let environment: Arc<dyn Environment> = Arc::new(ManualClock::ticking());
         let cache = Cache::new(environment.clone(), 1 << 20);
-        let conversion = conversion(&memory(environment.clone()), &cache, "file");
+        let conversion = conversion(&volume::new(environment.clone(), volume::options()), &cache, "file");
         let (node, share, place) = (conversion.node.clone(), conversion.share.clone(), conversion.place);
         cache.waiting.add(conversion);
         block_on(after_answer(&cache, &*environment));
@@ -210,9 +210,9 @@ mod tests {
 
     #[test]
     fn a_file_that_changed_since_is_left_alone() {
-        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+        let environment: Arc<dyn Environment> = Arc::new(ManualClock::ticking());
         let cache = Cache::new(environment.clone(), 1 << 20);
-        let conversion = conversion(&memory(environment.clone()), &cache, "file");
+        let conversion = conversion(&volume::new(environment.clone(), volume::options()), &cache, "file");
         let node = conversion.node.clone();
         block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()), SetXattr::Any)).expect("root has permission");
         cache.waiting.add(conversion);

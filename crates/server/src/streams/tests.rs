@@ -10,7 +10,7 @@ use super::{Open, list};
 use crate::answer::block_on;
 use crate::environment::Environment;
 use crate::policy::stream_layout::Layout;
-use crate::rig::Still;
+use crate::testing::ManualClock;
 use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{
@@ -22,7 +22,7 @@ const INLINE: &str = "user.DosStream.s:$DATA";
 const OVERFLOW: &str = "user.FrevoStream.s";
 
 /// A file `f` of a user, and the store of its share.
-struct Bed {
+struct Fixture {
     vfs: Arc<dyn Vfs>,
     store: Arc<Store>,
     open: Arc<Open>,
@@ -31,16 +31,16 @@ struct Bed {
     metadata: Metadata,
 }
 
-impl Bed {
+impl Fixture {
     /// Creates a file system of limited capacity.
-    fn new(capacity: u64) -> Bed {
-        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+    fn new(capacity: u64) -> Fixture {
+        let environment: Arc<dyn Environment> = Arc::new(ManualClock::ticking());
         let options = Options { mode: 0o777, capacity, ..Options::default() };
         let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
         let op = Op::from(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
         let (file, metadata) = make(&vfs, &op, "f");
         let store = Arc::new(Store::new(vfs.clone(), RelPath::root(), environment));
-        Bed { vfs, store, open: Arc::default(), op, file, metadata }
+        Fixture { vfs, store, open: Arc::default(), op, file, metadata }
     }
 
     /// Returns the stream `name` as a first open finds it.
@@ -106,147 +106,153 @@ fn large() -> Vec<u8> {
 
 #[test]
 fn a_small_stream_is_one_attribute_as_samba_writes_it() {
-    let bed = Bed::new(1 << 20);
-    let stream = bed.opened();
-    assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0"[..]));
-    assert!(!block_on(stream.create(&bed.file, &bed.op)).unwrap());
-    bed.write(&stream, 2, b"abc").unwrap();
-    assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0\0abc\0"[..]));
-    block_on(stream.set_size(&bed.file, &bed.op, 4)).unwrap();
-    assert_eq!(bed.content(&bed.file, &stream), b"\0\0ab");
+    let fixture = Fixture::new(1 << 20);
+    let stream = fixture.opened();
+    assert_eq!(fixture.attribute(INLINE).as_deref(), Some(&b"\0"[..]));
+    assert!(!block_on(stream.create(&fixture.file, &fixture.op)).unwrap());
+    fixture.write(&stream, 2, b"abc").unwrap();
+    assert_eq!(fixture.attribute(INLINE).as_deref(), Some(&b"\0\0abc\0"[..]));
+    block_on(stream.set_size(&fixture.file, &fixture.op, 4)).unwrap();
+    assert_eq!(fixture.content(&fixture.file, &stream), b"\0\0ab");
     // Content written by another program is visible at once.
-    bed.set(INLINE, b"samba\0");
-    assert_eq!(bed.content(&bed.file, &stream), b"samba");
-    bed.write(&stream, 65_530, b"12345").unwrap();
-    assert_eq!((bed.content(&bed.file, &stream).len(), bed.stored()), (65_535, 0));
-    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
-    assert_eq!(bed.attribute(INLINE), None);
-    assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::STALE));
+    fixture.set(INLINE, b"samba\0");
+    assert_eq!(fixture.content(&fixture.file, &stream), b"samba");
+    fixture.write(&stream, 65_530, b"12345").unwrap();
+    assert_eq!((fixture.content(&fixture.file, &stream).len(), fixture.stored()), (65_535, 0));
+    block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!(fixture.attribute(INLINE), None);
+    assert_eq!(fixture.write(&stream, 0, b"x"), Err(Errno::STALE));
 }
 
 #[test]
 fn a_large_stream_moves_to_the_store_and_back_when_it_is_emptied() {
-    let bed = Bed::new(16 << 20);
-    let stream = bed.opened();
-    bed.write(&stream, 0, b"begin").unwrap();
-    bed.write(&stream, 10, &large()).unwrap();
+    let fixture = Fixture::new(16 << 20);
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, b"begin").unwrap();
+    fixture.write(&stream, 10, &large()).unwrap();
     let expected = [b"begin\0\0\0\0\0", &large()[..]].concat();
-    assert_eq!(bed.content(&bed.file, &stream), expected);
-    assert_eq!((bed.attribute(INLINE), bed.stored()), (None, 1));
+    assert_eq!(fixture.content(&fixture.file, &stream), expected);
+    assert_eq!((fixture.attribute(INLINE), fixture.stored()), (None, 1));
     // A new open finds it there.
-    let again = bed.stream(bed.metadata.id, "S");
-    assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap());
-    assert_eq!((bed.content(&bed.file, &again), &*again.name().unwrap()), (expected, "s"));
-    block_on(stream.set_size(&bed.file, &bed.op, 0)).unwrap();
-    assert_eq!((bed.attribute(INLINE).as_deref(), bed.attribute(OVERFLOW), bed.stored()), (Some(&b"\0"[..]), None, 0));
-    block_on(stream.set_size(&bed.file, &bed.op, 70_000)).unwrap();
-    assert_eq!(bed.content(&bed.file, &stream), vec![0; 70_000]);
-    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
-    assert_eq!((bed.attribute(OVERFLOW), bed.stored()), (None, 0));
+    let again = fixture.stream(fixture.metadata.id, "S");
+    assert!(block_on(again.exists(&fixture.file, &fixture.op)).unwrap());
+    assert_eq!((fixture.content(&fixture.file, &again), &*again.name().unwrap()), (expected, "s"));
+    block_on(stream.set_size(&fixture.file, &fixture.op, 0)).unwrap();
+    assert_eq!(
+        (fixture.attribute(INLINE).as_deref(), fixture.attribute(OVERFLOW), fixture.stored()),
+        (Some(&b"\0"[..]), None, 0)
+    );
+    block_on(stream.set_size(&fixture.file, &fixture.op, 70_000)).unwrap();
+    assert_eq!(fixture.content(&fixture.file, &stream), vec![0; 70_000]);
+    block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!((fixture.attribute(OVERFLOW), fixture.stored()), (None, 0));
 }
 
 #[test]
 fn a_full_disk_loses_no_content() {
-    let bed = Bed::new(64 << 10);
-    let stream = bed.opened();
-    bed.write(&stream, 0, b"kept").unwrap();
-    assert_eq!(bed.write(&stream, 4, &large()), Err(Errno::NOSPC));
-    assert_eq!(bed.content(&bed.file, &stream)[..4], *b"kept");
-    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
-    assert_eq!(bed.stored(), 0);
+    let fixture = Fixture::new(64 << 10);
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, b"kept").unwrap();
+    assert_eq!(fixture.write(&stream, 4, &large()), Err(Errno::NOSPC));
+    assert_eq!(fixture.content(&fixture.file, &stream)[..4], *b"kept");
+    block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!(fixture.stored(), 0);
     assert_eq!(Errno::NOSPC.status(), proto::status::Status::DISK_FULL);
 }
 
 #[test]
 fn a_copied_file_gets_its_own_stream_when_it_is_written() {
-    let bed = Bed::new(16 << 20);
-    let stream = bed.opened();
-    bed.write(&stream, 0, &large()).unwrap();
-    let (copy, metadata) = make(&bed.vfs, &bed.op, "copy");
-    block_on(copy.set_xattr(&bed.op, OVERFLOW, bed.attribute(OVERFLOW), SetXattr::Any)).unwrap();
-    let copied = bed.stream(metadata.id, "s");
-    assert!(block_on(copied.exists(&copy, &bed.op)).unwrap());
-    assert_eq!(bed.content(&copy, &copied), large());
-    block_on(copied.write(&copy, &bed.op, 0, Bytes::from_static(b"other"), false)).unwrap();
-    assert_eq!((&bed.content(&copy, &copied)[..5], bed.stored()), (&b"other"[..], 2));
-    assert_eq!(bed.content(&bed.file, &stream), large());
-    block_on(copied.remove(&copy, &bed.op)).unwrap();
-    assert_eq!((bed.content(&bed.file, &stream), bed.stored()), (large(), 1));
+    let fixture = Fixture::new(16 << 20);
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, &large()).unwrap();
+    let (copy, metadata) = make(&fixture.vfs, &fixture.op, "copy");
+    block_on(copy.set_xattr(&fixture.op, OVERFLOW, fixture.attribute(OVERFLOW), SetXattr::Any)).unwrap();
+    let copied = fixture.stream(metadata.id, "s");
+    assert!(block_on(copied.exists(&copy, &fixture.op)).unwrap());
+    assert_eq!(fixture.content(&copy, &copied), large());
+    block_on(copied.write(&copy, &fixture.op, 0, Bytes::from_static(b"other"), false)).unwrap();
+    assert_eq!((&fixture.content(&copy, &copied)[..5], fixture.stored()), (&b"other"[..], 2));
+    assert_eq!(fixture.content(&fixture.file, &stream), large());
+    block_on(copied.remove(&copy, &fixture.op)).unwrap();
+    assert_eq!((fixture.content(&fixture.file, &stream), fixture.stored()), (large(), 1));
 }
 
 #[test]
 fn a_copy_that_was_never_written_leaves_the_original_its_stream() {
-    let bed = Bed::new(16 << 20);
-    let stream = bed.opened();
-    bed.write(&stream, 0, &large()).unwrap();
-    let (copy, metadata) = make(&bed.vfs, &bed.op, "copy");
-    block_on(copy.set_xattr(&bed.op, OVERFLOW, bed.attribute(OVERFLOW), SetXattr::Any)).unwrap();
-    block_on(bed.stream(metadata.id, "s").remove(&copy, &bed.op)).unwrap();
-    assert_eq!((bed.content(&bed.file, &stream), bed.stored()), (large(), 1));
+    let fixture = Fixture::new(16 << 20);
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, &large()).unwrap();
+    let (copy, metadata) = make(&fixture.vfs, &fixture.op, "copy");
+    block_on(copy.set_xattr(&fixture.op, OVERFLOW, fixture.attribute(OVERFLOW), SetXattr::Any)).unwrap();
+    block_on(fixture.stream(metadata.id, "s").remove(&copy, &fixture.op)).unwrap();
+    assert_eq!((fixture.content(&fixture.file, &stream), fixture.stored()), (large(), 1));
 }
 
 #[test]
 fn after_a_crash_the_store_has_the_valid_content() {
-    let bed = Bed::new(16 << 20);
-    let stream = bed.opened();
-    bed.write(&stream, 0, &large()).unwrap();
-    bed.set(INLINE, b"before the crash\0");
-    let again = bed.stream(bed.metadata.id, "s");
-    assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap());
-    assert_eq!((bed.content(&bed.file, &again), bed.attribute(INLINE)), (large(), None));
+    let fixture = Fixture::new(16 << 20);
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, &large()).unwrap();
+    fixture.set(INLINE, b"before the crash\0");
+    let again = fixture.stream(fixture.metadata.id, "s");
+    assert!(block_on(again.exists(&fixture.file, &fixture.op)).unwrap());
+    assert_eq!((fixture.content(&fixture.file, &again), fixture.attribute(INLINE)), (large(), None));
     // Two names of one file in the store, as during a rename. It is removed with the last name.
-    bed.set("user.FrevoStream.t", &bed.attribute(OVERFLOW).unwrap());
-    block_on(again.remove(&bed.file, &bed.op)).unwrap();
-    let other = bed.stream(bed.metadata.id, "t");
-    assert!(block_on(other.exists(&bed.file, &bed.op)).unwrap());
-    assert_eq!(bed.content(&bed.file, &other), large());
+    fixture.set("user.FrevoStream.t", &fixture.attribute(OVERFLOW).unwrap());
+    block_on(again.remove(&fixture.file, &fixture.op)).unwrap();
+    let other = fixture.stream(fixture.metadata.id, "t");
+    assert!(block_on(other.exists(&fixture.file, &fixture.op)).unwrap());
+    assert_eq!(fixture.content(&fixture.file, &other), large());
 }
 
 #[test]
 fn renamed_streams_keep_their_content() {
     for content in [b"small".to_vec(), large()] {
-        let bed = Bed::new(16 << 20);
-        let stream = bed.opened();
-        bed.write(&stream, 0, &content).unwrap();
-        block_on(stream.rename(&bed.file, &bed.op, Target::Named("t".into()))).unwrap();
-        assert_eq!((bed.content(&bed.file, &stream), &*stream.name().unwrap()), (content.clone(), "t"));
-        let names = block_on(list(&bed.file, &bed.op, &Layout::default())).unwrap();
+        let fixture = Fixture::new(16 << 20);
+        let stream = fixture.opened();
+        fixture.write(&stream, 0, &content).unwrap();
+        block_on(stream.rename(&fixture.file, &fixture.op, Target::Named("t".into()))).unwrap();
+        assert_eq!((fixture.content(&fixture.file, &stream), &*stream.name().unwrap()), (content.clone(), "t"));
+        let names = block_on(list(&fixture.file, &fixture.op, &Layout::default())).unwrap();
         assert_eq!(names.iter().map(|stored| &*stored.name).collect::<Vec<_>>(), ["t"]);
-        block_on(stream.rename(&bed.file, &bed.op, Target::Unnamed(bed.file.clone()))).unwrap();
-        assert_eq!(bed.content(&bed.file, &stream), content);
-        assert_eq!(block_on(bed.file.metadata(&user(0))).unwrap().size, content.len() as u64);
-        assert_eq!((block_on(list(&bed.file, &bed.op, &Layout::default())).unwrap().len(), bed.stored()), (0, 0));
+        block_on(stream.rename(&fixture.file, &fixture.op, Target::Unnamed(fixture.file.clone()))).unwrap();
+        assert_eq!(fixture.content(&fixture.file, &stream), content);
+        assert_eq!(block_on(fixture.file.metadata(&user(0))).unwrap().size, content.len() as u64);
+        assert_eq!(
+            (block_on(list(&fixture.file, &fixture.op, &Layout::default())).unwrap().len(), fixture.stored()),
+            (0, 0)
+        );
     }
 }
 
 #[test]
 fn a_directory_of_another_user_is_not_a_store() {
-    let bed = Bed::new(16 << 20);
+    let fixture = Fixture::new(16 << 20);
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
     let mallory = user(2000);
-    block_on(bed.vfs.create(&mallory, &path, NewFile::new(Create::Directory, 0o777))).unwrap();
-    let stream = bed.opened();
-    bed.write(&stream, 0, b"kept").unwrap();
-    assert_eq!(bed.write(&stream, 0, &large()), Err(Errno::PERM));
-    assert_eq!(bed.content(&bed.file, &stream), b"kept");
+    block_on(fixture.vfs.create(&mallory, &path, NewFile::new(Create::Directory, 0o777))).unwrap();
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, b"kept").unwrap();
+    assert_eq!(fixture.write(&stream, 0, &large()), Err(Errno::PERM));
+    assert_eq!(fixture.content(&fixture.file, &stream), b"kept");
 }
 
 /// A directory of mallory's with the name of the store, into which mallory has moved bob's private file, which is
 /// possible in a directory that mallory may write to. An attribute of mallory's own file names it.
-fn planted(mode: u32) -> (Bed, Arc<dyn Node>) {
-    let bed = Bed::new(16 << 20);
+fn planted(mode: u32) -> (Fixture, Arc<dyn Node>) {
+    let fixture = Fixture::new(16 << 20);
     let (mallory, bob) = (user(2000), user(3000));
     let directory = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
-    block_on(bed.vfs.create(&mallory, &directory, NewFile::new(Create::Directory, mode))).unwrap();
+    block_on(fixture.vfs.create(&mallory, &directory, NewFile::new(Create::Directory, mode))).unwrap();
     let private = RelPath::root().join(b"private").unwrap();
     let what = Create::File(Access { read: true, write: true });
-    let (secret, metadata) = block_on(bed.vfs.create(&bob, &private, NewFile::new(what, 0o600))).unwrap().opened();
+    let (secret, metadata) = block_on(fixture.vfs.create(&bob, &private, NewFile::new(what, 0o600))).unwrap().opened();
     block_on(secret.write(&bob, 0, Bytes::from_static(b"top secret"), false)).unwrap();
-    let name = format!("{:x}-{:032x}", bed.metadata.id.inode, 1);
+    let name = format!("{:x}-{:032x}", fixture.metadata.id.inode, 1);
     let inside = directory.join(name.as_bytes()).unwrap();
-    block_on(bed.vfs.rename(&mallory, &private, metadata.id, &inside, false)).unwrap();
-    bed.set(OVERFLOW, name.as_bytes());
-    (bed, secret)
+    block_on(fixture.vfs.rename(&mallory, &private, metadata.id, &inside, false)).unwrap();
+    fixture.set(OVERFLOW, name.as_bytes());
+    (fixture, secret)
 }
 
 fn user(uid: u32) -> Op {
@@ -263,27 +269,27 @@ fn is_untouched(secret: &Arc<dyn Node>) {
 #[test]
 fn a_file_that_was_moved_into_a_planted_store_is_neither_read_nor_written_nor_removed() {
     for mode in [0o700, 0o777] {
-        let (bed, secret) = planted(mode);
-        let stream = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(stream.exists(&bed.file, &bed.op)).unwrap());
-        assert_eq!(block_on(stream.read(&bed.file, &bed.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
-        assert_eq!(bed.write(&stream, 0, b"mallory was here"), Err(Errno::IO));
+        let (fixture, secret) = planted(mode);
+        let stream = fixture.stream(fixture.metadata.id, "s");
+        assert!(block_on(stream.exists(&fixture.file, &fixture.op)).unwrap());
+        assert_eq!(block_on(stream.read(&fixture.file, &fixture.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(fixture.write(&stream, 0, b"mallory was here"), Err(Errno::IO));
         is_untouched(&secret);
-        block_on(stream.remove(&bed.file, &bed.op)).unwrap();
+        block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
         is_untouched(&secret);
-        let (file, metadata) = (bed.file.clone(), bed.metadata);
-        block_on(bed.store.remove(format!("{:x}-{:032x}", metadata.id.inode, 1).as_bytes(), &metadata));
+        let (file, metadata) = (fixture.file.clone(), fixture.metadata);
+        block_on(fixture.store.remove(format!("{:x}-{:032x}", metadata.id.inode, 1).as_bytes(), &metadata));
         drop(file);
         is_untouched(&secret);
     }
 }
 
 /// Returns the store's only file.
-fn sidecar(bed: &Bed) -> Arc<dyn Node> {
-    let name = String::from_utf8(bed.attribute(OVERFLOW).unwrap()).unwrap();
+fn sidecar(fixture: &Fixture) -> Arc<dyn Node> {
+    let name = String::from_utf8(fixture.attribute(OVERFLOW).unwrap()).unwrap();
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap().join(name.as_bytes()).unwrap();
     let links = SymlinkPolicy::NONE;
-    match block_on(bed.vfs.lookup(bed.store.own(), &path, LookupOptions::exact(links))) {
+    match block_on(fixture.vfs.lookup(fixture.store.own(), &path, LookupOptions::exact(links))) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("the file does not exist"),
     }
@@ -293,80 +299,80 @@ const MARK: &str = "trusted.frevo.owner";
 
 #[test]
 fn files_of_the_store_are_marked_and_wrongly_marked_ones_are_not_used() {
-    let bed = Bed::new(16 << 20);
-    bed.write(&bed.opened(), 0, &large()).unwrap();
-    let (node, own) = (sidecar(&bed), bed.store.own().clone());
+    let fixture = Fixture::new(16 << 20);
+    fixture.write(&fixture.opened(), 0, &large()).unwrap();
+    let (node, own) = (sidecar(&fixture), fixture.store.own().clone());
     let mark = block_on(node.get_xattr(&own, MARK, None)).unwrap().expect("the file is marked");
     for wrong in [&b"1 ffff -"[..], b"nonsense"] {
         block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()), SetXattr::Any)).unwrap();
-        let again = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap());
-        assert_eq!(block_on(again.read(&bed.file, &bed.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        let again = fixture.stream(fixture.metadata.id, "s");
+        assert!(block_on(again.exists(&fixture.file, &fixture.op)).unwrap());
+        assert_eq!(block_on(again.read(&fixture.file, &fixture.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
     }
     block_on(node.set_xattr(&own, MARK, Some(mark), SetXattr::Any)).unwrap();
-    assert_eq!(bed.content(&bed.file, &bed.opened()), large());
+    assert_eq!(fixture.content(&fixture.file, &fixture.opened()), large());
 }
 
 #[test]
 fn a_store_without_marks_remains_valid_and_is_marked() {
-    let bed = Bed::new(16 << 20);
-    bed.write(&bed.opened(), 0, &large()).unwrap();
-    let (node, own) = (sidecar(&bed), bed.store.own().clone());
+    let fixture = Fixture::new(16 << 20);
+    fixture.write(&fixture.opened(), 0, &large()).unwrap();
+    let (node, own) = (sidecar(&fixture), fixture.store.own().clone());
     let mark = block_on(node.get_xattr(&own, MARK, None)).unwrap();
     block_on(node.set_xattr(&own, MARK, None, SetXattr::Any)).unwrap();
-    let again = bed.opened();
-    assert_eq!(bed.content(&bed.file, &again), large());
+    let again = fixture.opened();
+    assert_eq!(fixture.content(&fixture.file, &again), large());
     assert_eq!(block_on(node.get_xattr(&own, MARK, None)).unwrap(), mark);
-    block_on(again.remove(&bed.file, &bed.op)).unwrap();
-    assert_eq!(bed.stored(), 0);
+    block_on(again.remove(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!(fixture.stored(), 0);
 }
 
 #[test]
 fn a_later_file_with_the_inode_number_of_the_owner_is_not_the_owner() {
-    let bed = Bed::new(16 << 20);
-    bed.write(&bed.opened(), 0, &large()).unwrap();
-    let (node, own) = (sidecar(&bed), bed.store.own().clone());
-    let mark = format!("1 {:x} 5.000000001", bed.metadata.id.inode);
+    let fixture = Fixture::new(16 << 20);
+    fixture.write(&fixture.opened(), 0, &large()).unwrap();
+    let (node, own) = (sidecar(&fixture), fixture.store.own().clone());
+    let mark = format!("1 {:x} 5.000000001", fixture.metadata.id.inode);
     block_on(node.set_xattr(&own, MARK, Some(mark.into_bytes()), SetXattr::Any)).unwrap();
-    let stream = bed.opened();
-    bed.write(&stream, 0, b"other").unwrap();
-    assert_eq!(bed.stored(), 2, "the file was copied before it was written");
-    let value = bed.attribute(OVERFLOW).unwrap();
-    block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.op)).unwrap();
-    assert_eq!(bed.stored(), 1, "{}", String::from_utf8_lossy(&value));
+    let stream = fixture.opened();
+    fixture.write(&stream, 0, b"other").unwrap();
+    assert_eq!(fixture.stored(), 2, "the file was copied before it was written");
+    let value = fixture.attribute(OVERFLOW).unwrap();
+    block_on(fixture.stream(fixture.metadata.id, "s").remove(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!(fixture.stored(), 1, "{}", String::from_utf8_lossy(&value));
 }
 
 #[test]
 fn a_stream_without_content_fails_and_can_be_deleted() {
-    let bed = Bed::new(16 << 20);
+    let fixture = Fixture::new(16 << 20);
     for value in [&b"../../../etc/passwd"[..], b"1-00000000000000000000000000000000"] {
-        bed.set(OVERFLOW, value);
-        let stream = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(stream.exists(&bed.file, &bed.op)).unwrap());
-        assert_eq!(block_on(stream.read(&bed.file, &bed.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
-        assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::IO));
-        assert_eq!(bed.attribute(OVERFLOW).as_deref(), Some(value));
-        block_on(stream.set_size(&bed.file, &bed.op, 0)).unwrap();
-        assert_eq!((bed.attribute(OVERFLOW), bed.content(&bed.file, &stream)), (None, Vec::new()));
-        bed.set(OVERFLOW, value);
-        block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.op)).unwrap();
-        assert_eq!(block_on(list(&bed.file, &bed.op, &Layout::default())), Ok(Vec::new()));
+        fixture.set(OVERFLOW, value);
+        let stream = fixture.stream(fixture.metadata.id, "s");
+        assert!(block_on(stream.exists(&fixture.file, &fixture.op)).unwrap());
+        assert_eq!(block_on(stream.read(&fixture.file, &fixture.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(fixture.write(&stream, 0, b"x"), Err(Errno::IO));
+        assert_eq!(fixture.attribute(OVERFLOW).as_deref(), Some(value));
+        block_on(stream.set_size(&fixture.file, &fixture.op, 0)).unwrap();
+        assert_eq!((fixture.attribute(OVERFLOW), fixture.content(&fixture.file, &stream)), (None, Vec::new()));
+        fixture.set(OVERFLOW, value);
+        block_on(fixture.stream(fixture.metadata.id, "s").remove(&fixture.file, &fixture.op)).unwrap();
+        assert_eq!(block_on(list(&fixture.file, &fixture.op, &Layout::default())), Ok(Vec::new()));
     }
 }
 
 #[test]
 fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
-    let (bed, other) = (Bed::new(16 << 20), Bed::new(16 << 20));
+    let (fixture, other) = (Fixture::new(16 << 20), Fixture::new(16 << 20));
     other.write(&other.opened(), 0, &large()).unwrap();
-    bed.set(OVERFLOW, &other.attribute(OVERFLOW).unwrap());
-    let stream = bed.opened();
-    assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::IO));
-    bed.store.is_beside(&other.store);
-    let stream = bed.opened();
-    assert_eq!(bed.content(&bed.file, &stream), large());
-    assert!(block_on(bed.store.is_used()));
-    block_on(stream.remove(&bed.file, &bed.op)).unwrap();
-    assert_eq!((bed.stored(), other.stored()), (0, 0));
+    fixture.set(OVERFLOW, &other.attribute(OVERFLOW).unwrap());
+    let stream = fixture.opened();
+    assert_eq!(fixture.write(&stream, 0, b"x"), Err(Errno::IO));
+    fixture.store.is_beside(&other.store);
+    let stream = fixture.opened();
+    assert_eq!(fixture.content(&fixture.file, &stream), large());
+    assert!(block_on(fixture.store.is_used()));
+    block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!((fixture.stored(), other.stored()), (0, 0));
 }
 
 /// Applies `change` to the stream `s` with the content `kept`, on a file system whose call number `at` fails. Returns
@@ -374,24 +380,26 @@ fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
 fn failing(
     at: u64,
     errno: Errno,
-    change: impl Fn(&Stream, &Arc<dyn Node>, &Bed) -> Result<(), Errno>,
+    change: impl Fn(&Stream, &Arc<dyn Node>, &Fixture) -> Result<(), Errno>,
 ) -> (bool, Vec<u8>) {
-    let bed = Bed::new(16 << 20);
-    bed.write(&bed.opened(), 0, b"kept").unwrap();
-    let environment: Arc<dyn Environment> = Arc::new(Still::default());
-    let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(bed.vfs.clone(), Arc::new(FailAt(vec![(at, errno)]))));
+    let fixture = Fixture::new(16 << 20);
+    fixture.write(&fixture.opened(), 0, b"kept").unwrap();
+    let environment: Arc<dyn Environment> = Arc::new(ManualClock::ticking());
+    let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(fixture.vfs.clone(), Arc::new(FailAt(vec![(at, errno)]))));
     let links = SymlinkPolicy::NONE;
     let path = RelPath::root().join(b"f").unwrap();
-    let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&bed.op, &path, LookupOptions::exact(links))) else {
+    let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&fixture.op, &path, LookupOptions::exact(links)))
+    else {
         return (false, b"kept".to_vec());
     };
     let store = Arc::new(Store::new(faulty, RelPath::root(), environment));
-    let stream = Stream::new(FileId { stream: 1, ..bed.metadata.id }, "s", &Layout::default(), store, bed.open.clone());
-    let done = block_on(stream.exists(&node, &bed.op)).and_then(|_| change(&stream, &node, &bed));
+    let stream =
+        Stream::new(FileId { stream: 1, ..fixture.metadata.id }, "s", &Layout::default(), store, fixture.open.clone());
+    let done = block_on(stream.exists(&node, &fixture.op)).and_then(|_| change(&stream, &node, &fixture));
     // A later open, on a file system that does not fail.
-    let again = bed.stream(bed.metadata.id, "s");
-    assert!(block_on(again.exists(&bed.file, &bed.op)).unwrap(), "the stream is lost, call {at}");
-    (done.is_ok(), bed.content(&bed.file, &again))
+    let again = fixture.stream(fixture.metadata.id, "s");
+    assert!(block_on(again.exists(&fixture.file, &fixture.op)).unwrap(), "the stream is lost, call {at}");
+    (done.is_ok(), fixture.content(&fixture.file, &again))
 }
 
 #[test]
@@ -400,17 +408,17 @@ fn after_any_failure_the_content_is_the_old_or_the_new() {
     let grown = [b"kept".to_vec(), large.clone()].concat();
     for errno in [Errno::NOSPC, Errno::IO, Errno::DQUOT] {
         for at in 0..40 {
-            let grow = |stream: &Stream, node: &Arc<dyn Node>, bed: &Bed| {
-                block_on(stream.write(node, &bed.op, 4, Bytes::copy_from_slice(&large), false))
+            let grow = |stream: &Stream, node: &Arc<dyn Node>, fixture: &Fixture| {
+                block_on(stream.write(node, &fixture.op, 4, Bytes::copy_from_slice(&large), false))
             };
             let (done, content) = failing(at, errno, grow);
             assert!(
                 if done { content == grown } else { content == b"kept" },
                 "call {at} of growing fails with {errno}"
             );
-            let empty = |stream: &Stream, node: &Arc<dyn Node>, bed: &Bed| {
-                grow(stream, node, bed)?;
-                block_on(stream.set_size(node, &bed.op, 0))
+            let empty = |stream: &Stream, node: &Arc<dyn Node>, fixture: &Fixture| {
+                grow(stream, node, fixture)?;
+                block_on(stream.set_size(node, &fixture.op, 0))
             };
             let (done, content) = failing(at, errno, empty);
             let known = content.is_empty() || !done && (content == b"kept" || content == grown);

@@ -9,19 +9,19 @@ use proto::smb2::create_context::{CreateContext, name};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::InheritOwner;
-use server::rig::status;
+use server::testing::status;
 use server::vfs::SERVER;
 use server::vfs::SetMetadata;
 
-use crate::bed::{
-    ALICE, BOB, INHERITED, OWNER_GROUP_DACL, Scene, allow, create, create_with, make, open, opened, rules, set_dacl,
+use crate::fixture::{
+    ALICE, BOB, Fixture, INHERITED, OWNER_GROUP_DACL, allow, create, create_with, make, open, opened, rules, set_dacl,
     with_dacl,
 };
 
 #[test]
 fn new_files_inherit() {
-    let mut scene = Scene::new();
-    let directory = make(&mut scene.alice, "directory", true);
+    let mut fixture = Fixture::new();
+    let directory = make(&mut fixture.alice, "directory", true);
     let aces = vec![
         allow(ALICE, A::FILE_ALL_ACCESS),
         Ace::allow(Sid::EVERYONE, A::FILE_GENERIC_READ, INHERITED),
@@ -29,17 +29,17 @@ fn new_files_inherit() {
         Ace::allow(BOB, A::FILE_ADD_FILE | A::FILE_TRAVERSE, AceFlags::NONE),
         Ace::allow(Sid::EVERYONE, A::FILE_ADD_FILE, AceFlags::NONE),
     ];
-    set_dacl(&mut scene.alice, directory, aces);
-    let file = make(&mut scene.bob, r"directory\file", false);
-    let shown = scene.bob.security(file, OWNER_GROUP_DACL);
+    set_dacl(&mut fixture.alice, directory, aces);
+    let file = make(&mut fixture.bob, r"directory\file", false);
+    let shown = fixture.bob.security(file, OWNER_GROUP_DACL);
     assert_eq!(shown.owner, Some(BOB));
     let expected = [(Sid::EVERYONE, A::FILE_GENERIC_READ, AceFlags::NONE), (BOB, A::FILE_ALL_ACCESS, AceFlags::NONE)];
     assert_eq!(rules(&shown), expected);
-    let refused = create(&mut scene.bob, r"directory\new", A::FILE_ALL_ACCESS, CreateDisposition::CREATE, true);
+    let refused = create(&mut fixture.bob, r"directory\new", A::FILE_ALL_ACCESS, CreateDisposition::CREATE, true);
     assert_eq!(status(&refused), Status::ACCESS_DENIED, "adding a directory is another right");
-    assert_eq!(open(&mut scene.alice, r"directory\file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+    assert_eq!(open(&mut fixture.alice, r"directory\file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
     assert_eq!(
-        open(&mut scene.alice, r"directory\file", A::DELETE),
+        open(&mut fixture.alice, r"directory\file", A::DELETE),
         Status::SUCCESS,
         "the directory grants alice DELETE_CHILD"
     );
@@ -47,21 +47,21 @@ fn new_files_inherit() {
 
 #[test]
 fn a_descriptor_given_at_creation_applies_instead() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let given = |descriptor: &SecurityDescriptor| vec![CreateContext::new(name::SD_BUFFER, descriptor.to_bytes())];
     let own = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     let (all, new) = (A::FILE_ALL_ACCESS, CreateDisposition::CREATE);
-    let file = opened(&create_with(&mut scene.alice, "own", all, new, false, given(&own)));
-    assert_eq!(scene.alice.security(file, SecurityInformation::DACL).dacl, own.dacl);
-    assert_eq!(scene.mode("own"), 0o700);
+    let file = opened(&create_with(&mut fixture.alice, "own", all, new, false, given(&own)));
+    assert_eq!(fixture.alice.security(file, SecurityInformation::DACL).dacl, own.dacl);
+    assert_eq!(fixture.mode("own"), 0o700);
     let nothing = SecurityDescriptor { control: Control::SELF_RELATIVE, ..SecurityDescriptor::default() };
-    let file = opened(&create_with(&mut scene.alice, "inherited", all, new, false, given(&nothing)));
-    assert!(!rules(&scene.alice.security(file, SecurityInformation::DACL)).is_empty(), "ACEs are inherited");
+    let file = opened(&create_with(&mut fixture.alice, "inherited", all, new, false, given(&nothing)));
+    assert!(!rules(&fixture.alice.security(file, SecurityInformation::DACL)).is_empty(), "ACEs are inherited");
     let audited = SecurityDescriptor { sacl: Some(Acl::empty()), ..own };
-    let refused = create_with(&mut scene.alice, "audited", all, new, false, given(&audited));
+    let refused = create_with(&mut fixture.alice, "audited", all, new, false, given(&audited));
     assert_eq!(status(&refused), Status::PRIVILEGE_NOT_HELD);
     assert_eq!(
-        open(&mut scene.alice, "audited", A::READ_CONTROL),
+        open(&mut fixture.alice, "audited", A::READ_CONTROL),
         Status::OBJECT_NAME_NOT_FOUND,
         "the file was not created"
     );
@@ -70,28 +70,33 @@ fn a_descriptor_given_at_creation_applies_instead() {
 #[test]
 fn new_files_inherit_owner_and_permissions_of_their_directory() {
     for (inherit_owner, owner) in [(InheritOwner::UnixOnly, BOB), (InheritOwner::WindowsAndUnix, ALICE)] {
-        let mut scene = Scene::with(|share| (share.inherit_owner, share.inherit_permissions) = (inherit_owner, true));
-        make(&mut scene.alice, "directory", true);
+        let mut fixture =
+            Fixture::with(|share| (share.inherit_owner, share.inherit_permissions) = (inherit_owner, true));
+        make(&mut fixture.alice, "directory", true);
         let everybody = SetMetadata { mode: Some(0o1777), uid: Some(1000), ..SetMetadata::default() };
-        scene.set_metadata("directory", everybody);
-        let file = make(&mut scene.bob, r"directory\file", false);
-        let metadata = block_on(scene.node("directory/file").metadata(&SERVER)).expect("the file has metadata");
+        fixture.set_metadata("directory", everybody);
+        let file = make(&mut fixture.bob, r"directory\file", false);
+        let metadata = block_on(fixture.node("directory/file").metadata(&SERVER)).expect("the file has metadata");
         assert_eq!(metadata.uid, 1000, "{inherit_owner:?}");
-        assert_eq!(scene.bob.security(file, SecurityInformation::OWNER).owner, Some(owner));
+        assert_eq!(fixture.bob.security(file, SecurityInformation::OWNER).owner, Some(owner));
     }
     for stores in [true, false] {
-        let mut scene = Scene::with(|share| {
+        let mut fixture = Fixture::with(|share| {
             share.inherit_permissions = true;
             share.acls = share.acls.take().filter(|_| stores);
         });
-        let directory = make(&mut scene.alice, "directory", true);
+        let directory = make(&mut fixture.alice, "directory", true);
         if stores {
-            set_dacl(&mut scene.alice, directory, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+            set_dacl(&mut fixture.alice, directory, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
         } else {
-            scene.chmod("directory", 0o700);
+            fixture.chmod("directory", 0o700);
         }
-        make(&mut scene.alice, r"directory\file", false);
-        make(&mut scene.alice, r"directory\inner", true);
-        assert_eq!((scene.mode("directory/file"), scene.mode("directory/inner")), (0o600, 0o700), "stores: {stores}");
+        make(&mut fixture.alice, r"directory\file", false);
+        make(&mut fixture.alice, r"directory\inner", true);
+        assert_eq!(
+            (fixture.mode("directory/file"), fixture.mode("directory/inner")),
+            (0o600, 0o700),
+            "stores: {stores}"
+        );
     }
 }

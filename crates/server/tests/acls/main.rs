@@ -5,7 +5,7 @@
 //! of the cache.
 
 mod access;
-mod bed;
+mod fixture;
 mod inheritance;
 mod mode_bits;
 mod privileges;

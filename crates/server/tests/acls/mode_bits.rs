@@ -7,54 +7,54 @@ use proto::smb2::{FileId, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
-use server::rig::status;
+use server::testing::status;
 use server::vfs::SERVER;
 use server::vfs::SetMetadata;
 
-use crate::bed::{ALICE, OWNER_GROUP_DACL, Scene, allow, create, make, maximum, opened, rules, with_dacl};
+use crate::fixture::{ALICE, Fixture, OWNER_GROUP_DACL, allow, create, make, maximum, opened, rules, with_dacl};
 
 /// A share that stores no descriptors, with a file of alice's that is writable for group 1000 and all others.
-fn plain(adjust: impl FnOnce(&mut Share)) -> (Scene, FileId) {
-    let mut scene = Scene::with(|share| {
+fn plain(adjust: impl FnOnce(&mut Share)) -> (Fixture, FileId) {
+    let mut fixture = Fixture::with(|share| {
         share.acls = None;
         adjust(share);
     });
-    let file = make(&mut scene.alice, "file", false);
-    (scene, file)
+    let file = make(&mut fixture.alice, "file", false);
+    (fixture, file)
 }
 
 /// `nt acl support`, `acl map full control`, `force unknown acl user`, each as described in Samba's manual.
 #[test]
 fn permissions_are_shown_and_set() {
     let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
-    let (mut scene, file) = plain(|share| share.nt_acl_support = false);
-    let shown = scene.alice.security(file, OWNER_GROUP_DACL);
+    let (mut fixture, file) = plain(|share| share.nt_acl_support = false);
+    let shown = fixture.alice.security(file, OWNER_GROUP_DACL);
     assert_eq!((shown.owner, shown.group, shown.dacl), (Some(Sid::EVERYONE), Some(Sid::EVERYONE), None));
-    assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
-    assert_eq!(scene.mode("file"), 0o666, "the mode is unchanged");
+    assert_eq!(fixture.alice.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
+    assert_eq!(fixture.mode("file"), 0o666, "the mode is unchanged");
     for (maps, expected) in [(true, A::FILE_ALL_ACCESS.without(A::DELETE)), (false, A(0x12_01bf))] {
-        let (mut scene, file) = plain(|share| share.acl_map_full_control = maps);
-        scene.chmod("file", 0o755);
-        let shown = scene.alice.security(file, SecurityInformation::DACL);
+        let (mut fixture, file) = plain(|share| share.acl_map_full_control = maps);
+        fixture.chmod("file", 0o755);
+        let shown = fixture.alice.security(file, SecurityInformation::DACL);
         assert_eq!(rules(&shown).first().map(|rule| (rule.0, rule.1)), Some((ALICE, expected)), "{maps}");
-        assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &shown), Status::SUCCESS);
-        assert_eq!(scene.mode("file"), 0o755, "setting the shown descriptor restores the mode");
+        assert_eq!(fixture.alice.set_security(file, SecurityInformation::DACL, &shown), Status::SUCCESS);
+        assert_eq!(fixture.mode("file"), 0o755, "setting the shown descriptor restores the mode");
     }
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
     let owned = SecurityDescriptor { owner: Some(stranger), group: Some(stranger), ..SecurityDescriptor::default() };
     for (forces, expected) in [(false, Status::INVALID_OWNER), (true, Status::SUCCESS)] {
         for part in [SecurityInformation::OWNER, SecurityInformation::GROUP] {
-            let (mut scene, file) = plain(|share| share.force_unknown_acl_user = forces);
-            assert_eq!(scene.alice.set_security(file, part, &owned), expected, "{part:?}");
-            let metadata = block_on(scene.node("file").metadata(&SERVER)).expect("the file has metadata");
+            let (mut fixture, file) = plain(|share| share.force_unknown_acl_user = forces);
+            assert_eq!(fixture.alice.set_security(file, part, &owned), expected, "{part:?}");
+            let metadata = block_on(fixture.node("file").metadata(&SERVER)).expect("the file has metadata");
             assert_eq!((metadata.uid, metadata.gid), (1000, 1000));
         }
         let list =
             with_dacl(Control::NONE, vec![allow(stranger, A::FILE_ALL_ACCESS), allow(ALICE, A::FILE_GENERIC_READ)]);
         let expected = if forces { (Status::SUCCESS, 0o400) } else { (Status::NOT_SUPPORTED, 0o666) };
-        let (mut scene, file) = plain(|share| share.force_unknown_acl_user = forces);
-        let status = scene.alice.set_security(file, SecurityInformation::DACL, &list);
-        assert_eq!((status, scene.mode("file")), expected);
+        let (mut fixture, file) = plain(|share| share.force_unknown_acl_user = forces);
+        let status = fixture.alice.set_security(file, SecurityInformation::DACL, &list);
+        assert_eq!((status, fixture.mode("file")), expected);
     }
 }
 
@@ -70,19 +70,19 @@ fn users_who_may_change_permissions_of_others_files() {
         (false, true, 1000, 0o644, Status::ACCESS_DENIED),
     ];
     for (group_control, dos_filemode, gid, mode, expected) in cases {
-        let (mut scene, file) = plain(|share| {
+        let (mut fixture, file) = plain(|share| {
             (share.acl_group_control, share.dos_filemode) = (group_control, dos_filemode);
         });
-        scene.alice.close(file);
+        fixture.alice.close(file);
         let given = SetMetadata { gid: Some(gid), mode: Some(mode), ..SetMetadata::default() };
-        scene.set_metadata("file", given);
-        let response = create(&mut scene.bob, "file", A::WRITE_DAC, CreateDisposition::OPEN, false);
+        fixture.set_metadata("file", given);
+        let response = create(&mut fixture.bob, "file", A::WRITE_DAC, CreateDisposition::OPEN, false);
         assert_eq!(status(&response), expected, "{group_control} {dos_filemode} {gid} {mode:o}");
-        assert!(maximum(&mut scene.alice, "file").contains(A::WRITE_DAC));
+        assert!(maximum(&mut fixture.alice, "file").contains(A::WRITE_DAC));
         if expected == Status::SUCCESS {
             let file = opened(&response);
-            assert_eq!(scene.bob.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
-            assert_eq!(scene.mode("file"), 0o400);
+            assert_eq!(fixture.bob.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
+            assert_eq!(fixture.mode("file"), 0o400);
         }
     }
 }

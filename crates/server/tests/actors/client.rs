@@ -20,8 +20,8 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel};
 use proto::status::Status;
-use server::rig::{Client, status};
 use server::state::Server;
+use server::testing::{TestClient, status};
 
 use super::model::Model;
 
@@ -100,7 +100,7 @@ struct UnderWay {
 
 /// The client.
 pub(crate) struct Actor {
-    client: Client,
+    client: TestClient,
     views: Vec<View>,
     /// Requests of the program, and concurrent requests of the client that serve a lease break.
     under_way: Vec<UnderWay>,
@@ -112,7 +112,7 @@ pub(crate) struct Actor {
 
 impl Actor {
     pub(crate) fn new(server: &Arc<Server>, number: u8) -> Actor {
-        let mut client = Client::new(server);
+        let mut client = TestClient::new(server);
         client.dialect = Dialect::SMB_3_0;
         client.guid = [number + 1; 16];
         Actor {

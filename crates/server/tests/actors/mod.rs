@@ -6,17 +6,10 @@
 mod client;
 mod model;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use proto::status::Status;
-use server::environment::Environment;
-use server::rig;
-use server::state::Server;
-use server::vfs::Time;
+use server::testing::{ManualClock, TestServer};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Seeded};
 
 use client::{Actor, Done};
@@ -52,32 +45,9 @@ impl Script for SlowData {
     }
 }
 
-/// A clock that stands still, so that no timeout expires, and a counter instead of random numbers.
-#[derive(Default)]
-struct Clock(AtomicU64);
-
-impl Environment for Clock {
-    fn now(&self) -> Time {
-        Time { secs: 1_800_000_000, nanos: 0 }
-    }
-
-    fn uptime(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::pending())
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        let number = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        bytes.iter_mut().zip(number.to_le_bytes().into_iter().cycle()).for_each(|(byte, dice)| *byte = dice);
-    }
-}
-
 /// The server and its clients.
 pub(crate) struct Stage {
-    server: Arc<Server>,
+    server: TestServer,
     dice: Dice,
     actors: Vec<Actor>,
     model: Model,
@@ -88,12 +58,13 @@ pub(crate) struct Stage {
 impl Stage {
     /// Creates a new server. `forgetful`: it sends no lease breaks.
     pub(crate) fn new(seed: u64, forgetful: bool) -> Stage {
-        let environment: Arc<dyn Environment> = Arc::new(Clock::default());
         let script = SlowData(Seeded { seed, delayed: 300, longest: 60, failing: 0, errors: Vec::new() });
-        let volume = Arc::new(Faulty::new(rig::memory(environment.clone()), Arc::new(script)));
-        let server = rig::server(rig::policy(), environment, volume);
+        let server = TestServer::builder()
+            .clock(ManualClock::new())
+            .wrap_volume(|volume| Faulty::new(volume, Arc::new(script)))
+            .start();
         if forgetful {
-            rig::forget_to_break(&server);
+            server.suppress_breaks();
         }
         let actors = (0..ACTORS).map(|number| Actor::new(&server, number as u8)).collect();
         let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -202,7 +173,7 @@ impl Stage {
         for actor in self.actors {
             actor.vanish(&mut self.model);
         }
-        assert_eq!((self.server.open_count(), rig::lease_count(&self.server)), (0, 0), "no open or lease may remain");
+        assert_eq!((self.server.open_count(), self.server.lease_count()), (0, 0), "no open or lease may remain");
     }
 }
 

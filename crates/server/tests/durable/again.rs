@@ -10,13 +10,13 @@ use proto::smb2::lock::LockFlags;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 
-use crate::bed::{Bed, Message, opened};
 use crate::requests::{BATCH, EXCLUSIVE, REPLAY, has, lock, reconnect, request, request_v2, run, send, send_with};
+use server::testing::{Message, TestServer, opened};
 
 #[test]
 fn a_replayed_create_returns_the_same_open() {
-    let bed = Bed::new();
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on_as("alice", [7; 16]);
     let first = send(&mut client, "file", BATCH, vec![request_v2(0)]);
     let again = send_with(&mut client, REPLAY, "file", BATCH, vec![request_v2(0)]);
     again.check(Status::SUCCESS);
@@ -29,7 +29,7 @@ fn a_replayed_create_returns_the_same_open() {
     let lower = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_v2(0)]);
     assert_eq!(decode(&lower), (decode(&first).0, decode(&first).1, OplockLevel::NONE));
     assert!(!has(&lower, name::DURABLE_HANDLE_REQUEST_V2));
-    assert_eq!(bed.server.open_count(), 1);
+    assert_eq!(server.open_count(), 1);
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn clients_that_may_not_replay_a_create() {
         // Another client may choose the same GUID, and gets a separate open of the file.
         ("alice", [8; 16], REPLAY, Status::SUCCESS),
     ] {
-        let bed = Bed::new();
-        let mut first = bed.log_on_as("alice", [7; 16]);
+        let server = TestServer::with_stopped_clock();
+        let mut first = server.log_on_as("alice", [7; 16]);
         opened(&send(&mut first, "file", OplockLevel::NONE, vec![request_v2(0)]));
-        let mut second = bed.log_on_as(user, client_guid);
+        let mut second = server.log_on_as(user, client_guid);
         let again = send_with(&mut second, flags, "file", OplockLevel::NONE, vec![request_v2(0)]);
         assert_eq!(again.header().status, expected, "{user} {client_guid:?} {flags:?}");
     }
@@ -53,8 +53,8 @@ fn clients_that_may_not_replay_a_create() {
 
 #[test]
 fn a_replay_after_the_open_was_used_is_a_new_create() {
-    let bed = Bed::new();
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_v2(0)]));
     let write = WriteRequest { file_id, length: 1, buffer: b"x", ..WriteRequest::default() };
     client.request(Command::WRITE, |out| write.encode(out)).check(Status::SUCCESS);
@@ -64,30 +64,30 @@ fn a_replay_after_the_open_was_used_is_a_new_create() {
 
 #[test]
 fn a_waiting_create_is_not_executed_twice() {
-    let bed = Bed::new();
-    let mut holder = bed.log_on_as("alice", [1; 16]);
+    let server = TestServer::with_stopped_clock();
+    let mut holder = server.log_on_as("alice", [1; 16]);
     let (held, _) = opened(&send(&mut holder, "file", BATCH, vec![]));
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut client = server.log_on_as("alice", [7; 16]);
     send(&mut client, "file", OplockLevel::NONE, vec![request_v2(0)]).check(Status::PENDING);
     let again = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_v2(0)]);
     again.check(Status::FILE_NOT_AVAILABLE);
     let close = CloseRequest { flags: CloseFlags(0), file_id: held };
-    while holder.next().header().command != Command::OPLOCK_BREAK {}
+    while holder.receive().header().command != Command::OPLOCK_BREAK {}
     holder.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
-    let (first, _) = opened(&client.next());
+    let (first, _) = opened(&client.receive());
     let (again, _) = opened(&send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_v2(0)]));
     assert_eq!(first, again);
 }
 
 #[test]
 fn a_replayed_lock_is_locked_once_even_over_another_connection() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", false);
     let (file_id, _) = opened(&send(&mut client, "file", BATCH, vec![request()]));
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
     run(client.connection.close());
-    let mut client = bed.log_on("alice", false);
+    let mut client = server.log_on("alice", false);
     let (file_id, _) = opened(&send(&mut client, "", OplockLevel::NONE, vec![reconnect(file_id)]));
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
     assert_eq!(lock(&mut client, file_id, 0x12, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "the lock is not a replay");
@@ -98,8 +98,8 @@ fn a_replayed_lock_is_locked_once_even_over_another_connection() {
 
 #[test]
 fn lock_sequences_are_ignored_without_resilient_or_durable_handles() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", false);
     let (file_id, _) = client.open("file", OplockLevel::NONE);
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::LOCK_NOT_GRANTED);

@@ -2,9 +2,6 @@
 //! them ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1).
 
 #[allow(dead_code, reason = "not every test file uses all of it")]
-#[path = "../bed/mod.rs"]
-mod bed;
-
 mod again;
 mod persistent;
 mod reconnecting;

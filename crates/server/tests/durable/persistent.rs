@@ -13,19 +13,31 @@ use proto::smb2::lock::LockFlags;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel};
 use proto::status::Status;
+use server::answer::block_on;
+use server::testing::{ManualClock, Message, PipelinedClient, TestServer, opened, root, volume};
+use server::vfs::{Access, Create, NewFile};
 
-use crate::bed::{Bed, Client, Message, opened};
 use crate::requests::{
     BATCH, EXCLUSIVE, FIRST, REPLAY, lock, reconnect, reconnect_v2, request_v2, run, send, send_with,
 };
 
 /// A server whose share is continuously available or not.
-fn available_bed(continuously_available: bool) -> Bed {
-    Bed::with(|share| {
+fn server_with_persistent_opens(continuously_available: bool) -> TestServer {
+    let server = TestServer::builder().clock(ManualClock::new());
+    let server = server.share(|share| {
         share.continuously_available = continuously_available;
         // A process's locks end with the process, but the in-memory file system has no processes.
         share.posix_locking = false;
-    })
+    });
+    server.start()
+}
+
+/// Replaces `name` with another file, as a local program would.
+fn replace_locally(server: &TestServer, name: &str) {
+    let metadata = block_on(volume::node(&server.volume, name).metadata(&root())).expect("the file has metadata");
+    let removed = server.volume.unlink(&root(), &volume::path(name), metadata.id, metadata.kind);
+    block_on(removed).expect("root has permission");
+    server.create_locally(name, NewFile::new(Create::File(Access::default()), 0o666));
 }
 
 const PERSISTENT: DurableHandleFlags = DurableHandleFlags::PERSISTENT;
@@ -65,35 +77,35 @@ fn conditions_for_a_persistent_open() {
         (false, request_persistent(), false, None),
         (true, request_v2(0), false, None),
     ] {
-        let bed = available_bed(available);
-        bed.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
-        let mut client = bed.log_on_as("alice", [7; 16]);
+        let server = server_with_persistent_opens(available);
+        server.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
+        let mut client = server.log_on_as("alice", [7; 16]);
         let message = send(&mut client, "file", OplockLevel::NONE, vec![context]);
         assert_eq!(granted(&message).0, expected);
-        assert_eq!(bed.store.records.lock().len(), usize::from(expected.is_some()));
+        assert_eq!(server.store.records.lock().len(), usize::from(expected.is_some()));
         let (file_id, _) = opened(&message);
         let close = CloseRequest { flags: CloseFlags(0), file_id };
         client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
-        assert!(bed.store.records.lock().is_empty(), "a closed open has no record");
+        assert!(server.store.records.lock().is_empty(), "a closed open has no record");
     }
 }
 
 #[test]
 fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
-    let mut bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let contexts = vec![request_persistent(), lease(1, 7, 0)];
     let message = send(&mut client, "file", OplockLevel::LEASE, contexts);
     assert_eq!(granted(&message), (Some(PERSISTENT), Some((LeaseState(7), 1))));
     let (file_id, _) = opened(&message);
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
 
-    bed.crash();
-    assert_eq!(bed.server.open_count(), 1);
-    let mut other = bed.log_on_as("alice", [8; 16]);
+    server.crash();
+    assert_eq!(server.open_count(), 1);
+    let mut other = server.log_on_as("alice", [8; 16]);
     send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::FILE_NOT_AVAILABLE);
 
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut client = server.log_on_as("alice", [7; 16]);
     // The client has seen a later epoch of its lease than was stored.
     let contexts = vec![reconnect_persistent(file_id), lease(1, 7, 5)];
     let message = send(&mut client, "file", OplockLevel::LEASE, contexts);
@@ -104,8 +116,8 @@ fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
     assert_eq!(lock(&mut client, again, 0x12, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "still locked");
     assert_eq!(lock(&mut client, again, 0, LockFlags::UNLOCK), Status::SUCCESS);
 
-    bed.crash();
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    server.crash();
+    let mut client = server.log_on_as("alice", [7; 16]);
     let contexts = vec![reconnect_persistent(again), lease(1, 7, 5)];
     let (again, _) = opened(&send(&mut client, "file", OplockLevel::LEASE, contexts));
     assert_eq!(lock(&mut client, again, 0, EXCLUSIVE), Status::SUCCESS, "the range was unlocked");
@@ -113,14 +125,14 @@ fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
 
 #[test]
 fn a_lock_that_cannot_be_recorded_is_refused() {
-    let bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
-    let full = |full| bed.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
+    let full = |full| server.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
     full(true);
     assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::INSUFFICIENT_RESOURCES);
     full(false);
-    let mut other = bed.log_on_as("alice", [8; 16]);
+    let mut other = server.log_on_as("alice", [8; 16]);
     let (others, _) = opened(&send(&mut other, "file", OplockLevel::NONE, vec![]));
     assert_eq!(lock(&mut other, others, 0, EXCLUSIVE), Status::SUCCESS);
     assert_eq!(
@@ -141,40 +153,40 @@ fn reconnecting_to_a_persistent_open() {
         ("alice", |id| reconnect(id), Status::OBJECT_NAME_NOT_FOUND),
     ];
     for (number, (user, context, expected)) in cases.into_iter().enumerate() {
-        let mut bed = available_bed(true);
-        let mut client = bed.log_on_as("alice", [7; 16]);
+        let mut server = server_with_persistent_opens(true);
+        let mut client = server.log_on_as("alice", [7; 16]);
         let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
-        bed.crash();
-        let mut client = bed.log_on_as(user, [7; 16]);
+        server.crash();
+        let mut client = server.log_on_as(user, [7; 16]);
         let message = send(&mut client, "", OplockLevel::NONE, vec![context(file_id)]);
         assert_eq!(message.header().status, expected, "case {number}");
         if expected != Status::SUCCESS {
             // It is also found by its CreateGuid.
-            let mut owner = bed.log_on_as("alice", [7; 16]);
+            let mut owner = server.log_on_as("alice", [7; 16]);
             opened(&send(&mut owner, "", OplockLevel::NONE, vec![reconnect_persistent(unknown(file_id))]));
         }
     }
-    let bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", BATCH, vec![request_v2(0)]));
     run(client.connection.close());
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let message = send(&mut client, "file", OplockLevel::NONE, vec![reconnect_persistent(file_id)]);
     message.check(Status::INVALID_PARAMETER);
 }
 
 #[test]
 fn a_create_is_answered_after_a_restart_that_lost_its_response() {
-    let mut bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
     let again = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
     assert_eq!(opened(&again).0, file_id);
-    bed.crash();
-    let mut bob = bed.log_on_as("bob", [7; 16]);
+    server.crash();
+    let mut bob = server.log_on_as("bob", [7; 16]);
     let message = send_with(&mut bob, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
     message.check(Status::ACCESS_DENIED);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let message = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
     assert_eq!(granted(&message).0, Some(PERSISTENT));
     assert_eq!(opened(&message).0.persistent, file_id.persistent);
@@ -187,37 +199,37 @@ fn a_create_is_answered_after_a_restart_that_lost_its_response() {
 
 #[test]
 fn another_file_of_the_same_name_is_not_restored() {
-    let mut bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
-    bed.replace("file");
-    bed.crash();
-    assert_eq!(bed.server.open_count(), 0);
-    assert!(bed.store.records.lock().is_empty());
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    replace_locally(&server, "file");
+    server.crash();
+    assert_eq!(server.open_count(), 0);
+    assert!(server.store.records.lock().is_empty());
+    let mut client = server.log_on_as("alice", [7; 16]);
     let message = send(&mut client, "", OplockLevel::NONE, vec![reconnect_persistent(file_id)]);
     message.check(Status::OBJECT_NAME_NOT_FOUND);
 }
 
 #[test]
 fn persistent_opens_expire_too() {
-    let mut bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
-    bed.crash();
-    bed.pass(60);
-    run(bed.server.scavenge());
-    assert_eq!(bed.server.open_count(), 0);
-    assert!(bed.store.records.lock().is_empty());
-    bed.log_on_as("alice", [8; 16]).open("file", OplockLevel::NONE);
+    server.crash();
+    server.advance_seconds(60);
+    run(server.scavenge());
+    assert_eq!(server.open_count(), 0);
+    assert!(server.store.records.lock().is_empty());
+    server.log_on_as("alice", [8; 16]).open("file", OplockLevel::NONE);
 }
 
 #[test]
 fn the_state_of_a_persistent_open_is_restored() {
-    let mut bed = available_bed(true);
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    let mut server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "old", OplockLevel::NONE, vec![request_persistent()]));
-    let set = |client: &mut Client, file_id, class: InfoClass, buffer: &[u8]| {
+    let set = |client: &mut PipelinedClient, file_id, class: InfoClass, buffer: &[u8]| {
         let info = SetInfoRequest {
             info_type: InfoType::FILE,
             file_info_class: class.0,
@@ -233,14 +245,14 @@ fn the_state_of_a_persistent_open_is_restored() {
     to.encode(&mut Writer::new(&mut rename));
     set(&mut client, file_id, InfoClass::RENAME, &rename);
     set(&mut client, file_id, InfoClass::DISPOSITION, &[1]);
-    bed.crash();
-    let mut client = bed.log_on_as("alice", [7; 16]);
+    server.crash();
+    let mut client = server.log_on_as("alice", [7; 16]);
     let (file_id, _) = opened(&send(&mut client, "", OplockLevel::NONE, vec![reconnect_persistent(file_id)]));
     let close = CloseRequest { flags: CloseFlags(0), file_id };
     client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
     for name in ["old", "new"] {
         let open = client.create(name, CreateDisposition::OPEN, OplockLevel::NONE, Flags(0));
         assert!(client.send(&open));
-        client.next().check(Status::OBJECT_NAME_NOT_FOUND);
+        client.receive().check(Status::OBJECT_NAME_NOT_FOUND);
     }
 }

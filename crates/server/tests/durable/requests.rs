@@ -15,7 +15,7 @@ use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use crate::bed::{Bed, Client, Message, opened};
+use server::testing::{Message, PipelinedClient, TestServer, opened};
 
 pub(crate) const FIRST: [u8; 16] = [1; 16];
 pub(crate) const REPLAY: Flags = Flags::REPLAY_OPERATION;
@@ -33,7 +33,7 @@ pub(crate) fn run(future: impl Future<Output = ()>) {
 }
 
 pub(crate) fn send(
-    client: &mut Client,
+    client: &mut PipelinedClient,
     name: &str,
     oplock: OplockLevel,
     contexts: Vec<CreateContext<'static>>,
@@ -42,7 +42,7 @@ pub(crate) fn send(
 }
 
 pub(crate) fn send_with(
-    client: &mut Client,
+    client: &mut PipelinedClient,
     flags: Flags,
     name: &str,
     oplock: OplockLevel,
@@ -59,9 +59,9 @@ pub(crate) fn send_with(
         create_contexts: contexts,
         ..CreateRequest::default()
     };
-    let message = client.compose(Command::CREATE, flags, |out| create.encode(out));
+    let message = client.compose_with(Command::CREATE, flags, |out| create.encode(out));
     assert!(client.send(&message));
-    client.next()
+    client.receive()
 }
 
 pub(crate) fn request() -> CreateContext<'static> {
@@ -86,17 +86,17 @@ pub(crate) fn has(message: &Message, context: &[u8]) -> bool {
 }
 
 /// Creates a durable open of alice's whose client has disconnected.
-pub(crate) fn lost(bed: &Bed) -> FileId {
-    let mut client = bed.log_on("alice", false);
+pub(crate) fn lost(server: &TestServer) -> FileId {
+    let mut client = server.log_on("alice", false);
     let kept = send(&mut client, "file", OplockLevel::BATCH, vec![request()]);
     assert!(has(&kept, name::DURABLE_HANDLE_REQUEST));
     let (file_id, _) = opened(&kept);
     run(client.connection.close());
-    assert_eq!(bed.server.open_count(), 1, "kept");
+    assert_eq!(server.open_count(), 1, "kept");
     file_id
 }
 
-pub(crate) fn lock(client: &mut Client, file_id: FileId, lock_sequence: u32, flags: LockFlags) -> Status {
+pub(crate) fn lock(client: &mut PipelinedClient, file_id: FileId, lock_sequence: u32, flags: LockFlags) -> Status {
     let locks = vec![LockElement { offset: 0, length: 10, flags }];
     let request = LockRequest { lock_sequence, file_id, locks };
     client.request(Command::LOCK, |out| request.encode(out)).header().status

@@ -7,10 +7,10 @@ use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyR
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use crate::bed::{Bed, Client, opened};
 use crate::requests::{BATCH, reconnect, run, send};
+use server::testing::{PipelinedClient, TestServer, opened};
 
-fn make_resilient(client: &mut Client, file_id: FileId, timeout: u32) -> Status {
+fn make_resilient(client: &mut PipelinedClient, file_id: FileId, timeout: u32) -> Status {
     let mut input = Vec::new();
     NetworkResiliencyRequest { timeout }.encode(&mut Writer::new(&mut input));
     let request = IoctlRequest {
@@ -31,42 +31,42 @@ fn a_resilient_open_is_kept_without_an_oplock_for_the_requested_time() {
         (300_000, Status::SUCCESS, 299),
         (300_001, Status::INVALID_PARAMETER, 0),
     ] {
-        let bed = Bed::new();
-        let mut client = bed.log_on("alice", false);
+        let server = TestServer::with_stopped_clock();
+        let mut client = server.log_on("alice", false);
         let (file_id, _) = client.open("file", OplockLevel::NONE);
         assert_eq!(make_resilient(&mut client, file_id, asked), granted, "{asked}");
         run(client.connection.close());
         if granted != Status::SUCCESS {
-            assert_eq!(bed.server.open_count(), 0);
+            assert_eq!(server.open_count(), 0);
             continue;
         }
-        bed.log_on("alice", false).open("file", OplockLevel::NONE);
-        bed.pass(kept);
-        run(bed.server.scavenge());
-        assert_eq!(bed.server.open_count(), 2, "{asked}");
-        let mut back = bed.log_on("alice", false);
+        server.log_on("alice", false).open("file", OplockLevel::NONE);
+        server.advance_seconds(kept);
+        run(server.scavenge());
+        assert_eq!(server.open_count(), 2, "{asked}");
+        let mut back = server.log_on("alice", false);
         opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
         run(back.connection.close());
-        bed.pass(kept + 1);
-        run(bed.server.scavenge());
-        assert_eq!(bed.server.open_count(), 1, "{asked}");
+        server.advance_seconds(kept + 1);
+        run(server.scavenge());
+        assert_eq!(server.open_count(), 1, "{asked}");
     }
 }
 
 #[test]
 fn a_break_missed_by_a_resilient_open_is_sent_when_its_client_reconnects() {
-    let bed = Bed::new();
-    let mut client = bed.log_on("alice", false);
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.log_on("alice", false);
     let (file_id, _) = client.open("file", BATCH);
     assert_eq!(make_resilient(&mut client, file_id, 60_000), Status::SUCCESS);
     run(client.connection.close());
-    let mut other = bed.log_on("alice", false);
+    let mut other = server.log_on("alice", false);
     send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::PENDING);
-    let mut back = bed.log_on("alice", false);
+    let mut back = server.log_on("alice", false);
     let (again, oplock) = opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
     assert_eq!(oplock, BATCH);
-    assert_eq!(back.next().header().command, Command::OPLOCK_BREAK);
+    assert_eq!(back.receive().header().command, Command::OPLOCK_BREAK);
     let close = CloseRequest { flags: CloseFlags(0), file_id: again };
     back.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
-    opened(&other.next());
+    opened(&other.receive());
 }

@@ -11,16 +11,16 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
-use server::rig::{self, Client, status};
+use server::testing::{self, TestClient, status};
 use server::vfs::{Kind, Lookup, LookupOptions, Metadata, NewFile, Op, SymlinkPolicy};
 
-use crate::bench::{ALL, Bench, bench, path};
+use crate::fixture::{ALL, Fixture, fixture, path};
 
 const TARGETS: [&str; 3] = ["dir/file", "dir", "missing"];
 const DELETE: u32 = 0x0001_0000;
 
 pub(crate) fn set_info(
-    client: &mut Client,
+    client: &mut TestClient,
     file_id: FileId,
     class: u8,
     encode: impl FnOnce(&mut Writer<'_>),
@@ -38,49 +38,57 @@ pub(crate) fn set_info(
 }
 
 /// Returns a share with `dir/file`, and `link`, which was created locally and leads to `target`.
-fn linked(target: &str) -> Bench {
-    let mut bench = bench(|_| {});
-    let directory = bench.directory("dir");
-    bench.client.close(directory);
-    let file = bench.make(r"dir\file");
-    bench.write(file, "content");
-    bench.client.close(file);
-    let (who, name) = (found(&bench, "dir/file").1, path("link"));
+fn linked(target: &str) -> Fixture {
+    let mut fixture = fixture(|_| {});
+    let directory = fixture.directory("dir");
+    fixture.client.close(directory);
+    let file = fixture.make(r"dir\file");
+    fixture.write(file, "content");
+    fixture.client.close(file);
+    let (who, name) = (found(&fixture, "dir/file").1, path("link"));
     let op = Op::from(server::vfs::Identity { uid: who.uid, gid: who.gid, groups: Box::default() });
-    block_on(bench.volume.create(&op, &name, NewFile::symlink(target.as_bytes(), None)))
+    block_on(fixture.server.volume.create(&op, &name, NewFile::symlink(target.as_bytes(), None)))
         .expect("created by a local program");
-    bench
+    fixture
 }
 
-fn found(bench: &Bench, name: &str) -> (std::sync::Arc<dyn server::vfs::Node>, Metadata) {
-    match block_on(bench.volume.lookup(&rig::root(), &path(name), LookupOptions::exact(SymlinkPolicy::NONE))) {
+fn found(fixture: &Fixture, name: &str) -> (std::sync::Arc<dyn server::vfs::Node>, Metadata) {
+    match block_on(fixture.server.volume.lookup(
+        &testing::root(),
+        &path(name),
+        LookupOptions::exact(SymlinkPolicy::NONE),
+    )) {
         Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
         _ => panic!("{name} is missing"),
     }
 }
 
-fn is_there(bench: &Bench, name: &str) -> bool {
-    let found = block_on(bench.volume.lookup(&rig::root(), &path(name), LookupOptions::exact(SymlinkPolicy::NONE)));
+fn is_there(fixture: &Fixture, name: &str) -> bool {
+    let found = block_on(fixture.server.volume.lookup(
+        &testing::root(),
+        &path(name),
+        LookupOptions::exact(SymlinkPolicy::NONE),
+    ));
     matches!(found, Ok(Lookup::Found { .. }))
 }
 
 /// Checks that the possible targets of the link are unchanged.
 #[track_caller]
-fn untouched(bench: &mut Bench, before: (Metadata, Metadata)) {
-    assert_eq!((found(bench, "dir").1, found(bench, "dir/file").1), before);
-    assert_eq!(bench.content(r"dir\file"), "content");
+fn untouched(fixture: &mut Fixture, before: (Metadata, Metadata)) {
+    assert_eq!((found(fixture, "dir").1, found(fixture, "dir/file").1), before);
+    assert_eq!(fixture.content(r"dir\file"), "content");
 }
 
-fn state(bench: &Bench) -> (Metadata, Metadata) {
-    (found(bench, "dir").1, found(bench, "dir/file").1)
+fn state(fixture: &Fixture) -> (Metadata, Metadata) {
+    (found(fixture, "dir").1, found(fixture, "dir/file").1)
 }
 
 #[test]
 fn a_link_is_deleted_and_its_target_remains() {
     for target in TARGETS {
         for way in 0..4 {
-            let mut bench = linked(target);
-            let before = state(&bench);
+            let mut fixture = linked(target);
+            let before = state(&fixture);
             let directory = if target == "dir" { CreateOptions::DIRECTORY_FILE.0 } else { 0 };
             let options = match way {
                 0 => 0,
@@ -89,16 +97,16 @@ fn a_link_is_deleted_and_its_target_remains() {
                 _ => directory | CreateOptions::DELETE_ON_CLOSE.0,
             };
             let opened =
-                bench.open_itself("link", DELETE | 0x80, options).unwrap_or_else(|why| panic!("{target}: {why}"));
+                fixture.open_itself("link", DELETE | 0x80, options).unwrap_or_else(|why| panic!("{target}: {why}"));
             match way {
-                0 => assert_eq!(set_info(&mut bench.client, opened.file_id, 13, |out| out.u8(1)), Status::SUCCESS),
+                0 => assert_eq!(set_info(&mut fixture.client, opened.file_id, 13, |out| out.u8(1)), Status::SUCCESS),
                 // FILE_DISPOSITION_DELETE.
-                2 => assert_eq!(set_info(&mut bench.client, opened.file_id, 64, |out| out.u32(1)), Status::SUCCESS),
+                2 => assert_eq!(set_info(&mut fixture.client, opened.file_id, 64, |out| out.u32(1)), Status::SUCCESS),
                 _ => {}
             }
-            bench.client.close(opened.file_id);
-            assert!(!is_there(&bench, "link"), "{target} {way}");
-            untouched(&mut bench, before);
+            fixture.client.close(opened.file_id);
+            assert!(!is_there(&fixture, "link"), "{target} {way}");
+            untouched(&mut fixture, before);
         }
     }
 }
@@ -106,8 +114,8 @@ fn a_link_is_deleted_and_its_target_remains() {
 #[test]
 fn a_link_to_a_directory_is_shown_as_a_directory() {
     for (target, directory) in [("dir", true), ("dir/file", false), ("missing", false)] {
-        let mut bench = linked(target);
-        let opened = bench.open_itself("link", 0x80, 0).expect("the link itself");
+        let mut fixture = linked(target);
+        let opened = fixture.open_itself("link", 0x80, 0).expect("the link itself");
         let bits = FileAttributes::REPARSE_POINT.0 | if directory { FileAttributes::DIRECTORY.0 } else { 0 };
         let mask = FileAttributes::REPARSE_POINT.0 | FileAttributes::DIRECTORY.0;
         assert_eq!(opened.file_attributes & mask, bits, "{target}");
@@ -115,7 +123,7 @@ fn a_link_to_a_directory_is_shown_as_a_directory() {
             (CreateOptions::DIRECTORY_FILE.0, (target == "dir/file").then_some(Status::NOT_A_DIRECTORY)),
             (CreateOptions::NON_DIRECTORY_FILE.0, directory.then_some(Status::FILE_IS_A_DIRECTORY)),
         ] {
-            assert_eq!(bench.open_itself("link", 0x80, option).err(), expected, "{target} {option}");
+            assert_eq!(fixture.open_itself("link", 0x80, option).err(), expected, "{target} {option}");
         }
     }
 }
@@ -123,9 +131,9 @@ fn a_link_to_a_directory_is_shown_as_a_directory() {
 #[test]
 fn attributes_set_on_an_opened_link_apply_to_the_link() {
     for target in TARGETS {
-        let mut bench = linked(target);
-        let before = state(&bench);
-        let link = bench.open_itself("link", ALL, 0).unwrap_or_else(|why| panic!("{target}: {why}")).file_id;
+        let mut fixture = linked(target);
+        let before = state(&fixture);
+        let link = fixture.open_itself("link", ALL, 0).unwrap_or_else(|why| panic!("{target}: {why}")).file_id;
         let time = proto::dtyp::FileTime::from_unix(1_000, 0);
         let basic = FileBasicInformation {
             creation_time: time,
@@ -134,23 +142,23 @@ fn attributes_set_on_an_opened_link_apply_to_the_link() {
             change_time: time,
             file_attributes: FileAttributes::HIDDEN,
         };
-        assert_eq!(set_info(&mut bench.client, link, 4, |out| basic.encode(out)), Status::SUCCESS, "{target}");
-        let metadata = found(&bench, "link").1;
+        assert_eq!(set_info(&mut fixture.client, link, 4, |out| basic.encode(out)), Status::SUCCESS, "{target}");
+        let metadata = found(&fixture, "link").1;
         assert_eq!((metadata.accessed.secs, metadata.modified.secs), (1_000, 1_000), "{target}");
         let attribute = |out: &mut Writer<'_>| out.bytes(b"\0\0\0\0\0\x01\x01\0a\0b\0\0");
-        assert_eq!(set_info(&mut bench.client, link, 15, attribute), Status::EAS_NOT_SUPPORTED, "{target}");
-        assert_eq!(set_info(&mut bench.client, link, 20, |out| out.u64(1)), Status::INVALID_PARAMETER, "{target}");
-        let descriptor = bench.client.security(link, SecurityInformation::OWNER | SecurityInformation::DACL);
+        assert_eq!(set_info(&mut fixture.client, link, 15, attribute), Status::EAS_NOT_SUPPORTED, "{target}");
+        assert_eq!(set_info(&mut fixture.client, link, 20, |out| out.u64(1)), Status::INVALID_PARAMETER, "{target}");
+        let descriptor = fixture.client.security(link, SecurityInformation::OWNER | SecurityInformation::DACL);
         assert!(descriptor.owner.is_some(), "{target}");
         let mut bytes = Vec::new();
         descriptor.encode(&mut Writer::new(&mut bytes));
-        let set = rig::set_security(link, SecurityInformation::DACL, &bytes);
-        let refused = status(&bench.client.request(Command::SET_INFO, |out| set.encode(out)));
+        let set = testing::set_security(link, SecurityInformation::DACL, &bytes);
+        let refused = status(&fixture.client.request(Command::SET_INFO, |out| set.encode(out)));
         assert_eq!(refused, Status::NOT_SUPPORTED, "{target}");
         let read = ReadRequest { length: 10, file_id: link, ..ReadRequest::default() };
-        assert_eq!(status(&bench.client.request(Command::READ, |out| read.encode(out))), Status::END_OF_FILE);
+        assert_eq!(status(&fixture.client.request(Command::READ, |out| read.encode(out))), Status::END_OF_FILE);
         let write = WriteRequest { file_id: link, length: 1, buffer: b"x", ..WriteRequest::default() };
-        assert_eq!(status(&bench.client.request(Command::WRITE, |out| write.encode(out))), Status::ACCESS_DENIED);
+        assert_eq!(status(&fixture.client.request(Command::WRITE, |out| write.encode(out))), Status::ACCESS_DENIED);
         for class in [4, 5, 6, 7, 18, 22, 34, 35] {
             let query = QueryInfoRequest {
                 info_type: InfoType::FILE,
@@ -159,31 +167,35 @@ fn attributes_set_on_an_opened_link_apply_to_the_link() {
                 file_id: link,
                 ..QueryInfoRequest::default()
             };
-            let response = bench.client.request(Command::QUERY_INFO, |out| query.encode(out));
+            let response = fixture.client.request(Command::QUERY_INFO, |out| query.encode(out));
             assert_eq!(status(&response), Status::SUCCESS, "{target} {class}");
             assert!(QueryInfoResponse::decode(&response).is_ok(), "{target} {class}");
         }
-        untouched(&mut bench, before);
+        untouched(&mut fixture, before);
     }
 }
 
 #[test]
 fn a_link_is_renamed_and_linked_itself() {
     for target in TARGETS {
-        let mut bench = linked(target);
-        let before = state(&bench);
-        let link = bench.open_itself("link", DELETE | 0x0010_0180, 0).expect("the link itself").file_id;
+        let mut fixture = linked(target);
+        let before = state(&fixture);
+        let link = fixture.open_itself("link", DELETE | 0x0010_0180, 0).expect("the link itself").file_id;
         for (class, name) in [(10, "moved"), (11, "second")] {
             let name = utf16_bytes(name);
             let named = FileRenameInformation { replace_if_exists: false, file_name: &name, ..Default::default() };
-            assert_eq!(set_info(&mut bench.client, link, class, |out| named.encode(out)), Status::SUCCESS, "{target}");
+            assert_eq!(
+                set_info(&mut fixture.client, link, class, |out| named.encode(out)),
+                Status::SUCCESS,
+                "{target}"
+            );
         }
-        bench.client.close(link);
-        assert!(!is_there(&bench, "link"));
+        fixture.client.close(link);
+        assert!(!is_there(&fixture, "link"));
         for name in ["moved", "second"] {
-            assert_eq!(bench.on_disk(name), (Kind::Symlink, Some(target.into())), "{name}");
+            assert_eq!(fixture.on_disk(name), (Kind::Symlink, Some(target.into())), "{name}");
         }
-        untouched(&mut bench, before);
+        untouched(&mut fixture, before);
     }
 }
 
@@ -192,38 +204,38 @@ fn a_name_that_is_a_link_is_replaced_itself() {
     for (target, expected) in
         [("dir/file", Status::SUCCESS), ("missing", Status::SUCCESS), ("dir", Status::ACCESS_DENIED)]
     {
-        let mut bench = linked(target);
-        let before = state(&bench);
-        let file = bench.make("new");
+        let mut fixture = linked(target);
+        let before = state(&fixture);
+        let file = fixture.make("new");
         let name = utf16_bytes("link");
         let named = FileRenameInformation { replace_if_exists: true, file_name: &name, ..Default::default() };
-        assert_eq!(set_info(&mut bench.client, file, 10, |out| named.encode(out)), expected, "{target}");
+        assert_eq!(set_info(&mut fixture.client, file, 10, |out| named.encode(out)), expected, "{target}");
         let kind = if expected == Status::SUCCESS { Kind::File } else { Kind::Symlink };
-        assert_eq!(bench.on_disk("link").0, kind, "{target}");
-        untouched(&mut bench, before);
+        assert_eq!(fixture.on_disk("link").0, kind, "{target}");
+        untouched(&mut fixture, before);
     }
 }
 
 #[test]
 fn a_followed_link_never_replaces_its_target() {
-    let mut bench = linked("dir/file");
-    let opened = bench.create("link", CreateDisposition::OPEN, 0).expect("the link is followed").file_id;
+    let mut fixture = linked("dir/file");
+    let opened = fixture.create("link", CreateDisposition::OPEN, 0).expect("the link is followed").file_id;
     let name = utf16_bytes(r"dir\file");
     let named = FileRenameInformation { replace_if_exists: true, file_name: &name, ..Default::default() };
-    let refused = set_info(&mut bench.client, opened, 10, |out| named.encode(out));
+    let refused = set_info(&mut fixture.client, opened, 10, |out| named.encode(out));
     assert_eq!(refused, Status::OBJECT_NAME_COLLISION);
-    assert_eq!(bench.content(r"dir\file"), "content");
+    assert_eq!(fixture.content(r"dir\file"), "content");
 }
 
 #[test]
 fn a_dangling_link_is_followed_by_clients() {
-    let mut bench = bench(|_| {});
-    bench.make_link("link", "missing");
-    assert_eq!(bench.on_disk("link").0, Kind::Symlink);
+    let mut fixture = fixture(|_| {});
+    fixture.make_link("link", "missing");
+    assert_eq!(fixture.on_disk("link").0, Kind::Symlink);
     for name in ["link", r"link\file", r"link:stream"] {
-        assert_eq!(bench.refused(name, CreateDisposition::OPEN), Status::STOPPED_ON_SYMLINK, "{name}");
+        assert_eq!(fixture.refused(name, CreateDisposition::OPEN), Status::STOPPED_ON_SYMLINK, "{name}");
     }
-    let link = bench.open_itself("link", DELETE, CreateOptions::DELETE_ON_CLOSE.0).expect("the link itself").file_id;
-    bench.client.close(link);
-    assert!(!is_there(&bench, "link"));
+    let link = fixture.open_itself("link", DELETE, CreateOptions::DELETE_ON_CLOSE.0).expect("the link itself").file_id;
+    fixture.client.close(link);
+    assert!(!is_there(&fixture, "link"));
 }

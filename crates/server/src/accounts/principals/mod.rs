@@ -190,12 +190,12 @@ fn own(domain: DomainSid) -> [Principal; 2] {
 mod tests {
     use super::*;
     use crate::answer::block_on;
-    use crate::rig::People;
+    use crate::testing::TestAccounts;
 
     fn check(name: &str, sid: &str, kind: SidNameUse) {
-        let found = block_on(by_name(&People, "SRV", name)).expect("answers").expect(name);
+        let found = block_on(by_name(&TestAccounts, "SRV", name)).expect("answers").expect(name);
         assert_eq!((found.sid.to_string().as_str(), found.kind), (sid, kind), "{name}");
-        let back = block_on(by_sid(&People, &found.sid)).expect("answers").expect(name);
+        let back = block_on(by_sid(&TestAccounts, &found.sid)).expect("answers").expect(name);
         assert_eq!(back, found, "{name}");
     }
 
@@ -216,11 +216,11 @@ mod tests {
     #[test]
     fn unknown_names_have_no_sid() {
         for name in ["", "nobody at all", "BUILTIN\\alice", "OTHER\\alice", "SRV\\Everyone", "SRV\\SRV", "a\\b\\c"] {
-            assert_eq!(block_on(by_name(&People, "SRV", name)).expect("answers"), None, "{name}");
+            assert_eq!(block_on(by_name(&TestAccounts, "SRV", name)).expect("answers"), None, "{name}");
         }
         for sid in ["S-1-5-21-1-2-3-77", "S-1-5-21-9-9-9-1000", "S-1-5-32-1", "S-1-9"] {
             let sid = sid.parse().expect("a SID");
-            assert_eq!(block_on(by_sid(&People, &sid)).expect("answers"), None, "{sid}");
+            assert_eq!(block_on(by_sid(&TestAccounts, &sid)).expect("answers"), None, "{sid}");
         }
     }
 }

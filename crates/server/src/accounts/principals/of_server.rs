@@ -29,9 +29,9 @@ mod tests {
 
     use super::*;
     use crate::accounts::DomainSid;
-    use crate::accounts::doubles::Nobody;
     use crate::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
     use crate::answer::{Answer, block_on};
+    use crate::testing::NoAccounts;
     use crate::vfs::Identity;
 
     const FORMER: Sid = Sid::of(5, [21, 9, 9, 9, 1000]);
@@ -40,7 +40,7 @@ mod tests {
     /// [`FORMER`] is a former SID of an account; for [`AWAY`] the back end is unavailable.
     struct Known;
 
-    const NOBODY: Nobody = Nobody(DomainSid([7, 7, 7]));
+    const WITHOUT_ACCOUNTS: NoAccounts = NoAccounts(DomainSid([7, 7, 7]));
 
     impl IdMap for Known {
         fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
@@ -53,31 +53,31 @@ mod tests {
         }
 
         fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
-            NOBODY.id_of(sid)
+            WITHOUT_ACCOUNTS.id_of(sid)
         }
 
         fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
-            NOBODY.sid_of(id)
+            WITHOUT_ACCOUNTS.sid_of(id)
         }
 
         fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
-            NOBODY.sids_of(identity)
+            WITHOUT_ACCOUNTS.sids_of(identity)
         }
 
         fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
-            NOBODY.named(realm, name)
+            WITHOUT_ACCOUNTS.named(realm, name)
         }
 
         fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
-            NOBODY.expect_sids(sids)
+            WITHOUT_ACCOUNTS.expect_sids(sids)
         }
 
         fn domain(&self) -> DomainSid {
-            NOBODY.domain()
+            WITHOUT_ACCOUNTS.domain()
         }
 
         fn is_of_machine(&self, sid: &Sid) -> bool {
-            NOBODY.is_of_machine(sid)
+            WITHOUT_ACCOUNTS.is_of_machine(sid)
         }
     }
 

@@ -2,7 +2,7 @@ use proto::dtyp::Sid;
 use proto::dtyp::acl::{Ace, AceFlags};
 
 use super::*;
-use crate::rig::{self, Still};
+use crate::testing::{self, ManualClock};
 use crate::vfs::{Kind, TICK};
 
 const PLACE: Place = Place { volume: 1, view: 0 };
@@ -23,11 +23,11 @@ fn at(secs: i64) -> Seen {
 fn file(inode: u64, changed: i64) -> Metadata {
     let time = Time { secs: changed, nanos: 0 };
     let id = FileId { device: 1, inode, stream: 0 };
-    Metadata { id, changed: time, stamped: time, ..rig::metadata(Kind::File, 0o644, (0, 0)) }
+    Metadata { id, changed: time, stamped: time, ..testing::metadata(Kind::File, 0o644, (0, 0)) }
 }
 
 fn cache(limit: usize) -> Cache {
-    Cache::new(Arc::new(Still::default()), limit)
+    Cache::new(Arc::new(ManualClock::ticking()), limit)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_recent_change_may_be_followed_by_an_undetectable_one() {
     let cache = cache(1 << 20);
     let now = cache.environment.now().secs;
     assert!(cache.is_settled(&file(1, now - 1), TICK));
-    // The rig's clock advances by a second at each reading.
+    // The clock advances by a second at each reading.
     assert!(!cache.is_settled(&file(1, now + 100), TICK), "a clock that was set back");
 }
 

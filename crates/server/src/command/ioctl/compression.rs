@@ -48,60 +48,60 @@ mod tests {
     use proto::smb2::FileId;
     use proto::smb2::ioctl::FsctlCode;
 
-    use crate::command::ioctl::testing::{Bench, EVERYTHING};
+    use crate::command::ioctl::testing::{EVERYTHING, Fixture};
     use crate::vfs::Features;
 
     use super::*;
 
-    fn set(bench: &mut Bench, file: FileId, format: u16) -> Status {
-        bench.control(file, FsctlCode::SET_COMPRESSION, &format.to_le_bytes(), 0).0
+    fn set(fixture: &mut Fixture, file: FileId, format: u16) -> Status {
+        fixture.control(file, FsctlCode::SET_COMPRESSION, &format.to_le_bytes(), 0).0
     }
 
     #[track_caller]
-    fn check(bench: &mut Bench, file: FileId, compressed: bool) {
+    fn check(fixture: &mut Fixture, file: FileId, compressed: bool) {
         let format = if compressed { [2, 0] } else { [0, 0] };
-        assert_eq!(bench.control(file, FsctlCode::GET_COMPRESSION, &[], 2), (Status::SUCCESS, format.to_vec()));
-        assert_eq!(bench.attributes(file).contains(FileAttributes::COMPRESSED), compressed);
+        assert_eq!(fixture.control(file, FsctlCode::GET_COMPRESSION, &[], 2), (Status::SUCCESS, format.to_vec()));
+        assert_eq!(fixture.attributes(file).contains(FileAttributes::COMPRESSED), compressed);
     }
 
     #[test]
     fn files_are_compressed_where_the_file_system_can() {
-        let mut bench = Bench::with(EVERYTHING, |_| ());
-        let file = bench.file("file", b"x");
-        assert!(bench.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));
-        check(&mut bench, file, false);
+        let mut fixture = Fixture::with(EVERYTHING, |_| ());
+        let file = fixture.file("file", b"x");
+        assert!(fixture.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));
+        check(&mut fixture, file, false);
         for (format, compressed) in [(1, true), (0, false), (2, true)] {
-            assert_eq!(set(&mut bench, file, format), Status::SUCCESS);
-            check(&mut bench, file, compressed);
+            assert_eq!(set(&mut fixture, file, format), Status::SUCCESS);
+            check(&mut fixture, file, compressed);
         }
-        assert_eq!(set(&mut bench, file, 0x42), Status::INVALID_PARAMETER);
-        assert_eq!(bench.control(file, FsctlCode::SET_COMPRESSION, &[0], 0).0, Status::INVALID_PARAMETER);
-        assert_eq!(bench.control(file, FsctlCode::GET_COMPRESSION, &[], 1).0, Status::INVALID_USER_BUFFER);
-        check(&mut bench, file, true);
+        assert_eq!(set(&mut fixture, file, 0x42), Status::INVALID_PARAMETER);
+        assert_eq!(fixture.control(file, FsctlCode::SET_COMPRESSION, &[0], 0).0, Status::INVALID_PARAMETER);
+        assert_eq!(fixture.control(file, FsctlCode::GET_COMPRESSION, &[], 1).0, Status::INVALID_USER_BUFFER);
+        check(&mut fixture, file, true);
     }
 
     #[test]
     fn new_files_inherit_compression_unless_the_create_declines_it() {
-        let mut bench = Bench::with(EVERYTHING, |_| ());
-        let directory = bench.directory("directory");
-        assert_eq!(set(&mut bench, directory, 2), Status::SUCCESS);
-        check(&mut bench, directory, true);
-        let (plain, never) = (bench.file(r"directory\plain", b""), bench.uncompressed(r"directory\never"));
-        check(&mut bench, plain, true);
-        check(&mut bench, never, false);
+        let mut fixture = Fixture::with(EVERYTHING, |_| ());
+        let directory = fixture.directory("directory");
+        assert_eq!(set(&mut fixture, directory, 2), Status::SUCCESS);
+        check(&mut fixture, directory, true);
+        let (plain, never) = (fixture.file(r"directory\plain", b""), fixture.uncompressed(r"directory\never"));
+        check(&mut fixture, plain, true);
+        check(&mut fixture, never, false);
     }
 
     #[test]
     fn a_file_system_without_compression_reports_it() {
-        let mut bench = Bench::with(Features::default(), |_| ());
-        let file = bench.file("file", b"x");
-        assert!(!bench.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));
-        check(&mut bench, file, false);
-        assert_eq!(set(&mut bench, file, 1), Status::NOT_SUPPORTED);
-        assert_eq!(set(&mut bench, file, 0), Status::SUCCESS);
-        bench.close(file);
-        let reader = bench.open("file", 0x0012_0089);
-        assert_eq!(set(&mut bench, reader, 0), Status::ACCESS_DENIED);
-        check(&mut bench, reader, false);
+        let mut fixture = Fixture::with(Features::default(), |_| ());
+        let file = fixture.file("file", b"x");
+        assert!(!fixture.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));
+        check(&mut fixture, file, false);
+        assert_eq!(set(&mut fixture, file, 1), Status::NOT_SUPPORTED);
+        assert_eq!(set(&mut fixture, file, 0), Status::SUCCESS);
+        fixture.close(file);
+        let reader = fixture.open("file", 0x0012_0089);
+        assert_eq!(set(&mut fixture, reader, 0), Status::ACCESS_DENIED);
+        check(&mut fixture, reader, false);
     }
 }

@@ -143,10 +143,10 @@ mod tests {
     use proto::smb2::lock::LockFlags;
 
     use super::*;
-    use crate::command::ioctl::testing::{ALL, Bench};
+    use crate::command::ioctl::testing::{ALL, Fixture};
 
-    fn key(bench: &mut Bench, file: FileId) -> [u8; 24] {
-        let (status, output) = bench.control(file, FsctlCode::SRV_REQUEST_RESUME_KEY, &[], 32);
+    fn key(fixture: &mut Fixture, file: FileId) -> [u8; 24] {
+        let (status, output) = fixture.control(file, FsctlCode::SRV_REQUEST_RESUME_KEY, &[], 32);
         assert_eq!((status, output.len()), (Status::SUCCESS, 32));
         RequestResumeKeyResponse::decode(&output).expect("the buffer is long enough").resume_key
     }
@@ -162,8 +162,8 @@ mod tests {
     }
 
     /// Copies; returns the status, the number of chunks, the bytes of the last chunk and the total bytes.
-    fn copy(bench: &mut Bench, key: [u8; 24], to: FileId, chunks: &[CopyChunk]) -> (Status, [u32; 3]) {
-        let (status, output) = bench.control(to, FsctlCode::SRV_COPYCHUNK, &input(key, chunks), 12);
+    fn copy(fixture: &mut Fixture, key: [u8; 24], to: FileId, chunks: &[CopyChunk]) -> (Status, [u32; 3]) {
+        let (status, output) = fixture.control(to, FsctlCode::SRV_COPYCHUNK, &input(key, chunks), 12);
         let written = CopyChunkResponse::decode(&output).unwrap_or_default();
         (status, [written.chunks_written, written.chunk_bytes_written, written.total_bytes_written])
     }
@@ -172,19 +172,19 @@ mod tests {
 
     #[test]
     fn chunks_are_copied_in_their_order() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", b"0123456789"), bench.file("to", b"abc"));
-        let key = key(&mut bench, from);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", b"0123456789"), fixture.file("to", b"abc"));
+        let key = key(&mut fixture, from);
         let chunks = [chunk(0, 1, 4), chunk(8, 2, 2), chunk(5, END_OF_FILE, 1)];
-        assert_eq!(copy(&mut bench, key, to, &chunks), (Status::SUCCESS, [3, 0, 7]));
-        assert_eq!(bench.read(to), b"a08935");
+        assert_eq!(copy(&mut fixture, key, to, &chunks), (Status::SUCCESS, [3, 0, 7]));
+        assert_eq!(fixture.read(to), b"a08935");
     }
 
     #[test]
     fn requests_over_the_limits_are_answered_with_the_limits() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &[7; 4096]), bench.file("to", b""));
-        let key = key(&mut bench, from);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &[7; 4096]), fixture.file("to", b""));
+        let key = key(&mut fixture, from);
         for chunks in [
             vec![chunk(0, 0, (1 << 20) + 1)],
             vec![chunk(0, 0, 0)],
@@ -193,46 +193,46 @@ mod tests {
             vec![chunk(0, 1 << 63, 1)],
             vec![chunk(0, i64::MAX as u64, 1)],
         ] {
-            assert_eq!(copy(&mut bench, key, to, &chunks), NAMES_LIMITS, "{:?}", chunks.first());
+            assert_eq!(copy(&mut fixture, key, to, &chunks), NAMES_LIMITS, "{:?}", chunks.first());
         }
         let whole = input(key, &[chunk(0, 0, 1); 2]);
-        let cut = bench.control(to, FsctlCode::SRV_COPYCHUNK, &whole[..whole.len() - 1], 12);
+        let cut = fixture.control(to, FsctlCode::SRV_COPYCHUNK, &whole[..whole.len() - 1], 12);
         assert_eq!((cut.0, cut.1.len()), (Status::INVALID_PARAMETER, 12));
-        let no_room = bench.control(to, FsctlCode::SRV_COPYCHUNK, &whole, 11);
+        let no_room = fixture.control(to, FsctlCode::SRV_COPYCHUNK, &whole, 11);
         assert_eq!(no_room, (Status::INVALID_PARAMETER, Vec::new()));
-        assert_eq!(bench.read(to), b"");
+        assert_eq!(fixture.read(to), b"");
     }
 
     #[test]
     fn a_source_that_ends_early_returns_the_copied_length() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", b"0123456789"), bench.file("to", b""));
-        let key = key(&mut bench, from);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", b"0123456789"), fixture.file("to", b""));
+        let key = key(&mut fixture, from);
         let chunks = [chunk(0, 0, 4), chunk(7, 4, 4), chunk(0, 8, 1)];
-        assert_eq!(copy(&mut bench, key, to, &chunks), (Status::INVALID_VIEW_SIZE, [1, 0, 4]));
-        assert_eq!(bench.read(to), b"0123");
+        assert_eq!(copy(&mut fixture, key, to, &chunks), (Status::INVALID_VIEW_SIZE, [1, 0, 4]));
+        assert_eq!(fixture.read(to), b"0123");
         let far = [chunk(u64::MAX - 2, 0, 4)];
-        assert_eq!(copy(&mut bench, key, to, &far), (Status::INVALID_VIEW_SIZE, [0, 0, 0]));
+        assert_eq!(copy(&mut fixture, key, to, &far), (Status::INVALID_VIEW_SIZE, [0, 0, 0]));
     }
 
     #[test]
     fn a_resume_key_is_valid_for_its_open_and_session() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", b"secret"), bench.file("to", b""));
-        let good = key(&mut bench, from);
-        assert_eq!(key(&mut bench, from), good, "requested again");
-        let check = |key: [u8; 24], bench: &mut Bench, to: FileId| {
-            assert_eq!(copy(bench, key, to, &[chunk(0, 0, 6)]), (Status::OBJECT_NAME_NOT_FOUND, [0; 3]));
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", b"secret"), fixture.file("to", b""));
+        let good = key(&mut fixture, from);
+        assert_eq!(key(&mut fixture, from), good, "requested again");
+        let check = |key: [u8; 24], fixture: &mut Fixture, to: FileId| {
+            assert_eq!(copy(fixture, key, to, &[chunk(0, 0, 6)]), (Status::OBJECT_NAME_NOT_FOUND, [0; 3]));
         };
         let mut guessed = good;
         guessed[23] ^= 1;
-        check(guessed, &mut bench, to);
-        check([0; 24], &mut bench, to);
-        let mut other = bench.another("bob");
+        check(guessed, &mut fixture, to);
+        check([0; 24], &mut fixture, to);
+        let mut other = fixture.another("bob");
         let theirs = other.file("theirs", b"");
         check(good, &mut other, theirs);
-        bench.close(from);
-        check(good, &mut bench, to);
+        fixture.close(from);
+        check(good, &mut fixture, to);
     }
 
     #[test]
@@ -241,12 +241,12 @@ mod tests {
         const WRITE: u32 = 0x0012_0196;
         const EXECUTE: u32 = 0x0012_00a0;
         let check = |source: u32, target: u32, code: FsctlCode, expected: Status| {
-            let mut bench = Bench::new();
-            let (made, _) = (bench.file("from", b"x"), bench.file("to", b""));
-            bench.close(made);
-            let (from, to) = (bench.open("from", source), bench.open("to", target));
-            let key = key(&mut bench, from);
-            let (status, _) = bench.control(to, code, &input(key, &[chunk(0, 0, 1)]), 12);
+            let mut fixture = Fixture::new();
+            let (made, _) = (fixture.file("from", b"x"), fixture.file("to", b""));
+            fixture.close(made);
+            let (from, to) = (fixture.open("from", source), fixture.open("to", target));
+            let key = key(&mut fixture, from);
+            let (status, _) = fixture.control(to, code, &input(key, &[chunk(0, 0, 1)]), 12);
             assert_eq!(status, expected, "{source:#x} {target:#x} {code:?}");
         };
         for (source, target, copies, copies_to_write) in [
@@ -264,15 +264,15 @@ mod tests {
     #[test]
     fn a_lock_on_either_side_stops_all_of_it() {
         for locked in ["from", "to"] {
-            let mut bench = Bench::new();
-            let (from, to) = (bench.file("from", b"0123456789"), bench.file("to", b""));
-            let key = key(&mut bench, from);
-            let other = bench.open(locked, ALL);
-            bench.lock(other, 5, 1, LockFlags::EXCLUSIVE_LOCK);
+            let mut fixture = Fixture::new();
+            let (from, to) = (fixture.file("from", b"0123456789"), fixture.file("to", b""));
+            let key = key(&mut fixture, from);
+            let other = fixture.open(locked, ALL);
+            fixture.lock(other, 5, 1, LockFlags::EXCLUSIVE_LOCK);
             let chunks = [chunk(0, 0, 5), chunk(5, 5, 5)];
-            assert_eq!(copy(&mut bench, key, to, &chunks), (Status::FILE_LOCK_CONFLICT, [0; 3]), "{locked}");
-            bench.lock(other, 5, 1, LockFlags::UNLOCK);
-            assert_eq!(copy(&mut bench, key, to, &chunks), (Status::SUCCESS, [2, 0, 10]), "{locked}");
+            assert_eq!(copy(&mut fixture, key, to, &chunks), (Status::FILE_LOCK_CONFLICT, [0; 3]), "{locked}");
+            fixture.lock(other, 5, 1, LockFlags::UNLOCK);
+            assert_eq!(copy(&mut fixture, key, to, &chunks), (Status::SUCCESS, [2, 0, 10]), "{locked}");
         }
     }
 }

@@ -135,10 +135,10 @@ mod tests {
     use proto::smb2::lock::LockFlags;
 
     use super::*;
-    use crate::command::ioctl::testing::{ALL, Bench};
+    use crate::command::ioctl::testing::{ALL, Fixture};
     use crate::vfs::Features;
 
-    fn duplicate(bench: &mut Bench, from: FileId, to: FileId, source: u64, target: u64, length: u64) -> Status {
+    fn duplicate(fixture: &mut Fixture, from: FileId, to: FileId, source: u64, target: u64, length: u64) -> Status {
         let mut input = Vec::new();
         DuplicateExtentsData {
             source_file_id: from,
@@ -147,7 +147,7 @@ mod tests {
             byte_count: length,
         }
         .encode(&mut Writer::new(&mut input));
-        bench.control(to, FsctlCode::DUPLICATE_EXTENTS_TO_FILE, &input, 0).0
+        fixture.control(to, FsctlCode::DUPLICATE_EXTENTS_TO_FILE, &input, 0).0
     }
 
     const PAGE: u64 = 4096;
@@ -158,51 +158,51 @@ mod tests {
 
     #[test]
     fn ranges_are_duplicated() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(b"abc")), bench.file("to", &content(b"xyz")));
-        assert_eq!(duplicate(&mut bench, from, to, PAGE, 0, 2 * PAGE), Status::SUCCESS);
-        assert_eq!(bench.read(to), content(b"bcz"));
-        assert_eq!(duplicate(&mut bench, to, to, 0, 2 * PAGE, PAGE), Status::SUCCESS);
-        assert_eq!(bench.read(to), content(b"bcb"));
-        assert_eq!(duplicate(&mut bench, from, to, 0, 0, 0), Status::SUCCESS);
-        assert_eq!(bench.read(to), content(b"bcb"));
-        assert_eq!(bench.read(from), content(b"abc"));
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(b"abc")), fixture.file("to", &content(b"xyz")));
+        assert_eq!(duplicate(&mut fixture, from, to, PAGE, 0, 2 * PAGE), Status::SUCCESS);
+        assert_eq!(fixture.read(to), content(b"bcz"));
+        assert_eq!(duplicate(&mut fixture, to, to, 0, 2 * PAGE, PAGE), Status::SUCCESS);
+        assert_eq!(fixture.read(to), content(b"bcb"));
+        assert_eq!(duplicate(&mut fixture, from, to, 0, 0, 0), Status::SUCCESS);
+        assert_eq!(fixture.read(to), content(b"bcb"));
+        assert_eq!(fixture.read(from), content(b"abc"));
     }
 
     #[test]
     fn the_target_keeps_its_size() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(b"ab")), bench.file("to", b""));
-        assert_eq!(duplicate(&mut bench, from, to, 0, 0, 2 * PAGE), Status::SUCCESS);
-        assert_eq!(bench.read(to), b"");
-        bench.set_size(to, PAGE + 10);
-        assert_eq!(bench.read(to), vec![0; PAGE as usize + 10]);
-        assert_eq!(duplicate(&mut bench, from, to, 0, 0, 2 * PAGE), Status::SUCCESS);
-        assert_eq!(bench.read(to), content(b"ab")[..PAGE as usize + 10]);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(b"ab")), fixture.file("to", b""));
+        assert_eq!(duplicate(&mut fixture, from, to, 0, 0, 2 * PAGE), Status::SUCCESS);
+        assert_eq!(fixture.read(to), b"");
+        fixture.set_size(to, PAGE + 10);
+        assert_eq!(fixture.read(to), vec![0; PAGE as usize + 10]);
+        assert_eq!(duplicate(&mut fixture, from, to, 0, 0, 2 * PAGE), Status::SUCCESS);
+        assert_eq!(fixture.read(to), content(b"ab")[..PAGE as usize + 10]);
     }
 
     #[test]
     fn the_last_cluster_is_a_whole_one() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", b"hello"), bench.file("to", &content(b"xy")));
-        assert_eq!(duplicate(&mut bench, from, to, 0, 0, PAGE), Status::SUCCESS);
-        assert_eq!(bench.read(to)[..8], *b"helloxxx");
-        assert_eq!(duplicate(&mut bench, from, to, 0, 0, PAGE + 1), Status::NOT_SUPPORTED);
-        let exact = bench.file("exact", b"12345");
-        assert_eq!(duplicate(&mut bench, from, exact, 0, 0, PAGE), Status::SUCCESS);
-        assert_eq!(bench.read(exact), b"hello");
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", b"hello"), fixture.file("to", &content(b"xy")));
+        assert_eq!(duplicate(&mut fixture, from, to, 0, 0, PAGE), Status::SUCCESS);
+        assert_eq!(fixture.read(to)[..8], *b"helloxxx");
+        assert_eq!(duplicate(&mut fixture, from, to, 0, 0, PAGE + 1), Status::NOT_SUPPORTED);
+        let exact = fixture.file("exact", b"12345");
+        assert_eq!(duplicate(&mut fixture, from, exact, 0, 0, PAGE), Status::SUCCESS);
+        assert_eq!(fixture.read(exact), b"hello");
     }
 
     #[test]
     fn requests_that_are_refused() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(b"abcd")), bench.file("to", &content(b"wxyz")));
-        let closed = bench.file("closed", b"");
-        bench.close(closed);
-        let (reader, writer) = (bench.open("from", 0x0012_0089), bench.open("from", 0x0012_0116));
-        let directory = bench.directory("directory");
-        let sparse = bench.file("sparse", &content(b"s"));
-        assert_eq!(bench.control(sparse, FsctlCode::SET_SPARSE, &[], 0).0, Status::SUCCESS);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(b"abcd")), fixture.file("to", &content(b"wxyz")));
+        let closed = fixture.file("closed", b"");
+        fixture.close(closed);
+        let (reader, writer) = (fixture.open("from", 0x0012_0089), fixture.open("from", 0x0012_0116));
+        let directory = fixture.directory("directory");
+        let sparse = fixture.file("sparse", &content(b"s"));
+        assert_eq!(fixture.control(sparse, FsctlCode::SET_SPARSE, &[], 0).0, Status::SUCCESS);
         for (why, source, target, source_offset, target_offset, length, expected) in [
             ("closed source", closed, to, 0, 0, PAGE, Status::INVALID_HANDLE),
             ("closed target", from, closed, 0, 0, PAGE, Status::FILE_CLOSED),
@@ -218,30 +218,30 @@ mod tests {
             ("sparse to not sparse", sparse, to, 0, 0, PAGE, Status::NOT_SUPPORTED),
             ("not sparse to sparse", from, sparse, 0, 0, PAGE, Status::SUCCESS),
         ] {
-            let status = duplicate(&mut bench, source, target, source_offset, target_offset, length);
+            let status = duplicate(&mut fixture, source, target, source_offset, target_offset, length);
             assert_eq!(status, expected, "{why}");
         }
-        assert_eq!(bench.read(from), content(b"abcd"));
-        assert_eq!(bench.read(to), content(b"wxyz"));
-        let short = bench.control(to, FsctlCode::DUPLICATE_EXTENTS_TO_FILE, &[0; 39], 0);
+        assert_eq!(fixture.read(from), content(b"abcd"));
+        assert_eq!(fixture.read(to), content(b"wxyz"));
+        let short = fixture.control(to, FsctlCode::DUPLICATE_EXTENTS_TO_FILE, &[0; 39], 0);
         assert_eq!(short.0, Status::INVALID_PARAMETER);
     }
 
     #[test]
     fn locks_do_not_matter() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(b"a")), bench.file("to", &content(b"x")));
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(b"a")), fixture.file("to", &content(b"x")));
         for name in ["from", "to"] {
-            let other = bench.open(name, ALL);
-            bench.lock(other, 0, PAGE, LockFlags::EXCLUSIVE_LOCK);
+            let other = fixture.open(name, ALL);
+            fixture.lock(other, 0, PAGE, LockFlags::EXCLUSIVE_LOCK);
         }
-        assert_eq!(duplicate(&mut bench, from, to, 0, 0, PAGE), Status::SUCCESS);
+        assert_eq!(duplicate(&mut fixture, from, to, 0, 0, PAGE), Status::SUCCESS);
     }
 
     #[test]
     fn the_extended_form() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(b"a")), bench.file("to", &content(b"x")));
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(b"a")), fixture.file("to", &content(b"x")));
         for (structure_size, expected) in [(0x38, Status::NOT_SUPPORTED), (0x30, Status::SUCCESS)] {
             let mut input = Vec::new();
             DuplicateExtentsDataEx {
@@ -252,20 +252,20 @@ mod tests {
                 ..DuplicateExtentsDataEx::default()
             }
             .encode(&mut Writer::new(&mut input));
-            assert_eq!(bench.control(to, FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX, &input, 0).0, expected);
+            assert_eq!(fixture.control(to, FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX, &input, 0).0, expected);
         }
-        assert_eq!(bench.read(to), content(b"a"));
+        assert_eq!(fixture.read(to), content(b"a"));
     }
 
     #[test]
     fn only_file_systems_that_share_blocks_announce_it() {
         for clones in [false, true] {
-            let mut bench = Bench::with(Features { clones, ..Features::default() }, |_| ());
-            let (from, to) = (bench.file("from", &content(b"a")), bench.file("to", &content(b"x")));
-            let said = bench.capabilities(from).contains(FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING);
+            let mut fixture = Fixture::with(Features { clones, ..Features::default() }, |_| ());
+            let (from, to) = (fixture.file("from", &content(b"a")), fixture.file("to", &content(b"x")));
+            let said = fixture.capabilities(from).contains(FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING);
             assert_eq!(said, clones);
             let expected = if clones { Status::SUCCESS } else { Status::INVALID_DEVICE_REQUEST };
-            assert_eq!(duplicate(&mut bench, from, to, 0, 0, PAGE), expected);
+            assert_eq!(duplicate(&mut fixture, from, to, 0, 0, PAGE), expected);
         }
     }
 }

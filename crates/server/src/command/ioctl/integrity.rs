@@ -82,18 +82,18 @@ mod tests {
     use proto::smb2::ioctl::FsctlCode;
 
     use super::*;
-    use crate::command::ioctl::testing::Bench;
+    use crate::command::ioctl::testing::Fixture;
     use crate::vfs::Features;
 
     #[test]
     fn there_are_no_checksums() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", b"");
-        let (status, output) = bench.control(file, FsctlCode::GET_INTEGRITY_INFORMATION, &[], 16);
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", b"");
+        let (status, output) = fixture.control(file, FsctlCode::GET_INTEGRITY_INFORMATION, &[], 16);
         let told = GetIntegrityInformation::decode(&mut Reader::new(&output));
         let expected = GetIntegrityInformation { cluster_size_in_bytes: 4096, ..GetIntegrityInformation::default() };
         assert_eq!((status, told), (Status::SUCCESS, Ok(expected)));
-        let short = bench.control(file, FsctlCode::GET_INTEGRITY_INFORMATION, &[], 15);
+        let short = fixture.control(file, FsctlCode::GET_INTEGRITY_INFORMATION, &[], 15);
         assert_eq!(short.0, Status::INVALID_PARAMETER);
         for (algorithm, flags, expected) in [
             (0u16, 0u32, Status::SUCCESS),
@@ -104,7 +104,7 @@ mod tests {
             (0, 1, Status::INVALID_PARAMETER),
         ] {
             let input = [&algorithm.to_le_bytes()[..], &[0; 2], &flags.to_le_bytes()].concat();
-            let (status, _) = bench.control(file, FsctlCode::SET_INTEGRITY_INFORMATION, &input, 0);
+            let (status, _) = fixture.control(file, FsctlCode::SET_INTEGRITY_INFORMATION, &input, 0);
             assert_eq!(status, expected, "{algorithm} {flags}");
         }
         for (enable, keep, version, expected) in [
@@ -115,17 +115,17 @@ mod tests {
         ] {
             let mut input = [0; 16];
             (input[0], input[1], input[8]) = (enable, keep, version);
-            let (status, _) = bench.control(file, FsctlCode::SET_INTEGRITY_INFORMATION_EX, &input, 0);
+            let (status, _) = fixture.control(file, FsctlCode::SET_INTEGRITY_INFORMATION_EX, &input, 0);
             assert_eq!(status, expected, "{enable} {keep} {version}");
         }
     }
 
     #[test]
     fn file_systems_without_shared_blocks_have_no_integrity_information() {
-        let mut bench = Bench::with(Features::default(), |_| ());
-        let file = bench.file("file", b"");
+        let mut fixture = Fixture::with(Features::default(), |_| ());
+        let file = fixture.file("file", b"");
         for code in [FsctlCode::GET_INTEGRITY_INFORMATION, FsctlCode::SET_INTEGRITY_INFORMATION] {
-            assert_eq!(bench.control(file, code, &[0; 8], 16).0, Status::INVALID_DEVICE_REQUEST, "{code:?}");
+            assert_eq!(fixture.control(file, code, &[0; 8], 16).0, Status::INVALID_DEVICE_REQUEST, "{code:?}");
         }
     }
 }

@@ -115,59 +115,61 @@ mod tests {
     use proto::smb2::ioctl::FsctlCode;
 
     use super::*;
-    use crate::command::ioctl::testing::{Bench, EVERYTHING};
+    use crate::command::ioctl::testing::{EVERYTHING, Fixture};
     use crate::policy::UserPattern;
 
-    fn get(bench: &mut Bench, file: FileId) -> [Guid; 4] {
-        let (status, output) = bench.control(file, FsctlCode::CREATE_OR_GET_OBJECT_ID, &[], 64);
+    fn get(fixture: &mut Fixture, file: FileId) -> [Guid; 4] {
+        let (status, output) = fixture.control(file, FsctlCode::CREATE_OR_GET_OBJECT_ID, &[], 64);
         assert_eq!(status, Status::SUCCESS);
         let buffer = FileObjectIdBuffer::decode(&mut Reader::new(&output)).expect("64 bytes");
         [buffer.object_id, buffer.birth_volume_id, buffer.birth_object_id, buffer.domain_id]
     }
 
-    fn change(bench: &mut Bench, file: FileId, code: FsctlCode, input: &[u8]) -> Status {
-        bench.control(file, code, input, 0).0
+    fn change(fixture: &mut Fixture, file: FileId, code: FsctlCode, input: &[u8]) -> Status {
+        fixture.control(file, code, input, 0).0
     }
 
     #[test]
     fn each_file_has_its_own_object_id() {
-        let mut bench = Bench::new();
-        let (one, other, directory) = (bench.file("one", b""), bench.file("other", b""), bench.directory("directory"));
-        let ids = [one, other, directory].map(|file| get(&mut bench, file));
+        let mut fixture = Fixture::new();
+        let (one, other, directory) =
+            (fixture.file("one", b""), fixture.file("other", b""), fixture.directory("directory"));
+        let ids = [one, other, directory].map(|file| get(&mut fixture, file));
         assert!(ids[0][0] != ids[1][0] && ids[1][0] != ids[2][0] && ids[0][0] != ids[2][0]);
-        assert_eq!(get(&mut bench, one), ids[0], "it remains");
-        assert_eq!(bench.control(one, FsctlCode::GET_OBJECT_ID, &[], 63).0, Status::INVALID_PARAMETER);
+        assert_eq!(get(&mut fixture, one), ids[0], "it remains");
+        assert_eq!(fixture.control(one, FsctlCode::GET_OBJECT_ID, &[], 63).0, Status::INVALID_PARAMETER);
     }
 
     #[test]
     fn root_sets_an_object_id() {
-        let mut bench = Bench::with(EVERYTHING, |share| share.admin_users = vec![UserPattern::User("alice".into())]);
-        let file = bench.file("file", b"");
-        let inborn = get(&mut bench, file);
+        let mut fixture =
+            Fixture::with(EVERYTHING, |share| share.admin_users = vec![UserPattern::User("alice".into())]);
+        let file = fixture.file("file", b"");
+        let inborn = get(&mut fixture, file);
         let [object, volume, birth, domain] = [1, 2, 3, 4].map(|byte| Guid([byte; 16]));
         let input = [object, volume, birth, domain].map(|id| id.0).concat();
-        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &input[..63]), Status::INVALID_PARAMETER);
-        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &input), Status::SUCCESS);
-        assert_eq!(get(&mut bench, file), [object, volume, birth, domain]);
-        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &input), Status::OBJECT_NAME_COLLISION);
+        assert_eq!(change(&mut fixture, file, FsctlCode::SET_OBJECT_ID, &input[..63]), Status::INVALID_PARAMETER);
+        assert_eq!(change(&mut fixture, file, FsctlCode::SET_OBJECT_ID, &input), Status::SUCCESS);
+        assert_eq!(get(&mut fixture, file), [object, volume, birth, domain]);
+        assert_eq!(change(&mut fixture, file, FsctlCode::SET_OBJECT_ID, &input), Status::OBJECT_NAME_COLLISION);
         for _ in 0..2 {
-            assert_eq!(change(&mut bench, file, FsctlCode::DELETE_OBJECT_ID, &[]), Status::SUCCESS);
-            assert_eq!(get(&mut bench, file), inborn);
+            assert_eq!(change(&mut fixture, file, FsctlCode::DELETE_OBJECT_ID, &[]), Status::SUCCESS);
+            assert_eq!(get(&mut fixture, file), inborn);
         }
     }
 
     #[test]
     fn other_users_set_the_extended_part_only() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", b"");
-        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &[1; 64]), Status::ACCESS_DENIED);
-        let id = get(&mut bench, file)[0];
-        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID_EXTENDED, &[5; 47]), Status::INVALID_PARAMETER);
-        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID_EXTENDED, &[5; 48]), Status::SUCCESS);
-        assert_eq!(get(&mut bench, file), [id, Guid([5; 16]), Guid([5; 16]), Guid([5; 16])]);
-        bench.close(file);
-        let reader = bench.open("file", 0x0012_0089);
-        assert_eq!(change(&mut bench, reader, FsctlCode::SET_OBJECT_ID_EXTENDED, &[6; 48]), Status::ACCESS_DENIED);
-        assert_eq!(change(&mut bench, reader, FsctlCode::DELETE_OBJECT_ID, &[]), Status::ACCESS_DENIED);
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", b"");
+        assert_eq!(change(&mut fixture, file, FsctlCode::SET_OBJECT_ID, &[1; 64]), Status::ACCESS_DENIED);
+        let id = get(&mut fixture, file)[0];
+        assert_eq!(change(&mut fixture, file, FsctlCode::SET_OBJECT_ID_EXTENDED, &[5; 47]), Status::INVALID_PARAMETER);
+        assert_eq!(change(&mut fixture, file, FsctlCode::SET_OBJECT_ID_EXTENDED, &[5; 48]), Status::SUCCESS);
+        assert_eq!(get(&mut fixture, file), [id, Guid([5; 16]), Guid([5; 16]), Guid([5; 16])]);
+        fixture.close(file);
+        let reader = fixture.open("file", 0x0012_0089);
+        assert_eq!(change(&mut fixture, reader, FsctlCode::SET_OBJECT_ID_EXTENDED, &[6; 48]), Status::ACCESS_DENIED);
+        assert_eq!(change(&mut fixture, reader, FsctlCode::DELETE_OBJECT_ID, &[]), Status::ACCESS_DENIED);
     }
 }

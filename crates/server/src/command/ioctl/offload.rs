@@ -246,20 +246,20 @@ mod tests {
     use proto::smb2::lock::LockFlags;
 
     use super::*;
-    use crate::command::ioctl::testing::{ALL, Bench, EVERYTHING};
+    use crate::command::ioctl::testing::{ALL, EVERYTHING, Fixture};
     use crate::vfs::Features;
 
     type Handle = proto::smb2::FileId;
     /// An action that invalidates a token.
-    type Spoil = fn(&mut Bench, Handle);
+    type Spoil = fn(&mut Fixture, Handle);
 
     /// Requests a token; returns the number of bytes, whether zeros follow, and the token.
-    fn read(bench: &mut Bench, file: Handle, offset: u64, length: u64) -> (Status, u64, bool, StorageOffloadToken) {
-        read_for(bench, file, offset, length, 0)
+    fn read(fixture: &mut Fixture, file: Handle, offset: u64, length: u64) -> (Status, u64, bool, StorageOffloadToken) {
+        read_for(fixture, file, offset, length, 0)
     }
 
     fn read_for(
-        bench: &mut Bench,
+        fixture: &mut Fixture,
         file: Handle,
         file_offset: u64,
         copy_length: u64,
@@ -268,21 +268,21 @@ mod tests {
         let mut input = Vec::new();
         OffloadReadInput { size: 32, token_time_to_live, file_offset, copy_length }
             .encode(&mut Writer::new(&mut input));
-        let (status, output) = bench.control(file, FsctlCode::OFFLOAD_READ, &input, 528);
+        let (status, output) = fixture.control(file, FsctlCode::OFFLOAD_READ, &input, 528);
         let read = OffloadReadOutput::decode(&mut Reader::new(&output)).unwrap_or_default();
         let zeros = read.flags.contains(OffloadReadFlags::ALL_ZERO_BEYOND_CURRENT_RANGE);
         (status, read.transfer_length, zeros, read.token)
     }
 
-    fn token(bench: &mut Bench, file: Handle, offset: u64, length: u64) -> StorageOffloadToken {
-        let (status, _, _, token) = read(bench, file, offset, length);
+    fn token(fixture: &mut Fixture, file: Handle, offset: u64, length: u64) -> StorageOffloadToken {
+        let (status, _, _, token) = read(fixture, file, offset, length);
         assert_eq!(status, Status::SUCCESS);
         token
     }
 
     /// Writes a token's data from `transfer_offset` on; returns the number of bytes written.
     fn write(
-        bench: &mut Bench,
+        fixture: &mut Fixture,
         file: Handle,
         (file_offset, copy_length, transfer_offset): (u64, u64, u64),
         token: StorageOffloadToken,
@@ -290,7 +290,7 @@ mod tests {
         let mut input = Vec::new();
         OffloadWriteInput { size: 544, file_offset, copy_length, transfer_offset, token }
             .encode(&mut Writer::new(&mut input));
-        let (status, output) = bench.control(file, FsctlCode::OFFLOAD_WRITE, &input, 16);
+        let (status, output) = fixture.control(file, FsctlCode::OFFLOAD_WRITE, &input, 16);
         (status, OffloadWriteOutput::decode(&mut Reader::new(&output)).unwrap_or_default().length_written)
     }
 
@@ -301,101 +301,101 @@ mod tests {
     #[test]
     fn a_token_is_copied_with_and_without_shared_blocks() {
         for features in [EVERYTHING, Features::default()] {
-            let mut bench = Bench::with(features, |_| ());
-            let from = bench.file("from", &content(10_000));
-            let to = bench.file("to", b"");
-            bench.set_size(to, 10_000);
-            let (status, length, zeros, token) = read(&mut bench, from, 0, 1 << 20);
+            let mut fixture = Fixture::with(features, |_| ());
+            let from = fixture.file("from", &content(10_000));
+            let to = fixture.file("to", b"");
+            fixture.set_size(to, 10_000);
+            let (status, length, zeros, token) = read(&mut fixture, from, 0, 1 << 20);
             assert_eq!((status, length, zeros), (Status::SUCCESS, 10_240, true), "whole sectors");
-            assert_eq!(write(&mut bench, to, (0, 4096, 0), token), (Status::SUCCESS, 4096));
-            assert_eq!(write(&mut bench, to, (4096, 1 << 20, 4096), token), (Status::SUCCESS, 6144));
-            assert!(bench.read(to) == content(10_000));
+            assert_eq!(write(&mut fixture, to, (0, 4096, 0), token), (Status::SUCCESS, 4096));
+            assert_eq!(write(&mut fixture, to, (4096, 1 << 20, 4096), token), (Status::SUCCESS, 6144));
+            assert!(fixture.read(to) == content(10_000));
         }
     }
 
     #[test]
     fn data_beyond_the_end_of_the_source_is_zeros() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(700)), bench.file("to", &[9; 2048]));
-        let (_, length, zeros, token) = read(&mut bench, from, 512, 512);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(700)), fixture.file("to", &[9; 2048]));
+        let (_, length, zeros, token) = read(&mut fixture, from, 512, 512);
         assert_eq!((length, zeros), (512, true));
-        assert_eq!(write(&mut bench, to, (512, 1024, 0), token), (Status::SUCCESS, 512));
+        assert_eq!(write(&mut fixture, to, (512, 1024, 0), token), (Status::SUCCESS, 512));
         let expected = [&[9; 512][..], &content(700)[512..], &[0; 324], &[9; 1024]].concat();
-        assert!(bench.read(to) == expected);
+        assert!(fixture.read(to) == expected);
     }
 
     #[test]
     fn the_token_for_zeros_need_not_be_issued_by_the_server() {
-        let mut bench = Bench::new();
-        let to = bench.file("to", &[9; 2000]);
+        let mut fixture = Fixture::new();
+        let to = fixture.file("to", &[9; 2000]);
         let zeros = StorageOffloadToken { token_type: OffloadTokenType::ZERO_DATA, token_id: [3; 504] };
-        assert_eq!(write(&mut bench, to, (1024, 4096, 512), zeros), (Status::SUCCESS, 1024));
-        assert!(bench.read(to) == [&[9; 1024][..], &[0; 976]].concat());
+        assert_eq!(write(&mut fixture, to, (1024, 4096, 512), zeros), (Status::SUCCESS, 1024));
+        assert!(fixture.read(to) == [&[9; 1024][..], &[0; 976]].concat());
     }
 
     #[test]
     fn a_token_ends_when_its_data_changes() {
         let spoil: [(&str, Spoil); 4] = [
-            ("a write", |bench, from| bench.write(from, 5000, b"x")),
-            ("a truncation", |bench, from| bench.set_size(from, 100)),
-            ("a close", |bench, from| bench.close(from)),
-            ("a change by another user", |bench, _| bench.write_locally("from", b"y")),
+            ("a write", |fixture, from| fixture.write(from, 5000, b"x")),
+            ("a truncation", |fixture, from| fixture.set_size(from, 100)),
+            ("a close", |fixture, from| fixture.close(from)),
+            ("a change by another user", |fixture, _| fixture.write_locally("from", b"y")),
         ];
         for (why, spoil) in spoil {
-            let mut bench = Bench::new();
-            let (from, to) = (bench.file("from", &content(8192)), bench.file("to", &[9; 8192]));
-            let token = token(&mut bench, from, 0, 8192);
-            spoil(&mut bench, from);
-            assert_eq!(write(&mut bench, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "{why}");
-            assert!(bench.read(to) == [9; 8192], "{why}");
+            let mut fixture = Fixture::new();
+            let (from, to) = (fixture.file("from", &content(8192)), fixture.file("to", &[9; 8192]));
+            let token = token(&mut fixture, from, 0, 8192);
+            spoil(&mut fixture, from);
+            assert_eq!(write(&mut fixture, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "{why}");
+            assert!(fixture.read(to) == [9; 8192], "{why}");
         }
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(8192)), bench.file("to", &[9; 8192]));
-        let (.., token) = read_for(&mut bench, from, 0, 8192, 1);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(8192)), fixture.file("to", &[9; 8192]));
+        let (.., token) = read_for(&mut fixture, from, 0, 8192, 1);
         // The tests' clock advances with each open.
-        bench.file("another", b"");
-        assert_eq!(write(&mut bench, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "the token has expired");
+        fixture.file("another", b"");
+        assert_eq!(write(&mut fixture, to, (0, 4096, 0), token).0, Status::INVALID_TOKEN, "the token has expired");
     }
 
     #[test]
     fn a_token_is_valid_for_its_session_and_cannot_be_guessed() {
-        let mut bench = Bench::new();
-        let from = bench.file("from", &content(4096));
-        let good = token(&mut bench, from, 0, 4096);
-        let mut other = bench.another("bob");
+        let mut fixture = Fixture::new();
+        let from = fixture.file("from", &content(4096));
+        let good = token(&mut fixture, from, 0, 4096);
+        let mut other = fixture.another("bob");
         let theirs = other.file("theirs", &[9; 4096]);
         assert_eq!(write(&mut other, theirs, (0, 4096, 0), good).0, Status::INVALID_TOKEN);
-        let to = bench.file("to", &[9; 4096]);
+        let to = fixture.file("to", &[9; 4096]);
         for at in [0, 15, 16, 24, 32] {
             let mut guessed = good;
             guessed.token_id[at] ^= 1;
-            assert_eq!(write(&mut bench, to, (0, 4096, 0), guessed).0, Status::INVALID_TOKEN, "{at}");
+            assert_eq!(write(&mut fixture, to, (0, 4096, 0), guessed).0, Status::INVALID_TOKEN, "{at}");
         }
         let of_another_kind = StorageOffloadToken { token_type: OffloadTokenType(7), ..good };
-        assert_eq!(write(&mut bench, to, (0, 4096, 0), of_another_kind).0, Status::INVALID_TOKEN);
-        assert_eq!(write(&mut bench, to, (0, 4096, 0), good).0, Status::SUCCESS);
+        assert_eq!(write(&mut fixture, to, (0, 4096, 0), of_another_kind).0, Status::INVALID_TOKEN);
+        assert_eq!(write(&mut fixture, to, (0, 4096, 0), good).0, Status::SUCCESS);
     }
 
     #[test]
     fn the_tokens_of_an_open_are_bounded() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(4096)), bench.file("to", &[9; 4096]));
-        let limit = bench.server.policy().limits.offload_tokens_per_open;
-        let tokens: Vec<_> = (0..=limit).map(|_| token(&mut bench, from, 0, 4096)).collect();
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(4096)), fixture.file("to", &[9; 4096]));
+        let limit = fixture.server.policy().limits.offload_tokens_per_open;
+        let tokens: Vec<_> = (0..=limit).map(|_| token(&mut fixture, from, 0, 4096)).collect();
         assert_eq!(
-            write(&mut bench, to, (0, 512, 0), tokens[0]).0,
+            write(&mut fixture, to, (0, 512, 0), tokens[0]).0,
             Status::INVALID_TOKEN,
             "the oldest token was dropped"
         );
         for token in &tokens[1..] {
-            assert_eq!(write(&mut bench, to, (0, 512, 0), *token).0, Status::SUCCESS);
+            assert_eq!(write(&mut fixture, to, (0, 512, 0), *token).0, Status::SUCCESS);
         }
     }
 
     #[test]
     fn requests_that_are_refused() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(8192)), bench.file("to", &[9; 8192]));
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(8192)), fixture.file("to", &[9; 8192]));
         for (offset, length, expected) in [
             (1, 512, Status::INVALID_PARAMETER),
             (0, 513, Status::INVALID_PARAMETER),
@@ -403,9 +403,9 @@ mod tests {
             (8192, 512, Status::END_OF_FILE),
             (0, 0, Status::SUCCESS),
         ] {
-            assert_eq!(read(&mut bench, from, offset, length).0, expected, "{offset} {length}");
+            assert_eq!(read(&mut fixture, from, offset, length).0, expected, "{offset} {length}");
         }
-        let token = token(&mut bench, from, 0, 4096);
+        let token = token(&mut fixture, from, 0, 4096);
         for (range, expected) in [
             ((1, 512, 0), Status::INVALID_PARAMETER),
             ((0, 513, 0), Status::INVALID_PARAMETER),
@@ -414,37 +414,37 @@ mod tests {
             ((8192, 512, 0), Status::END_OF_FILE),
             ((0, 0, 0), Status::SUCCESS),
         ] {
-            assert_eq!(write(&mut bench, to, range, token).0, expected, "{range:?}");
+            assert_eq!(write(&mut fixture, to, range, token).0, expected, "{range:?}");
         }
         for (code, size) in [(FsctlCode::OFFLOAD_READ, 32), (FsctlCode::OFFLOAD_WRITE, 544)] {
-            assert_eq!(bench.control(to, code, &vec![0; size - 1], 528).0, Status::BUFFER_TOO_SMALL);
-            assert_eq!(bench.control(to, code, &vec![0; size], 15).0, Status::BUFFER_TOO_SMALL);
-            assert_eq!(bench.control(to, code, &vec![0; size], 528).0, Status::INVALID_PARAMETER);
+            assert_eq!(fixture.control(to, code, &vec![0; size - 1], 528).0, Status::BUFFER_TOO_SMALL);
+            assert_eq!(fixture.control(to, code, &vec![0; size], 15).0, Status::BUFFER_TOO_SMALL);
+            assert_eq!(fixture.control(to, code, &vec![0; size], 528).0, Status::INVALID_PARAMETER);
         }
-        let (reader, writer) = (bench.open("from", 0x0012_0089), bench.open("from", 0x0012_0116));
-        assert_eq!(read(&mut bench, writer, 0, 512).0, Status::ACCESS_DENIED);
-        assert_eq!(write(&mut bench, reader, (0, 512, 0), token).0, Status::ACCESS_DENIED);
-        let sparse = bench.file("sparse", &content(4096));
-        assert_eq!(bench.control(sparse, FsctlCode::SET_SPARSE, &[], 0).0, Status::SUCCESS);
-        let directory = bench.directory("directory");
+        let (reader, writer) = (fixture.open("from", 0x0012_0089), fixture.open("from", 0x0012_0116));
+        assert_eq!(read(&mut fixture, writer, 0, 512).0, Status::ACCESS_DENIED);
+        assert_eq!(write(&mut fixture, reader, (0, 512, 0), token).0, Status::ACCESS_DENIED);
+        let sparse = fixture.file("sparse", &content(4096));
+        assert_eq!(fixture.control(sparse, FsctlCode::SET_SPARSE, &[], 0).0, Status::SUCCESS);
+        let directory = fixture.directory("directory");
         for handle in [sparse, directory] {
-            assert_eq!(read(&mut bench, handle, 0, 512).0, Status::OFFLOAD_READ_FILE_NOT_SUPPORTED);
-            assert_eq!(write(&mut bench, handle, (0, 512, 0), token).0, Status::OFFLOAD_WRITE_FILE_NOT_SUPPORTED);
+            assert_eq!(read(&mut fixture, handle, 0, 512).0, Status::OFFLOAD_READ_FILE_NOT_SUPPORTED);
+            assert_eq!(write(&mut fixture, handle, (0, 512, 0), token).0, Status::OFFLOAD_WRITE_FILE_NOT_SUPPORTED);
         }
     }
 
     #[test]
     fn locks_on_both_sides_are_honoured() {
-        let mut bench = Bench::new();
-        let (from, to) = (bench.file("from", &content(4096)), bench.file("to", &[9; 4096]));
-        let before = token(&mut bench, from, 0, 4096);
-        let other = bench.open("to", ALL);
-        bench.lock(other, 100, 1, LockFlags::EXCLUSIVE_LOCK);
-        assert_eq!(write(&mut bench, to, (0, 512, 0), before).0, Status::FILE_LOCK_CONFLICT);
-        assert_eq!(write(&mut bench, to, (512, 512, 0), before).0, Status::SUCCESS);
-        let other = bench.open("from", ALL);
-        bench.lock(other, 100, 1, LockFlags::EXCLUSIVE_LOCK);
-        assert_eq!(read(&mut bench, from, 0, 512).0, Status::FILE_LOCK_CONFLICT);
-        assert_eq!(read(&mut bench, from, 512, 512).0, Status::SUCCESS);
+        let mut fixture = Fixture::new();
+        let (from, to) = (fixture.file("from", &content(4096)), fixture.file("to", &[9; 4096]));
+        let before = token(&mut fixture, from, 0, 4096);
+        let other = fixture.open("to", ALL);
+        fixture.lock(other, 100, 1, LockFlags::EXCLUSIVE_LOCK);
+        assert_eq!(write(&mut fixture, to, (0, 512, 0), before).0, Status::FILE_LOCK_CONFLICT);
+        assert_eq!(write(&mut fixture, to, (512, 512, 0), before).0, Status::SUCCESS);
+        let other = fixture.open("from", ALL);
+        fixture.lock(other, 100, 1, LockFlags::EXCLUSIVE_LOCK);
+        assert_eq!(read(&mut fixture, from, 0, 512).0, Status::FILE_LOCK_CONFLICT);
+        assert_eq!(read(&mut fixture, from, 512, 512).0, Status::SUCCESS);
     }
 }

@@ -220,46 +220,47 @@ mod tests {
     use proto::smb2::lock::LockFlags;
 
     use super::*;
-    use crate::command::ioctl::testing::{ALL, Bench, EVERYTHING};
+    use crate::command::ioctl::testing::{ALL, EVERYTHING, Fixture};
     use crate::vfs::Features;
 
-    fn set_sparse(bench: &mut Bench, file: FileId, input: &[u8]) -> Status {
-        bench.control(file, FsctlCode::SET_SPARSE, input, 0).0
+    fn set_sparse(fixture: &mut Fixture, file: FileId, input: &[u8]) -> Status {
+        fixture.control(file, FsctlCode::SET_SPARSE, input, 0).0
     }
 
     fn pair(first: u64, second: u64) -> Vec<u8> {
         [first.to_le_bytes(), second.to_le_bytes()].concat()
     }
 
-    fn zero(bench: &mut Bench, file: FileId, from: u64, to: u64) -> Status {
-        bench.control(file, FsctlCode::SET_ZERO_DATA, &pair(from, to), 0).0
+    fn zero(fixture: &mut Fixture, file: FileId, from: u64, to: u64) -> Status {
+        fixture.control(file, FsctlCode::SET_ZERO_DATA, &pair(from, to), 0).0
     }
 
     /// Returns the allocated ranges, at most `room` of them.
-    fn ranges(bench: &mut Bench, file: FileId, offset: u64, length: u64, room: u32) -> (Status, Vec<(u64, u64)>) {
-        let (status, output) = bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &pair(offset, length), room * 16);
+    fn ranges(fixture: &mut Fixture, file: FileId, offset: u64, length: u64, room: u32) -> (Status, Vec<(u64, u64)>) {
+        let (status, output) =
+            fixture.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &pair(offset, length), room * 16);
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         (status, output.chunks(16).map(|range| (number(&range[..8]), number(&range[8..]))).collect())
     }
 
-    fn is_sparse(bench: &mut Bench, file: FileId) -> bool {
-        bench.attributes(file).contains(FileAttributes::SPARSE_FILE)
+    fn is_sparse(fixture: &mut Fixture, file: FileId) -> bool {
+        fixture.attributes(file).contains(FileAttributes::SPARSE_FILE)
     }
 
     #[test]
     fn the_sparse_attribute_is_set_and_removed_and_persists() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", b"x");
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", b"x");
         for (input, sparse) in [(&[][..], true), (&[0][..], false), (&[0xff; 100][..], true), (&[0; 100][..], false)] {
-            assert_eq!(set_sparse(&mut bench, file, input), Status::SUCCESS);
-            assert_eq!(is_sparse(&mut bench, file), sparse, "{input:?}");
+            assert_eq!(set_sparse(&mut fixture, file, input), Status::SUCCESS);
+            assert_eq!(is_sparse(&mut fixture, file), sparse, "{input:?}");
         }
-        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
-        bench.close(file);
-        let again = bench.open("file", ALL);
-        assert!(is_sparse(&mut bench, again));
-        let directory = bench.directory("directory");
-        assert_eq!(set_sparse(&mut bench, directory, &[]), Status::INVALID_PARAMETER);
+        assert_eq!(set_sparse(&mut fixture, file, &[1]), Status::SUCCESS);
+        fixture.close(file);
+        let again = fixture.open("file", ALL);
+        assert!(is_sparse(&mut fixture, again));
+        let directory = fixture.directory("directory");
+        assert_eq!(set_sparse(&mut fixture, directory, &[]), Status::INVALID_PARAMETER);
     }
 
     #[test]
@@ -272,29 +273,29 @@ mod tests {
             (AccessMask::FILE_WRITE_ATTRIBUTES, true, false, false),
             (AccessMask::FILE_READ_ATTRIBUTES, false, false, false),
         ] {
-            let mut bench = Bench::new();
-            let made = bench.file("file", &[1; 8192]);
-            bench.close(made);
-            let file = bench.open("file", right.0);
+            let mut fixture = Fixture::new();
+            let made = fixture.file("file", &[1; 8192]);
+            fixture.close(made);
+            let file = fixture.open("file", right.0);
             let status = |allowed| if allowed { Status::SUCCESS } else { Status::ACCESS_DENIED };
-            assert_eq!(set_sparse(&mut bench, file, &[1]), status(marks), "{right:?} marks");
-            assert_eq!(set_sparse(&mut bench, file, &[0]), status(marks), "{right:?} unmarks");
-            assert_eq!(zero(&mut bench, file, 0, 10), status(zeroes), "{right:?} zeroes");
-            assert_eq!(ranges(&mut bench, file, 0, 10, 1).0, status(asks), "{right:?} queries");
+            assert_eq!(set_sparse(&mut fixture, file, &[1]), status(marks), "{right:?} marks");
+            assert_eq!(set_sparse(&mut fixture, file, &[0]), status(marks), "{right:?} unmarks");
+            assert_eq!(zero(&mut fixture, file, 0, 10), status(zeroes), "{right:?} zeroes");
+            assert_eq!(ranges(&mut fixture, file, 0, 10, 1).0, status(asks), "{right:?} queries");
         }
     }
 
     #[test]
     fn a_share_without_attributes_has_no_sparse_files() {
-        let mut bench = Bench::with(EVERYTHING, |share| share.store_dos_attributes = false);
-        let file = bench.file("file", b"x");
-        assert_eq!(set_sparse(&mut bench, file, &[]), Status::INVALID_DEVICE_REQUEST);
+        let mut fixture = Fixture::with(EVERYTHING, |share| share.store_dos_attributes = false);
+        let file = fixture.file("file", b"x");
+        assert_eq!(set_sparse(&mut fixture, file, &[]), Status::INVALID_DEVICE_REQUEST);
     }
 
     #[test]
     fn zeros() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", &[1; 10_000]);
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", &[1; 10_000]);
         for (from, to, expected) in [
             (5, 4, Status::INVALID_PARAMETER),
             (1 << 63, u64::MAX, Status::INVALID_PARAMETER),
@@ -304,107 +305,107 @@ mod tests {
             (10, 5_000, Status::SUCCESS),
             (9_000, i64::MAX as u64, Status::SUCCESS),
         ] {
-            assert_eq!(zero(&mut bench, file, from, to), expected, "{from} to {to}");
+            assert_eq!(zero(&mut fixture, file, from, to), expected, "{from} to {to}");
         }
-        let content = bench.read(file);
+        let content = fixture.read(file);
         assert_eq!(content.len(), 10_000, "the size does not change");
         let zeroed = |at: usize| (10..5_000).contains(&at) || at >= 9_000;
         assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == zeroed(at)));
-        assert_eq!(bench.control(file, FsctlCode::SET_ZERO_DATA, &[0; 15], 0).0, Status::INVALID_PARAMETER);
+        assert_eq!(fixture.control(file, FsctlCode::SET_ZERO_DATA, &[0; 15], 0).0, Status::INVALID_PARAMETER);
     }
 
     #[test]
     fn locks_block_zeroing_and_trimming_but_not_queries() {
-        let mut bench = Bench::new();
-        let (file, other) = (bench.file("file", &[1; 8192]), bench.open("file", ALL));
-        bench.lock(other, 0, 4096, LockFlags::EXCLUSIVE_LOCK);
-        assert_eq!(zero(&mut bench, file, 4000, 5000), Status::FILE_LOCK_CONFLICT);
-        assert_eq!(zero(&mut bench, file, 4096, 5000), Status::SUCCESS);
-        assert_eq!(trim(&mut bench, file, 0, &[(0, 8192)], 4).0, Status::FILE_LOCK_CONFLICT);
-        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
-        assert_eq!(ranges(&mut bench, file, 0, 4096, 1), (Status::SUCCESS, vec![(0, 4096)]));
+        let mut fixture = Fixture::new();
+        let (file, other) = (fixture.file("file", &[1; 8192]), fixture.open("file", ALL));
+        fixture.lock(other, 0, 4096, LockFlags::EXCLUSIVE_LOCK);
+        assert_eq!(zero(&mut fixture, file, 4000, 5000), Status::FILE_LOCK_CONFLICT);
+        assert_eq!(zero(&mut fixture, file, 4096, 5000), Status::SUCCESS);
+        assert_eq!(trim(&mut fixture, file, 0, &[(0, 8192)], 4).0, Status::FILE_LOCK_CONFLICT);
+        assert_eq!(set_sparse(&mut fixture, file, &[1]), Status::SUCCESS);
+        assert_eq!(ranges(&mut fixture, file, 0, 4096, 1), (Status::SUCCESS, vec![(0, 4096)]));
         // A lock beyond the end of the file does not matter.
-        bench.lock(other, 8192, 100, LockFlags::EXCLUSIVE_LOCK);
-        assert_eq!(zero(&mut bench, file, 8192, 9000), Status::SUCCESS);
+        fixture.lock(other, 8192, 100, LockFlags::EXCLUSIVE_LOCK);
+        assert_eq!(zero(&mut fixture, file, 8192, 9000), Status::SUCCESS);
     }
 
     #[test]
     fn a_file_without_the_sparse_attribute_shows_no_holes() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", &[1; 12_288]);
-        assert_eq!(zero(&mut bench, file, 4096, 8192), Status::SUCCESS);
-        assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
-        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", &[1; 12_288]);
+        assert_eq!(zero(&mut fixture, file, 4096, 8192), Status::SUCCESS);
+        assert_eq!(ranges(&mut fixture, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
+        assert_eq!(set_sparse(&mut fixture, file, &[1]), Status::SUCCESS);
         let holey = (Status::SUCCESS, vec![(1, 4095), (8192, 4096)]);
-        assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), holey);
-        assert_eq!(set_sparse(&mut bench, file, &[0]), Status::SUCCESS);
-        assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
+        assert_eq!(ranges(&mut fixture, file, 1, 20_000, 4), holey);
+        assert_eq!(set_sparse(&mut fixture, file, &[0]), Status::SUCCESS);
+        assert_eq!(ranges(&mut fixture, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
     }
 
     #[test]
     fn files_that_cannot_be_filled_stay_sparse() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", b"x");
-        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
-        bench.set_size(file, 1 << 40);
-        assert_eq!(set_sparse(&mut bench, file, &[0]), Status::DISK_FULL);
-        assert!(is_sparse(&mut bench, file));
-        let other = bench.file("other", &[1; 4096]);
-        assert_eq!(bench.read(other).len(), 4096, "space is left for other files");
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", b"x");
+        assert_eq!(set_sparse(&mut fixture, file, &[1]), Status::SUCCESS);
+        fixture.set_size(file, 1 << 40);
+        assert_eq!(set_sparse(&mut fixture, file, &[0]), Status::DISK_FULL);
+        assert!(is_sparse(&mut fixture, file));
+        let other = fixture.file("other", &[1; 4096]);
+        assert_eq!(fixture.read(other).len(), 4096, "space is left for other files");
     }
 
     #[test]
     fn ranges_that_do_not_fit() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", b"");
-        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
-        assert_eq!(ranges(&mut bench, file, 0, 1024, 0), (Status::SUCCESS, vec![]), "no space is left");
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", b"");
+        assert_eq!(set_sparse(&mut fixture, file, &[1]), Status::SUCCESS);
+        assert_eq!(ranges(&mut fixture, file, 0, 1024, 0), (Status::SUCCESS, vec![]), "no space is left");
         for at in 0..3 {
-            bench.write(file, at * 8192, &[1; 4096]);
+            fixture.write(file, at * 8192, &[1; 4096]);
         }
-        assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 0), (Status::BUFFER_TOO_SMALL, vec![]));
+        assert_eq!(ranges(&mut fixture, file, 0, 1 << 20, 0), (Status::BUFFER_TOO_SMALL, vec![]));
         let (first, second, third) = ((0, 4096), (8192, 4096), (16_384, 4096));
-        assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 2), (Status::BUFFER_OVERFLOW, vec![first, second]));
-        assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 3), (Status::SUCCESS, vec![first, second, third]));
-        assert_eq!(ranges(&mut bench, file, 4096, 4096, 3), (Status::SUCCESS, vec![]), "a hole");
-        assert_eq!(ranges(&mut bench, file, 20_480, 10, 3), (Status::SUCCESS, vec![]), "beyond the end");
-        assert_eq!(ranges(&mut bench, file, 0, 0, 3), (Status::SUCCESS, vec![]));
+        assert_eq!(ranges(&mut fixture, file, 0, 1 << 20, 2), (Status::BUFFER_OVERFLOW, vec![first, second]));
+        assert_eq!(ranges(&mut fixture, file, 0, 1 << 20, 3), (Status::SUCCESS, vec![first, second, third]));
+        assert_eq!(ranges(&mut fixture, file, 4096, 4096, 3), (Status::SUCCESS, vec![]), "a hole");
+        assert_eq!(ranges(&mut fixture, file, 20_480, 10, 3), (Status::SUCCESS, vec![]), "beyond the end");
+        assert_eq!(ranges(&mut fixture, file, 0, 0, 3), (Status::SUCCESS, vec![]));
         for (offset, length) in [(512, u64::MAX), (1 << 63, 0), (i64::MAX as u64, 1)] {
-            assert_eq!(ranges(&mut bench, file, offset, length, 3).0, Status::INVALID_PARAMETER, "{offset}");
+            assert_eq!(ranges(&mut fixture, file, offset, length, 3).0, Status::INVALID_PARAMETER, "{offset}");
         }
         let twice = [pair(0, 10), pair(0, 10)].concat();
-        assert_eq!(bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &twice, 64).0, Status::SUCCESS);
-        let none = bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &[], 64);
+        assert_eq!(fixture.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &twice, 64).0, Status::SUCCESS);
+        let none = fixture.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &[], 64);
         assert_eq!(none.0, Status::INVALID_PARAMETER);
     }
 
-    fn trim(bench: &mut Bench, file: FileId, key: u32, ranges: &[(u64, u64)], room: u32) -> (Status, Vec<u8>) {
+    fn trim(fixture: &mut Fixture, file: FileId, key: u32, ranges: &[(u64, u64)], room: u32) -> (Status, Vec<u8>) {
         let ranges = ranges.iter().map(|&(offset, length)| FileLevelTrimRange { offset, length }).collect();
         let mut input = Vec::new();
         FileLevelTrim { key, ranges }.encode(&mut Writer::new(&mut input));
-        bench.control(file, FsctlCode::FILE_LEVEL_TRIM, &input, room)
+        fixture.control(file, FsctlCode::FILE_LEVEL_TRIM, &input, room)
     }
 
     #[test]
     fn whole_pages_are_trimmed() {
-        let mut bench = Bench::new();
-        let file = bench.file("file", &[1; 20_000]);
+        let mut fixture = Fixture::new();
+        let file = fixture.file("file", &[1; 20_000]);
         let done = |count: u32| (Status::SUCCESS, count.to_le_bytes().to_vec());
-        assert_eq!(trim(&mut bench, file, 0, &[(100, 10_000), (10, 20)], 4), done(2));
+        assert_eq!(trim(&mut fixture, file, 0, &[(100, 10_000), (10, 20)], 4), done(2));
         let trimmed = |at: usize| (4096..8192).contains(&at);
-        assert!(bench.read(file).iter().enumerate().all(|(at, &byte)| (byte == 0) == trimmed(at)));
-        assert_eq!(trim(&mut bench, file, 0, &[(1 << 40, 1 << 40)], 0), (Status::SUCCESS, vec![]));
+        assert!(fixture.read(file).iter().enumerate().all(|(at, &byte)| (byte == 0) == trimmed(at)));
+        assert_eq!(trim(&mut fixture, file, 0, &[(1 << 40, 1 << 40)], 0), (Status::SUCCESS, vec![]));
         for (key, ranges, room, expected) in [
             (1, &[(0, 4096)][..], 4, Status::INVALID_PARAMETER),
             (0, &[], 4, Status::INVALID_PARAMETER),
             (0, &[(0, 4096)], 3, Status::INVALID_PARAMETER),
             (0, &[(4096, u64::MAX)], 4, Status::INTEGER_OVERFLOW),
         ] {
-            assert_eq!(trim(&mut bench, file, key, ranges, room).0, expected, "{key} {ranges:?} {room}");
+            assert_eq!(trim(&mut fixture, file, key, ranges, room).0, expected, "{key} {ranges:?} {room}");
         }
-        let mut bench = Bench::with(Features::default(), |_| ());
-        let file = bench.file("file", &[1; 8192]);
-        assert_eq!(trim(&mut bench, file, 0, &[(0, 8192)], 4).0, Status::INVALID_DEVICE_REQUEST);
-        assert_eq!(bench.read(file), [1; 8192]);
+        let mut fixture = Fixture::with(Features::default(), |_| ());
+        let file = fixture.file("file", &[1; 8192]);
+        assert_eq!(trim(&mut fixture, file, 0, &[(0, 8192)], 4).0, Status::INVALID_DEVICE_REQUEST);
+        assert_eq!(fixture.read(file), [1; 8192]);
     }
 }

@@ -1,6 +1,6 @@
 //! An in-memory server with a client, for tests of controls.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use proto::bytes::{Reader, utf16_bytes};
 use proto::fscc::{
@@ -22,12 +22,10 @@ use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 
 use crate::answer::block_on;
-use crate::environment::Environment;
 use crate::policy::Share;
-use crate::rig::{self, Client, Still, status};
-use crate::state::Server;
-use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{Access, Features, Lookup, LookupOptions, RelPath, SymlinkPolicy, Vfs};
+use crate::testing::{TestClient, TestServer, status};
+use crate::vfs::memory::Options;
+use crate::vfs::{Access, Features};
 
 /// All access rights to a file.
 pub(super) const ALL: u32 = 0x001f_01ff;
@@ -36,33 +34,28 @@ pub(super) const ALL: u32 = 0x001f_01ff;
 pub(super) const EVERYTHING: Features = Features { clones: true, compresses: true, punches: true };
 
 /// A logged-on client.
-pub(super) struct Bench {
-    pub(super) server: Arc<Server>,
-    volume: Arc<dyn Vfs>,
-    client: Client,
+pub(super) struct Fixture {
+    pub(super) server: Rc<TestServer>,
+    client: TestClient,
 }
 
-impl Bench {
+impl Fixture {
     /// Creates a server and logs `alice` on.
-    pub(super) fn new() -> Bench {
-        Bench::with(EVERYTHING, |_| ())
+    pub(super) fn new() -> Fixture {
+        Fixture::with(EVERYTHING, |_| ())
     }
 
     /// Creates a server with a share on a file system with `features` and changed by `configure`, and logs `alice` on.
-    pub(super) fn with(features: Features, configure: impl Fn(&mut Share)) -> Bench {
-        let environment: Arc<dyn Environment> = Arc::new(Still::default());
+    pub(super) fn with(features: Features, configure: impl Fn(&mut Share)) -> Fixture {
         let options = Options { mode: 0o777, capacity: 16 << 20, features, ..Options::default() };
-        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
-        let mut policy = rig::policy();
-        policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-        let server = rig::server(policy, environment, volume.clone());
-        Bench { client: Client::logged_on(&server, "alice"), server, volume }
+        let server = TestServer::builder().volume_options(options).share(configure).start();
+        Fixture { client: TestClient::logged_on(&server, "alice"), server: Rc::new(server) }
     }
 
     /// Returns another client of the same server.
-    pub(super) fn another(&self, user: &str) -> Bench {
-        let client = Client::logged_on(&self.server, user);
-        Bench { server: self.server.clone(), volume: self.volume.clone(), client }
+    pub(super) fn another(&self, user: &str) -> Fixture {
+        let client = TestClient::logged_on(&self.server, user);
+        Fixture { server: self.server.clone(), client }
     }
 
     fn create(&mut self, name: &str, access: u32, options: CreateOptions) -> FileId {
@@ -116,13 +109,8 @@ impl Bench {
 
     /// Writes to the beginning of a file, as a local program would.
     pub(super) fn write_locally(&mut self, name: &str, data: &[u8]) {
-        let root = crate::rig::root();
-        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
-        let Ok(Lookup::Found { node, .. }) =
-            block_on(self.volume.lookup(&root, &path, LookupOptions::exact(SymlinkPolicy::NONE)))
-        else {
-            panic!("{name} is missing");
-        };
+        let root = crate::testing::root();
+        let node = crate::testing::volume::node(&self.server.volume, name);
         let node = block_on(node.open(&root, Access { read: false, write: true })).expect("root may write");
         block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data), false)).expect("there is free space");
     }

@@ -26,9 +26,9 @@ fn terms_of(accounting: &Accounting, user: &str, filter: CompletionFilter, tree:
     Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default(), charge, guard: None }
 }
 
-struct Bed(Watches);
+struct Fixture(Watches);
 
-impl Bed {
+impl Fixture {
     fn watch(&self, directory: &str, terms: Terms) -> Arc<Watch> {
         self.0.add(Path::new("/share"), &path(directory), terms)
     }
@@ -39,8 +39,8 @@ impl Bed {
     }
 }
 
-fn bed() -> Bed {
-    Bed(Watches::default())
+fn fixture() -> Fixture {
+    Fixture(Watches::default())
 }
 
 fn text(event: &Event) -> String {
@@ -62,7 +62,7 @@ fn told(watch: &Watch) -> Vec<String> {
 
 #[test]
 fn which_watches_are_notified() {
-    let bed = bed();
+    let fixture = fixture();
     let cases = [
         ("", false, &["1 top"][..]),
         ("", true, &["1 top", r"1 a\in", r"1 a\b\deep"]),
@@ -72,9 +72,9 @@ fn which_watches_are_notified() {
         ("b", true, &[]),
         ("a/b/deep", true, &[]),
     ];
-    let watches: Vec<_> = cases.iter().map(|(at, tree, _)| bed.watch(at, terms(ALL, *tree))).collect();
+    let watches: Vec<_> = cases.iter().map(|(at, tree, _)| fixture.watch(at, terms(ALL, *tree))).collect();
     for name in ["top", "a/in", "a/b/deep"] {
-        bed.happened(FileAction::ADDED, name);
+        fixture.happened(FileAction::ADDED, name);
     }
     for (watch, (at, tree, expected)) in watches.iter().zip(cases) {
         assert_eq!(told(watch), expected, "{at}, {tree}");
@@ -84,27 +84,27 @@ fn which_watches_are_notified() {
 
 #[test]
 fn a_share_in_the_directory_of_another() {
-    let bed = bed();
-    let outer = bed.0.add(Path::new("/"), &RelPath::root(), terms(ALL, true));
-    let same = bed.0.add(Path::new("/share/"), &path("d"), terms(ALL, true));
-    bed.happened(FileAction::ADDED, "d/x");
+    let fixture = fixture();
+    let outer = fixture.0.add(Path::new("/"), &RelPath::root(), terms(ALL, true));
+    let same = fixture.0.add(Path::new("/share/"), &path("d"), terms(ALL, true));
+    fixture.happened(FileAction::ADDED, "d/x");
     assert_eq!(told(&outer), [r"1 share\d\x"]);
     assert_eq!(told(&same), ["1 x"]);
 }
 
 #[test]
 fn the_filter_decides() {
-    let bed = bed();
-    let names = bed.watch("", terms(CompletionFilter::FILE_NAME, false));
-    let sizes = bed.watch("", terms(CompletionFilter::SIZE | CompletionFilter::EA, false));
-    let nothing = bed.watch("", terms(CompletionFilter::NONE, true));
+    let fixture = fixture();
+    let names = fixture.watch("", terms(CompletionFilter::FILE_NAME, false));
+    let sizes = fixture.watch("", terms(CompletionFilter::SIZE | CompletionFilter::EA, false));
+    let nothing = fixture.watch("", terms(CompletionFilter::NONE, true));
     let path = absolute(Path::new("/share"), &path("x"));
     for (action, filter) in [
         (FileAction::ADDED, CompletionFilter::FILE_NAME),
         (FileAction::ADDED, CompletionFilter::DIR_NAME),
         (FileAction::MODIFIED, CompletionFilter::SIZE | CompletionFilter::LAST_WRITE),
     ] {
-        bed.0.happened(&[Happening { action, path: &path, stream: "" }], filter);
+        fixture.0.happened(&[Happening { action, path: &path, stream: "" }], filter);
     }
     assert_eq!(told(&names), ["1 x"]);
     assert_eq!(told(&sizes), ["3 x"]);
@@ -113,26 +113,26 @@ fn the_filter_decides() {
 
 #[test]
 fn repeated_changes_are_reported_once() {
-    let bed = bed();
-    let watch = bed.watch("", terms(ALL, false));
+    let fixture = fixture();
+    let watch = fixture.watch("", terms(ALL, false));
     for name in ["x", "x", "y", "x"] {
-        bed.happened(FileAction::MODIFIED, name);
+        fixture.happened(FileAction::MODIFIED, name);
     }
     assert_eq!(told(&watch), ["3 x", "3 y", "3 x"]);
 }
 
 #[test]
 fn more_changes_than_fit_the_first_buffer() {
-    let bed = bed();
+    let fixture = fixture();
     // An entry with a name of one character takes 16 bytes.
     for (room, expected) in [(16, &["1 x"][..]), (15, &["TooMuch"]), (0, &["TooMuch"])] {
-        let watch = bed.watch("", Terms { room, ..terms(ALL, false) });
-        bed.happened(FileAction::ADDED, "x");
+        let watch = fixture.watch("", Terms { room, ..terms(ALL, false) });
+        fixture.happened(FileAction::ADDED, "x");
         assert_eq!(told(&watch), expected, "{room}");
         assert!(told(&watch).is_empty(), "{room}");
     }
-    let watch = bed.watch("", terms(ALL, false));
-    bed.happened(FileAction::ADDED, "x");
+    let watch = fixture.watch("", terms(ALL, false));
+    fixture.happened(FileAction::ADDED, "x");
     assert_eq!(watch.ask(15).ok(), Some(NotifyResult::TooMuch), "a smaller buffer than that of the first request");
     assert!(told(&watch).is_empty());
 }
@@ -158,15 +158,15 @@ fn queued_changes_are_charged_to_the_users_of_the_watches() {
 
 #[test]
 fn requests_of_one_handle_are_answered_in_order() {
-    let bed = bed();
-    let watch = bed.watch("", terms(ALL, false));
+    let fixture = fixture();
+    let watch = fixture.watch("", terms(ALL, false));
     let ask = || watch.ask(1000).expect_err("nothing has changed yet");
     let (mut first, given_up, dropped, mut last) = (ask(), ask(), ask(), ask());
     assert_eq!(watch.give_up(given_up), None);
     drop(dropped);
-    bed.happened(FileAction::ADDED, "x");
+    fixture.happened(FileAction::ADDED, "x");
     assert_eq!(last.told.try_recv().ok(), None);
-    bed.happened(FileAction::ADDED, "y");
+    fixture.happened(FileAction::ADDED, "y");
     for (wait, name) in [(&mut first, "1 x"), (&mut last, "1 y")] {
         let Ok(NotifyResult::Changes(events)) = wait.told.try_recv() else { panic!("{name} is reported") };
         assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [name]);
@@ -176,60 +176,60 @@ fn requests_of_one_handle_are_answered_in_order() {
 
 #[test]
 fn both_names_of_a_rename_are_reported_together() {
-    let bed = bed();
-    let watch = bed.watch("", terms(ALL, true));
+    let fixture = fixture();
+    let watch = fixture.watch("", terms(ALL, true));
     let mut wait = watch.ask(1000).expect_err("nothing has changed yet");
     let paths = ["d/a", "d/b"].map(|name| absolute(Path::new("/share"), &path(name)));
     let actions = [FileAction::RENAMED_OLD_NAME, FileAction::RENAMED_NEW_NAME];
     let pair: Vec<_> =
         actions.iter().zip(&paths).map(|(&action, path)| Happening { action, path, stream: "" }).collect();
-    bed.0.happened(&pair, CompletionFilter::FILE_NAME);
+    fixture.0.happened(&pair, CompletionFilter::FILE_NAME);
     let Ok(NotifyResult::Changes(events)) = wait.told.try_recv() else { panic!("the rename is reported") };
     assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [r"4 d\a", r"5 d\b"]);
 }
 
 #[test]
 fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
-    let bed = bed();
-    let watches = ["a", "a/b", "ab"].map(|at| bed.watch(at, terms(ALL, false)));
-    bed.0.moved(b"/share/a", b"/share/c/d");
+    let fixture = fixture();
+    let watches = ["a", "a/b", "ab"].map(|at| fixture.watch(at, terms(ALL, false)));
+    fixture.0.moved(b"/share/a", b"/share/c/d");
     for name in ["a/x", "c/d/x", "c/d/b/y", "ab/z"] {
-        bed.happened(FileAction::ADDED, name);
+        fixture.happened(FileAction::ADDED, name);
     }
     assert_eq!(watches.each_ref().map(|watch| told(watch)), [["1 x"], ["1 y"], ["1 z"]]);
     let mut wait = watches[0].ask(1000).expect_err("nothing has changed yet");
     // Its handle may not know of the rename yet.
     for (watch, at) in watches.iter().zip(["a", "c/d/b", "ab"]) {
-        bed.0.remove(Path::new("/share"), &path(at), watch);
-        bed.0.remove(Path::new("/share"), &path(at), watch);
+        fixture.0.remove(Path::new("/share"), &path(at), watch);
+        fixture.0.remove(Path::new("/share"), &path(at), watch);
     }
     assert!(wait.told.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
-    assert!(bed.0.is_idle() && bed.0.directories.read().is_empty());
+    assert!(fixture.0.is_idle() && fixture.0.directories.read().is_empty());
 }
 
 #[test]
 fn a_directory_marked_for_deletion_reports_nothing_more() {
-    let bed = bed();
-    let watch = bed.watch("d", terms(ALL, true));
+    let fixture = fixture();
+    let watch = fixture.watch("d", terms(ALL, true));
     let mut wait = watch.ask(1000).expect_err("nothing has changed yet");
-    bed.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
+    fixture.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
     assert!(wait.told.try_recv().is_err(), "another directory has the name");
-    bed.0.doom(b"/share/d", FILE);
+    fixture.0.doom(b"/share/d", FILE);
     assert_eq!(wait.told.try_recv(), Ok(NotifyResult::Doomed));
-    bed.happened(FileAction::REMOVED, "d/x");
+    fixture.happened(FileAction::REMOVED, "d/x");
     assert_eq!(told(&watch), ["Doomed"]);
 }
 
 #[test]
 fn names_are_reported_as_clients_see_them() {
-    let bed = bed();
-    let watch = bed.watch("", Terms { veto: Globs::parse("/*.tmp/", true), ..terms(ALL, true) });
+    let fixture = fixture();
+    let watch = fixture.watch("", Terms { veto: Globs::parse("/*.tmp/", true), ..terms(ALL, true) });
     for name in ["a/b:c", "d.", "x.tmp", "y.tmp/z"] {
-        bed.happened(FileAction::ADDED, name);
+        fixture.happened(FileAction::ADDED, name);
     }
     assert_eq!(told(&watch), ["1 a\\b\u{f022}c", "1 d\u{f029}"]);
     let path = absolute(Path::new("/share"), &path("f"));
-    bed.0.happened(&[Happening { action: FileAction::ADDED_STREAM, path: &path, stream: ":s" }], ALL);
+    fixture.0.happened(&[Happening { action: FileAction::ADDED_STREAM, path: &path, stream: ":s" }], ALL);
     assert_eq!(told(&watch), ["6 f:s"]);
 }
 
@@ -237,18 +237,19 @@ fn names_are_reported_as_clients_see_them() {
 #[test]
 fn a_change_does_not_examine_watches_of_other_directories() {
     use crate::files::tree::steps;
-    let bed = bed();
-    let watches: Vec<_> = (0..10_000).map(|number| bed.watch(&format!("other/d{number}"), terms(ALL, true))).collect();
-    let here = bed.watch("a", terms(ALL, true));
-    let ((), steps) = steps::of(|| bed.happened(FileAction::ADDED, "a/b/c/d"));
+    let fixture = fixture();
+    let watches: Vec<_> =
+        (0..10_000).map(|number| fixture.watch(&format!("other/d{number}"), terms(ALL, true))).collect();
+    let here = fixture.watch("a", terms(ALL, true));
+    let ((), steps) = steps::of(|| fixture.happened(FileAction::ADDED, "a/b/c/d"));
     assert!(steps <= 4, "{steps}");
     let renamed = |from: &str, to: &str| [from, to].map(|name| absolute(Path::new("/share"), &path(name)));
     let [from, to] = renamed("a", "z");
-    let ((), steps) = steps::of(|| bed.0.moved(&from, &to));
+    let ((), steps) = steps::of(|| fixture.0.moved(&from, &to));
     assert!(steps <= 12, "{steps}");
-    bed.happened(FileAction::ADDED, "z/e");
+    fixture.happened(FileAction::ADDED, "z/e");
     assert_eq!(told(&here), [r"1 b\c\d", "1 e"]);
-    let ((), steps) = steps::of(|| bed.0.remove(Path::new("/share"), &path("other/d77"), &watches[77]));
+    let ((), steps) = steps::of(|| fixture.0.remove(Path::new("/share"), &path("other/d77"), &watches[77]));
     assert!(steps <= 12, "{steps}");
 }
 
@@ -279,8 +280,8 @@ fn changes_by_local_programs_are_filtered() {
         (CompletionFilter::STREAM_NAME, &[], (false, false)),
     ];
     for (filter, expected, (content, attributes)) in cases {
-        let bed = bed();
-        let watch = bed.watch("", Terms { veto: Globs::parse("/x/", true), ..terms(filter, true) });
+        let fixture = fixture();
+        let watch = fixture.watch("", Terms { veto: Globs::parse("/x/", true), ..terms(filter, true) });
         assert_eq!(watch.wanted(), Wanted { tree: true, content, attributes }, "{filter:?}");
         for (name, what) in [
             ("f", Noticed::Added(Kind::File)),
@@ -311,14 +312,14 @@ fn a_closed_handle_ends_its_watch_in_the_file_system() {
         }
     }
     for closed_before in [false, true] {
-        let (bed, dropped) = (bed(), Arc::new(AtomicUsize::new(0)));
-        let watch = bed.watch("", terms(ALL, true));
+        let (fixture, dropped) = (fixture(), Arc::new(AtomicUsize::new(0)));
+        let watch = fixture.watch("", terms(ALL, true));
         if closed_before {
             watch.close();
         }
         watch.hold(Box::new(Held(dropped.clone())));
         assert_eq!(dropped.load(Ordering::Relaxed), usize::from(closed_before));
-        bed.0.remove(Path::new("/share"), &RelPath::root(), &watch);
+        fixture.0.remove(Path::new("/share"), &RelPath::root(), &watch);
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
     }
 }
@@ -335,14 +336,14 @@ fn a_rename_from_or_to_a_vetoed_name() {
         ("/secret*/", "secret", "secret2", &[]),
         ("/d/", "d/a", "d/b", &[]),
     ] {
-        let bed = bed();
-        let (watch, everything) = (bed.watch("", veto(list)), bed.watch("", terms(ALL, true)));
+        let fixture = fixture();
+        let (watch, everything) = (fixture.watch("", veto(list)), fixture.watch("", terms(ALL, true)));
         let paths = [from, to].map(|name| absolute(Path::new("/share"), &path(name)));
         let happening = |index: usize| Happening { action: rename[index], path: &paths[index], stream: "" };
-        bed.0.happened(&[happening(0), happening(1)], ALL);
+        fixture.0.happened(&[happening(0), happening(1)], ALL);
         assert_eq!(told(&watch), expected, "{list} {from} {to}");
         assert_eq!(told(&everything).len(), 2);
-        let local = bed.watch("", veto(list));
+        let local = fixture.watch("", veto(list));
         local.noticed(&path(from), Noticed::Renamed(Kind::File, path(to)));
         assert_eq!(told(&local), expected, "{list} {from} {to}, locally");
     }

@@ -9,25 +9,25 @@ use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 
-use crate::rig::{Client, status};
 use crate::rpc::services;
+use crate::testing::{TestClient, status};
 
 /// An open pipe, usually pipe to its service.
 pub(in crate::rpc) struct PipeClient {
-    pub(in crate::rpc) client: Client,
+    pub(in crate::rpc) client: TestClient,
     file_id: FileId,
 }
 
 impl PipeClient {
     /// Opens the pipe called `name`.
-    pub(in crate::rpc) fn open(mut client: Client, name: &str) -> PipeClient {
+    pub(in crate::rpc) fn open(mut client: TestClient, name: &str) -> PipeClient {
         assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
         let file_id = client.open(name, AccessMask(0x0012_019f));
         PipeClient { client, file_id }
     }
 
     /// Opens the pipe called `name` and binds to its service.
-    pub(in crate::rpc) fn new(client: Client, name: &str) -> PipeClient {
+    pub(in crate::rpc) fn new(client: TestClient, name: &str) -> PipeClient {
         let mut pipe = PipeClient::open(client, name);
         assert_eq!(pipe.write(&bind(name)), Status::SUCCESS);
         pipe.read();

@@ -9,7 +9,7 @@ use proto::status::Status;
 
 use self::client::PipeClient;
 use super::interface::{Call, Interface, Operation, operations};
-use crate::rig::{self, Client};
+use crate::testing::{TestClient, TestServer};
 
 /// A service that adds numbers. Its row in [`super::services::SERVICES`] and this implementation are all that a service
 /// needs.
@@ -52,7 +52,7 @@ async fn close(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
 }
 
 fn calculator() -> PipeClient {
-    PipeClient::new(Client::logged_on(&rig::plain_server(), "alice"), "calculator")
+    PipeClient::new(TestClient::logged_on(&TestServer::new(), "alice"), "calculator")
 }
 
 fn with_number(handle: &[u8], number: u32) -> Vec<u8> {
@@ -89,7 +89,7 @@ fn a_service_of_the_table_can_be_called() {
 #[test]
 fn the_name_of_a_pipe_ignores_case_and_one_backslash() {
     for name in ["Calculator", "\\CALCULATOR"] {
-        let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), name);
+        let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), name);
         assert_eq!(pipe.write(&client::bind("calculator")), Status::SUCCESS);
         let answer = pipe.read();
         assert_eq!(Header::decode(&answer).map(|header| header.kind), Ok(PduType::BIND_ACK));
@@ -101,7 +101,7 @@ fn an_unknown_operation_is_answered_with_a_fault() {
     assert_eq!(fault(&mut calculator(), 2, &[]), pdu::FAULT_OP_RANGE);
     for service in super::services::SERVICES {
         let unknown = (0..).find(|opnum| service.operations().iter().all(|known| known.opnum != *opnum));
-        let mut pipe = PipeClient::new(Client::logged_on(&rig::plain_server(), "alice"), service.pipe());
+        let mut pipe = PipeClient::new(TestClient::logged_on(&TestServer::new(), "alice"), service.pipe());
         assert_eq!(fault(&mut pipe, unknown.expect("a number without operation"), &[]), pdu::FAULT_OP_RANGE);
     }
 }
@@ -113,13 +113,13 @@ fn arguments_that_cannot_be_decoded_are_answered_with_a_fault() {
 
 #[test]
 fn a_call_on_a_context_that_is_not_bound_is_answered_with_a_fault() {
-    let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), "calculator");
+    let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), "calculator");
     assert_eq!(fault(&mut pipe, 0, &[]), pdu::FAULT_UNKNOWN_INTERFACE);
 }
 
 #[test]
 fn the_interface_of_another_service_is_not_bound() {
-    let mut pipe = PipeClient::open(Client::logged_on(&rig::plain_server(), "alice"), "calculator");
+    let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), "calculator");
     assert_eq!(pipe.write(&client::bind("srvsvc")), Status::SUCCESS);
     let answer = pipe.read();
     let result = u16::from_le_bytes(answer[answer.len() - 24..][..2].try_into().expect("two bytes"));

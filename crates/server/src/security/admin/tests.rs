@@ -3,7 +3,7 @@ use proto::dtyp::AccessMask;
 use super::*;
 use crate::answer::block_on;
 use crate::policy::AclStyle;
-use crate::rig::{People, Still};
+use crate::testing::{ManualClock, TestAccounts};
 use crate::vfs::faulty::{Fault, Faulty, Operation, Script};
 use crate::vfs::memory::{self, Memory};
 use crate::vfs::{Access, Create, Errno, Identity, NewFile, Node, Op, RelPath, SERVER, SetMetadata, SetXattr};
@@ -19,7 +19,7 @@ fn path(text: &str) -> RelPath {
 
 /// A share with `d`, `d/f` and a symbolic link `d/l`, owned by alice.
 fn desk(acls: Option<StoredAcls>) -> (AclAdmin, Arc<Memory>) {
-    let environment = Arc::new(Still::default());
+    let environment = Arc::new(ManualClock::ticking());
     let vfs = Arc::new(Memory::new(environment.clone()));
     let who = |uid| Op::from(Identity { uid, gid: uid, groups: Box::new([]) });
     let alice = who(1000);
@@ -30,7 +30,10 @@ fn desk(acls: Option<StoredAcls>) -> (AclAdmin, Arc<Memory>) {
     block_on(vfs.create(&alice, &path("d/Secret"), NewFile::new(file.clone(), 0o640))).unwrap();
     vfs.symlink(&alice, &path("d/l"), b"f").unwrap();
     let share = Share { acls, veto_files: vec!["secret".into()], ..Share::new("s", "/s") };
-    (AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(People), Some(Arc::new(People)), environment), vfs)
+    (
+        AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(TestAccounts), Some(Arc::new(TestAccounts)), environment),
+        vfs,
+    )
 }
 
 fn stored() -> Option<StoredAcls> {
@@ -126,7 +129,8 @@ impl Meddler {
         let node = block_on(desk.item(&path("d/f"))).unwrap().node;
         let script = Arc::new(Meddler { node, value, readings: 0.into() });
         let vfs = Arc::new(Faulty::new(vfs, script.clone()));
-        let desk = AclAdmin::new(desk.disk.share, vfs, Arc::new(People), Some(Arc::new(People)), desk.environment);
+        let desk =
+            AclAdmin::new(desk.disk.share, vfs, Arc::new(TestAccounts), Some(Arc::new(TestAccounts)), desk.environment);
         script.readings.store(readings, std::sync::atomic::Ordering::Relaxed);
         (desk, script)
     }
@@ -194,12 +198,12 @@ fn a_descriptor_stored_during_a_conversion_stays() {
 
 #[test]
 fn the_mode_is_restored_if_the_inherited_descriptor_does_not_fit() {
-    let (environment, script) = (Arc::new(Still::default()), Arc::new(Full::default()));
+    let (environment, script) = (Arc::new(ManualClock::ticking()), Arc::new(Full::default()));
     let options = memory::Options { lists: true, ..memory::Options::default() };
     let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(environment.clone(), options)), script.clone()));
     block_on(vfs.create(&SERVER, &path("d"), NewFile::new(Create::Directory, 0o700))).unwrap();
     let share = Arc::new(Share { acls: stored(), ..Share::new("s", "/s") });
-    let desk = AclAdmin::new(share, vfs, Arc::new(People), Some(Arc::new(People)), environment);
+    let desk = AclAdmin::new(share, vfs, Arc::new(TestAccounts), Some(Arc::new(TestAccounts)), environment);
     let item = block_on(desk.item(&path("d"))).unwrap();
     let before = block_on(desk.look(&item)).unwrap();
     let flags = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;

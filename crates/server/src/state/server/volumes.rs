@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::answer::block_on;
     use crate::policy::template::Template;
-    use crate::rig;
+    use crate::testing::{self, ManualClock};
 
     /// Opens volumes in memory when it is told to, and counts them.
     struct Counted {
@@ -138,7 +138,11 @@ mod tests {
             let (ready, fails) = (self.ready.clone(), self.fails);
             Answer::later(async move {
                 ready.notified().await;
-                if fails { Err(vfs::Errno::IO) } else { Ok(rig::memory(Arc::new(rig::Still::default()))) }
+                if fails {
+                    Err(vfs::Errno::IO)
+                } else {
+                    Ok(testing::volume::new(Arc::new(ManualClock::ticking()), testing::volume::options()))
+                }
             })
         }
 

@@ -7,9 +7,8 @@ use proto::smb2::negotiate::SecurityMode;
 use proto::status::Status;
 
 use crate::accounts::IdMap;
-use crate::rig::{self, Client};
 use crate::rpc::tests::client::PipeClient;
-use crate::state::Server;
+use crate::testing::{self, TestClient, TestServer};
 
 /// Opens a policy handle.
 fn open(pipe: &mut PipeClient) -> Result<ContextHandle, Status> {
@@ -54,15 +53,14 @@ fn sids(handle: &ContextHandle, sids: &[Sid]) -> Vec<u8> {
     end(out)
 }
 
-fn server(restrict_anonymous: u8) -> std::sync::Arc<Server> {
-    let mut policy = rig::policy();
+fn server(restrict_anonymous: u8) -> TestServer {
+    let mut policy = testing::policy();
     policy.restrict_anonymous = restrict_anonymous;
-    let environment: std::sync::Arc<dyn crate::environment::Environment> = std::sync::Arc::new(rig::Still::default());
-    rig::server(policy, environment.clone(), rig::memory(environment))
+    TestServer::with_policy(policy)
 }
 
-fn anonymous(restrict_anonymous: u8) -> Client {
-    let mut client = Client::new(&server(restrict_anonymous));
+fn anonymous(restrict_anonymous: u8) -> TestClient {
+    let mut client = TestClient::new(&server(restrict_anonymous));
     client.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on_anonymously(), Status::SUCCESS);
     client
@@ -76,11 +74,11 @@ fn is_in(text: &str, results: &[u8]) -> bool {
 #[test]
 fn anonymous_callers_learn_nothing_about_accounts() {
     for mut pipe in
-        [PipeClient::new(anonymous(0), "lsarpc"), PipeClient::new(Client::logged_on(&server(0), "alice"), "lsarpc")]
+        [PipeClient::new(anonymous(0), "lsarpc"), PipeClient::new(TestClient::logged_on(&server(0), "alice"), "lsarpc")]
     {
         let has_account = pipe.client.connection.channels()[0].session.user().is_some_and(|user| !user.anonymous);
         let handle = open(&mut pipe).expect("the handle is granted");
-        let asked = [rig::People.domain().with_rid(1001), Sid::BUILTIN_USERS];
+        let asked = [testing::TestAccounts.domain().with_rid(1001), Sid::BUILTIN_USERS];
         let results = pipe.call(opnum::LSAR_LOOKUP_SIDS, &sids(&handle, &asked));
         assert_eq!((is_in("bob", &results), is_in("Users", &results)), (has_account, true));
         let expected = if has_account { Status::SUCCESS } else { Status::SOME_NOT_MAPPED };
@@ -99,11 +97,11 @@ fn anonymous_callers_may_look_up_names_only_if_configured() {
 /// A thousand cached names are looked up with yields to other requests.
 #[test]
 fn long_lists_let_other_requests_run() {
-    let mut pipe = PipeClient::new(Client::logged_on(&server(1), "alice"), "lsarpc");
+    let mut pipe = PipeClient::new(TestClient::logged_on(&server(1), "alice"), "lsarpc");
     let handle = open(&mut pipe).expect("the handle is granted");
     for (stub, opnum) in [
         (names(&handle, &["bob"; 1000]), opnum::LSAR_LOOKUP_NAMES),
-        (sids(&handle, &[rig::People.domain().with_rid(1001); 1000]), opnum::LSAR_LOOKUP_SIDS),
+        (sids(&handle, &[testing::TestAccounts.domain().with_rid(1001); 1000]), opnum::LSAR_LOOKUP_SIDS),
     ] {
         assert!(pipe.waits_for(opnum, &stub), "{opnum}");
     }

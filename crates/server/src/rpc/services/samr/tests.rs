@@ -4,8 +4,8 @@ use proto::rpc::ndr::{ContextHandle, Decoder, Encoder};
 use proto::rpc::samr::opnum;
 use proto::status::Status;
 
-use crate::rig::{self, Client};
 use crate::rpc::tests::client::PipeClient;
+use crate::testing::{self, TestClient, TestServer};
 
 /// Encodes a handle and numbers as arguments.
 fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
@@ -23,12 +23,12 @@ fn status(results: &[u8]) -> Status {
 struct Samr(PipeClient);
 
 impl Samr {
-    fn of(client: Client) -> Samr {
+    fn of(client: TestClient) -> Samr {
         Samr(PipeClient::new(client, "samr"))
     }
 
     fn as_alice() -> Samr {
-        Samr::of(Client::logged_on(&rig::plain_server(), "alice"))
+        Samr::of(TestClient::logged_on(&TestServer::new(), "alice"))
     }
 
     /// Executes a call that opens a handle; returns the handle or the status.
@@ -146,7 +146,7 @@ fn no_information_class_contains_a_hash() {
     let mut samr = Samr::as_alice();
     let own = samr.domain(OWN);
     let alice = samr.open(opnum::SAMR_OPEN_USER, &numbers(&own, &[0, 1000])).expect("alice");
-    let hash = proto::auth::ntlm::nt_hash(rig::PASSWORD);
+    let hash = proto::auth::ntlm::nt_hash(testing::PASSWORD);
     for class in 0..40 {
         let results = samr.0.call(opnum::SAMR_QUERY_INFORMATION_USER, &numbers(&alice, &[class]));
         assert!(!results.windows(16).any(|window| window == hash), "{class}");
@@ -155,11 +155,10 @@ fn no_information_class_contains_a_hash() {
 
 #[test]
 fn anonymous_callers_cannot_list_users() {
-    let mut policy = rig::policy();
+    let mut policy = testing::policy();
     policy.restrict_anonymous = 0;
-    let environment: std::sync::Arc<dyn crate::environment::Environment> = std::sync::Arc::new(rig::Still::default());
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
-    let mut client = Client::new(&server);
+    let server = TestServer::with_policy(policy);
+    let mut client = TestClient::new(&server);
     client.negotiate(proto::smb2::negotiate::SecurityMode::SIGNING_ENABLED);
     assert_eq!(client.log_on_anonymously(), Status::SUCCESS);
     let mut samr = Samr::of(client);

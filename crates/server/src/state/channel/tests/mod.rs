@@ -1,10 +1,7 @@
 mod peer;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use proto::dtyp::Guid;
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::header::{Command, Header};
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterfaceInfo};
@@ -17,12 +14,10 @@ use proto::status::Status;
 use self::peer::{Known, Peer};
 use crate::answer::block_on;
 use crate::command::logoff::end_session;
-use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
-use crate::rig::{self, PASSWORD, Still, status};
+use crate::state::Server;
 use crate::state::session::Phase;
-use crate::state::{Server, ServerParts};
-use crate::vfs::Time;
+use crate::testing::{self, PASSWORD, TestServer, status};
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
 
@@ -42,7 +37,7 @@ fn log_off(peer: &mut Peer) -> Status {
 #[test]
 fn a_file_opened_on_one_channel_is_used_on_another() {
     for dialect in [Dialect::SMB_3_0, Dialect::SMB_3_0_2, NEWEST] {
-        let server = rig::plain_server();
+        let server = TestServer::new();
         let mut first = Peer::logged_on(&server, dialect, "alice");
         let mut second = Peer::channel_of(&server, &first);
         let (one, two) = (open(&mut first, "one"), open(&mut second, "two"));
@@ -56,7 +51,7 @@ fn a_file_opened_on_one_channel_is_used_on_another() {
 
 /// `attack` tries to bind the session of its first argument. Afterwards the session must be unchanged.
 fn check_refused(expected: Status, attack: impl FnOnce(&Arc<Server>, &mut Peer) -> (Peer, Status)) {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let mut victim = Peer::logged_on(&server, NEWEST, "alice");
     let file = open(&mut victim, "file");
     let (mut attacker, status) = attack(&server, &mut victim);
@@ -99,7 +94,7 @@ fn binding_requires_the_key_and_the_password() {
 
 #[test]
 fn a_binding_that_failed_can_be_tried_again() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let mut second = Peer::new(&server, NEWEST);
     assert_eq!(second.bind(&first.session(), "alice", "guess"), Status::LOGON_FAILURE);
@@ -112,7 +107,7 @@ fn a_binding_that_failed_can_be_tried_again() {
 
 #[test]
 fn the_channels_of_a_session_are_bounded() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let limit = server.policy().limits.channels_per_session;
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let mut others: Vec<Peer> = (1..limit).map(|_| Peer::channel_of(&server, &first)).collect();
@@ -124,10 +119,9 @@ fn the_channels_of_a_session_are_bounded() {
 
 #[test]
 fn without_the_parameter_nothing_is_bound() {
-    let mut policy = rig::policy();
+    let mut policy = testing::policy();
     policy.server_multi_channel_support = false;
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
-    let server = rig::server(policy, environment.clone(), rig::memory(environment));
+    let server = TestServer::with_policy(policy);
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let mut second = Peer::new(&server, NEWEST);
     assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::REQUEST_NOT_ACCEPTED);
@@ -136,7 +130,7 @@ fn without_the_parameter_nothing_is_bound() {
 #[test]
 fn a_session_lives_as_long_as_a_channel() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-        let server = rig::plain_server();
+        let server = TestServer::new();
         let mut first = Peer::logged_on(&server, NEWEST, "alice");
         open(&mut first, "file");
         let second = Peer::channel_of(&server, &first);
@@ -158,7 +152,7 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
         assert_eq!(peer.log_on_again("alice", "guess", key.as_deref()), Status::LOGON_FAILURE);
     };
     for end in [log_off_there, fail_there] {
-        let server = rig::plain_server();
+        let server = TestServer::new();
         let mut first = Peer::logged_on(&server, NEWEST, "alice");
         let mut second = Peer::channel_of(&server, &first);
         let file = open(&mut first, "file");
@@ -175,7 +169,7 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
 
 #[test]
 fn an_ended_session_stays_ended() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let session = server.sessions.get(first.session().session_id).expect("the session still exists");
     let user = session.user().expect("alice");
@@ -188,7 +182,7 @@ fn an_ended_session_stays_ended() {
 /// Checks whether the refusal of a request that is signed with the key of another connection's session is signed with
 /// it.
 fn check_refusal_signed(signing: SigningAlgorithm, here: Option<&str>, expected: bool) {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let mut victim = Peer::with_signing(&server, NEWEST, signing);
     assert_eq!(victim.log_on("alice", PASSWORD), Status::SUCCESS);
     let mut stranger = Peer::with_signing(&server, NEWEST, signing);
@@ -216,7 +210,7 @@ fn another_user_gets_no_signature_made_with_the_session_key() {
 /// 3.3.5.2.10, on the wire: stale requests have no effect.
 #[test]
 fn a_write_of_a_lost_channel_is_rejected() {
-    let server = rig::plain_server();
+    let server = TestServer::new();
     let mut first = Peer::logged_on(&server, NEWEST, "alice");
     let mut second = Peer::channel_of(&server, &first);
     let file_id = open(&mut first, "file");
@@ -243,9 +237,7 @@ impl Interfaces for Two {
 
 #[test]
 fn clients_can_query_the_interfaces() {
-    let environment: Arc<dyn Environment> = Arc::new(Still::default());
-    let parts = rig::parts(environment.clone(), rig::memory(environment));
-    let server = Server::new(rig::policy(), Guid([9; 16]), ServerParts { interfaces: Some(Arc::new(Two)), ..parts });
+    let server = TestServer::builder().interfaces(Arc::new(Two)).start();
     let ask = |dialect, file_id, room| {
         let mut peer = Peer::logged_on(&server, dialect, "alice");
         let ioctl = IoctlRequest {
@@ -267,28 +259,6 @@ fn clients_can_query_the_interfaces() {
     assert_eq!(status(&ask(Dialect::SMB_2_1, FileId::ANY, 304)), Status::NOT_SUPPORTED);
 }
 
-/// An environment in which no timeout expires.
-#[derive(Default)]
-struct Patience(rig::Still);
-
-impl Environment for Patience {
-    fn now(&self) -> Time {
-        self.0.now()
-    }
-
-    fn uptime(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::pending())
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        self.0.random(bytes);
-    }
-}
-
 /// Returns the number of oplock breaks that the client received on this connection.
 fn breaks(peer: &mut Peer) -> usize {
     let is_break = |message: &&Vec<u8>| Header::decode(message).is_ok_and(|it| it.command == Command::OPLOCK_BREAK);
@@ -297,8 +267,7 @@ fn breaks(peer: &mut Peer) -> usize {
 
 /// 3.3.4.6. Whether TCP had acknowledged the break, and how often it is sent in total.
 fn check_break(arrived: bool, expected: usize) {
-    let environment: Arc<dyn Environment> = Arc::new(Patience::default());
-    let server = rig::server(rig::policy(), environment.clone(), rig::memory(environment));
+    let server = TestServer::with_stopped_clock();
     let mut first = Peer::logged_on(&server, NEWEST, "alice");
     first.create("file", OplockLevel::BATCH).expect("the name is not in use");
     let mut others: Vec<Peer> = (0..3).map(|_| Peer::channel_of(&server, &first)).collect();
@@ -329,7 +298,7 @@ fn a_break_that_does_not_arrive_is_sent_over_another_channel() {
 #[test]
 fn teardown_storms() {
     for round in 0..20 {
-        let server = rig::plain_server();
+        let server = TestServer::new();
         let mut first = Peer::logged_on(&server, NEWEST, "alice");
         for name in ["a", "b", "c"] {
             open(&mut first, name);

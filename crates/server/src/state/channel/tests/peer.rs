@@ -20,9 +20,9 @@ use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use crate::rig::{Client, PASSWORD, status};
 use crate::state::Server;
 use crate::state::connection::Connection;
+use crate::testing::{PASSWORD, TestClient, status};
 
 /// The client's state of a session.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(super) struct Known {
 
 /// A connection of a client, with at most one session.
 pub(super) struct Peer {
-    rig: Client,
+    client: TestClient,
     dialect: Dialect,
     /// `Connection.PreauthIntegrityHashValue`.
     hash: PreauthHash,
@@ -56,8 +56,14 @@ impl Peer {
 
     /// Connects and negotiates `dialect` and, on 3.1.1, the signing algorithm.
     pub(super) fn with_signing(server: &Arc<Server>, dialect: Dialect, signing: SigningAlgorithm) -> Peer {
-        let mut peer =
-            Peer { signing, rig: Client::new(server), dialect, hash: PreauthHash::new(), sequence: 0, key: None };
+        let mut peer = Peer {
+            signing,
+            client: TestClient::new(server),
+            dialect,
+            hash: PreauthHash::new(),
+            sequence: 0,
+            key: None,
+        };
         let sha_512 =
             PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: vec![1].into() };
         let signing = SigningCapabilities { signing_algorithms: vec![signing] };
@@ -88,22 +94,22 @@ impl Peer {
         let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
         let response = peer.request(Command::TREE_CONNECT, |out| tree.encode(out));
         assert_eq!(status(&response), Status::SUCCESS);
-        peer.rig.tree_id = Header::decode(&response).ok().and_then(|header| header.tree_id()).expect("a tree");
+        peer.client.tree_id = Header::decode(&response).ok().and_then(|header| header.tree_id()).expect("a tree");
         peer
     }
 
     pub(super) fn connection(&self) -> &Arc<Connection> {
-        &self.rig.connection
+        &self.client.connection
     }
 
     /// Returns the session, provided that it was established on this connection.
     pub(super) fn session(&self) -> Known {
-        Known { session_id: self.rig.session_id, tree_id: self.rig.tree_id, key: self.key.clone() }
+        Known { session_id: self.client.session_id, tree_id: self.client.tree_id, key: self.key.clone() }
     }
 
     /// Establishes a new session.
     pub(super) fn log_on(&mut self, user: &str, password: &str) -> Status {
-        self.rig.session_id = 0;
+        self.client.session_id = 0;
         self.authenticate(user, password, SessionSetupFlags(0), None)
     }
 
@@ -114,8 +120,8 @@ impl Peer {
 
     /// Uses the ids of a session in further requests, without being part of it.
     pub(super) fn pretend(&mut self, session: &Known) {
-        self.rig.session_id = session.session_id;
-        self.rig.tree_id = session.tree_id;
+        self.client.session_id = session.session_id;
+        self.client.tree_id = session.tree_id;
     }
 
     /// Binds a session to this connection. Each request is signed with the key, if it is known.
@@ -149,9 +155,9 @@ impl Peer {
         }
         let challenge = SessionSetupResponse::decode(&first.1).expect("a challenge");
         check_signature(&first.1, sign_with);
-        self.rig.session_id = Header::decode(&first.1).expect("a header").session_id;
+        self.client.session_id = Header::decode(&first.1).expect("a header").session_id;
         // Each channel has its own session key, so that a mix-up would be detected.
-        let random = Random { client_challenge: [4; 8], session_key: [self.rig.connection.id as u8; 16] };
+        let random = Random { client_challenge: [4; 8], session_key: [self.client.connection.id as u8; 16] };
         let (proof, session) =
             initiator.authenticate(challenge.buffer, &random, 0).expect("an NTLM response to an NTLM message");
         let last = self.set_up(&proof, flags, sign_with);
@@ -197,7 +203,7 @@ impl Peer {
         sign_with: Option<&SigningKey>,
         encode: impl FnOnce(&mut Writer<'_>),
     ) -> Vec<u8> {
-        let mut header = self.rig.header(command).with_channel_sequence(self.sequence);
+        let mut header = self.client.header(command).with_channel_sequence(self.sequence);
         if sign_with.is_some() {
             header.flags |= Flags::SIGNED;
         }
@@ -213,7 +219,7 @@ impl Peer {
 
     /// Sends a message, and returns the first response that is neither interim nor unsolicited.
     pub(super) fn exchange(&mut self, message: &[u8]) -> Vec<u8> {
-        let mut frames = self.rig.send(message);
+        let mut frames = self.client.send(message);
         for _ in 0..1_000 {
             let is_answer = |frame: &&Vec<u8>| {
                 let header = Header::decode(frame).expect("a header");
@@ -222,9 +228,9 @@ impl Peer {
             if let Some(answer) = frames.iter().find(is_answer) {
                 return answer.clone();
             }
-            frames = self.rig.proceed();
+            frames = self.client.proceed();
         }
-        panic!("no answer; the connection: {:?}", self.rig.connection.ended());
+        panic!("no answer; the connection: {:?}", self.client.connection.ended());
     }
 
     /// Opens or creates `name`.
@@ -237,7 +243,7 @@ impl Peer {
     /// Sends the request without waiting.
     pub(super) fn begin_to_create(&mut self, name: &str, oplock: OplockLevel) {
         let message = self.compose_create(name, oplock);
-        self.rig.send(&message);
+        self.client.send(&message);
     }
 
     fn compose_create(&mut self, name: &str, oplock: OplockLevel) -> Vec<u8> {
@@ -258,12 +264,12 @@ impl Peer {
 
     /// Returns the messages that the server has sent since.
     pub(super) fn messages(&mut self) -> Vec<Vec<u8>> {
-        self.rig.proceed()
+        self.client.proceed()
     }
 
     /// Closes the transport connection.
     pub(super) fn disconnect(self) {
-        self.rig.disconnect();
+        self.client.disconnect();
     }
 }
 

@@ -1,7 +1,5 @@
 //! A server with an in-memory share, and a client that creates and opens reparse points.
 
-use std::sync::Arc;
-
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::Guid;
 use proto::fscc::{FileInformationClass, ReparseDataBuffer, ReparseTag, SymbolicLinkReparseData};
@@ -17,30 +15,23 @@ use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::answer::block_on;
-use server::environment::Environment;
 use server::policy::Share;
-use server::rig::{self, Client, status};
-use server::state::Server;
-use server::vfs::{Kind, Lookup, LookupOptions, NewFile, RelPath, SERVER, SymlinkPolicy, Vfs};
+use server::testing::{self, TestClient, TestServer, status};
+use server::vfs::{Kind, Lookup, LookupOptions, NewFile, RelPath, SERVER, SymlinkPolicy};
 
 pub(crate) const ALL: u32 = 0x001f_01ff;
 
-pub(crate) struct Bench {
-    pub(crate) server: Arc<Server>,
-    pub(crate) client: Client,
-    pub(crate) volume: Arc<dyn Vfs>,
+pub(crate) struct Fixture {
+    pub(crate) server: TestServer,
+    pub(crate) client: TestClient,
 }
 
-pub(crate) fn bench(configure: impl Fn(&mut Share)) -> Bench {
-    let environment: Arc<dyn Environment> = Arc::new(rig::Still::default());
-    let volume = rig::memory(environment.clone());
-    let mut policy = rig::policy();
-    policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-    let server = rig::server(policy, environment, volume.clone());
-    Bench { client: Client::logged_on(&server, "alice"), server, volume }
+pub(crate) fn fixture(configure: impl Fn(&mut Share)) -> Fixture {
+    let server = TestServer::builder().share(configure).start();
+    Fixture { client: TestClient::logged_on(&server, "alice"), server }
 }
 
-impl Bench {
+impl Fixture {
     pub(crate) fn create(
         &mut self,
         name: &str,
@@ -90,7 +81,7 @@ impl Bench {
 
     /// Creates a link as a local program would.
     pub(crate) fn link_locally(&self, name: &str, target: &str) {
-        let made = self.volume.create(&rig::root(), &path(name), NewFile::symlink(target.as_bytes(), None));
+        let made = self.server.volume.create(&testing::root(), &path(name), NewFile::symlink(target.as_bytes(), None));
         block_on(made).expect("created by a local program");
     }
 
@@ -133,8 +124,8 @@ impl Bench {
 
     /// Returns the type of `name` in the underlying file system, and the link target.
     pub(crate) fn on_disk(&self, name: &str) -> (Kind, Option<String>) {
-        let root = rig::root();
-        match block_on(self.volume.lookup(&root, &path(name), LookupOptions::exact(SymlinkPolicy::default()))) {
+        let root = testing::root();
+        match block_on(self.server.volume.lookup(&root, &path(name), LookupOptions::exact(SymlinkPolicy::default()))) {
             Ok(Lookup::Found { node, metadata, .. }) => {
                 let target = block_on(node.read_link(&SERVER)).ok();
                 (metadata.kind, target.map(|target| String::from_utf8(target).expect("text")))
@@ -183,7 +174,7 @@ pub(crate) fn path(text: &str) -> RelPath {
 
 /// Opens a file; returns the whole response if it is refused.
 pub(crate) fn open(
-    client: &mut Client,
+    client: &mut TestClient,
     name: &str,
     access: u32,
     share_access: ShareAccess,

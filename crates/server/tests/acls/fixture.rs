@@ -14,67 +14,59 @@ use proto::smb2::{FileId, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{Policy, Share};
-use server::rig::{self, Client, status};
-use server::state::Server;
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::memory::{Memory, Options};
-use server::vfs::{Errno, Lookup, LookupOptions, Node, RelPath, SERVER, SetMetadata, SymlinkPolicy, Vfs};
+use server::vfs::memory::Options;
+use server::vfs::{Errno, Node, SERVER, SetMetadata};
 
 pub(crate) const ALICE: Sid = Sid::unix_user(1000);
 pub(crate) const BOB: Sid = Sid::unix_user(1001);
-/// The SIDs of the rig's user accounts: domain 1-2-3, and the user ID.
+/// The SIDs of the test accounts: domain 1-2-3, and the user ID.
 pub(crate) const BOBS_ACCOUNT: Sid = Sid::of(5, [21, 1, 2, 3, 1001]);
 pub(crate) const INHERITED: AceFlags = AceFlags(AceFlags::OBJECT_INHERIT.0 | AceFlags::CONTAINER_INHERIT.0);
 pub(crate) const OWNER_GROUP_DACL: SecurityInformation = SecurityInformation(7);
 
 /// A server whose share stores descriptors, with alice and bob on it.
-pub(crate) struct Scene {
-    pub(crate) server: Arc<Server>,
-    volume: Arc<dyn Vfs>,
-    pub(crate) alice: Client,
-    pub(crate) bob: Client,
+pub(crate) struct Fixture {
+    pub(crate) server: TestServer,
+    pub(crate) alice: TestClient,
+    pub(crate) bob: TestClient,
 }
 
-impl Scene {
-    pub(crate) fn new() -> Scene {
-        Scene::with(|_| {})
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
+        Fixture::with(|_| {})
     }
 
-    pub(crate) fn with(adjust: impl FnOnce(&mut Share)) -> Scene {
-        Scene::on(Options { mode: 0o777, ..Options::default() }, adjust)
+    pub(crate) fn with(adjust: impl FnOnce(&mut Share)) -> Fixture {
+        Fixture::on(Options { mode: 0o777, ..Options::default() }, adjust)
     }
 
-    /// Creates a scene on a volume whose files have POSIX ACLs.
-    pub(crate) fn with_posix_acls() -> Scene {
-        Scene::on(Options { mode: 0o777, lists: true, ..Options::default() }, |_| {})
+    /// Creates a fixture on a volume whose files have POSIX ACLs.
+    pub(crate) fn with_posix_acls() -> Fixture {
+        Fixture::on(Options { mode: 0o777, lists: true, ..Options::default() }, |_| {})
     }
 
-    fn on(options: Options, adjust: impl FnOnce(&mut Share)) -> Scene {
-        let environment: Arc<dyn server::environment::Environment> = Arc::new(rig::Still::default());
-        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
-        let mut policy = rig::policy();
-        let mut share = Share::clone(&policy.shares["share"]);
-        share.acls = Some(rig::stored_acls());
-        adjust(&mut share);
-        policy.shares.insert("share".into(), Arc::new(share));
-        let server = rig::server(policy, environment, volume.clone());
-        let [alice, bob] = ["alice", "bob"].map(|user| Client::logged_on(&server, user));
-        Scene { server, volume, alice, bob }
+    fn on(options: Options, adjust: impl FnOnce(&mut Share)) -> Fixture {
+        let server = TestServer::builder()
+            .volume_options(options)
+            .share(|share| {
+                share.acls = Some(testing::stored_acls());
+                adjust(share);
+            })
+            .start();
+        let [alice, bob] = ["alice", "bob"].map(|user| TestClient::logged_on(&server, user));
+        Fixture { server, alice, bob }
     }
 
     /// Returns the file in the underlying file system.
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Node> {
-        let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a valid name");
-        let path = name.split('/').fold(RelPath::root(), join);
-        match block_on(self.volume.lookup(&rig::root(), &path, LookupOptions::exact(SymlinkPolicy::default()))) {
-            Ok(Lookup::Found { node, .. }) => node,
-            _ => panic!("{name} does not exist"),
-        }
+        testing::volume::node(&self.server.volume, name)
     }
 
     /// Changes the file behind the server's back.
     pub(crate) fn set_metadata(&self, name: &str, new: SetMetadata) {
-        block_on(self.node(name).set_metadata(&rig::root(), new)).expect("root has permission");
+        block_on(self.node(name).set_metadata(&testing::root(), new)).expect("root has permission");
     }
 
     /// Changes the file's permissions behind the server's back.
@@ -83,9 +75,9 @@ impl Scene {
     }
 
     /// Returns another server with the same share, whose file system is controlled by `script`.
-    pub(crate) fn faulty(&self, script: Arc<OneFails>) -> Arc<Server> {
-        let volume = Faulty::new(self.volume.clone(), script);
-        rig::server(Policy::clone(&self.server.policy()), Arc::new(rig::Still::default()), Arc::new(volume))
+    pub(crate) fn faulty(&self, script: Arc<OneFails>) -> TestServer {
+        let volume = Faulty::new(self.server.volume.clone(), script);
+        TestServer::builder().policy(Policy::clone(&self.server.policy())).volume(Arc::new(volume)).start()
     }
 
     pub(crate) fn mode(&self, name: &str) -> u32 {
@@ -94,7 +86,7 @@ impl Scene {
 }
 
 pub(crate) fn create(
-    client: &mut Client,
+    client: &mut TestClient,
     path: &str,
     access: A,
     disposition: CreateDisposition,
@@ -104,7 +96,7 @@ pub(crate) fn create(
 }
 
 pub(crate) fn create_with(
-    client: &mut Client,
+    client: &mut TestClient,
     path: &str,
     access: A,
     disposition: CreateDisposition,
@@ -129,12 +121,12 @@ pub(crate) fn opened(response: &[u8]) -> FileId {
     CreateResponse::decode(response).expect("a well-formed message").file_id
 }
 
-pub(crate) fn make(client: &mut Client, path: &str, directory: bool) -> FileId {
+pub(crate) fn make(client: &mut TestClient, path: &str, directory: bool) -> FileId {
     opened(&create(client, path, A::FILE_ALL_ACCESS, CreateDisposition::CREATE, directory))
 }
 
 /// Returns the status of an open for `access`; a successful open is closed again.
-pub(crate) fn open(client: &mut Client, path: &str, access: A) -> Status {
+pub(crate) fn open(client: &mut TestClient, path: &str, access: A) -> Status {
     let response = create(client, path, access, CreateDisposition::OPEN, false);
     if status(&response) == Status::SUCCESS {
         client.close(opened(&response));
@@ -143,7 +135,7 @@ pub(crate) fn open(client: &mut Client, path: &str, access: A) -> Status {
 }
 
 /// Returns all rights reported in the `MxAc` context.
-pub(crate) fn maximum(client: &mut Client, path: &str) -> A {
+pub(crate) fn maximum(client: &mut TestClient, path: &str) -> A {
     let asked = vec![CreateContext::new(name::QUERY_MAXIMAL_ACCESS, Vec::new())];
     let response = create_with(client, path, A::READ_CONTROL, CreateDisposition::OPEN, false, asked);
     let contexts = CreateResponse::decode(&response).expect("a well-formed message").create_contexts;
@@ -153,7 +145,7 @@ pub(crate) fn maximum(client: &mut Client, path: &str) -> A {
     A(answer.maximal_access)
 }
 
-pub(crate) fn set_dacl(client: &mut Client, file_id: FileId, aces: Vec<Ace>) {
+pub(crate) fn set_dacl(client: &mut TestClient, file_id: FileId, aces: Vec<Ace>) {
     let status = client.set_security(file_id, SecurityInformation::DACL, &with_dacl(Control::NONE, aces));
     assert_eq!(status, Status::SUCCESS);
 }

@@ -1,0 +1,41 @@
+//! A server and its clients in one thread, without sockets, runtime or real time, for tests, simulation and fuzzing.
+//!
+//! [`TestServer`] is a server with one share. Its volume, configuration and other parts are parameters. The bytes of a
+//! client take the same path as in the daemon. [`TestClient`] waits for each response. [`PipelinedClient`] is built on it
+//! and keeps several requests in flight.
+
+mod accounts;
+mod client;
+mod clock;
+mod pipelined;
+mod server;
+mod store;
+pub mod volume;
+
+use crate::policy::{AclStyle, Policy, Share, StoredAcls};
+
+pub use self::accounts::{MACHINE, NoAccounts, PASSWORD, TestAccounts, account, password_not_changed};
+pub use self::client::{TestClient, chain, ntlm_logon, set_security, status};
+pub use self::clock::ManualClock;
+pub use self::pipelined::{Message, PipelinedClient, opened};
+pub use self::server::{TestServer, TestServerBuilder};
+pub use self::store::MemoryStore;
+pub use self::volume::{metadata, root};
+
+/// Returns a configuration with one writable share, `share`.
+pub fn policy() -> Policy {
+    let mut policy = Policy::default();
+    let share = Share { read_only: false, create_mask: 0o666, ..Share::new("share", "/share") };
+    policy.shares.insert("share".into(), share.into());
+    policy
+}
+
+/// Returns the settings with which Samba stores security descriptors by default.
+pub fn stored_acls() -> StoredAcls {
+    StoredAcls {
+        attribute: "security.NTACL".into(),
+        ignore_system_acls: false,
+        default_style: AclStyle::Posix,
+        of_owner: None,
+    }
+}
