@@ -104,6 +104,15 @@ impl Charge {
         self.budget.charged.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Replaces the bytes charged.
+    pub(super) fn set(&mut self, bytes: usize) {
+        if bytes >= self.bytes {
+            self.add(bytes - self.bytes);
+        } else {
+            self.subtract(self.bytes - bytes);
+        }
+    }
+
     pub(super) fn subtract(&mut self, bytes: usize) {
         self.bytes -= bytes;
         self.budget.charged.fetch_sub(bytes, Ordering::Relaxed);

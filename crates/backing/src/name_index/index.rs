@@ -1,16 +1,8 @@
 //! The names of one directory.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-
-use server::name::fold_key;
-
 use super::budget::Charge;
+use super::table::NameTable;
 use super::{Name, Stamp};
-
-/// Memory for a name in an index in addition to the name's bytes: its slots in hash tables, which are half empty at
-/// worst, and the allocator's overhead.
-const NAME: usize = 128;
 
 /// A change of the names.
 pub(super) enum Change {
@@ -18,9 +10,9 @@ pub(super) enum Change {
     Removed(Name),
 }
 
-/// The names of a directory by the hash of their folded form. Names with equal hashes share an entry.
+/// The names of a directory, charged to the budget.
 pub(super) struct Index {
-    names: HashMap<u64, Vec<Name>>,
+    names: NameTable,
     charge: Charge,
     /// The directory's times when it was read; `None` if they cannot reveal a later change.
     stamp: Option<Stamp>,
@@ -28,7 +20,7 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new(charge: Charge, stamp: Option<Stamp>) -> Index {
-        Index { names: HashMap::new(), charge, stamp }
+        Index { names: NameTable::default(), charge, stamp }
     }
 
     /// Returns the memory in use.
@@ -41,37 +33,29 @@ impl Index {
         self.stamp == Some(now)
     }
 
-    pub(super) fn apply(&mut self, hasher: &RandomState, change: Change) {
+    pub(super) fn apply(&mut self, change: Change) {
         match change {
-            Change::Added(name) => self.add(hasher, name),
-            Change::Removed(name) => self.remove(hasher, &name),
+            Change::Added(name) => self.add(&name),
+            Change::Removed(name) => {
+                self.names.remove(&name);
+                self.charge.set(self.names.allocated());
+            }
         }
     }
 
-    pub(super) fn add(&mut self, hasher: &RandomState, name: Name) {
-        let names = self.names.entry(hasher.hash_one(fold_key(&name))).or_default();
-        if let Err(at) = names.binary_search(&name) {
-            self.charge.add(NAME + name.len());
-            names.insert(at, name);
-        }
+    pub(super) fn add(&mut self, name: &[u8]) {
+        self.names.insert(name);
+        self.charge.set(self.names.allocated());
     }
 
-    fn remove(&mut self, hasher: &RandomState, name: &[u8]) {
-        let hash = hasher.hash_one(fold_key(name));
-        let Some(names) = self.names.get_mut(&hash) else { return };
-        if let Ok(at) = names.binary_search_by(|other| (**other).cmp(name)) {
-            self.charge.subtract(NAME + names.remove(at).len());
-        }
-        if names.is_empty() {
-            self.names.remove(&hash);
-        }
+    /// Ends the reading of the directory: memory for further names is returned.
+    pub(super) fn finish(&mut self) {
+        self.names.shrink_to_fit();
+        self.charge.set(self.names.allocated());
     }
 
     /// Returns `name` itself if it exists, else the first name in byte order that equals it except for case.
-    pub(super) fn find(&self, hasher: &RandomState, name: &[u8]) -> Option<Name> {
-        let key = fold_key(name);
-        let names = self.names.get(&hasher.hash_one(&key))?;
-        let exact = names.iter().find(|other| &***other == name);
-        exact.or_else(|| names.iter().find(|other| fold_key(other) == key)).cloned()
+    pub(super) fn find(&self, name: &[u8]) -> Option<Name> {
+        self.names.find(name).map(Name::from)
     }
 }

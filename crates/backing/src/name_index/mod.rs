@@ -8,11 +8,12 @@
 
 pub mod budget;
 mod index;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::hash::{Hash, RandomState};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -102,7 +103,6 @@ pub struct Stamp {
 /// The indexes of one volume.
 pub struct NameIndexes<Queue: ChangeQueue> {
     state: Mutex<State<Queue>>,
-    hasher: RandomState,
     budget: Arc<Budget>,
     clock: Clock,
     /// Number of times that a directory was read.
@@ -146,7 +146,6 @@ impl<Queue: ChangeQueue> NameIndexes<Queue> {
         let (directories, by_watch, discarded) = Default::default();
         let indexes = Arc::new(NameIndexes {
             state: Mutex::new(State { queue, directories, by_watch, discarded }),
-            hasher: RandomState::new(),
             budget: Arc::clone(&budget),
             clock,
             reads: AtomicU64::new(0),
@@ -199,10 +198,10 @@ impl<Queue: ChangeQueue> NameIndexes<Queue> {
             },
         };
         for change in entry.pending.lock().take() {
-            index.apply(&self.hasher, change);
+            index.apply(change);
         }
         let version = entry.watch.map(|_| entry.version.load(Ordering::Relaxed));
-        Ok((index.find(&self.hasher, name), version))
+        Ok((index.find(name), version))
     }
 
     /// Returns whether a name equal to `name` except for case is in the directory `file`, and the directory's
@@ -219,9 +218,9 @@ impl<Queue: ChangeQueue> NameIndexes<Queue> {
         let mut guard = entry.index.try_lock()?;
         let index = guard.as_mut()?;
         for change in entry.pending.lock().take() {
-            index.apply(&self.hasher, change);
+            index.apply(change);
         }
-        Some((index.find(&self.hasher, name).is_some(), entry.version.load(Ordering::Relaxed)))
+        Some((index.find(name).is_some(), entry.version.load(Ordering::Relaxed)))
     }
 
     /// Returns how many times a directory was read.
@@ -321,9 +320,10 @@ impl<Queue: ChangeQueue> NameIndexes<Queue> {
         let mut index = Index::new(Charge::nothing(&self.budget), (settled && !is_watched).then_some(before));
         let most = self.budget.of_directory();
         let complete = listing.each_name(&mut |name| {
-            index.add(&self.hasher, name.into());
+            index.add(name);
             index.bytes() <= most
         })?;
+        index.finish();
         Ok(complete.then_some(index))
     }
 
