@@ -4,7 +4,7 @@
 //! current directory, and the directories above as far as those are new, so that its path survives a crash. Files that
 //! are never flushed cost nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,8 +19,8 @@ use crate::node::Open;
 use crate::root::{id, stat, stat_name};
 use crate::{Share, errno, identity};
 
-/// Maximum number of files noted in the whole process, about 100 bytes each.
-const NOTED: usize = 65_536;
+/// Maximum number of files in each of the two tables of the process, 25 bytes each. A hash table of 65,536 slots is full.
+const NOTED: usize = 57_344;
 
 /// After this time the kernel has written a directory on its own. It starts after 30 s (`vm.dirty_expire_centisecs`).
 const WRITTEN_BACK: Duration = Duration::from_secs(120);
@@ -33,17 +33,49 @@ const RACES: usize = 8;
 
 /// Files and directories whose names may not be on disk.
 #[derive(Default)]
-pub(crate) struct Unsynced(Mutex<Noted>);
+pub(crate) struct Unsynced(Mutex<Notes>);
 
+/// Two tables of notes. When all notes of the older one are out of date, or the newer one is full, the older one is
+/// discarded and a new one started.
 #[derive(Default)]
-struct Noted {
-    /// The number of the last note of each file.
-    files: HashMap<FileId, u64>,
-    /// Notes in order, including those that were repeated or removed.
-    order: VecDeque<(FileId, u64, Instant)>,
+struct Notes {
+    /// The number of the last note of each file, by device and inode.
+    new: HashMap<(u64, u64), u64>,
+    old: HashMap<(u64, u64), u64>,
+    /// When `new` was started.
+    started: Option<Instant>,
     last: u64,
-    /// Until when any file may be unsynced, because a note had to be discarded too early.
+    /// Until when any file may be unsynced, because notes had to be discarded too early.
     overflowed: Option<Instant>,
+}
+
+impl Notes {
+    fn add(&mut self, file: FileId, now: Instant) {
+        let started = *self.started.get_or_insert(now);
+        let file = (file.device, file.inode);
+        if now >= started + WRITTEN_BACK || self.new.len() >= NOTED {
+            let discarded = std::mem::replace(&mut self.old, std::mem::take(&mut self.new));
+            let until = started + WRITTEN_BACK;
+            if !discarded.is_empty() && until > now {
+                self.overflowed = self.overflowed.max(Some(until));
+            }
+            self.started = Some(now);
+        }
+        self.last += 1;
+        self.old.remove(&file);
+        self.new.insert(file, self.last);
+    }
+
+    fn find(&self, file: FileId) -> Option<u64> {
+        let file = (file.device, file.inode);
+        self.new.get(&file).or_else(|| self.old.get(&file)).copied()
+    }
+
+    fn remove(&mut self, file: FileId) {
+        let file = (file.device, file.inode);
+        self.new.remove(&file);
+        self.old.remove(&file);
+    }
 }
 
 impl Unsynced {
@@ -62,44 +94,28 @@ impl Unsynced {
 
     /// Records that the file has a new name.
     pub(crate) fn note(&self, file: FileId) {
-        let mut noted = self.0.lock();
-        let noted = &mut *noted;
-        let now = Instant::now();
-        noted.last += 1;
-        noted.files.insert(file, noted.last);
-        noted.order.push_back((file, noted.last, now));
-        while noted.order.len() > NOTED {
-            let Some((file, number, at)) = noted.order.pop_front() else { break };
-            if noted.files.get(&file) != Some(&number) {
-                continue;
-            }
-            noted.files.remove(&file);
-            let until = at + WRITTEN_BACK;
-            if until > now {
-                noted.overflowed = noted.overflowed.max(Some(until));
-            }
-        }
+        self.0.lock().add(file, Instant::now());
     }
 
     /// Removes the note `number`, because the file's names are on disk.
     fn forget(&self, file: FileId, number: Option<u64>) {
-        let mut noted = self.0.lock();
-        if number.is_some() && noted.files.get(&file).copied() == number {
-            noted.files.remove(&file);
+        let mut notes = self.0.lock();
+        if number.is_some() && notes.find(file) == number {
+            notes.remove(file);
         }
     }
 
     /// Records that the file has no name any more.
     pub(crate) fn gone(&self, file: FileId) {
-        self.0.lock().files.remove(&file);
+        self.0.lock().remove(file);
     }
 
     /// Returns whether a name of the file may not be on disk, and the number of the note.
     fn is_noted(&self, file: FileId) -> Option<Option<u64>> {
-        let noted = self.0.lock();
-        match noted.files.get(&file) {
-            Some(&number) => Some(Some(number)),
-            None => noted.overflowed.filter(|until| Instant::now() < *until).map(|_| None),
+        let notes = self.0.lock();
+        match notes.find(file) {
+            Some(number) => Some(Some(number)),
+            None => notes.overflowed.filter(|until| Instant::now() < *until).map(|_| None),
         }
     }
 }
@@ -248,10 +264,13 @@ impl Share {
 mod tests {
     use super::*;
 
+    fn file(inode: u64) -> FileId {
+        FileId { device: 1, inode, stream: 0 }
+    }
+
     #[test]
-    fn notes_are_bounded_and_dropping_one_too_early_makes_all_files_suspect() {
+    fn a_note_is_removed_unless_it_was_repeated() {
         let unsynced = Unsynced::default();
-        let file = |inode| FileId { device: 1, inode, stream: 0 };
         assert_eq!(unsynced.is_noted(file(1)), None);
         unsynced.note(file(1));
         unsynced.note(file(1));
@@ -260,14 +279,32 @@ mod tests {
         assert_eq!(unsynced.is_noted(file(1)), Some(Some(2)), "the file was renamed while it was flushed");
         unsynced.forget(file(1), Some(2));
         assert_eq!(unsynced.is_noted(file(1)), None);
-        for inode in 2..NOTED as u64 {
+    }
+
+    #[test]
+    fn notes_are_bounded_and_dropping_one_too_early_makes_all_files_suspect() {
+        let unsynced = Unsynced::default();
+        for inode in 0..2 * NOTED as u64 {
             unsynced.note(file(inode));
         }
-        assert_eq!(unsynced.is_noted(file(1)), None);
-        for inode in 0..100 {
-            unsynced.note(file((1 << 32) + inode));
-        }
-        assert!(unsynced.0.lock().order.len() <= NOTED && unsynced.0.lock().files.len() <= NOTED);
-        assert_eq!(unsynced.is_noted(file(1)), Some(None));
+        assert_eq!(unsynced.is_noted(file(0)), Some(Some(1)), "none was dropped");
+        assert_eq!(unsynced.is_noted(file(1 << 32)), None);
+        unsynced.note(file(1 << 32));
+        assert_eq!(unsynced.is_noted(file(0)), Some(None));
+        let notes = unsynced.0.lock();
+        assert!(notes.new.len() == 1 && notes.old.len() == NOTED);
+    }
+
+    #[test]
+    fn a_note_is_kept_until_the_kernel_has_written_the_directory() {
+        let (mut notes, start) = (Notes::default(), Instant::now());
+        notes.add(file(1), start);
+        notes.add(file(2), start + WRITTEN_BACK - Duration::from_secs(1));
+        notes.add(file(3), start + WRITTEN_BACK);
+        assert!([1, 2, 3].iter().all(|&inode| notes.find(file(inode)).is_some()));
+        notes.add(file(2), start + WRITTEN_BACK);
+        notes.add(file(4), start + 2 * WRITTEN_BACK);
+        assert_eq!([1, 2, 3, 4].map(|inode| notes.find(file(inode))), [None, Some(4), Some(3), Some(5)]);
+        assert_eq!(notes.overflowed, None);
     }
 }
