@@ -3,7 +3,8 @@
 //! A back end makes the calls of its storage itself. This crate does no I/O, except that it starts threads and reads
 //! the clock.
 //!
-//! - [`workers`] are the threads that make calls that may wait, shared fairly between users.
+//! - [`workers`] are the threads that make calls that may wait, shared fairly between users. [`executor`] decides
+//!   whether a call is made by one of them or on the calling thread.
 //! - [`metadata`] builds the metadata of a file from what the storage reports and `user.DOSATTRIB`.
 //!   [`attribute_table`] caches the DOS attributes of many files, and
 //!   [`attribute_locks`] are taken to change them.
@@ -15,6 +16,7 @@
 pub mod attribute_locks;
 pub mod attribute_table;
 pub mod clock;
+pub mod executor;
 pub mod metadata;
 pub mod name_index;
 pub mod predictor;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use server::answer::Answer;
-use server::vfs::{Errno, Result};
+use server::vfs::{Errno, Identity, Result};
 use tokio::sync::oneshot;
 
 /// Selects the threads that do the work.
@@ -45,9 +45,28 @@ const IDLE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Durati
 /// Current number of threads of all pools.
 static THREADS_NOW: AtomicUsize = AtomicUsize::new(0);
 
-/// The pools of one file system.
-#[derive(Default)]
-pub struct Workers {
+/// Asserts the identity of a user on a thread.
+pub trait ThreadIdentity: Clone + Send + Sync + 'static {
+    /// Makes the thread act as `user` from now on.
+    ///
+    /// # Errors
+    /// The thread could not switch. It must not act on behalf of any user.
+    fn assume(&self, user: &Arc<Identity>) -> Result<()>;
+}
+
+/// For storage whose threads have no identity, because each of its calls is told the user.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct NoThreadIdentity;
+
+impl ThreadIdentity for NoThreadIdentity {
+    fn assume(&self, _: &Arc<Identity>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The pools of one volume. `I` asserts the identities of users on their threads.
+pub struct Workers<I> {
+    identity: I,
     data: Arc<Pool>,
     slow: Arc<Pool>,
 }
@@ -76,8 +95,26 @@ struct Line {
     has_turn: bool,
 }
 
-impl Workers {
-    /// Does `work` for the user `uid` on a worker; `Errno::IO` if the work panicked or no thread could be started.
+impl<I: ThreadIdentity> Workers<I> {
+    /// Creates the pools of a volume, which have no threads yet.
+    pub fn new(identity: I) -> Workers<I> {
+        let (data, slow) = Default::default();
+        Workers { identity, data, slow }
+    }
+
+    /// Does `work` on a worker that acts as `user`; `Errno::IO` if the work panicked or no thread could be started.
+    pub fn later_as<T: Send + 'static>(
+        &self,
+        user: &Arc<Identity>,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        let (identity, asserted) = (self.identity.clone(), Arc::clone(user));
+        self.later(user.uid, lane, move || identity.assume(&asserted).and_then(|()| work()))
+    }
+
+    /// Does `work`, which needs no identity or asserts it itself, for the user `uid` on a worker; `Errno::IO` if the
+    /// work panicked or no thread could be started.
     pub fn later<T: Send + 'static>(
         &self,
         uid: u32,
@@ -243,7 +280,7 @@ mod tests {
     }
 
     impl Blocked {
-        fn submit(&self, workers: &Workers, uid: u32, lane: Lane) {
+        fn submit(&self, workers: &Workers<NoThreadIdentity>, uid: u32, lane: Lane) {
             let (running, let_go) = (Arc::clone(&self.running), Arc::clone(&self.let_go));
             let job = move || {
                 running.fetch_add(1, Ordering::SeqCst);
@@ -277,7 +314,7 @@ mod tests {
 
     #[test]
     fn work_is_done_and_a_panic_fails_only_its_own_job() {
-        let (workers, who) = (Workers::default(), 1);
+        let (workers, who) = (Workers::new(NoThreadIdentity), 1);
         for lane in [Lane::Data, Lane::Slow] {
             let answers: Vec<_> = (0..200).map(|number| workers.later(who, lane, move || Ok(number))).collect();
             let done: Vec<_> = answers.into_iter().map(|answer| block_on(answer)).collect();
@@ -291,7 +328,7 @@ mod tests {
 
     #[test]
     fn one_user_gets_a_quarter_and_others_the_remainder() {
-        let workers = Workers::default();
+        let workers = Workers::new(NoThreadIdentity);
         while_blocked(|blocked| {
             for _ in 0..1000 {
                 blocked.submit(&workers, 1, Lane::Data);
@@ -316,7 +353,8 @@ mod tests {
 
     #[test]
     fn a_hanging_file_system_uses_no_threads_of_others() {
-        let (hangs, works): (Vec<Workers>, _) = ((0..8).map(|_| Workers::default()).collect(), Workers::default());
+        let (hangs, works): (Vec<Workers<NoThreadIdentity>>, _) =
+            ((0..8).map(|_| Workers::new(NoThreadIdentity)).collect(), Workers::new(NoThreadIdentity));
         while_blocked(|blocked| {
             for workers in &hangs {
                 for uid in 0..8 {
@@ -359,9 +397,34 @@ mod tests {
         assert!(queue.take().is_none());
     }
 
+    /// Switches to any user but 2, and keeps a list of them.
+    #[derive(Clone, Default)]
+    struct Recorded(Arc<Mutex<Vec<u32>>>);
+
+    impl ThreadIdentity for Recorded {
+        fn assume(&self, user: &Arc<Identity>) -> Result<()> {
+            self.0.lock().push(user.uid);
+            if user.uid == 2 { Err(Errno::PERM) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn work_for_a_user_starts_once_the_thread_acts_as_the_user() {
+        let identity = Recorded::default();
+        let workers = Workers::new(identity.clone());
+        let user = |uid| Arc::new(Identity { uid, gid: 1, groups: Box::default() });
+        let users = Arc::clone(&identity.0);
+        let seen = block_on(workers.later_as(&user(1), Lane::Data, move || Ok(users.lock().clone())));
+        assert_eq!(seen, Ok(vec![1]));
+        assert_eq!(block_on(workers.later(3, Lane::Data, || Ok(()))), Ok(()), "nothing is asserted");
+        let failed = block_on(workers.later_as::<()>(&user(2), Lane::Slow, || panic!("acts as another user")));
+        assert_eq!(failed, Err(Errno::PERM));
+        assert_eq!(*identity.0.lock(), [1, 2]);
+    }
+
     #[test]
     fn idle_threads_end() {
-        let workers = Workers::default();
+        let workers = Workers::new(NoThreadIdentity);
         block_on(workers.later(1, Lane::Data, || Ok(()))).expect("the job is done");
         let pool = Arc::downgrade(&workers.data);
         drop(workers);

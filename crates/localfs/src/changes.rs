@@ -264,7 +264,7 @@ impl Share {
         };
         let removed = rustix::fs::unlinkat(&directory, name, flags).map_err(errno);
         if held.is_some() {
-            self.root.system_of(&here).workers.submit(who.uid, Lane::Slow, Box::new(move || drop(held)));
+            self.root.system_of(&here).executor.submit(who.uid, Lane::Slow, Box::new(move || drop(held)));
         }
         if removed.is_ok() {
             self.cache.forget(id(&here));

@@ -23,7 +23,7 @@ impl Open {
         let (open, who, from) = (Arc::clone(open), Arc::clone(op), Arc::clone(from));
         // Before space is shared, data that is not on disk yet is written there.
         let lane = if range.share || range.length > LONG { Lane::Slow } else { Lane::Data };
-        system.later(uid, lane, move || match range.share {
+        system.executor.later(uid, lane, move || match range.share {
             true => open.share_room(&who, &from, range).map(|()| range.length),
             false => open.copy_from(&who, &from, range),
         })

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use backing::Wait;
+use backing::executor::unless_cancelled;
 use backing::workers::Lane;
 use server::answer::Answer;
 use server::vfs::{Case, Entry, Errno, Identity, Kind, Op, Result};
@@ -14,7 +15,6 @@ use crate::lookup::look;
 use crate::metadata::Source;
 use crate::names::Directory;
 use crate::node::Open;
-use crate::pace::unless_cancelled;
 use crate::root::Root;
 
 impl Open {
@@ -28,7 +28,7 @@ impl Open {
         }
         let (directory, who, name) = (Arc::clone(open), Arc::clone(op), Box::<[u8]>::from(name));
         let find = move || directory.find_entry(&who, &name, case, Wait::Allowed);
-        open.system.later(op.uid, Lane::Data, unless_cancelled(op, find))
+        open.system.executor.later_as(op, Lane::Data, unless_cancelled(op, find))
     }
 
     /// Tries the exact name first, then the one in the directory's index.

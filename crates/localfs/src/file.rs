@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use backing::executor::{change, unless_cancelled};
 use backing::workers::Lane;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -14,7 +15,6 @@ use server::answer::Answer;
 use server::vfs::{DataRange, Errno, Extent, Identity, Kind, Op, RangeLock, Result};
 
 use crate::node::Open;
-use crate::pace::{change, unless_cancelled};
 use crate::root::{glance, stat};
 use crate::{errno, identity, sys};
 
@@ -95,7 +95,7 @@ impl Open {
             tests::panic_if_asked(reading.id);
             reading.read_waiting(offset, space)
         };
-        let done = open.system.later(op.uid, Lane::Data, unless_cancelled(op, work));
+        let done = open.system.executor.later(op.uid, Lane::Data, unless_cancelled(op, work));
         done.map(move |done| (std::mem::take(&mut *lent.lock()), done))
     }
 
@@ -153,8 +153,8 @@ impl Open {
         let (open, who, uid) = (Arc::clone(open), Arc::clone(op), op.uid);
         let lane = if through { Lane::Slow } else { Lane::Data };
         let system = Arc::clone(&open.system);
-        let write = move || open.system.timed(|| open.write_all(&who, offset, &data, written, flags));
-        system.later(uid, lane, write)
+        let write = move || open.system.executor.timed(|| open.write_all(&who, offset, &data, written, flags));
+        system.executor.later(uid, lane, write)
     }
 
     /// Writes as much as the kernel accepts without waiting.
@@ -179,10 +179,10 @@ impl Open {
                 Err(error) => return Err(errno(error)),
             }
         }
-        if data.len() > INLINE_WRITE || !self.system.is_quick() {
+        if data.len() > INLINE_WRITE || !self.system.executor.is_quick() {
             return Ok(Attempt::Partly(0));
         }
-        self.system.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
+        self.system.executor.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
         Ok(Attempt::Done(data.len()))
     }
 
@@ -221,13 +221,13 @@ impl Open {
                     Err(error) => return Answer::now(Err(error)),
                 };
                 if frees_much {
-                    return open.system.later(uid, Lane::Slow, move || again.truncate(&who, size));
+                    return open.system.executor.later(uid, Lane::Slow, move || again.truncate(&who, size));
                 }
                 change(open, uid, move |open| open.truncate(&who, size))
             }
-            Extent::Reserve(size) => open.system.later(uid, Lane::Data, move || again.allocate(&who, size)),
+            Extent::Reserve(size) => open.system.executor.later(uid, Lane::Data, move || again.allocate(&who, size)),
             Extent::Zero { offset, length } => {
-                open.system.later(uid, Lane::Data, move || again.zero(&who, offset, length))
+                open.system.executor.later(uid, Lane::Data, move || again.zero(&who, offset, length))
             }
         }
     }

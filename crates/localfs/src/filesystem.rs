@@ -1,17 +1,15 @@
-//! The file systems of the shares. Each mount has its own pace, its own threads, and a record of unsupported
+//! The file systems of the shares. Each mount has its own threads, and a record of unsupported
 //! operations. A file system mounted below a share is separate, and no thread that may not wait makes calls to it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
-use backing::workers::{Lane, Workers};
+use backing::executor::Executor;
 use parking_lot::Mutex;
 use rustix::fs::Statx;
-use server::answer::Answer;
-use server::vfs::Result;
 
 use crate::file::Abilities;
-use crate::pace::Pace;
+use crate::identity::KernelIdentity;
 
 /// Maximum number of separate file systems. Those beyond it share one entry, which limits the number of threads.
 const FILE_SYSTEMS: usize = 256;
@@ -23,11 +21,9 @@ const LOCAL: [&str; 10] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2f
 pub(crate) struct FileSystem {
     /// The ID of its mount.
     pub(crate) mount: u64,
-    /// Whether it is local to this machine, so that it answers from its caches at once.
-    local: bool,
-    pace: Pace,
     pub(crate) abilities: Abilities,
-    pub(crate) workers: Workers,
+    /// Makes calls at once if the file system is local to this machine.
+    pub(crate) executor: Executor<KernelIdentity>,
 }
 
 /// File systems by mount ID. A mount ID is not reused while something on the mount is open, and every holder of a file
@@ -65,33 +61,12 @@ impl FileSystem {
     }
 
     fn new(mount: u64, local: bool) -> FileSystem {
-        let (pace, abilities, workers) = Default::default();
-        FileSystem { mount, local, pace, abilities, workers }
+        FileSystem { mount, abilities: Abilities::default(), executor: Executor::new(local, KernelIdentity) }
     }
 
     /// Returns whether the file system is local to this machine, so that it answers from its caches at once.
     pub(crate) fn is_local(&self) -> bool {
-        self.local
-    }
-
-    /// Returns whether the file system is local and its changes are quick at the moment.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.local && self.pace.is_quick()
-    }
-
-    /// Makes a change and records how long it takes.
-    pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.pace.timed(work)
-    }
-
-    /// Does `work` on one of the file system's threads, for the user `uid`.
-    pub(crate) fn later<T: Send + 'static>(
-        &self,
-        uid: u32,
-        lane: Lane,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Answer<Result<T>> {
-        self.workers.later(uid, lane, work)
+        self.executor.is_immediate()
     }
 }
 

@@ -16,6 +16,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use backing::workers::ThreadIdentity;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use server::vfs::Identity;
 
@@ -229,6 +230,16 @@ pub(crate) fn may_describe() -> rustix::io::Result<()> {
     rustix::thread::set_capabilities(None, CapabilitySets { effective, ..own })?;
     MAY_DESCRIBE.set(true);
     Ok(())
+}
+
+/// Asserts identities on threads as the kernel knows them.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelIdentity;
+
+impl ThreadIdentity for KernelIdentity {
+    fn assume(&self, user: &Arc<Identity>) -> server::vfs::Result<()> {
+        assume(user)
+    }
 }
 
 /// Makes the thread act as the process.

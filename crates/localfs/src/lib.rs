@@ -35,7 +35,6 @@ mod lookup;
 mod metadata;
 mod names;
 mod node;
-mod pace;
 mod private;
 mod root;
 mod sys;
@@ -123,14 +122,14 @@ impl Share {
         work: impl FnOnce(&Arc<Share>) -> Result<T> + Send + 'static,
     ) -> Answer<Result<T>> {
         let home = &share.root.system;
-        if home.is_quick()
+        if home.executor.is_quick()
             && paths.iter().all(|path| path.parent().is_none_or(|directory| share.reaches(who, &directory)))
         {
-            return Answer::now(home.timed(|| work(share)));
+            return Answer::now(home.executor.timed(|| work(share)));
         }
         let (system, share) = (share.serving(paths[0]), Arc::clone(share));
         let again = Arc::clone(&system);
-        system.later(who.uid, Lane::Data, move || again.timed(|| work(&share)))
+        system.executor.later_as(who, Lane::Data, move || again.executor.timed(|| work(&share)))
     }
 
     /// Returns the file system that a call with `path` may have to wait for, as far as that can be determined without
@@ -261,7 +260,7 @@ impl Vfs for LocalFs {
             return Answer::now(work(&self.0));
         }
         let share = Arc::clone(&self.0);
-        self.0.serving(path).later(op.uid, Lane::Data, move || work(&share))
+        self.0.serving(path).executor.later_as(op, Lane::Data, move || work(&share))
     }
 
     fn space(&self, op: &Op) -> Answer<Result<Space>> {
@@ -269,7 +268,7 @@ impl Vfs for LocalFs {
             return Answer::now(self.0.space(op));
         }
         let (share, user) = (Arc::clone(&self.0), Arc::clone(op));
-        self.0.root.system.later(op.uid, Lane::Data, move || share.space(&user))
+        self.0.root.system.executor.later_as(op, Lane::Data, move || share.space(&user))
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use backing::Wait;
+use backing::executor::unless_cancelled;
 use backing::name_index::Name;
 use backing::workers::Lane;
 use rustix::fs::{OFlags, Statx};
@@ -15,7 +16,6 @@ use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
 use crate::names::Directory;
 use crate::node::{Held, Open};
-use crate::pace::unless_cancelled;
 use crate::root::{glance, id, stat, stat_name};
 use crate::{Share, identity};
 
@@ -39,7 +39,7 @@ impl Share {
         // If the thread has another identity by now, that can only affect which threads do the work.
         let (system, share, op) = (share.serving(&question.path), Arc::clone(share), question.op.clone());
         let answer = move || question.answer(&share, Wait::Allowed);
-        system.later(op.uid, Lane::Data, unless_cancelled(&op, answer))
+        system.executor.later_as(&op, Lane::Data, unless_cancelled(&op, answer))
     }
 }
 

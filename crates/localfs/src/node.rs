@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use backing::executor::{Executor, OnVolume, change, query, unless_cancelled};
 use backing::metadata::{store, stored};
 use backing::workers::Lane;
 use bytes::Bytes;
@@ -23,8 +24,8 @@ use crate::dir::Listing;
 use crate::durable::Linked;
 use crate::file::LARGE;
 use crate::filesystem::FileSystem;
+use crate::identity::KernelIdentity;
 use crate::metadata::{Source, kind, report};
-use crate::pace::{Placed, ask, change, unless_cancelled};
 use crate::root::{id, stat};
 use crate::watch::own::{self, Doing};
 use crate::{Share, errno, held, identity, leases, watch};
@@ -76,7 +77,7 @@ impl Drop for Open {
         let waits = self.access.is_some() && !self.system.is_local();
         if waits || *self.large.get_mut() {
             let held = std::mem::replace(&mut self.held, Held::Root);
-            self.system.workers.submit(self.uid, Lane::Slow, Box::new(move || drop(held)));
+            self.system.executor.submit(self.uid, Lane::Slow, Box::new(move || drop(held)));
         }
     }
 }
@@ -89,9 +90,11 @@ pub(crate) fn of(node: &Arc<dyn Node>) -> Option<Arc<Open>> {
     (&**node as &dyn Any).downcast_ref::<Handle>().map(|handle| Arc::clone(&handle.0))
 }
 
-impl Placed for Arc<Open> {
-    fn system(&self) -> &Arc<FileSystem> {
-        &self.system
+impl OnVolume for Open {
+    type Identity = KernelIdentity;
+
+    fn executor(&self) -> &Executor<KernelIdentity> {
+        &self.system.executor
     }
 }
 
@@ -363,7 +366,7 @@ fn timespec(time: Option<Time>) -> Timespec {
 
 impl Node for Handle {
     fn metadata(&self, op: &Op) -> Answer<Result<Metadata>> {
-        ask(&self.0, op, |open| open.metadata())
+        query(&self.0, op, |open| open.metadata())
     }
 
     fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {
@@ -371,12 +374,12 @@ impl Node for Handle {
             return Answer::now(Ok(Arc::new(Handle(Arc::clone(&self.0)))));
         }
         let who = Arc::clone(op);
-        ask(&self.0, op, move |open| open.open(&who, access).map(Open::into_node))
+        query(&self.0, op, move |open| open.open(&who, access).map(Open::into_node))
     }
 
     fn permissions(&self, op: &Op) -> Answer<Result<u32>> {
         let who = Arc::clone(op);
-        ask(&self.0, op, move |open| open.permissions(&who))
+        query(&self.0, op, move |open| open.permissions(&who))
     }
 
     fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
@@ -389,15 +392,15 @@ impl Node for Handle {
 
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
         let open = Arc::clone(&self.0);
-        self.0.system.later(op.uid, Lane::Slow, move || open.flush())
+        self.0.system.executor.later(op.uid, Lane::Slow, move || open.flush())
     }
 
     fn location(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
-        ask(&self.0, op, |open| open.location())
+        query(&self.0, op, |open| open.location())
     }
 
     fn read_link(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
-        ask(&self.0, op, |open| {
+        query(&self.0, op, |open| {
             if open.kind != Kind::Symlink {
                 return Err(Errno::INVAL);
             }
@@ -412,7 +415,7 @@ impl Node for Handle {
     fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         let open = Arc::clone(&self.0);
         let find = unless_cancelled(op, move || open.data_ranges(offset, length));
-        self.0.system.later(op.uid, Lane::Data, find)
+        self.0.system.executor.later(op.uid, Lane::Data, find)
     }
 
     fn copy(&self, op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
@@ -427,7 +430,7 @@ impl Node for Handle {
 
     fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
         let (open, who) = (Arc::clone(&self.0), Arc::clone(op));
-        self.0.system.later(op.uid, Lane::Data, unless_cancelled(op, move || open.list(&who, listing)))
+        self.0.system.executor.later(op.uid, Lane::Data, unless_cancelled(op, move || open.list(&who, listing)))
     }
 
     fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
@@ -436,7 +439,7 @@ impl Node for Handle {
 
     fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
         let (who, name) = (Arc::clone(op), name.to_owned());
-        ask(&self.0, op, move |open| {
+        query(&self.0, op, move |open| {
             let value = open.get_xattr(&who, &name)?;
             if let (None, Some(stamped), ntacl::ATTRIBUTE) = (&value, stamped, name.as_str()) {
                 open.share.cache.note_no_descriptor(open.id, stamped);
@@ -453,7 +456,7 @@ impl Node for Handle {
 
     fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {
         let who = Arc::clone(op);
-        ask(&self.0, op, move |open| open.list_xattrs(&who))
+        query(&self.0, op, move |open| open.list_xattrs(&who))
     }
 
     fn watch(&self, wanted: Wanted, listener: ChangeListener) -> Result<Watching> {
@@ -461,7 +464,7 @@ impl Node for Handle {
     }
 
     fn lease(&self, op: &Op, broken: LeaseCallback) -> Answer<Result<Box<dyn Lease>>> {
-        ask(&self.0, op, move |open| leases::take(open, broken))
+        query(&self.0, op, move |open| leases::take(open, broken))
     }
 
     /// The kernel keeps a file's locks in a linked list that it searches for each change.
@@ -473,6 +476,6 @@ impl Node for Handle {
             return change(&self.0, op.uid, make);
         }
         let open = Arc::clone(&self.0);
-        self.0.system.later(op.uid, Lane::Data, move || make(&open))
+        self.0.system.executor.later(op.uid, Lane::Data, move || make(&open))
     }
 }

@@ -7,6 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use backing::executor::{Executor, OnVolume, change, query};
 use backing::workers::SERVER;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx};
 use rustix::io::Errno as Raw;
@@ -14,9 +15,9 @@ use server::answer::Answer;
 use server::vfs::{Access, Errno, Kind, Metadata, Node, Private, RelPath, Result};
 
 use crate::filesystem::FileSystem;
+use crate::identity::KernelIdentity;
 use crate::metadata::{Source, kind};
 use crate::node::{Held, Open};
-use crate::pace::{Placed, ask, change};
 use crate::root::{id, stat};
 use crate::watch::own;
 use crate::{Share, errno, identity};
@@ -38,9 +39,11 @@ struct Inner {
     path: RelPath,
 }
 
-impl Placed for Arc<Inner> {
-    fn system(&self) -> &Arc<FileSystem> {
-        &self.system
+impl OnVolume for Inner {
+    type Identity = KernelIdentity;
+
+    fn executor(&self) -> &Executor<KernelIdentity> {
+        &self.system.executor
     }
 }
 
@@ -151,7 +154,7 @@ impl Inner {
 impl Private for Directory {
     fn find(&self, name: &str) -> Answer<Result<Option<(Arc<dyn Node>, Metadata)>>> {
         let name = name.to_owned();
-        ask(&self.0, &server::vfs::SERVER, move |directory| directory.find(&name))
+        query(&self.0, &server::vfs::SERVER, move |directory| directory.find(&name))
     }
 
     fn create(&self, name: &str) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {

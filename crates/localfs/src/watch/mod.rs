@@ -133,7 +133,7 @@ pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: ChangeListen
                 watcher.cover_below(number, &RelPath::root(), &mut |_, _| {});
             }
         };
-        open.system.workers.submit(open.uid, Lane::Slow, Box::new(cover));
+        open.system.executor.submit(open.uid, Lane::Slow, Box::new(cover));
     }
     Ok(Box::new(subscribed))
 }
@@ -151,7 +151,7 @@ impl Drop for Subscribed {
             // noted.
             own::count_watch(false, subscription.is_curious());
         };
-        system.workers.submit(uid, Lane::Slow, Box::new(leave));
+        system.executor.submit(uid, Lane::Slow, Box::new(leave));
     }
 }
 

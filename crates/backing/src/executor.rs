@@ -1,0 +1,203 @@
+//! Whether calls are made on the calling thread or on a worker.
+//!
+//! Creating, renaming, setting attributes and writing into the page cache take the kernel microseconds, which is less
+//! than handing them to another thread. But a file system with a full journal or an overloaded disk makes its callers
+//! wait, and one client's flood of writes must not delay the others. Changes are therefore made on the calling thread
+//! until one is slow. From then on they are made by workers until they have been quick for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use server::answer::Answer;
+use server::vfs::{Errno, Identity, Op, Result};
+
+use crate::workers::{Job, Lane, ThreadIdentity, Workers};
+
+/// How long the calling thread may be occupied. It is well above the time slice for which a busy processor suspends a
+/// thread: that is not caused by the file system, and another thread would have to wait for the processor, too.
+const SLOW: Duration = Duration::from_millis(20);
+/// How long changes are made by workers after a slow one.
+const PENALTY: Duration = Duration::from_secs(1);
+
+/// How long the changes of a volume take.
+struct Latency {
+    began: Instant,
+    /// Until when changes are made by workers, in milliseconds since `began`.
+    slow_until: AtomicU64,
+}
+
+impl Default for Latency {
+    fn default() -> Latency {
+        Latency { began: Instant::now(), slow_until: AtomicU64::new(0) }
+    }
+}
+
+impl Latency {
+    /// Returns whether changes are quick at the moment.
+    fn is_low(&self) -> bool {
+        self.slow_until.load(Ordering::Relaxed) <= self.began.elapsed().as_millis() as u64
+    }
+
+    /// Records how long a change took.
+    fn note(&self, took: Duration) {
+        if took > SLOW {
+            let until = (self.began.elapsed() + PENALTY).as_millis() as u64;
+            self.slow_until.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Makes the calls of one volume. `I` asserts the identities of users on its workers.
+pub struct Executor<I> {
+    is_immediate: bool,
+    latency: Latency,
+    workers: Workers<I>,
+}
+
+impl<I: ThreadIdentity> Executor<I> {
+    /// Creates an executor. `is_immediate`: the volume answers from its caches at once, as a local file system does.
+    /// Otherwise every call is made by a worker.
+    pub fn new(is_immediate: bool, identity: I) -> Executor<I> {
+        Executor { is_immediate, latency: Latency::default(), workers: Workers::new(identity) }
+    }
+
+    /// Returns whether the volume answers from its caches at once.
+    pub fn is_immediate(&self) -> bool {
+        self.is_immediate
+    }
+
+    /// Returns whether a change may be made on the calling thread.
+    pub fn is_quick(&self) -> bool {
+        self.is_immediate && self.latency.is_low()
+    }
+
+    /// Makes a change and records how long it takes.
+    pub fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.latency.note(start.elapsed());
+        done
+    }
+
+    /// Like [`Workers::later`].
+    pub fn later<T: Send + 'static>(
+        &self,
+        uid: u32,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        self.workers.later(uid, lane, work)
+    }
+
+    /// Like [`Workers::later_as`].
+    pub fn later_as<T: Send + 'static>(
+        &self,
+        user: &Arc<Identity>,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        self.workers.later_as(user, lane, work)
+    }
+
+    /// Like [`Workers::submit`].
+    pub fn submit(&self, uid: u32, lane: Lane, work: Job) {
+        self.workers.submit(uid, lane, work);
+    }
+}
+
+/// Something open on a volume.
+pub trait OnVolume: Send + Sync + 'static {
+    /// Asserts the identities of users.
+    type Identity: ThreadIdentity;
+
+    /// Returns the executor of the volume.
+    fn executor(&self) -> &Executor<Self::Identity>;
+}
+
+/// Makes a change, which is usually quick, for the user `uid`.
+pub fn change<V: OnVolume, T: Send + 'static>(
+    open: &Arc<V>,
+    uid: u32,
+    work: impl FnOnce(&Arc<V>) -> Result<T> + Send + 'static,
+) -> Answer<Result<T>> {
+    let executor = open.executor();
+    if executor.is_quick() {
+        return Answer::now(executor.timed(|| work(open)));
+    }
+    let again = Arc::clone(open);
+    executor.later(uid, Lane::Data, move || again.executor().timed(|| work(&again)))
+}
+
+/// Queries cached data about an open file. A query that waits for a worker ends if its request is cancelled.
+pub fn query<V: OnVolume, T: Send + 'static>(
+    open: &Arc<V>,
+    op: &Op,
+    work: impl FnOnce(&Arc<V>) -> Result<T> + Send + 'static,
+) -> Answer<Result<T>> {
+    if open.executor().is_immediate() {
+        return Answer::now(work(open));
+    }
+    let again = Arc::clone(open);
+    open.executor().later(op.uid, Lane::Data, unless_cancelled(op, move || work(&again)))
+}
+
+/// Returns `work`, which changes nothing, so that it does not start after the request of `op` was cancelled.
+pub fn unless_cancelled<T, W: FnOnce() -> Result<T>>(op: &Op, work: W) -> impl FnOnce() -> Result<T> + use<T, W> {
+    let cancellation = op.cancellation();
+    move || match cancellation {
+        Some(cancellation) if cancellation.is_cancelled() => Err(Errno::CANCELED),
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::ThreadId;
+
+    use server::answer::block_on;
+    use server::vfs::SERVER;
+
+    use super::*;
+    use crate::workers::NoThreadIdentity;
+
+    struct Open(Executor<NoThreadIdentity>);
+
+    impl OnVolume for Open {
+        type Identity = NoThreadIdentity;
+
+        fn executor(&self) -> &Executor<NoThreadIdentity> {
+            &self.0
+        }
+    }
+
+    fn open(is_immediate: bool) -> Arc<Open> {
+        Arc::new(Open(Executor::new(is_immediate, NoThreadIdentity)))
+    }
+
+    /// Returns whether a query and a change are made on this thread.
+    fn are_made_here(open: &Arc<Open>) -> [bool; 2] {
+        let thread = |_: &Arc<Open>| Ok(std::thread::current().id());
+        let answers: [Result<ThreadId>; 2] =
+            [block_on(query(open, &SERVER, thread)), block_on(change(open, 1, thread))];
+        answers.map(|thread| thread == Ok(std::thread::current().id()))
+    }
+
+    #[test]
+    fn a_slow_change_moves_the_next_ones_to_other_threads() {
+        let open = open(true);
+        open.0.latency.note(Duration::from_micros(50));
+        assert_eq!(are_made_here(&open), [true, true]);
+        open.0.latency.note(Duration::from_secs(1));
+        assert!(!open.0.is_quick());
+        open.0.latency.slow_until.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(are_made_here(&open), [true, false]);
+        open.0.latency.slow_until.store(0, Ordering::Relaxed);
+        assert_eq!(are_made_here(&open), [true, true]);
+    }
+
+    #[test]
+    fn calls_of_a_volume_that_may_block_are_made_by_workers() {
+        assert_eq!(are_made_here(&open(false)), [false, false]);
+    }
+}
