@@ -9,8 +9,8 @@
 //! - `node` is an open file or directory, with `file` and `copy` for its content, `dir` and `entry` for its names,
 //!   `metadata` and `held` for its attributes, and `leases` for leases of the kernel. `private` is a directory that
 //!   only the server uses.
-//! - `filesystem` and `pace` decide on which thread a call is made. `clock` decides when a change time distinguishes
-//!   all later changes.
+//! - `filesystem` has the threads of each mount, and `clock` probes the clock that stamps its files. [`backing`] has
+//!   what is the same for other kinds of storage.
 //! - `watch` reports changes by other programs, and `durable` makes names durable.
 //!
 //! The process must have set its umask to 0, or requested modes are not applied exactly. `/proc` must stay mounted.

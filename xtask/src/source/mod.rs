@@ -4,6 +4,7 @@
 //! longer found fails the run, so the list only shrinks.
 
 mod imports;
+mod io;
 mod language;
 mod limits;
 mod size;
@@ -55,6 +56,7 @@ pub(crate) fn check() -> Result<Counts> {
         found.extend(size::check(source));
         found.extend(unsafe_code::check(source)?);
         found.extend(limits::check(source)?);
+        found.extend(io::check(source)?);
     }
     for source in &sources {
         found.extend(language::check(source));

@@ -51,23 +51,26 @@ pub(super) fn walk(tokens: impl IntoIterator<Item = TokenTree>, each: &mut impl 
     }
 }
 
-/// Returns the first parts of all paths that begin with `crate::`, also in `crate::{a, b::c}`, each with its line.
+/// Returns the first parts of all paths that begin with `crate::`.
 pub(super) fn crate_paths(tokens: &[TokenTree]) -> Vec<(String, usize)> {
+    paths(tokens, "crate")
+}
+
+/// Returns the first parts of all paths that begin with `root::`, also in `root::{a, b::c}`, each with its line.
+pub(super) fn paths(tokens: &[TokenTree], root: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     let mut rest = tokens;
     while let [first, more @ ..] = rest {
         rest = more;
         match (first, more) {
-            (TokenTree::Ident(word), [a, b, next, ..]) if *word == "crate" && is_colon(a) && is_colon(b) => {
-                match next {
-                    TokenTree::Ident(name) => found.push(named(name)),
-                    TokenTree::Group(group) => found.extend(first_words(group).iter().map(named)),
-                    _ => {}
-                }
-            }
+            (TokenTree::Ident(word), [a, b, next, ..]) if *word == root && is_colon(a) && is_colon(b) => match next {
+                TokenTree::Ident(name) => found.push(named(name)),
+                TokenTree::Group(group) => found.extend(first_words(group).iter().map(named)),
+                _ => {}
+            },
             (TokenTree::Group(group), _) => {
                 let inner: Vec<TokenTree> = without_tests(group.stream());
-                found.extend(crate_paths(&inner));
+                found.extend(paths(&inner, root));
             }
             _ => {}
         }
