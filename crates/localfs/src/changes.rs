@@ -15,10 +15,10 @@ use server::vfs::{
 use crate::aside::Aside;
 use crate::file::LARGE;
 use crate::metadata::{self, Source, coarse_now, describe, kind, report};
-use crate::node::{Held, Open};
+use crate::node::{Descriptor, Open};
 use crate::root::{id, stat, stat_name};
 use crate::watch::own;
-use crate::{Share, errno, held, identity};
+use crate::{Share, errno, identity, proc_fd};
 
 impl Share {
     pub(crate) fn create(self: &Arc<Self>, who: &Arc<Identity>, path: &RelPath, new: NewFile) -> Result<Created> {
@@ -40,7 +40,7 @@ impl Share {
         let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
         let has_owner = |acl: &&InitialAcl| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == acl.owner);
-        let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
+        let source = if access.is_some() { Source::Open(&fd) } else { Source::Path(&fd) };
         let protection = protection.as_ref();
         let set = protection
             .filter(has_owner)
@@ -59,7 +59,7 @@ impl Share {
             stored = exact(&made).filter(stores);
             made = stat(&fd)?;
         }
-        let open = Open::new(Arc::clone(self), who.uid, Held::Own(fd), &made, access);
+        let open = Open::new(Arc::clone(self), who.uid, Descriptor::Own(fd), &made, access);
         let metadata = match stored {
             Some(attributes) => describe(&made, attributes),
             None => self.metadata(&made, open.source()),
@@ -208,8 +208,8 @@ impl Share {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&directory, name, flags, Mode::empty()).map_err(errno)?;
         let made = stat(&fd)?;
-        let metadata = self.metadata(&made, Source::Held(&fd));
-        let node = Open::new(Arc::clone(self), who.uid, Held::Own(fd), &made, None).into_node();
+        let metadata = self.metadata(&made, Source::Path(&fd));
+        let node = Open::new(Arc::clone(self), who.uid, Descriptor::Own(fd), &made, None).into_node();
         Ok(Created { node, metadata, protected: false })
     }
 
@@ -331,7 +331,7 @@ fn set_initial_acl(fd: &OwnedFd, source: Source<'_, &OwnedFd>, acl: &InitialAcl)
     for (name, value) in &acl.lists {
         match value {
             Some(value) => source.set_xattr(name, value, XattrFlags::empty())?,
-            None => match rustix::fs::removexattr(held::path(fd), *name) {
+            None => match rustix::fs::removexattr(proc_fd::path(fd), *name) {
                 Ok(()) | Err(Raw::NODATA) => {}
                 Err(error) => return Err(error),
             },
@@ -352,7 +352,7 @@ fn keep_setgid(fd: &OwnedFd, made: Option<&Statx>) -> rustix::io::Result<()> {
         return Ok(());
     }
     identity::assume_process()?;
-    rustix::fs::chmod(held::path(fd), Mode::from_raw_mode(u32::from(present & 0o7777 | SETGID)))
+    rustix::fs::chmod(proc_fd::path(fd), Mode::from_raw_mode(u32::from(present & 0o7777 | SETGID)))
 }
 
 #[cfg(test)]

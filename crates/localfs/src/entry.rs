@@ -64,7 +64,7 @@ impl Open {
             metadata_of(self, self.fd(), name)?
         } else {
             let fd = Root::open_entry(self.fd(), name)?;
-            self.share.metadata(&look(&self.share, &fd, wait)?, Source::Held(fd.as_fd()))
+            self.share.metadata(&look(&self.share, &fd, wait)?, Source::Path(fd.as_fd()))
         };
         let entry = Entry { name: name.into(), metadata: Some(metadata) };
         self.note_files(std::slice::from_ref(&entry));

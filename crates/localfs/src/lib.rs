@@ -7,7 +7,7 @@
 //! - `root` resolves paths. `lookup` and `names` find names whatever their case, and `changes` creates, renames and
 //!   removes them, `aside` if a link replaces a file.
 //! - `node` is an open file or directory, with `file` and `copy` for its content, `dir` and `entry` for its names,
-//!   `metadata` and `held` for its attributes, and `leases` for leases of the kernel. `private` is a directory that
+//!   `metadata` and `proc_fd` for its attributes, and `leases` for leases of the kernel. `private` is a directory that
 //!   only the server uses.
 //! - `filesystem` has the threads of each mount, and `clock` probes the clock that stamps its files. [`backing`] has
 //!   what is the same for other kinds of storage.
@@ -28,7 +28,6 @@ mod entry;
 mod features;
 mod file;
 mod filesystem;
-mod held;
 pub mod identity;
 mod leases;
 mod lookup;
@@ -36,6 +35,7 @@ mod metadata;
 mod names;
 mod node;
 mod private;
+mod proc_fd;
 mod root;
 mod sys;
 mod watch;

@@ -15,7 +15,7 @@ use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOpt
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
 use crate::names::Directory;
-use crate::node::{Held, Open};
+use crate::node::{Descriptor, Open};
 use crate::root::{glance, id, stat, stat_name};
 use crate::{Share, identity};
 
@@ -54,7 +54,7 @@ impl Question {
     pub(crate) fn answer(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         identity::assume(&self.op)?;
         if self.path.is_root() {
-            return self.found(share, RelPath::root(), Held::Root, wait);
+            return self.found(share, RelPath::root(), Descriptor::Root, wait);
         }
         if wait == Wait::Never && self.options.case == Case::Insensitive && share.misses.expects() {
             // The directory's index is more likely to have the answer than the name itself.
@@ -107,7 +107,7 @@ impl Question {
             return Ok(found);
         }
         match self.open(share, &self.path, wait) {
-            Ok(fd) => self.found(share, self.path.clone(), Held::Own(fd), wait),
+            Ok(fd) => self.found(share, self.path.clone(), Descriptor::Own(fd), wait),
             Err(Errno::NOENT) => self.search(share, wait),
             // The kernel has not cached this name; an index may show that it does not exist.
             Err(Errno::AGAIN) if self.options.case == Case::Insensitive => self.search(share, wait),
@@ -129,7 +129,7 @@ impl Question {
         }
         let metadata = share.metadata(&stat, Source::Open(fd.as_fd()));
         let access = Access { read: true, write: false };
-        let node = Open::new(Arc::clone(share), self.op.uid, Held::Own(fd), &stat, Some(access));
+        let node = Open::new(Arc::clone(share), self.op.uid, Descriptor::Own(fd), &stat, Some(access));
         node.note_size(metadata.allocated);
         Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.op).into_node(), metadata })
     }
@@ -151,10 +151,10 @@ impl Question {
         }
     }
 
-    fn found(&self, share: &Arc<Share>, path: RelPath, held: Held, wait: Wait) -> Result<Lookup> {
+    fn found(&self, share: &Arc<Share>, path: RelPath, held: Descriptor, wait: Wait) -> Result<Lookup> {
         let fd = held.fd(share);
         let stat = look(share, fd, wait)?;
-        let metadata = share.metadata(&stat, Source::Held(fd.as_fd()));
+        let metadata = share.metadata(&stat, Source::Path(fd.as_fd()));
         let node = Open::new(Arc::clone(share), self.op.uid, held, &stat, None);
         node.note_size(metadata.allocated);
         let node = match metadata.kind {
@@ -183,7 +183,7 @@ impl Question {
         }
         let Some(path) = parent.join(&name) else { return missing(None) };
         match self.open(share, &path, wait) {
-            Ok(fd) => self.found(share, path, Held::Own(fd), wait),
+            Ok(fd) => self.found(share, path, Descriptor::Own(fd), wait),
             Err(Errno::NOENT) => missing(None),
             Err(error) => Err(error),
         }

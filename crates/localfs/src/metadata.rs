@@ -9,7 +9,7 @@ use server::vfs::xattr::DosAttributes;
 use server::vfs::{Kind, Metadata, Result, Time};
 
 use crate::root::id;
-use crate::{Share, errno, held, identity};
+use crate::{Share, errno, identity, proc_fd};
 
 /// Where attributes are read from.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub(crate) enum Source<'a, Fd> {
     /// A descriptor with data access.
     Open(Fd),
     /// A descriptor without data access, whose attributes are accessed by a path.
-    Held(Fd),
+    Path(Fd),
     /// A name in a directory.
     Named(Fd, &'a [u8]),
 }
@@ -27,7 +27,7 @@ impl<Fd: AsFd> Source<'_, Fd> {
     pub(crate) fn set_xattr(&self, name: &str, value: &[u8], how: XattrFlags) -> rustix::io::Result<()> {
         match self {
             Source::Open(fd) => rustix::fs::fsetxattr(fd, name, value, how),
-            Source::Held(fd) => rustix::fs::setxattr(held::path(fd), name, value, how),
+            Source::Path(fd) => rustix::fs::setxattr(proc_fd::path(fd), name, value, how),
             Source::Named(..) => Err(Raw::BADF),
         }
     }
@@ -37,8 +37,8 @@ impl<Fd: AsFd> AttributeAccess for Source<'_, Fd> {
     fn get(&self, name: &str, value: &mut [u8]) -> Result<usize> {
         let length = match self {
             Source::Open(fd) => rustix::fs::fgetxattr(fd, name, value),
-            Source::Held(fd) => held::getxattr(fd, name, value),
-            Source::Named(directory, entry) => held::getxattr_of(directory, entry, name, value),
+            Source::Path(fd) => proc_fd::getxattr(fd, name, value),
+            Source::Named(directory, entry) => proc_fd::getxattr_of(directory, entry, name, value),
         };
         length.map_err(errno)
     }
@@ -46,7 +46,7 @@ impl<Fd: AsFd> AttributeAccess for Source<'_, Fd> {
     fn list(&self, names: &mut [u8]) -> Result<usize> {
         let length = match self {
             Source::Open(fd) => rustix::fs::flistxattr(fd, names),
-            Source::Held(fd) => held::listxattr(fd, names),
+            Source::Path(fd) => proc_fd::listxattr(fd, names),
             Source::Named(..) => Err(Raw::BADF),
         };
         length.map_err(errno)

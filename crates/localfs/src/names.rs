@@ -14,7 +14,7 @@ use server::vfs::Result;
 
 use crate::metadata::time;
 use crate::root::{Root, is_local, stat};
-use crate::{dir, errno, held, identity};
+use crate::{dir, errno, identity, proc_fd};
 
 /// Bytes of queued events that are read at a time, and the maximum size of one event.
 const QUEUE: usize = 16 * 1024;
@@ -110,7 +110,7 @@ impl name_index::Directory<Inotify> for Directory<'_> {
         let names = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
         let changes = names | WatchFlags::ATTRIB;
         identity::assume_process().ok()?;
-        inotify::add_watch(&queue.0, held::path(self.fd), changes | WatchFlags::ONLYDIR).ok()
+        inotify::add_watch(&queue.0, proc_fd::path(self.fd), changes | WatchFlags::ONLYDIR).ok()
     }
 
     fn stamp(&self) -> Result<Stamp> {

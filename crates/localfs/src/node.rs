@@ -28,21 +28,21 @@ use crate::identity::KernelIdentity;
 use crate::metadata::{Source, kind, report};
 use crate::root::{id, stat};
 use crate::watch::own::{self, Doing};
-use crate::{Share, errno, held, identity, leases, watch};
+use crate::{Share, errno, identity, leases, proc_fd, watch};
 
 /// A descriptor, or the share's own.
-pub(crate) enum Held {
+pub(crate) enum Descriptor {
     /// The root of the share.
     Root,
     /// A descriptor of its own.
     Own(OwnedFd),
 }
 
-impl Held {
+impl Descriptor {
     pub(crate) fn fd<'a>(&'a self, share: &'a Share) -> BorrowedFd<'a> {
         match self {
-            Held::Root => share.root.fd(),
-            Held::Own(fd) => fd.as_fd(),
+            Descriptor::Root => share.root.fd(),
+            Descriptor::Own(fd) => fd.as_fd(),
         }
     }
 }
@@ -54,7 +54,7 @@ pub(crate) struct Open {
     pub(crate) system: Arc<FileSystem>,
     /// The user who opened it. Calls without a user are made on this user's behalf.
     pub(crate) uid: u32,
-    held: Held,
+    held: Descriptor,
     pub(crate) id: FileId,
     pub(crate) kind: Kind,
     /// `None`: for attributes only.
@@ -76,7 +76,7 @@ impl Drop for Open {
         // Closing a file on a remote file system or FUSE waits for it.
         let waits = self.access.is_some() && !self.system.is_local();
         if waits || *self.large.get_mut() {
-            let held = std::mem::replace(&mut self.held, Held::Root);
+            let held = std::mem::replace(&mut self.held, Descriptor::Root);
             self.system.executor.submit(self.uid, Lane::Slow, Box::new(move || drop(held)));
         }
     }
@@ -100,7 +100,7 @@ impl OnVolume for Open {
 
 impl Open {
     /// Creates the state for `held`, described by `stat`, opened for the user `uid`.
-    pub(crate) fn new(share: Arc<Share>, uid: u32, held: Held, stat: &Statx, access: Option<Access>) -> Open {
+    pub(crate) fn new(share: Arc<Share>, uid: u32, held: Descriptor, stat: &Statx, access: Option<Access>) -> Open {
         let (listing, linked, opener, path, large) = Default::default();
         let (system, id, kind) = (share.root.system_of(stat), id(stat), kind(stat));
         Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large }
@@ -145,7 +145,7 @@ impl Open {
 
     /// Returns where the file's attributes are read from.
     pub(crate) fn source(&self) -> Source<'_, BorrowedFd<'_>> {
-        if self.access.is_some() { Source::Open(self.fd()) } else { Source::Held(self.fd()) }
+        if self.access.is_some() { Source::Open(self.fd()) } else { Source::Path(self.fd()) }
     }
 
     fn metadata(&self) -> Result<Metadata> {
@@ -174,7 +174,7 @@ impl Open {
         let fd = self.share.root.reopen(self.fd(), if waits { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
         let (listing, linked, opener, path) = Default::default();
-        let (share, system, held) = (Arc::clone(&self.share), Arc::clone(&self.system), Held::Own(fd));
+        let (share, system, held) = (Arc::clone(&self.share), Arc::clone(&self.system), Descriptor::Own(fd));
         let (uid, id, kind, large) = (who.uid, self.id, self.kind, self.large.load(Ordering::Relaxed).into());
         Ok(Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large })
     }
@@ -290,7 +290,7 @@ impl Open {
         let value = if self.access.is_some() {
             whole(|buffer| rustix::fs::fgetxattr(self.fd(), name, buffer))
         } else {
-            whole(|buffer| held::getxattr(self.fd(), name, buffer))
+            whole(|buffer| proc_fd::getxattr(self.fd(), name, buffer))
         };
         match value {
             Ok(value) => Ok(Some(value)),
@@ -311,14 +311,14 @@ impl Open {
         }
         let done = match value {
             Some(value) => self.source().set_xattr(name, value, how),
-            None => rustix::fs::removexattr(held::path(self.fd()), name),
+            None => rustix::fs::removexattr(proc_fd::path(self.fd()), name),
         };
         done.map_err(errno)
     }
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Result<Vec<String>> {
         identity::assume(who)?;
-        let path = held::path(self.fd());
+        let path = proc_fd::path(self.fd());
         let names = whole(|buffer| rustix::fs::listxattr(path.as_slice(), buffer)).map_err(errno)?;
         let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
         // A name that is not UTF-8 could not be requested either.

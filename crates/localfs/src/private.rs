@@ -17,7 +17,7 @@ use server::vfs::{Access, Errno, Kind, Metadata, Node, Private, RelPath, Result}
 use crate::filesystem::FileSystem;
 use crate::identity::KernelIdentity;
 use crate::metadata::{Source, kind};
-use crate::node::{Held, Open};
+use crate::node::{Descriptor, Open};
 use crate::root::{id, stat};
 use crate::watch::own;
 use crate::{Share, errno, identity};
@@ -113,9 +113,9 @@ impl Share {
 
 impl Inner {
     fn node(&self, fd: OwnedFd, found: &Statx, access: Option<Access>) -> (Arc<dyn Node>, Metadata) {
-        let source = if access.is_some() { Source::Open(fd.as_fd()) } else { Source::Held(fd.as_fd()) };
+        let source = if access.is_some() { Source::Open(fd.as_fd()) } else { Source::Path(fd.as_fd()) };
         let metadata = self.share.metadata(found, source);
-        let open = Open::new(Arc::clone(&self.share), SERVER, Held::Own(fd), found, access);
+        let open = Open::new(Arc::clone(&self.share), SERVER, Descriptor::Own(fd), found, access);
         open.note_size(metadata.allocated);
         (open.into_node(), metadata)
     }

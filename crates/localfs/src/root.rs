@@ -14,7 +14,7 @@ use rustix::path::DecInt;
 use server::vfs::{Errno, FileId, RelPath, Result, SymlinkPolicy};
 
 use crate::filesystem::FileSystem;
-use crate::{errno, held};
+use crate::{errno, proc_fd};
 
 /// How often a resolution that raced with a rename or a mount is retried.
 const RACES: usize = 128;
@@ -65,7 +65,7 @@ impl Root {
     pub(crate) fn open(path: &Path, links: SymlinkPolicy) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
-        let proc = held::directory()?;
+        let proc = proc_fd::directory()?;
         let stat = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?;
         let id = id(&stat);
         let paths = [std::path::absolute(path)?, path.canonicalize()?];

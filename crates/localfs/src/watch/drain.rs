@@ -7,7 +7,7 @@ use rustix::io::Errno as Raw;
 
 use super::own::{self, Deed};
 use super::*;
-use crate::held;
+use crate::proc_fd;
 
 /// Bytes of queued events that are read at a time.
 const QUEUE: usize = 64 * 1024;
@@ -191,7 +191,7 @@ impl Teller<'_> {
     fn absolute(&mut self, path: &RelPath) -> Option<Vec<u8>> {
         let open = &self.subscription.open;
         let root = self.findings.roots.entry(self.number).or_insert_with(|| {
-            let link = rustix::fs::readlink(held::path(open.fd()).as_slice(), Vec::new());
+            let link = rustix::fs::readlink(proc_fd::path(open.fd()).as_slice(), Vec::new());
             link.ok().map(|path| open.share.root.as_given(&path.into_bytes()))
         });
         root.as_ref().map(|root| own::absolute(root, path))

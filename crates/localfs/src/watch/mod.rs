@@ -19,8 +19,8 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, inotify};
 use server::vfs::watch::{ChangeListener, Noticed, Wanted, Watching};
 use server::vfs::{Errno, Kind, RelPath, Result};
 
-use crate::held;
 use crate::node::Open;
+use crate::proc_fd;
 use crate::root::stat_name;
 use crate::{errno, identity, metadata};
 
@@ -126,7 +126,7 @@ pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: ChangeListen
     // From here on, dropping it reverts everything.
     let subscribed = Subscribed { watcher, number };
     identity::assume_process().map_err(errno)?;
-    watcher.add(number, &subscription, RelPath::root(), held::path(open.fd()))?;
+    watcher.add(number, &subscription, RelPath::root(), proc_fd::path(open.fd()))?;
     if wanted.tree {
         let cover = move || {
             if identity::assume_process().is_ok() {
@@ -217,7 +217,7 @@ impl Watcher {
             // The removal is reported by the watches of the directories above.
             let Ok(fd) = open_below(&subscription, &directory) else { continue };
             if !directory.is_root() {
-                match self.add(number, &subscription, directory.clone(), held::path(&fd)) {
+                match self.add(number, &subscription, directory.clone(), proc_fd::path(&fd)) {
                     Ok(()) => {}
                     Err(Errno::NOSPC | Errno::NOMEM) => {
                         warn_of_limit();
