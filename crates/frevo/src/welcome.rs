@@ -331,7 +331,7 @@ UNIX user of its name.
     fn the_first_start_creates_the_account_and_later_ones_keep_it() {
         let dir = tempfile::tempdir().unwrap();
         let accounts =
-            Directory::of_server(&StateDir::create(dir.path()).unwrap(), &[crate::config::PassdbBackend::Embedded])
+            Directory::of_server(&StateDir::create(dir.path()).unwrap(), &[crate::accounts::PassdbBackend::Embedded])
                 .unwrap();
         let first = owner(&accounts).unwrap();
         let hash = nt_hash(first.password.as_deref().unwrap()).unwrap();

@@ -52,11 +52,21 @@ use self::lists::Counted;
 use self::record::Record;
 use self::smbpasswd::Smbpasswd;
 use self::unix::{Found, Key, User, Users};
-use crate::config::PassdbBackend;
 use crate::state_dir::StateDir;
 
 /// How long a starting server waits for a `frevo user` that has the database open.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The location of user accounts: an element of `passdb backend`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PassdbBackend {
+    /// The embedded database in the state directory.
+    Embedded,
+    /// Samba's text file.
+    Smbpasswd(smbpasswd::Place),
+    /// An LDAP directory.
+    Ldap(Box<ldap::Settings>),
+}
 
 /// The user accounts of a server. A clone is another handle to the same accounts.
 #[derive(Clone)]

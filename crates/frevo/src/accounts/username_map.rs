@@ -25,7 +25,6 @@ use tokio::time::timeout;
 
 use super::unix::names::Question;
 use super::unix::{Key, Users};
-use crate::config::list;
 
 /// Limits concurrent look-ups. Group look-ups may use the network before the client is authenticated, and a name
 /// service that hangs must not occupy all blocking threads of the runtime.
@@ -240,6 +239,16 @@ fn parse(text: &str) -> Arc<[Line]> {
         })
     };
     text.lines().filter_map(line).collect()
+}
+
+/// Splits a list, here or in smb.conf, at white space, commas and semicolons, except inside quotation marks.
+pub fn list(text: &str) -> Vec<String> {
+    let mut quoted = false;
+    let separates = |character: char| {
+        quoted ^= character == '"';
+        !quoted && (character.is_whitespace() || matches!(character, ',' | ';'))
+    };
+    text.split(separates).map(|element| element.replace('"', "")).filter(|element| !element.is_empty()).collect()
 }
 
 #[cfg(test)]

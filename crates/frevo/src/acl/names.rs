@@ -13,7 +13,7 @@ use server::vfs::Identity;
 use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
 use crate::admin::Client;
 use crate::admin::names::{Known, Names, NamesQuery, NamesRequest};
-use crate::state_dir::AccountPlace;
+use crate::config::location::AccountPlace;
 use crate::user::Performer;
 use crate::winbind::{Winbind, WithDomain};
 

@@ -12,10 +12,10 @@ use server::security::admin::AclAdmin;
 use server::vfs::{RelPath, SymlinkPolicy};
 
 use super::names::{self, Lookups};
+use crate::config::location::locate_accounts;
 use crate::config::{self, Loaded};
 use crate::environment::SystemEnvironment;
 use crate::host::Host;
-use crate::state_dir::locate_accounts;
 
 /// Location of the configuration and the accounts.
 #[derive(clap::Args, Debug)]

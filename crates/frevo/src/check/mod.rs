@@ -15,11 +15,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
+use crate::accounts::PassdbBackend;
 use crate::accounts::smbpasswd::Complaint;
 use crate::acl::calibrate::saved;
-use crate::config::{self, Code, Effective, Loaded, Names, PassdbBackend, Place, Problem, Problems, Severity};
+use crate::config::{self, Code, Effective, Loaded, Names, Place, Problem, Problems, Severity};
 use crate::host::Host;
-use crate::state_dir::{self, StateDir};
+use crate::state_dir::StateDir;
 
 /// Checks a configuration file and prints the effective configuration
 #[derive(Args, Debug)]
@@ -120,7 +121,7 @@ fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
 
 /// Returns which conversions each converting share stores. A calibration that cannot be read is added as a problem.
 fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
-    let state = loaded.daemon.state_directory.clone().map_or_else(state_dir::default_path, Ok);
+    let state = loaded.daemon.state_directory.clone().map_or_else(config::location::default_path, Ok);
     if let Ok(Some(state)) = state.and_then(|path| StateDir::open(&path)) {
         let problems = &mut loaded.warnings;
         saved::fill_in(&mut loaded.policy, &state, &mut |share, error| {

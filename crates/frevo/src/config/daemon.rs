@@ -8,7 +8,7 @@ use server::policy::Limits;
 use super::lists::{self, InterfaceChoice, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
-use crate::accounts::{ldap, smbpasswd};
+use crate::accounts::{PassdbBackend, ldap, smbpasswd};
 use crate::interfaces::Interface;
 
 /// The lowest `algorithmic rid base` that Samba accepts: lower RIDs belong to Windows.
@@ -39,7 +39,7 @@ pub struct Daemon {
     /// first.
     pub passdb_backend: Vec<PassdbBackend>,
     /// `kerberos method` and related parameters; `None` if Kerberos tickets are not accepted.
-    pub kerberos: Option<crate::kerberos::Settings>,
+    pub kerberos: Option<super::kerberos::Settings>,
     /// `idmap config` of the server's own domain; `None` if winbindd must map the ids of its users.
     pub idmap: Option<crate::idmap::Map>,
     /// `username map`; `None` if names are not mapped.
@@ -105,17 +105,6 @@ pub enum LogTarget {
     StandardError,
     /// `log file`.
     File(PathBuf),
-}
-
-/// The location of user accounts: an element of `passdb backend`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PassdbBackend {
-    /// The embedded database in the state directory.
-    Embedded,
-    /// Samba's text file.
-    Smbpasswd(smbpasswd::Place),
-    /// An LDAP directory.
-    Ldap(Box<ldap::Settings>),
 }
 
 /// Reads the settings of the process.

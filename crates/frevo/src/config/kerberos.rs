@@ -2,12 +2,46 @@
 
 use std::path::PathBuf;
 
+use proto::auth::kerberos::EncryptionType;
+
 use super::problem::{Code, error, note, warning};
 use super::reader::Reader;
-use crate::kerberos::{Encryption, Settings};
 
 /// The keytab of the host.
 const SYSTEM_KEYTAB: &str = "/etc/krb5.keytab";
+
+/// The Kerberos settings of the configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The keytab file.
+    pub keytab: PathBuf,
+    /// `realm`, upper case; if empty, the realm of the keytab's principal.
+    pub realm: String,
+    /// `kerberos encryption types`.
+    pub encryption: Encryption,
+}
+
+/// The encryption types allowed for tickets and keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encryption {
+    /// Everything that the library and krb5.conf permit.
+    All,
+    /// Only AES.
+    Strong,
+    /// Only RC4.
+    Legacy,
+}
+
+impl Encryption {
+    /// Returns whether keys and tickets with `encryption` are accepted.
+    pub fn permits(self, encryption: EncryptionType) -> bool {
+        match self {
+            Encryption::All => true,
+            Encryption::Strong => encryption.is_aes(),
+            Encryption::Legacy => encryption == EncryptionType::ARCFOUR_HMAC,
+        }
+    }
+}
 
 /// Reads the settings; `None` if tickets are not accepted.
 ///

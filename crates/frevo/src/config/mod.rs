@@ -12,10 +12,11 @@ mod confinement;
 mod daemon;
 mod homes;
 mod idmap;
-mod kerberos;
+pub mod kerberos;
 mod ldap;
 mod lines;
 mod lists;
+pub mod location;
 pub mod man;
 mod membership;
 mod policy;
@@ -37,10 +38,9 @@ use server::policy::Policy;
 use server::vfs::Identity;
 
 pub(crate) use acl_store::parse as parse_acl_store;
-pub(crate) use value::list;
 
 pub use confinement::{Confinement, NoUsers, confinement};
-pub use daemon::{Daemon, LogTarget, PassdbBackend};
+pub use daemon::{Daemon, LogTarget};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
 pub use problem::{Code, Place, Problem, Problems, Severity};
 
@@ -49,6 +49,8 @@ use raw::{Raw, Section, Setting};
 use reader::Reader;
 use resolve::Resolved;
 use variables::ServerVariables;
+
+use crate::accounts::PassdbBackend;
 
 /// The longest configuration file, bytes.
 const LARGEST_FILE: u64 = 16 << 20;

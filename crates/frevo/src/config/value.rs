@@ -1,6 +1,7 @@
 //! Parsing and normalizing of values, for each kind of parameter.
 
 use super::table::Kind;
+pub(crate) use crate::accounts::username_map::list;
 
 /// Reads a truth value.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
@@ -45,16 +46,6 @@ pub(crate) fn choice(values: &[&'static [&'static str]], text: &str) -> Option<&
         .iter()
         .find(|spellings| spellings.iter().any(|spelling| super::table::fold_name(spelling) == folded))
         .and_then(|spellings| spellings.first().copied())
-}
-
-/// Splits a list at white space, commas and semicolons, except inside quotation marks.
-pub(crate) fn list(text: &str) -> Vec<String> {
-    let mut quoted = false;
-    let separates = |character: char| {
-        quoted ^= character == '"';
-        !quoted && (character.is_whitespace() || matches!(character, ',' | ';'))
-    };
-    text.split(separates).map(|element| element.replace('"', "")).filter(|element| !element.is_empty()).collect()
 }
 
 /// Splits patterns at slashes: `/*.tmp/lost+found/`.

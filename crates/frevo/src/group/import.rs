@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::accounts::groups::GroupKind;
 use crate::admin::message::{GroupRequest, IMPORT_BATCH, ImportResult, NewGroup, UserReply, UserRequest};
-use crate::state_dir::AccountPlace;
+use crate::config::location::AccountPlace;
 use crate::user::{Performer, print};
 
 /// Maximum number of bytes read per line.

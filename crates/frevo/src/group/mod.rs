@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::accounts::groups::GroupKind;
 use crate::admin::message::{GroupRequest, GroupView, NewGroup, UserReply, UserRequest};
-use crate::state_dir::{AccountPlace, locate_accounts};
+use crate::config::location::{AccountPlace, locate_accounts};
 use crate::table::table;
 use crate::user::{Performer, print};
 
@@ -184,7 +184,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::config::PassdbBackend;
+    use crate::accounts::PassdbBackend;
 
     #[derive(Parser, Debug)]
     struct Cli {

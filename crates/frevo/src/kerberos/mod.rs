@@ -5,7 +5,7 @@
 //! It uses files and blocks, so it runs on a bounded number of blocking threads. Obtaining and renewing keys is not
 //! implemented.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use server::answer::Answer;
 use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
 use tokio::sync::Semaphore;
 
+use crate::config::kerberos::Settings;
+
 /// Maximum number of tickets processed concurrently, so that a hanging disk does not occupy all blocking threads of the
 /// runtime.
 const AT_A_TIME: usize = 16;
@@ -26,38 +28,6 @@ const SEEN_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum length of a client name, in bytes.
 const LONGEST_NAME: usize = 1024;
-
-/// The Kerberos settings of the configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// The keytab file.
-    pub keytab: PathBuf,
-    /// `realm`, upper case; if empty, the realm of the keytab's principal.
-    pub realm: String,
-    /// `kerberos encryption types`.
-    pub encryption: Encryption,
-}
-
-/// The encryption types allowed for tickets and keys.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Encryption {
-    /// Everything that the library and krb5.conf permit.
-    All,
-    /// Only AES.
-    Strong,
-    /// Only RC4.
-    Legacy,
-}
-
-impl Encryption {
-    fn permits(self, encryption: EncryptionType) -> bool {
-        match self {
-            Encryption::All => true,
-            Encryption::Strong => encryption.is_aes(),
-            Encryption::Legacy => encryption == EncryptionType::ARCFOUR_HMAC,
-        }
-    }
-}
 
 /// Accepts tickets with the keys of one keytab.
 pub struct Keytab {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::kerberos::Encryption;
 
 #[test]
 fn client_names_are_parsed() {

@@ -40,7 +40,7 @@ use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
 use crate::sandbox::Sandbox;
-use crate::state_dir::{self, StateDir};
+use crate::state_dir::StateDir;
 use crate::welcome::{self, Welcome};
 use crate::winbind::{Member, Winbind, WithDomain};
 use crate::{limits, listen};
@@ -170,7 +170,7 @@ impl Plan {
         match (&self.args.state_dir, &daemon.state_directory) {
             (Some(flag), _) => Ok(flag.clone()),
             (None, Some(configured)) => Ok(configured.clone()),
-            (None, None) => state_dir::default_path(),
+            (None, None) => config::location::default_path(),
         }
     }
 }
@@ -386,7 +386,7 @@ async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], sta
         tokio::task::spawn_blocking(move || welcome::owner(&accounts)).await??
     };
     let addresses = reachable(bound, &interfaces().unwrap_or_default());
-    let is_default = state_dir::default_path().is_ok_and(|default| default == *state);
+    let is_default = config::location::default_path().is_ok_and(|default| default == *state);
     let text = Welcome {
         directory,
         share: name,

@@ -19,7 +19,8 @@ use server::status::{Caching, Depth, Snapshot};
 pub use self::held::{Held, Share, Usage};
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
-use crate::state_dir::{StateDir, locate};
+use crate::config::location::locate;
+use crate::state_dir::StateDir;
 
 /// Shows the clients of the running server and their open files
 #[derive(clap::Args, Debug)]

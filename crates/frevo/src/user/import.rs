@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::{Performer, print};
 use crate::accounts::{Line, read_line};
 use crate::admin::message::{IMPORT_BATCH, ImportResult, Imported, Outcome, UserReply, UserRequest};
-use crate::state_dir::AccountPlace;
+use crate::config::location::AccountPlace;
 
 /// Maximum number of bytes read per line; the rest of a longer line is skipped.
 const LONGEST_LINE: u64 = 4096;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::{Performer, print};
 use crate::accounts::machine_sid;
 use crate::admin::message::{UserReply, UserRequest};
-use crate::state_dir::AccountPlace;
+use crate::config::location::AccountPlace;
 
 /// Maximum number of bytes read from standard input: one line.
 const LONGEST: u64 = 4096;

@@ -25,8 +25,9 @@ use crate::accounts::embedded::OpenError;
 use crate::accounts::record::{check_name, nt_hash};
 use crate::admin::message::{AccountView, UserReply, UserRequest};
 use crate::admin::{self, Client};
+use crate::config::location::{AccountPlace, locate_accounts};
 use crate::password;
-use crate::state_dir::{AccountPlace, StateDir, locate_accounts};
+use crate::state_dir::StateDir;
 use crate::table::table;
 use crate::when;
 

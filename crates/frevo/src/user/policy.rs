@@ -8,7 +8,7 @@ use server::accounts::AccountPolicy;
 use super::{Performer, print};
 use crate::accounts::policies;
 use crate::admin::message::{PolicyView, UserReply, UserRequest};
-use crate::state_dir::AccountPlace;
+use crate::config::location::AccountPlace;
 use crate::table::table;
 
 /// Lists all policies, or the one called `name` after setting it to `value`, if given.

@@ -53,7 +53,7 @@ pub enum Key {
 pub type Found = Result<Arc<User>, Arc<str>>;
 
 /// Answers [`Key`]s: NSS, or a substitute in tests.
-pub(crate) type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
+pub type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
 
 /// The UNIX users of accounts, with a cache of NSS's answers.
 pub struct Users {
@@ -91,13 +91,12 @@ impl Users {
         Arc::new(Users { only, whole, glances, names: Names::of_host() })
     }
 
-    #[cfg(test)]
-    pub(crate) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
+    /// Returns users for which `source` provides all data. If there is an `only` user, every account is that user.
+    pub fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
         Self::with_names(only, source, Names::of_host())
     }
 
     /// Like [`Users::new`], on a host with the names `names`.
-    #[cfg(test)]
     pub(super) fn with_names(only: Option<Arc<User>>, source: Source, names: Arc<Names>) -> Arc<Self> {
         Arc::new(Users { only, whole: LookUps::new(source), glances: None, names })
     }

@@ -25,7 +25,8 @@ use report::machine;
 
 use super::place::Where;
 use super::stop_at_signals;
-use crate::state_dir::{StateDir, locate};
+use crate::config::location::locate;
+use crate::state_dir::StateDir;
 use ground::Ground;
 use saved::Calibration;
 

@@ -34,7 +34,8 @@ use self::position::Position;
 use self::walk::Walk;
 use super::place::{Where, desk};
 use super::{names, stop_at_signals};
-use crate::state_dir::{StateDir, locate};
+use crate::config::location::locate;
+use crate::state_dir::StateDir;
 use crate::user::print;
 
 /// How often the position is saved.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::accounts::Directory;
+use crate::accounts::PassdbBackend;
 use crate::accounts::record::nt_hash;
 use crate::admin::Client;
 use crate::admin::names::{self, NamesQuery};
-use crate::config::PassdbBackend;
 use crate::status::tests::snapshot;
 
 /// A server that serves the accounts of its state directory and records that it was stopped.

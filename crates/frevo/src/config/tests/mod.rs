@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::accounts::smbpasswd;
+use crate::accounts::{PassdbBackend, smbpasswd};
 
 mod modules;
 
