@@ -13,7 +13,7 @@ use server::answer::Answer;
 use server::state::durable::{Failed, Records, Store};
 use tokio::sync::oneshot;
 
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 
 /// The file's name in the state directory.
 const FILE: &str = "handles.redb";

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use server::accounts::Unavailable;
 use server::vfs::Identity;
 
-use crate::accounts::unix::names::{Names as UnixNames, Question, Reply};
-use crate::accounts::unix::{User, Users, group_by_name, user_by_name};
 use crate::config::Names;
+use accounts::unix::names::{Names as UnixNames, Question, Reply};
+use accounts::unix::{User, Users, group_by_name, user_by_name};
 
 /// Access to this machine. Blocks if NSS uses the network.
 #[derive(Clone)]

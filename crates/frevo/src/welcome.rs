@@ -10,11 +10,11 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use zeroize::Zeroizing;
 
-use crate::accounts::Directory;
-use crate::accounts::record::nt_hash;
-use crate::accounts::unix::{Key, Users};
 use crate::admin;
 use crate::admin::message::{UserReply, UserRequest};
+use accounts::Directory;
+use accounts::record::nt_hash;
+use accounts::unix::{Key, Users};
 
 /// Letters and digits that look different in every typeface: without 0 O o, 1 l I i.
 const ALPHABET: &[u8] = b"abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -222,7 +222,7 @@ fn url(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state_dir::StateDir;
+    use accounts::state_dir::StateDir;
 
     fn check(welcome: &Welcome<'_>, expected: &str) {
         assert_eq!(welcome.text(), expected, "\n{}", welcome.text());
@@ -331,8 +331,7 @@ UNIX user of its name.
     fn the_first_start_creates_the_account_and_later_ones_keep_it() {
         let dir = tempfile::tempdir().unwrap();
         let accounts =
-            Directory::of_server(&StateDir::create(dir.path()).unwrap(), &[crate::accounts::PassdbBackend::Embedded])
-                .unwrap();
+            Directory::of_server(&StateDir::create(dir.path()).unwrap(), &[accounts::PassdbBackend::Embedded]).unwrap();
         let first = owner(&accounts).unwrap();
         let hash = nt_hash(first.password.as_deref().unwrap()).unwrap();
         assert_eq!(accounts.record(&first.name).unwrap().unwrap().nt_hash.as_ref().unwrap().0, hash.0);

@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use frevo::accounts::backend::Backend;
-use frevo::accounts::embedded::Store;
-use frevo::accounts::record::Record;
-use frevo::state_dir::StateDir;
+use accounts::backend::Backend;
+use accounts::embedded::Store;
+use accounts::record::Record;
+use accounts::state_dir::StateDir;
 use serde_json::Value;
 
 struct Ground {

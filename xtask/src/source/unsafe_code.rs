@@ -7,17 +7,17 @@ use super::{Source, Violation, tokens};
 
 /// Production files with unsafe code, each for one system interface.
 const FILES: [&str; 24] = [
+    "crates/accounts/src/unix/members.rs",
+    "crates/accounts/src/unix/mod.rs",
+    "crates/accounts/src/unix/names.rs",
+    "crates/accounts/src/when.rs",
     "crates/bench/src/child.rs",
     "crates/bench/src/experiments/tune/relay.rs",
     "crates/bench/src/probe/proc.rs",
     "crates/bench/src/probe/syscalls.rs",
-    "crates/frevo/src/accounts/unix/members.rs",
-    "crates/frevo/src/accounts/unix/mod.rs",
-    "crates/frevo/src/accounts/unix/names.rs",
     "crates/frevo/src/acknowledgment.rs",
     "crates/frevo/src/interfaces.rs",
     "crates/frevo/src/limits.rs",
-    "crates/frevo/src/when.rs",
     "crates/frevo/src/winbind/library/interface.rs",
     "crates/frevo/src/winbind/library/mod.rs",
     "crates/gssapi/src/acceptor.rs",

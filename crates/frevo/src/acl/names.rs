@@ -10,12 +10,12 @@ use server::accounts::{Authenticator, DomainSid, IdMap, Unavailable};
 use server::answer::Answer;
 use server::vfs::Identity;
 
-use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
 use crate::admin::Client;
 use crate::admin::names::{Known, Names, NamesQuery, NamesRequest};
 use crate::config::location::AccountPlace;
 use crate::user::Performer;
 use crate::winbind::{Winbind, WithDomain};
+use accounts::unix::names::{Names as HostNames, Question, Reply};
 
 /// Returns the accounts in `place`. If there are none, only SIDs that contain an id can be resolved.
 pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Lookups> {

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::SOCKET;
 use super::message::{Response, UserReply, UserRequest};
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 
 /// Time limit for one answer. A change of an account queries NSS, which may use the network.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;
 
-use crate::accounts::record::hex_hash;
-pub use crate::accounts::records::{
+use accounts::record::hex_hash;
+pub use accounts::records::{
     AccountView, FormerSid, GroupView, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, NewGroup, Outcome,
 };
 

@@ -6,8 +6,8 @@ use proto::dtyp::Sid;
 use server::accounts::Authenticator;
 
 use super::message::{GroupRequest, PolicyView, UserReply, UserRequest};
-use crate::accounts::records::NewAccount;
-use crate::accounts::{Directory, policies};
+use accounts::records::NewAccount;
+use accounts::{Directory, policies};
 
 /// Performs a request. Blocks. The error's text is shown to the user who sent the request.
 pub fn perform(accounts: &Directory, request: UserRequest) -> Result<UserReply> {

@@ -15,12 +15,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use crate::accounts::PassdbBackend;
-use crate::accounts::smbpasswd::Complaint;
 use crate::acl::calibrate::saved;
 use crate::config::{self, Code, Effective, Loaded, Names, Place, Problem, Problems, Severity};
 use crate::host::Host;
-use crate::state_dir::StateDir;
+use accounts::PassdbBackend;
+use accounts::smbpasswd::Complaint;
+use accounts::state_dir::StateDir;
 
 /// Checks a configuration file and prints the effective configuration
 #[derive(Args, Debug)]

@@ -8,8 +8,8 @@ use server::policy::Limits;
 use super::lists::{self, InterfaceChoice, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
-use crate::accounts::{PassdbBackend, ldap, smbpasswd};
 use crate::interfaces::Interface;
+use accounts::{PassdbBackend, ldap, smbpasswd};
 
 /// The lowest `algorithmic rid base` that Samba accepts: lower RIDs belong to Windows.
 const LOWEST_RID_BASE: u32 = 1000;

@@ -6,7 +6,7 @@ use super::problem::{Code, error};
 use super::reader::Reader;
 use ldap::Deref;
 
-use crate::accounts::ldap::Settings;
+use accounts::ldap::Settings;
 
 /// Reads the settings; the caller sets `servers` and `name` for each element of `passdb backend`.
 pub(super) fn settings(global: &Reader<'_>) -> Settings {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::accounts::PassdbBackend;
 use crate::host::Host;
+use accounts::PassdbBackend;
 
 /// Returns the path of the state directory: the one from the command line, else from the configuration, else the
 /// default.

@@ -50,7 +50,7 @@ use reader::Reader;
 use resolve::Resolved;
 use variables::ServerVariables;
 
-use crate::accounts::PassdbBackend;
+use accounts::PassdbBackend;
 
 /// The longest configuration file, bytes.
 const LARGEST_FILE: u64 = 16 << 20;

@@ -56,7 +56,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         restrict_anonymous: global.number("restrict anonymous").unwrap_or(2),
         change_notify: global.boolean("change notify"),
         kernel_change_notify: global.boolean("kernel change notify"),
-        utc_offset: crate::when::utc_offset,
+        utc_offset: accounts::when::utc_offset,
         homes: None,
         username_map: None,
         shares: Default::default(),

@@ -1,7 +1,7 @@
 //! Parsing and normalizing of values, for each kind of parameter.
 
 use super::table::Kind;
-pub(crate) use crate::accounts::username_map::list;
+pub(crate) use accounts::username_map::list;
 
 /// Reads a truth value.
 pub(crate) fn boolean(text: &str) -> Option<bool> {

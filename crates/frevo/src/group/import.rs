@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use crate::accounts::groups::GroupKind;
 use crate::admin::message::{GroupRequest, IMPORT_BATCH, ImportResult, NewGroup, UserReply, UserRequest};
 use crate::config::location::AccountPlace;
 use crate::user::{Performer, print};
+use accounts::groups::GroupKind;
 
 /// Maximum number of bytes read per line.
 const LONGEST_LINE: u64 = 4096;

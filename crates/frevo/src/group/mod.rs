@@ -12,11 +12,11 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use crate::accounts::groups::GroupKind;
 use crate::admin::message::{GroupRequest, GroupView, NewGroup, UserReply, UserRequest};
 use crate::config::location::{AccountPlace, locate_accounts};
 use crate::table::table;
 use crate::user::{Performer, print};
+use accounts::groups::GroupKind;
 
 /// Manages groups that have their own SIDs, and their UNIX groups
 #[derive(Args, Debug)]
@@ -184,7 +184,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::accounts::PassdbBackend;
+    use accounts::PassdbBackend;
 
     #[derive(Parser, Debug)]
     struct Cli {

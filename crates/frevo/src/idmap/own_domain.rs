@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
 
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 
 /// The file in the state directory: a line with the domain's name and SID.
 const FILE: &str = "domain";

@@ -5,8 +5,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Samba's debug classes that exist here, and the modules that their events come from.
 const CLASSES: &[(&str, &[&str])] = &[
-    ("auth", &["proto::auth", "server::authentication", "server::command::session_setup", "frevo::accounts", "ldap"]),
-    ("passdb", &["frevo::accounts", "ldap"]),
+    ("auth", &["proto::auth", "server::authentication", "server::command::session_setup", "accounts", "ldap"]),
+    ("passdb", &["accounts", "ldap"]),
     ("vfs", &["localfs", "server::vfs"]),
     ("locking", &["server::files"]),
     ("smb2", &["server::state::connection", "server::frame", "server::request", "server::dispatch", "server::command"]),
@@ -119,7 +119,7 @@ mod tests {
         check("10", "frevo", Level::TRACE, None);
         check("debug", "frevo", Level::DEBUG, Some(Level::TRACE));
         check("all:2", "frevo", Level::INFO, Some(Level::DEBUG));
-        check("1 auth:10, vfs:3@/var/log/vfs", "frevo::accounts::unix", Level::TRACE, None);
+        check("1 auth:10, vfs:3@/var/log/vfs", "accounts::unix", Level::TRACE, None);
         check("1 passdb:10", "ldap::servers", Level::TRACE, None);
         check("1 auth:10, vfs:3@/var/log/vfs", "localfs::dir", Level::DEBUG, Some(Level::TRACE));
         check("1 auth:10, vfs:3@/var/log/vfs", "frevo", Level::WARN, Some(Level::INFO));

@@ -23,8 +23,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::volumes::LocalVolumes;
-use crate::accounts::Directory;
-use crate::accounts::username_map::FileMap;
 use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
@@ -40,10 +38,12 @@ use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
 use crate::sandbox::Sandbox;
-use crate::state_dir::StateDir;
 use crate::welcome::{self, Welcome};
 use crate::winbind::{Member, Winbind, WithDomain};
 use crate::{limits, listen};
+use accounts::Directory;
+use accounts::state_dir::StateDir;
+use accounts::username_map::FileMap;
 
 /// The standard SMB port, and the port to use if the former is not available.
 const SMB_PORT: u16 = 445;

@@ -20,7 +20,7 @@ pub use self::held::{Held, Share, Usage};
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
 use crate::config::location::locate;
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 
 /// Shows the clients of the running server and their open files
 #[derive(clap::Args, Debug)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Held, Lock, Open, Session, Share, Status, Tree};
 use crate::admin::message::Version;
-use crate::when;
+use accounts::when;
 
 /// Formats the status as text.
 pub(super) fn table(version: &Version, status: &Status) -> String {

@@ -11,9 +11,9 @@ use server::policy::fold;
 use zeroize::Zeroizing;
 
 use super::{Performer, print};
-use crate::accounts::{Line, read_line};
 use crate::admin::message::{IMPORT_BATCH, ImportResult, Imported, Outcome, UserReply, UserRequest};
 use crate::config::location::AccountPlace;
+use accounts::{Line, read_line};
 
 /// Maximum number of bytes read per line; the rest of a longer line is skipped.
 const LONGEST_LINE: u64 = 4096;

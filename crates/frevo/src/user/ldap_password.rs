@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::accounts::PassdbBackend;
-use crate::accounts::ldap::secret;
 use crate::config::location::AccountPlace;
 use crate::password;
-use crate::state_dir::StateDir;
+use accounts::PassdbBackend;
+use accounts::ldap::secret;
+use accounts::state_dir::StateDir;
 
 pub(super) fn run(place: &AccountPlace, from_stdin: bool) -> Result<ExitCode> {
     let named = place.backends.iter().find_map(|backend| match backend {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::{Performer, print};
-use crate::accounts::machine_sid;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::config::location::AccountPlace;
+use accounts::machine_sid;
 
 /// Maximum number of bytes read from standard input: one line.
 const LONGEST: u64 = 4096;

@@ -20,16 +20,16 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use zeroize::Zeroizing;
 
-use crate::accounts::Directory;
-use crate::accounts::embedded::OpenError;
-use crate::accounts::record::{check_name, nt_hash};
 use crate::admin::message::{AccountView, UserReply, UserRequest};
 use crate::admin::{self, Client};
 use crate::config::location::{AccountPlace, locate_accounts};
 use crate::password;
-use crate::state_dir::StateDir;
 use crate::table::table;
-use crate::when;
+use accounts::Directory;
+use accounts::embedded::OpenError;
+use accounts::record::{check_name, nt_hash};
+use accounts::state_dir::StateDir;
+use accounts::when;
 
 /// How long to wait if another process has the database open and no server answers. That process may be a server that
 /// is starting, or another `frevo user`.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::Parser;
 
 use super::*;
-use crate::accounts::PassdbBackend;
 use crate::admin::names::{Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
+use accounts::PassdbBackend;
 
 #[derive(Parser, Debug)]
 struct Cli {

@@ -15,8 +15,8 @@ use server::domain::Refused;
 use server::tickets::ClientName;
 
 use super::{Name, account};
-use crate::accounts::unix::{Key, User, Users};
 use crate::idmap::{Backend, Map, OwnDomain, Source};
+use accounts::unix::{Key, User, Users};
 
 /// The information that is available without winbindd.
 pub(super) struct Away {

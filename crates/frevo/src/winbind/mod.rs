@@ -31,8 +31,8 @@ use self::away::Away;
 use self::kept::Kept;
 use self::library::{Accepted, Connection, Details, Failed, LogonFailed};
 pub use self::members::WithDomain;
-use crate::accounts::unix::Users;
 use crate::idmap::{Map, OwnDomain};
+use accounts::unix::Users;
 
 /// Time limit for a logon. Clients give up after 20 seconds at the earliest.
 const LOGON_TIME: Duration = Duration::from_secs(15);

@@ -234,12 +234,12 @@ fn ticket(realm: &str) -> (ClientName, LogonInfo) {
 /// Creates a winbindd that cannot be queried, in the domain DOM with `map`. The host has the user `dora`.
 fn away(map: Map) -> Arc<Winbind> {
     let identity = Arc::new(Identity { uid: 5000, gid: 50, groups: Box::new([51]) });
-    let source = move |key: &crate::accounts::unix::Key| {
+    let source = move |key: &accounts::unix::Key| {
         let name = match key {
-            crate::accounts::unix::Key::Name(name) if name == "dora" => name.clone(),
+            accounts::unix::Key::Name(name) if name == "dora" => name.clone(),
             _ => return Ok(None),
         };
-        Ok(Some(crate::accounts::unix::User { name, identity: identity.clone(), groups: Arc::new(["crew".into()]) }))
+        Ok(Some(accounts::unix::User { name, identity: identity.clone(), groups: Arc::new(["crew".into()]) }))
     };
     let users = Users::new(None, Box::new(source));
     let winbind = Winbind::of_server(OwnDomain::in_memory(), users);

@@ -26,7 +26,7 @@ use report::machine;
 use super::place::Where;
 use super::stop_at_signals;
 use crate::config::location::locate;
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 use ground::Ground;
 use saved::Calibration;
 

@@ -12,7 +12,7 @@ use server::policy::{AclStore, Entries, Policy, Share, fold};
 
 use super::verdict;
 use crate::config;
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 
 /// Format version of the file.
 const FORMAT: u32 = 1;

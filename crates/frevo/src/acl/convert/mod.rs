@@ -35,8 +35,8 @@ use self::walk::Walk;
 use super::place::{Where, desk};
 use super::{names, stop_at_signals};
 use crate::config::location::locate;
-use crate::state_dir::StateDir;
 use crate::user::print;
+use accounts::state_dir::StateDir;
 
 /// How often the position is saved.
 const NOTED: Duration = Duration::from_secs(1);

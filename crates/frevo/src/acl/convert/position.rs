@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use server::policy::{Share, fold};
 use server::vfs::RelPath;
 
-use crate::state_dir::StateDir;
+use accounts::state_dir::StateDir;
 
 /// Size limit when reading the file, in bytes.
 const LONGEST: u64 = 1 << 16;

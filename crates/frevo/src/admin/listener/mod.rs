@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 use super::SOCKET;
 use super::message::{LONGEST_REQUEST, Response, ServerRequest, UserReply, UserRequest, Version};
 use super::names::{Names, NamesRequest};
-use crate::state_dir::StateDir;
 use crate::status::Status;
+use accounts::state_dir::StateDir;
 
 /// Maximum number of concurrent clients; further ones are asked to try again.
 const CLIENTS: usize = 16;

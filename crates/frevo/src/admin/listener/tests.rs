@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::accounts::Directory;
-use crate::accounts::PassdbBackend;
-use crate::accounts::record::nt_hash;
 use crate::admin::Client;
 use crate::admin::names::{self, NamesQuery};
 use crate::status::tests::snapshot;
+use accounts::Directory;
+use accounts::PassdbBackend;
+use accounts::record::nt_hash;
 
 /// A server that serves the accounts of its state directory and records that it was stopped.
 struct Fake {

@@ -10,7 +10,7 @@ use server::policy::snapshots::Sort;
 use crate::config::problem::{Code, error};
 use crate::config::reader::Reader;
 use crate::config::table::fold_name;
-use crate::when;
+use accounts::when;
 
 pub(super) fn read(reader: &Reader<'_>) -> Option<Arc<Snapshots>> {
     let wanted = reader.list("vfs objects").iter().any(|name| fold_name(name) == "shadow_copy2");

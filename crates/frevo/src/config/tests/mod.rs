@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::accounts::{PassdbBackend, smbpasswd};
+use accounts::{PassdbBackend, smbpasswd};
 
 mod modules;
 
@@ -369,7 +369,7 @@ fn without_a_file_shares_from_the_command_line_are_served() {
     let directory = tempfile::tempdir().expect("a directory");
     let share = ("data".to_owned(), directory.path().to_owned());
     let loaded = load_with(None, &[share], &TestNames).unwrap_or_else(|problems| panic!("{problems}"));
-    let utc_offset = crate::when::utc_offset;
+    let utc_offset = accounts::when::utc_offset;
     let expected = Policy { netbios_name: "BOX".into(), utc_offset, ..Policy::default() };
     let mut policy = loaded.policy;
     let data = policy.shares.remove("data").expect("the share");
