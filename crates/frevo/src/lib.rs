@@ -4,8 +4,8 @@
 //!   [`acl`], [`bench`].
 //! - [`config`] reads smb.conf, and [`host`] looks up on this machine what it names.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
-//! - [`kerberos`], [`winbind`] and [`idmap`] are for the users of a realm or domain. User accounts are in [`accounts`], a
-//!   crate.
+//! - [`kerberos`] accepts the tickets of a realm. User accounts are in the crate [`accounts`], those of a domain in
+//!   [`winbind`].
 //! - [`admin`] is the control socket in the state directory, and `handles` the record of persistent handles there.
 //! - [`sandbox`] and [`limits`] restrict the process. [`log`] writes the log.
 //!
@@ -23,7 +23,6 @@ pub mod environment;
 pub mod group;
 mod handles;
 pub mod host;
-pub mod idmap;
 mod input;
 pub mod interfaces;
 pub mod join;
@@ -40,4 +39,3 @@ pub mod status;
 pub mod table;
 pub mod user;
 pub mod welcome;
-pub mod winbind;

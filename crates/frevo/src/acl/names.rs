@@ -14,8 +14,8 @@ use crate::admin::Client;
 use crate::admin::names::{Known, Names, NamesQuery, NamesRequest};
 use crate::config::location::AccountPlace;
 use crate::user::Performer;
-use crate::winbind::{Winbind, WithDomain};
 use accounts::unix::names::{Names as HostNames, Question, Reply};
+use winbind::{Winbind, WithDomain};
 
 /// Returns the accounts in `place`. If there are none, only SIDs that contain an id can be resolved.
 pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Lookups> {

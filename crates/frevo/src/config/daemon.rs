@@ -41,7 +41,7 @@ pub struct Daemon {
     /// `kerberos method` and related parameters; `None` if Kerberos tickets are not accepted.
     pub kerberos: Option<super::kerberos::Settings>,
     /// `idmap config` of the server's own domain; `None` if winbindd must map the ids of its users.
-    pub idmap: Option<crate::idmap::Map>,
+    pub idmap: Option<winbind::idmap::Map>,
     /// `username map`; `None` if names are not mapped.
     pub username_map: Option<PathBuf>,
     /// `username map cache time`: how long the file is assumed to be unchanged.

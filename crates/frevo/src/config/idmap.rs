@@ -10,7 +10,7 @@ use server::domain::Membership;
 use super::problem::{Code, Problem, Problems, error, note, warning};
 use super::raw::{Raw, Setting};
 use super::table::fold_name;
-use crate::idmap::{Backend, Map};
+use winbind::idmap::{Backend, Map};
 
 /// Samba's back ends that only winbindd implements.
 const TABLES: &[&str] = &["ad", "autorid", "hash", "ldap", "passdb", "rfc2307", "script", "tdb", "tdb2"];

@@ -25,8 +25,8 @@ use server::domain::Membership;
 use crate::config::{self, Loaded};
 use crate::host::Host;
 use crate::table::printable;
-use crate::winbind::library::{Connection, Failed, LogonFailed};
 use accounts::when;
+use winbind::library::{Connection, Failed, LogonFailed};
 
 /// Maximum clock difference in seconds (RFC 4120 1.6, and the default of Active Directory).
 const MOST_SKEW: u64 = 300;

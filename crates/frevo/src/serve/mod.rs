@@ -31,7 +31,6 @@ use crate::config::{self, Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
 use crate::environment::SystemEnvironment;
 use crate::handles::Handles;
 use crate::host::Host;
-use crate::idmap::OwnDomain;
 use crate::input::Inputs;
 use crate::interfaces::{interfaces, reachable};
 use crate::kerberos::Keytab;
@@ -39,11 +38,12 @@ use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
 use crate::sandbox::Sandbox;
 use crate::welcome::{self, Welcome};
-use crate::winbind::{Member, Winbind, WithDomain};
 use crate::{limits, listen};
 use accounts::Directory;
 use accounts::state_dir::StateDir;
 use accounts::username_map::FileMap;
+use winbind::idmap::OwnDomain;
+use winbind::{Member, Winbind, WithDomain};
 
 /// The standard SMB port, and the port to use if the former is not available.
 const SMB_PORT: u16 = 445;

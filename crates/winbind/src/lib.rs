@@ -3,10 +3,19 @@
 //!
 //! winbindd may have to query domain controllers, and with a hanging controller it does not answer for minutes. Calls
 //! therefore run on blocking threads, of which there is a bounded number, and callers give up after a time limit.
-//! Hanging threads return when winbindd does. Lookups are cached. The only unsafe code here is in [`library`].
+//! Hanging threads return when winbindd does. Lookups are cached.
+//!
+//! - [`Winbind`] asks winbindd through [`library`], the host's `libwbclient`. `away` answers while it cannot be reached,
+//!   with the maps of [`idmap`].
+//! - [`WithDomain`] adds the users of the domain to the server's own accounts.
+//!
+//! Unsafe code is confined to [`library`].
+#![deny(unsafe_code)]
 
 mod away;
+pub mod idmap;
 mod kept;
+#[allow(unsafe_code)]
 pub mod library;
 mod members;
 
