@@ -185,8 +185,8 @@ pub fn smb_conf(bytes: &[u8]) {
     if std::fs::write(&path, text).is_err() {
         return;
     }
-    if let Ok(host) = frevo::host::Host::of_process()
-        && let Err(problems) = frevo::config::load(&path, &host)
+    if let Ok(host) = smbconf::host::Host::of_process()
+        && let Err(problems) = smbconf::load(&path, &host)
     {
         assert!(problems.any_error(), "a refusal without an error");
     }

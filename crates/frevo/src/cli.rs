@@ -48,7 +48,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Acl(args) => acl::run(args),
         Command::Bench(args) => bench::run(&args),
         Command::Man => {
-            print!("{}", crate::config::man::page());
+            print!("{}", smbconf::man::page());
             Ok(ExitCode::SUCCESS)
         }
     };

@@ -1,15 +1,14 @@
-//! The `frevo` program as a library: the commands, smb.conf, sockets, and the control socket.
+//! The `frevo` program as a library: the commands, sockets, the sandbox, and the control socket.
 //!
 //! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`status`],
 //!   [`acl`], [`bench`].
-//! - [`config`] reads smb.conf, and [`host`] looks up on this machine what it names.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
-//! - [`kerberos`] accepts the tickets of a realm. User accounts are in the crate [`accounts`], those of a domain in
-//!   [`winbind`].
+//! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
+//!   in the crate [`accounts`], those of a domain in [`winbind`].
 //! - [`admin`] is the control socket in the state directory, and `handles` the record of persistent handles there.
 //! - [`sandbox`] and [`limits`] restrict the process. [`log`] writes the log.
 //!
-//! It is a library so that tests, fuzz targets and the program `frevo-torture` can use it. The program is `main.rs`.
+//! It is a library so that tests and the program `frevo-torture` can use it. The program is `main.rs`.
 
 mod acknowledgment;
 pub mod acl;
@@ -17,14 +16,11 @@ pub mod admin;
 pub mod bench;
 pub mod check;
 pub mod cli;
-pub mod config;
 mod driver;
 pub mod environment;
 pub mod group;
 mod handles;
-pub mod host;
 mod input;
-pub mod interfaces;
 pub mod join;
 pub mod kerberos;
 pub mod limits;

@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::config::SocketOption;
 use crate::driver;
 use crate::input::Inputs;
+use smbconf::SocketOption;
 
 /// Maximum number of connections that the kernel queues before they are accepted.
 const BACKLOG: u32 = 1024;

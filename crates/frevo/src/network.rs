@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use server::interfaces::{Interface, Interfaces};
 
-use crate::config::InterfaceChoice;
-use crate::interfaces::{self, serving};
+use smbconf::InterfaceChoice;
+use smbconf::interfaces::{self, serving};
 
 /// How long a list of interfaces is cached, because clients may query it as often as they like.
 const FRESH: Duration = Duration::from_secs(5);
@@ -89,7 +89,7 @@ fn receive_queues(kernel: &std::path::Path) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::InterfacePattern;
+    use smbconf::InterfacePattern;
 
     #[test]
     fn speed_and_queues_are_read_from_the_kernel() {

@@ -91,7 +91,7 @@ pub struct Welcome<'a> {
     pub owner: &'a Owner,
     /// The machine's name.
     pub host: &'a str,
-    /// The addresses at which clients reach the server, best first ([`crate::interfaces::reachable`]).
+    /// The addresses at which clients reach the server, best first ([`smbconf::interfaces::reachable`]).
     pub addresses: &'a [IpAddr],
     /// The port.
     pub port: u16,

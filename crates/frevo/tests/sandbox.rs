@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use frevo::config::Confinement;
 use frevo::sandbox::{self, Sandbox, State};
 use localfs::{LocalFs, Options};
 use rustix::thread::CapabilitySet;
 use server::vfs::{Access, Errno, Identity, Lookup, LookupOptions, Op, RelPath, SymlinkPolicy, Vfs};
+use smbconf::Confinement;
 
 /// Set in the process in which the sandbox is closed.
 const INSIDE: &str = "FREVO_SANDBOX_TEST";

@@ -12,9 +12,9 @@ use server::vfs::Identity;
 
 use crate::admin::Client;
 use crate::admin::names::{Known, Names, NamesQuery, NamesRequest};
-use crate::config::location::AccountPlace;
 use crate::user::Performer;
 use accounts::unix::names::{Names as HostNames, Question, Reply};
+use smbconf::location::AccountPlace;
 use winbind::{Winbind, WithDomain};
 
 /// Returns the accounts in `place`. If there are none, only SIDs that contain an id can be resolved.

@@ -12,10 +12,10 @@ use server::security::admin::AclAdmin;
 use server::vfs::{RelPath, SymlinkPolicy};
 
 use super::names::{self, Lookups};
-use crate::config::location::locate_accounts;
-use crate::config::{self, Loaded};
 use crate::environment::SystemEnvironment;
-use crate::host::Host;
+use smbconf::Loaded;
+use smbconf::host::Host;
+use smbconf::location::locate_accounts;
 
 /// Location of the configuration and the accounts.
 #[derive(clap::Args, Debug)]
@@ -31,11 +31,11 @@ pub(super) struct Where {
 impl Where {
     /// Loads the configuration.
     pub(super) fn load(&self) -> Result<Loaded> {
-        let path = self.config.clone().or_else(config::default_path).context(
+        let path = self.config.clone().or_else(smbconf::default_path).context(
             "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
         let host = Host::of_process().context("cannot look up this process's user")?;
-        config::load(&path, &host).map_err(|problems| anyhow!("{problems}"))
+        smbconf::load(&path, &host).map_err(|problems| anyhow!("{problems}"))
     }
 
     /// Returns the share called `name`. Fails unless it stores descriptors synthesized from POSIX ACLs and has a single

@@ -16,11 +16,11 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::acl::calibrate::saved;
-use crate::config::{self, Code, Effective, Loaded, Names, Place, Problem, Problems, Severity};
-use crate::host::Host;
 use accounts::PassdbBackend;
 use accounts::smbpasswd::Complaint;
 use accounts::state_dir::StateDir;
+use smbconf::host::Host;
+use smbconf::{Code, Effective, Loaded, Names, Place, Problem, Problems, Severity};
 
 /// Checks a configuration file and prints the effective configuration
 #[derive(Args, Debug)]
@@ -43,7 +43,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let path =
-        args.config.clone().or_else(config::default_path).context(
+        args.config.clone().or_else(smbconf::default_path).context(
             "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
     let host = Host::of_process().context("cannot look up this process's user")?;
@@ -121,7 +121,7 @@ fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
 
 /// Returns which conversions each converting share stores. A calibration that cannot be read is added as a problem.
 fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
-    let state = loaded.daemon.state_directory.clone().map_or_else(config::location::default_path, Ok);
+    let state = loaded.daemon.state_directory.clone().map_or_else(smbconf::location::default_path, Ok);
     if let Ok(Some(state)) = state.and_then(|path| StateDir::open(&path)) {
         let problems = &mut loaded.warnings;
         saved::fill_in(&mut loaded.policy, &state, &mut |share, error| {
@@ -143,7 +143,7 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
 impl Report {
     fn of(file: PathBuf, names: &dyn Names) -> Report {
         let mut acl_store = BTreeMap::new();
-        let (starts, Problems(problems), effective) = match config::load(&file, names) {
+        let (starts, Problems(problems), effective) = match smbconf::load(&file, names) {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
                 acl_store = stored_conversions(&mut loaded);

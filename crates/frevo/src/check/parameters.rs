@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::config::table::{self, MODULES, PREFIXES, Parameter, Status};
+use smbconf::table::{self, MODULES, PREFIXES, Parameter, Status};
 
 /// One parameter, as printed by `--json`.
 #[derive(Serialize)]

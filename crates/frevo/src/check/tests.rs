@@ -93,7 +93,7 @@ fn json_has_locations_and_stable_names() {
 fn all_parameters_are_listed() {
     let text = parameters::text();
     let json = parameters::json().expect("JSON");
-    for parameter in config::table::all() {
+    for parameter in smbconf::table::all() {
         assert!(text.contains(&format!("  {} (", parameter.name)), "{}", parameter.name);
         assert!(json.contains(&serde_json::to_string(parameter.name).expect("JSON")), "{}", parameter.name);
     }

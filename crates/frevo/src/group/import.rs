@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::admin::message::{GroupRequest, IMPORT_BATCH, ImportResult, NewGroup, UserReply, UserRequest};
-use crate::config::location::AccountPlace;
 use crate::user::{Performer, print};
 use accounts::groups::GroupKind;
+use smbconf::location::AccountPlace;
 
 /// Maximum number of bytes read per line.
 const LONGEST_LINE: u64 = 4096;

@@ -13,10 +13,10 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
 use crate::admin::message::{GroupRequest, GroupView, NewGroup, UserReply, UserRequest};
-use crate::config::location::{AccountPlace, locate_accounts};
 use crate::table::table;
 use crate::user::{Performer, print};
 use accounts::groups::GroupKind;
+use smbconf::location::{AccountPlace, locate_accounts};
 
 /// Manages groups that have their own SIDs, and their UNIX groups
 #[derive(Args, Debug)]

@@ -22,10 +22,10 @@ use clap::Args;
 use serde::Serialize;
 use server::domain::Membership;
 
-use crate::config::{self, Loaded};
-use crate::host::Host;
 use crate::table::printable;
 use accounts::when;
+use smbconf::Loaded;
+use smbconf::host::Host;
 use winbind::library::{Connection, Failed, LogonFailed};
 
 /// Maximum clock difference in seconds (RFC 4120 1.6, and the default of Active Directory).
@@ -103,11 +103,11 @@ struct Report {
 /// Runs the command.
 pub fn run(args: &JoinArgs) -> Result<ExitCode> {
     let path =
-        args.config.clone().or_else(config::default_path).context(
+        args.config.clone().or_else(smbconf::default_path).context(
             "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
     let host = Host::of_process().context("cannot look up this process's user")?;
-    let loaded = config::load(&path, &host)
+    let loaded = smbconf::load(&path, &host)
         .map_err(|problems| anyhow::anyhow!("{}: the configuration has errors\n{problems}", path.display()))?;
     if args.run {
         join(args, &path, &loaded)?;

@@ -17,7 +17,7 @@ use server::answer::Answer;
 use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
 use tokio::sync::Semaphore;
 
-use crate::config::kerberos::Settings;
+use smbconf::kerberos::Settings;
 
 /// Maximum number of tickets processed concurrently, so that a hanging disk does not occupy all blocking threads of the
 /// runtime.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::kerberos::Encryption;
+use smbconf::kerberos::Encryption;
 
 #[test]
 fn client_names_are_parsed() {

@@ -58,8 +58,8 @@ impl Default for LogLevel {
     }
 }
 
-impl From<&crate::config::LogLevel> for LogLevel {
-    fn from(configured: &crate::config::LogLevel) -> Self {
+impl From<&smbconf::LogLevel> for LogLevel {
+    fn from(configured: &smbconf::LogLevel) -> Self {
         let mut level = LogLevel { all: number(configured.level), parts: Vec::new() };
         for (class, value) in &configured.classes {
             level.set(class, number(*value));
@@ -124,7 +124,7 @@ mod tests {
         check("1 auth:10, vfs:3@/var/log/vfs", "localfs::dir", Level::DEBUG, Some(Level::TRACE));
         check("1 auth:10, vfs:3@/var/log/vfs", "frevo", Level::WARN, Some(Level::INFO));
         check("2 winbind:10", "frevo", Level::INFO, Some(Level::DEBUG));
-        let configured = crate::config::LogLevel { level: 1, classes: vec![("vfs".into(), 3), ("winbind".into(), 9)] };
+        let configured = smbconf::LogLevel { level: 1, classes: vec![("vfs".into(), 3), ("winbind".into(), 9)] };
         assert_eq!(LogLevel::from(&configured), LogLevel::parse("1 vfs:3 winbind:9").unwrap());
         for bad in ["11", "-1", "loud", "1 auth:loud", "auth:"] {
             assert!(LogLevel::parse(bad).is_err(), "{bad}");

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 
-use crate::config::Confinement;
+use smbconf::Confinement;
 
 /// State of the sandbox.
 #[derive(Clone, PartialEq, Eq, Debug)]

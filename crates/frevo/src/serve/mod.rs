@@ -27,12 +27,9 @@ use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
-use crate::config::{self, Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
 use crate::environment::SystemEnvironment;
 use crate::handles::Handles;
-use crate::host::Host;
 use crate::input::Inputs;
-use crate::interfaces::{interfaces, reachable};
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
@@ -42,6 +39,9 @@ use crate::{limits, listen};
 use accounts::Directory;
 use accounts::state_dir::StateDir;
 use accounts::username_map::FileMap;
+use smbconf::host::Host;
+use smbconf::interfaces::{interfaces, reachable};
+use smbconf::{Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
 use winbind::idmap::OwnDomain;
 use winbind::{Member, Winbind, WithDomain};
 
@@ -88,7 +88,7 @@ impl ServeArgs {
     fn configuration(&self) -> Option<PathBuf> {
         match &self.config {
             Some(path) => Some(path.clone()),
-            None if self.directory.is_none() && self.shares.is_empty() => config::default_path(),
+            None if self.directory.is_none() && self.shares.is_empty() => smbconf::default_path(),
             None => None,
         }
     }
@@ -108,7 +108,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     limits::forbid_core_dumps();
     limits::bound_heaps();
     // Must precede the first user lookup, which may start threads.
-    let sandbox = Sandbox::begin(config::confinement(args.configuration().as_deref(), &NoUsers))?;
+    let sandbox = Sandbox::begin(smbconf::confinement(args.configuration().as_deref(), &NoUsers))?;
     let plan = Plan::new(args)?;
     let loaded = match plan.load() {
         Ok(loaded) => loaded,
@@ -162,7 +162,7 @@ impl Plan {
     }
 
     fn load(&self) -> Result<Loaded, Problems> {
-        config::load_with(self.config.as_deref(), &self.shares, &self.host)
+        smbconf::load_with(self.config.as_deref(), &self.shares, &self.host)
     }
 
     /// Returns the state directory.
@@ -170,7 +170,7 @@ impl Plan {
         match (&self.args.state_dir, &daemon.state_directory) {
             (Some(flag), _) => Ok(flag.clone()),
             (None, Some(configured)) => Ok(configured.clone()),
-            (None, None) => config::location::default_path(),
+            (None, None) => smbconf::location::default_path(),
         }
     }
 }
@@ -386,12 +386,12 @@ async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], sta
         tokio::task::spawn_blocking(move || welcome::owner(&accounts)).await??
     };
     let addresses = reachable(bound, &interfaces().unwrap_or_default());
-    let is_default = config::location::default_path().is_ok_and(|default| default == *state);
+    let is_default = smbconf::location::default_path().is_ok_and(|default| default == *state);
     let text = Welcome {
         directory,
         share: name,
         owner: &owner,
-        host: &crate::host::host_name(),
+        host: &smbconf::host::host_name(),
         addresses: &addresses,
         port: bound.first().map_or(SMB_PORT, SocketAddr::port),
         only: accounts.users().only().map(|user| user.name.as_str()),

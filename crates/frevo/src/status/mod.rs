@@ -19,8 +19,8 @@ use server::status::{Caching, Depth, Snapshot};
 pub use self::held::{Held, Share, Usage};
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
-use crate::config::location::locate;
 use accounts::state_dir::StateDir;
+use smbconf::location::locate;
 
 /// Shows the clients of the running server and their open files
 #[derive(clap::Args, Debug)]

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::change;
 use crate::admin::message::UserRequest;
-use crate::config::location::AccountPlace;
+use smbconf::location::AccountPlace;
 
 /// Runs the command.
 pub(super) fn run(place: &AccountPlace, name: String, flags: &str) -> Result<ExitCode> {

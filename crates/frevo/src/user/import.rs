@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 
 use super::{Performer, print};
 use crate::admin::message::{IMPORT_BATCH, ImportResult, Imported, Outcome, UserReply, UserRequest};
-use crate::config::location::AccountPlace;
 use accounts::{Line, read_line};
+use smbconf::location::AccountPlace;
 
 /// Maximum number of bytes read per line; the rest of a longer line is skipped.
 const LONGEST_LINE: u64 = 4096;

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::config::location::AccountPlace;
 use crate::password;
 use accounts::PassdbBackend;
 use accounts::ldap::secret;
 use accounts::state_dir::StateDir;
+use smbconf::location::AccountPlace;
 
 pub(super) fn run(place: &AccountPlace, from_stdin: bool) -> Result<ExitCode> {
     let named = place.backends.iter().find_map(|backend| match backend {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use super::{Performer, print};
 use crate::admin::message::{UserReply, UserRequest};
-use crate::config::location::AccountPlace;
 use accounts::machine_sid;
+use smbconf::location::AccountPlace;
 
 /// Maximum number of bytes read from standard input: one line.
 const LONGEST: u64 = 4096;

@@ -22,7 +22,6 @@ use zeroize::Zeroizing;
 
 use crate::admin::message::{AccountView, UserReply, UserRequest};
 use crate::admin::{self, Client};
-use crate::config::location::{AccountPlace, locate_accounts};
 use crate::password;
 use crate::table::table;
 use accounts::Directory;
@@ -30,6 +29,7 @@ use accounts::embedded::OpenError;
 use accounts::record::{check_name, nt_hash};
 use accounts::state_dir::StateDir;
 use accounts::when;
+use smbconf::location::{AccountPlace, locate_accounts};
 
 /// How long to wait if another process has the database open and no server answers. That process may be a server that
 /// is starting, or another `frevo user`.

@@ -7,9 +7,9 @@ use server::accounts::AccountPolicy;
 
 use super::{Performer, print};
 use crate::admin::message::{PolicyView, UserReply, UserRequest};
-use crate::config::location::AccountPlace;
 use crate::table::table;
 use accounts::policies;
+use smbconf::location::AccountPlace;
 
 /// Lists all policies, or the one called `name` after setting it to `value`, if given.
 pub(super) fn run(place: &AccountPlace, name: Option<String>, value: Option<i64>, json: bool) -> Result<ExitCode> {

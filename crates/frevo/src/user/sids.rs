@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{Performer, print};
 use crate::admin::message::{FormerSid, IMPORT_BATCH, ImportResult, UserReply, UserRequest};
-use crate::config::location::AccountPlace;
+use smbconf::location::AccountPlace;
 
 /// Maximum number of bytes read per line.
 const LONGEST_LINE: u64 = 4096;

@@ -25,10 +25,10 @@ use report::machine;
 
 use super::place::Where;
 use super::stop_at_signals;
-use crate::config::location::locate;
 use accounts::state_dir::StateDir;
 use ground::Ground;
 use saved::Calibration;
+use smbconf::location::locate;
 
 /// Measures for which files of a share storing converted descriptors pays off (frevo:acl store = auto)
 ///

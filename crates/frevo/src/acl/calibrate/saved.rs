@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use server::policy::{AclStore, Entries, Policy, Share, fold};
 
 use super::verdict;
-use crate::config;
 use accounts::state_dir::StateDir;
 
 /// Format version of the file.
@@ -91,7 +90,7 @@ impl Calibration {
 
     /// Returns the ACL lengths for which storing pays off.
     pub(crate) fn entries(&self) -> Entries {
-        match config::parse_acl_store(&self.store) {
+        match smbconf::parse_acl_store(&self.store) {
             Some(AclStore::Said(entries)) => entries,
             _ => Entries::NONE,
         }
@@ -115,7 +114,7 @@ impl Calibration {
         let mut text = String::new();
         file.take(LONGEST).read_to_string(&mut text).with_context(place)?;
         let calibration: Calibration = serde_json::from_str(&text).with_context(place)?;
-        if calibration.format != FORMAT || config::parse_acl_store(&calibration.store).is_none() {
+        if calibration.format != FORMAT || smbconf::parse_acl_store(&calibration.store).is_none() {
             bail!("{}: the file has another version's format", place());
         }
         if calibration.path != share.path {

@@ -34,9 +34,9 @@ use self::position::Position;
 use self::walk::Walk;
 use super::place::{Where, desk};
 use super::{names, stop_at_signals};
-use crate::config::location::locate;
 use crate::user::print;
 use accounts::state_dir::StateDir;
+use smbconf::location::locate;
 
 /// How often the position is saved.
 const NOTED: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Tests of modules that a share needs, shares of the root directory, and requirements on the process.
 
 use super::*;
-use crate::config::table::{MODULES, Status};
+use crate::table::{MODULES, Status};
 
 fn loaded(text: &str) -> (Loaded, tempfile::TempDir) {
     let (loaded, directory) = load_files(&[("smb.conf", text)]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use server::accounts::Unavailable;
 use server::vfs::Identity;
 
-use crate::config::Names;
+use crate::Names;
 use accounts::unix::names::{Names as UnixNames, Question, Reply};
 use accounts::unix::{User, Users, group_by_name, user_by_name};
 

@@ -6,12 +6,23 @@
 //! not stop the search for the next one.
 //!
 //! [`load`] reads only files and the answers of [`Names`], and changes nothing. A reload is a second call.
+//!
+//! - [`host`] answers [`Names`] for this machine, and [`interfaces`] lists its addresses.
+//! - [`location`] looks up the state directory and the back ends of accounts, for the server and for commands.
+//! - [`man`] is the manual page of all parameters.
+//!
+//! Settings of the accounts, the domain and the policy are defined by the crates that use them. Unsafe code is confined
+//! to [`interfaces`].
+#![deny(unsafe_code)]
 
 mod acl_store;
 mod confinement;
 mod daemon;
 mod homes;
+pub mod host;
 mod idmap;
+#[allow(unsafe_code)]
+pub mod interfaces;
 pub mod kerberos;
 mod ldap;
 mod lines;
@@ -37,7 +48,7 @@ use std::sync::Arc;
 use server::policy::Policy;
 use server::vfs::Identity;
 
-pub(crate) use acl_store::parse as parse_acl_store;
+pub use acl_store::parse as parse_acl_store;
 
 pub use confinement::{Confinement, NoUsers, confinement};
 pub use daemon::{Daemon, LogTarget};

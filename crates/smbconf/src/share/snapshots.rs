@@ -7,9 +7,9 @@ use server::policy::snapshots::Format;
 use server::policy::snapshots::Snapshots;
 use server::policy::snapshots::Sort;
 
-use crate::config::problem::{Code, error};
-use crate::config::reader::Reader;
-use crate::config::table::fold_name;
+use crate::problem::{Code, error};
+use crate::reader::Reader;
+use crate::table::fold_name;
 use accounts::when;
 
 pub(super) fn read(reader: &Reader<'_>) -> Option<Arc<Snapshots>> {

@@ -1,9 +1,9 @@
 //! `vfs objects` and `frevo:without`: how the modules that a share names are treated.
 
-use crate::config::problem::{Code, Problem, error, note, warning};
-use crate::config::reader::Reader;
-use crate::config::resolve::{self, WITHOUT};
-use crate::config::table::{MODULES, Module, Status, fold_name};
+use crate::problem::{Code, Problem, error, note, warning};
+use crate::reader::Reader;
+use crate::resolve::{self, WITHOUT};
+use crate::table::{MODULES, Module, Status, fold_name};
 
 const OBJECTS: &str = "vfs objects";
 const OVERRIDE: &str = "frevo:without";

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::*;
 
 /// Every parameter of Samba 4.17.12 with its default, as printed by Samba's testparm.
-const SAMBA: &str = include_str!("../../../tests/data/samba-4.17-defaults.txt");
+const SAMBA: &str = include_str!("../../tests/data/samba-4.17-defaults.txt");
 
 #[test]
 fn names_are_unique() {
@@ -27,7 +27,7 @@ fn every_entry_is_complete() {
         let Parameter { name, help, default, .. } = parameter;
         assert!(help.ends_with('.') && help.len() > 3, "{name}: help {help:?}");
         assert!(parameter.status == Status::Served || !parameter.status.reason().is_empty(), "{name}: no reason");
-        let value = crate::config::value::normalize(parameter.kind, default);
+        let value = crate::value::normalize(parameter.kind, default);
         assert!(value.is_ok() || (default.is_empty() && parameter.may_be_empty()), "{name}: default {default:?}");
     }
 }
@@ -65,9 +65,8 @@ fn defaults_equal_sambas_unless_the_help_documents_it() {
         if own.contains(&parameter.name) {
             continue;
         }
-        let normalize = |text: &str| {
-            crate::config::value::normalize(parameter.kind, text).unwrap_or(text.to_owned()).to_lowercase()
-        };
+        let normalize =
+            |text: &str| crate::value::normalize(parameter.kind, text).unwrap_or(text.to_owned()).to_lowercase();
         assert_eq!(normalize(parameter.default), normalize(default.trim()), "{name}");
     }
 }

@@ -164,7 +164,7 @@ fn needs_winbindd(workgroup: &str, setting: &Setting, problems: &mut Problems) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::problem::Severity;
+    use crate::problem::Severity;
 
     /// Returns the map of the domain DOM for `lines`, and checks the problems: severity, and words of each message.
     fn check(lines: &[(&str, &str)], expected: Option<Map>, said: &[(Severity, &str)]) {

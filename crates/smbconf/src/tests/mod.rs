@@ -320,8 +320,8 @@ fn an_unreadable_file_is_one_error() {
 #[test]
 fn an_office_configuration_is_served_with_warnings_only() {
     let files = [
-        ("smb.conf", include_str!("../../../tests/data/office.conf")),
-        ("extra.conf", include_str!("../../../tests/data/extra.conf")),
+        ("smb.conf", include_str!("../../tests/data/office.conf")),
+        ("extra.conf", include_str!("../../tests/data/extra.conf")),
     ];
     let (loaded, directory) = load_files(&files);
     let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
@@ -357,7 +357,7 @@ fn an_office_configuration_is_served_with_warnings_only() {
 
 #[test]
 fn a_test_suite_configuration_is_served_with_warnings_only() {
-    let (loaded, _directory) = load_files(&[("smb.conf", include_str!("../../../tests/data/suite.conf"))]);
+    let (loaded, _directory) = load_files(&[("smb.conf", include_str!("../../tests/data/suite.conf"))]);
     let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(loaded.policy.shares.len(), 24);
     assert!(!loaded.warnings.0.iter().any(|problem| problem.code == Code::UnknownParameter), "{}", loaded.warnings);

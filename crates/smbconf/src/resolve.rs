@@ -214,7 +214,7 @@ fn turns_feature_off(parameter: &Parameter, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::problem::Severity;
+    use crate::problem::Severity;
 
     fn setting(name: &str, value: &str) -> Setting {
         Setting { name: name.into(), value: value.into(), place: None }

@@ -7,7 +7,7 @@ pub(crate) const ALLOWED: &str =
     "auto, always, never, >= N or N-M, where N and M are numbers of POSIX ACL entries, 3 and more";
 
 /// Parses a value; `None` if it is invalid.
-pub(crate) fn parse(text: &str) -> Option<AclStore> {
+pub fn parse(text: &str) -> Option<AclStore> {
     let number = |text: &str| {
         let digits = text.trim();
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
