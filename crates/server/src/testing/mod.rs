@@ -1,8 +1,8 @@
 //! A server and its clients in one thread, without sockets, runtime or real time, for tests, simulation and fuzzing.
 //!
 //! [`TestServer`] is a server with one share. Its volume, configuration and other parts are parameters. The bytes of a
-//! client take the same path as in the daemon. [`TestClient`] waits for each response. [`PipelinedClient`] is built on it
-//! and keeps several requests in flight.
+//! client take the same path as in the daemon. [`TestClient`] waits for each response. [`PipelinedClient`] is built on
+//! it and keeps several requests in flight.
 
 mod accounts;
 mod client;
