@@ -45,7 +45,7 @@ pub(crate) struct Protection {
     /// owner.
     pub(crate) owner_stands: bool,
     /// The default POSIX ACL denies new files access that ACEs inherited from the descriptor would grant.
-    pub(crate) keeps_heirs_out: bool,
+    pub(crate) default_acl_denies: bool,
     /// The result of the last access check.
     pub(crate) last: LastGrant,
     /// Hash of the inputs: [`Cache::print`](crate::acl::cache::Cache::print).
@@ -68,9 +68,9 @@ impl Protection {
     /// Creates the protection of the file of `metadata`.
     pub(crate) fn new(made: Made, stored: bool, metadata: &Metadata, print: u64) -> Self {
         let default = if let Made::Lists(lists) = &made { lists.default.as_ref() } else { None };
-        let keeps_heirs_out = default.is_some_and(PosixAcl::keeps_out);
+        let default_acl_denies = default.is_some_and(PosixAcl::keeps_out);
         let owner = (metadata.uid, metadata.gid);
-        Protection { made, owner, stored, owner_stands: false, keeps_heirs_out, last: LastGrant::default(), print }
+        Protection { made, owner, stored, owner_stands: false, default_acl_denies, last: LastGrant::default(), print }
     }
 
     /// Adds the POSIX ACL that the kernel enforces.

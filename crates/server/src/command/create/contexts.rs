@@ -26,7 +26,7 @@ pub(super) struct Contexts {
     /// `RqLs`: the requested lease.
     pub(super) lease: Option<Lease>,
     /// `QFid`: the response must contain the file's id.
-    query_on_disk_id: bool,
+    pub(super) query_on_disk_id: bool,
     /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
     pub(super) durable: durable::RequestedDurability,
     /// The application instance.

@@ -14,6 +14,7 @@ mod existing;
 mod instance;
 mod new;
 mod parameters;
+mod plan;
 mod reconnect;
 mod replay;
 mod short;

@@ -75,7 +75,7 @@ pub(in crate::security) async fn inherited(
     directory: bool,
 ) -> Option<SecurityDescriptor> {
     let own = parent.descriptor(&disk.share);
-    if !inherit::is_inheritable(&own) || parent.keeps_heirs_out {
+    if !inherit::is_inheritable(&own) || parent.default_acl_denies {
         return None;
     }
     let owner = sids::of_account(&*disk.ids, UnixId::User(uid)).await;
