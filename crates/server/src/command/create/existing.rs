@@ -67,32 +67,10 @@ pub(super) async fn open(
     check_kind(name, parameters, &found.metadata, leads_to_directory)?;
     check_attributes(disk, parameters, &found)?;
     let granted = grant(disk, parameters, &found).await?;
-    let files = &request.connection.server.opens.files;
-    let open_id = request.connection.server.next_open_id();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
-    // Overwriting needs write sharing by other opens, whatever access is requested.
-    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
-    let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
-    let opening = Opening::new(
-        granted,
-        parameters.overwrites(),
-        parameters.lease_id(),
-        request.connection.server.environment.uptime(),
-    );
-    let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
-    match files.open(found.metadata.id, open_id, mode, &open_name, found.removals, opening) {
-        Ok(()) => {}
-        Err(Refusal::Raced) => return Ok(None),
-        Err(Refusal::OplockBreak(wait)) => {
-            oplock_break::wait(request, reply, found.metadata.id, wait).await?;
-            return Ok(None);
-        }
-        Err(Refusal::LeaseElsewhere) => {
-            return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
-        }
-        Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
-        Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),
-    }
+    let Some(open_id) = enter(request, reply, parameters, granted, &found, &open_name).await? else {
+        return Ok(None);
+    };
     let what = What::File(found.node.clone(), found.metadata.kind);
     let entered = Entered::new(request, found.metadata.id, what, &open_name, open_id)?;
     if granted.contains(AccessMask::DELETE) && stream::forbids_deletion(&request.connection.server, found.metadata.id) {
@@ -102,7 +80,7 @@ pub(super) async fn open(
     if parameters.overwrites() {
         // A client granted a lease meanwhile may have read the old content.
         let now = request.connection.server.environment.uptime();
-        files.content_changes(found.metadata.id, parameters.lease_id(), now);
+        request.connection.server.opens.files.content_changes(found.metadata.id, parameters.lease_id(), now);
     }
     let Some((node, metadata, action)) = opened? else {
         drop(entered);
@@ -120,6 +98,38 @@ pub(super) async fn open(
         asked_allocation: 0,
         leads_to_directory,
     }))
+}
+
+/// Enters the open into the table of open files, and returns its id. Returns `None` if the name was removed or an oplock
+/// broken meanwhile.
+async fn enter(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    parameters: &Parameters,
+    granted: AccessMask,
+    found: &Found,
+    open_name: &Arc<OpenName>,
+) -> Result<Option<u64>> {
+    let server = &request.connection.server;
+    let open_id = server.next_open_id();
+    // Overwriting needs write sharing by other opens, whatever access is requested.
+    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
+    let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
+    let opening = Opening::new(granted, parameters.overwrites(), parameters.lease_id(), server.environment.uptime());
+    let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
+    match server.opens.files.open(found.metadata.id, open_id, mode, open_name, found.removals, opening) {
+        Ok(()) => Ok(Some(open_id)),
+        Err(Refusal::Raced) => Ok(None),
+        Err(Refusal::OplockBreak(wait)) => {
+            oplock_break::wait(request, reply, found.metadata.id, wait).await?;
+            Ok(None)
+        }
+        Err(Refusal::LeaseElsewhere) => {
+            Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"))
+        }
+        Err(Refusal::DeletePending) => Err(Error::new(Status::DELETE_PENDING)),
+        Err(Refusal::SharingViolation) => Err(Error::new(Status::SHARING_VIOLATION)),
+    }
 }
 
 /// Refuses to open a file that has a persistent open waiting for its client (3.3.5.9).

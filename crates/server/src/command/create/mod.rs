@@ -1,10 +1,10 @@
 //! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the sequence of its steps.
 //!
-//! `parameters` checks what does not need the file system. `existing` opens existing files and `new` creates files.
-//! `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching` grants oplocks
-//! and leases, `durable` grants durable handles, and `reconnect` returns them to clients. `replay` recognizes repeated
-//! requests, `instance` closes the opens of an application instance that has moved, `short` expands short names, and
-//! `entered` removes an open whose CREATE fails.
+//! `parameters` checks what does not need the file system. `existing` opens existing files. `new` creates files as
+//! `plan` decides. `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching`
+//! grants oplocks and leases, `durable` grants durable handles, and `reconnect` returns them to clients. `replay`
+//! recognizes repeated requests, `instance` closes the opens of an application instance that has moved, `short` expands
+//! short names, and `entered` removes an open whose CREATE fails.
 
 mod caching;
 mod contexts;
@@ -48,6 +48,7 @@ use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::rpc;
 use crate::state::Server;
+use crate::state::durable::Claim;
 use crate::state::open::channel_sequence::ChannelSequence;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
@@ -83,6 +84,18 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     // A client that can replay the request does so if it gets no response, so the request continues without its
     // channel.
     reply.survives = claim.is_some();
+    execute(request, reply, disk, &asked, &contexts, claim).await
+}
+
+/// Executes a request that was not executed before.
+async fn execute(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    asked: &CreateRequest<'_>,
+    contexts: &Contexts,
+    claim: Option<Claim>,
+) -> Result<Status> {
     let mut name = name::parse(asked.name);
     let snapshot = match &mut name {
         Ok(name) => snapshots::tree(request, disk, name, contexts.timewarp).await?,
@@ -90,7 +103,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     };
     let tree = snapshot.as_ref().unwrap_or(request.tree()?);
     let disk = tree.disk().unwrap_or(disk);
-    let mut parameters = Parameters::check(&asked, disk)?;
+    let mut parameters = Parameters::check(asked, disk)?;
     if is_continuous(request, disk) {
         parameters.options |= CreateOptions::WRITE_THROUGH;
     }
@@ -105,19 +118,42 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     check_veto(disk, &disk.shown(&name.path), &parameters)?;
     contexts.instance.take_over(request, disk, &name).await?;
     let mut opened = match &name.stream {
-        Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, &contexts).await?,
-        _ => open_file(request, reply, disk, &name, &parameters, &contexts).await?,
+        Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, contexts).await?,
+        _ => open_file(request, reply, disk, &name, &parameters, contexts).await?,
     };
     if let Some(size) = contexts.allocation_size
         && opened.action != CreateAction::OPENED
     {
         opened.asked_allocation = size;
     }
+    let requested = Requested { asked, contexts, parameters: &parameters, caching, claim };
+    complete(request, reply, tree, disk, requested, opened).await
+}
+
+/// What a client requests of an open.
+struct Requested<'a> {
+    asked: &'a CreateRequest<'a>,
+    contexts: &'a Contexts,
+    parameters: &'a Parameters,
+    caching: caching::RequestedCaching,
+    claim: Option<Claim>,
+}
+
+/// Registers the open, grants oplocks and durability, and responds.
+async fn complete(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    tree: &Arc<Tree>,
+    disk: &Disk,
+    requested: Requested<'_>,
+    opened: Opened,
+) -> Result<Status> {
+    let Requested { asked, contexts, parameters, caching, claim } = requested;
     let maximal = match contexts.query_maximal_access {
         true => Some(existing::maximal_access(disk, &opened).await),
         false => None,
     };
-    let (open, metadata) = register(request, tree, &parameters, opened)?;
+    let (open, metadata) = register(request, tree, parameters, opened)?;
     let (Some(file), action) = (open.0.file(), open.1) else {
         return Err(Error::because(Status::INTERNAL_ERROR, "the open is not a file"));
     };
@@ -129,7 +165,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let mut answer = contexts.answer(&metadata, maximal);
     answer.extend(granted.context);
     if disk.snapshot.is_none() {
-        answer.extend(contexts.durable.grant(request, &open.0, disk, &asked, action).await?);
+        answer.extend(contexts.durable.grant(request, &open.0, disk, asked, action).await?);
         durable::remember(request, claim, &open.0, action);
         contexts.instance.remember(request, &open.0);
     }
