@@ -23,11 +23,11 @@ pub(crate) const KEPT: u32 = STORED | FileAttributes::REPARSE_POINT.0;
 pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metadata) -> FileAttributes {
     let share = &disk.share;
     let mut bits = match metadata.dos_attributes {
-        Some(stored) if share.store_dos_attributes => stored & KEPT,
+        Some(stored) if share.attributes.store_dos_attributes => stored & KEPT,
         _ => from_mode(share, metadata),
     };
     let name = name.unwrap_or_default();
-    let dot_file = share.hide_dot_files && name.first() == Some(&b'.') && !matches!(name, b"." | b"..");
+    let dot_file = share.names.hide_dot_files && name.first() == Some(&b'.') && !matches!(name, b"." | b"..");
     if dot_file || (!disk.hide.is_empty() && disk.hide.matches(name)) {
         bits |= FileAttributes::HIDDEN.0;
     }
@@ -55,10 +55,10 @@ fn from_mode(share: &Share, metadata: &Metadata) -> u32 {
         return 0;
     }
     let mapped = [
-        (share.map_archive && metadata.mode & 0o100 != 0, FileAttributes::ARCHIVE),
-        (share.map_system && metadata.mode & 0o010 != 0, FileAttributes::SYSTEM),
-        (share.map_hidden && metadata.mode & 0o001 != 0, FileAttributes::HIDDEN),
-        (share.map_read_only && metadata.mode & 0o200 == 0, FileAttributes::READONLY),
+        (share.attributes.map_archive && metadata.mode & 0o100 != 0, FileAttributes::ARCHIVE),
+        (share.attributes.map_system && metadata.mode & 0o010 != 0, FileAttributes::SYSTEM),
+        (share.attributes.map_hidden && metadata.mode & 0o001 != 0, FileAttributes::HIDDEN),
+        (share.attributes.map_read_only && metadata.mode & 0o200 == 0, FileAttributes::READONLY),
     ];
     mapped.iter().filter(|(set, _)| *set).map(|(_, attribute)| attribute.0).sum()
 }

@@ -136,7 +136,7 @@ impl Search {
 
 /// Whether a file that was just created is at a location that `veto files` permits.
 pub(crate) async fn admits(disk: &Disk, node: &Arc<dyn Node>) -> bool {
-    disk.veto.is_empty() || !disk.share.follow_symlinks || !is_vetoed(disk, node).await
+    disk.veto.is_empty() || !disk.share.names.follow_symlinks || !is_vetoed(disk, node).await
 }
 
 /// Whether `veto files` hides the current location of `node`. Also true if the location cannot be determined.

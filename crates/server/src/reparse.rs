@@ -41,7 +41,7 @@ pub(crate) const LONGEST: usize = 16_384;
 /// Whether a client has stored reparse data in the file.
 pub(crate) fn is_stored(share: &Share, metadata: &Metadata) -> bool {
     let has = |bits: u32| bits & FileAttributes::REPARSE_POINT.0 != 0;
-    share.store_dos_attributes && metadata.dos_attributes.is_some_and(has) && metadata.kind != Kind::Symlink
+    share.attributes.store_dos_attributes && metadata.dos_attributes.is_some_and(has) && metadata.kind != Kind::Symlink
 }
 
 /// Returns the tag in a buffer.
@@ -169,7 +169,7 @@ pub(crate) async fn stopped_by_stored(request: &Request<'_>, disk: &Disk, path: 
 }
 
 fn case(disk: &Disk) -> Case {
-    if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive }
+    if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive }
 }
 
 /// Returns the length in bytes, as sent on the wire, of the path after its first `count` components.
@@ -221,7 +221,7 @@ async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Opt
         Kind::Directory => true,
         Kind::Symlink | Kind::Special => false,
     };
-    if disk.share.wide_links
+    if disk.share.names.wide_links
         || !plain
         || !is_stored(&disk.share, &metadata)
         || metadata.dos_attributes.is_some_and(|bits| bits & LOST != 0)

@@ -166,7 +166,7 @@ pub struct Lock {
 
 fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
     let shares = policy.shares.values().filter(|share| share.converts());
-    shares.map(|share| (share.name.clone(), share.acl_store.clone())).collect()
+    shares.map(|share| (share.name.clone(), share.acls.acl_store.clone())).collect()
 }
 
 /// Copies the status out of the live tables.

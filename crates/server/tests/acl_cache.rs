@@ -121,7 +121,8 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     let mut policy = testing::policy();
     if lists.stored {
         let acls = Some(StoredAcls { ignore_system_acls: true, ..testing::stored_acls() });
-        let share = Share { acls, ..Share::clone(&policy.shares["share"]) };
+        let mut share = Share::clone(&policy.shares["share"]);
+        share.acls.stored = acls;
         policy.shares.insert("share".into(), Arc::new(share));
     }
     policy.limits.descriptor_bytes = limit;

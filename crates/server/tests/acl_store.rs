@@ -46,11 +46,9 @@ impl Fixture {
         let environment: Arc<dyn Environment> = Arc::new(testing::ManualClock::ticking());
         let options = Options { mode: 0o777, lists: true, ..Options::default() };
         let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment, options));
-        let share = Share {
-            acls: Some(testing::stored_acls()),
-            acl_store: AclStore::Said(store),
-            ..Share::clone(&testing::policy().shares["share"])
-        };
+        let mut share = Share::clone(&testing::policy().shares["share"]);
+        share.acls.stored = Some(testing::stored_acls());
+        share.acls.acl_store = AclStore::Said(store);
         let fixture = Fixture { seen: plain.clone(), plain, share };
         for length in LENGTHS {
             fixture.make(&length.to_string(), Create::File(Access::default()));
@@ -155,10 +153,10 @@ fn storing_depends_on_the_number_of_entries() {
 #[test]
 fn unmeasured_auto_stores_nothing() {
     let mut fixture = Fixture::new(Entries::ALL);
-    fixture.share.acl_store = AclStore::Auto(None);
+    fixture.share.acls.acl_store = AclStore::Auto(None);
     look_at_all(&mut fixture.start().1);
     assert_eq!(fixture.stored(), []);
-    fixture.share.acl_store = AclStore::Auto(Some(Entries::at_least(12)));
+    fixture.share.acls.acl_store = AclStore::Auto(Some(Entries::at_least(12)));
     look_at_all(&mut fixture.start().1);
     assert_eq!(fixture.stored(), [12]);
 }
@@ -205,11 +203,11 @@ fn acls_changed_later_apply_and_the_stored_descriptor_stays() {
 #[test]
 fn nothing_is_stored_on_shares_that_are_read_only_or_store_no_acls() {
     let mut fixture = Fixture::new(Entries::ALL);
-    fixture.share.read_only = true;
+    fixture.share.access.read_only = true;
     look_at_all(&mut fixture.start().1);
     assert_eq!(fixture.stored(), []);
-    fixture.share.read_only = false;
-    fixture.share.acls = None;
+    fixture.share.access.read_only = false;
+    fixture.share.acls.stored = None;
     look_at_all(&mut fixture.start().1);
     assert_eq!(fixture.stored(), []);
 }

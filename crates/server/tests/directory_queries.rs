@@ -189,9 +189,9 @@ fn a_restart_may_use_another_pattern() {
 #[test]
 fn hidden_files_are_not_found_by_their_names() {
     let mut fixture = fixture(|share| {
-        share.veto_files = vec!["secret*".into()];
-        share.hide_unreadable = true;
-        share.hide_special_files = true;
+        share.names.veto_files = vec!["secret*".into()];
+        share.names.hide_unreadable = true;
+        share.names.hide_special_files = true;
     });
     fixture.make(&["secret.txt", "SECRETS", "plain"], 0o644);
     fixture.make(&["private"], 0o600);
@@ -204,7 +204,7 @@ fn hidden_files_are_not_found_by_their_names() {
 
 #[test]
 fn case_matters_if_the_share_specifies_it() {
-    let mut fixture = fixture(|share| share.case_sensitive = true);
+    let mut fixture = fixture(|share| share.names.case_sensitive = true);
     fixture.make(&["name", "NAME"], 0o644);
     fixture.finds("name", &["name"]);
     fixture.finds("NAME", &["NAME"]);
@@ -215,7 +215,7 @@ fn case_matters_if_the_share_specifies_it() {
 fn short_names_match_if_the_share_has_them() {
     let long = "a long name.text";
     let short = mangle(long.as_bytes());
-    let mut on = fixture(|share| share.mangled_names = true);
+    let mut on = fixture(|share| share.names.mangled_names = true);
     on.make(&[long, "other name.text", "plain"], 0o644);
     on.finds(&short, &[long]);
     on.finds(&short.to_lowercase(), &[long]);
@@ -229,7 +229,7 @@ fn short_names_match_if_the_share_has_them() {
 
 #[test]
 fn a_long_search_lets_other_requests_run() {
-    let mut fixture = fixture(|share| share.hide_unreadable = true);
+    let mut fixture = fixture(|share| share.names.hide_unreadable = true);
     let names: Vec<String> = (0..2000).map(|number| format!("{number:04}{}", "a".repeat(200))).collect();
     fixture.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
     let root = fixture.root();

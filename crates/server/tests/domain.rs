@@ -206,10 +206,8 @@ fn a_hanging_controller_delays_no_other_client() {
 fn user_lists_may_name_domain_users() {
     let check = |valid: UserPattern, expected: Status| {
         let mut policy = policy();
-        let share = Share {
-            valid_users: vec![valid.clone()],
-            ..(**policy.share("share").expect("the share of the test rig")).clone()
-        };
+        let mut share = Share::clone(policy.share("share").expect("the share of the test rig"));
+        share.access.valid_users = vec![valid.clone()];
         policy.shares.insert("share".into(), Arc::new(share));
         let (server, _) = member(policy);
         let mut client = TestClient::new(&server);

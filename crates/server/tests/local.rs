@@ -25,7 +25,7 @@ const BOTH: Access = Access { read: true, write: true };
 
 /// A share whose oplocks are backed by kernel leases.
 fn server_with_kernel_oplocks() -> TestServer {
-    TestServer::builder().clock(ManualClock::new()).share(|share| share.kernel_oplocks = true).start()
+    TestServer::builder().clock(ManualClock::new()).share(|share| share.caching.kernel_oplocks = true).start()
 }
 
 /// Looks up the file `file` as a local program.
@@ -367,23 +367,23 @@ fn a_client_that_waits_for_a_client_gets_its_lock_at_once() {
 
 #[test]
 fn features_that_the_administrator_can_disable() {
-    let mut both = Both::new(|share| share.posix_locking = false);
+    let mut both = Both::new(|share| share.locks.posix_locking = false);
     both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
     both.is_free(0, 10, true);
 
-    let mut both = Both::new(|share| share.blocking_locks = false);
+    let mut both = Both::new(|share| share.locks.blocking_locks = false);
     both.local(0, 10, RangeLock::Shared, GRANTED);
     both.ask(&[(0, 10, WAITING)]).check(Status::LOCK_NOT_GRANTED);
 
     for (strict, expected) in [(true, Status::FILE_LOCK_CONFLICT), (false, Status::END_OF_FILE)] {
-        let mut both = Both::new(|share| share.strict_locking = strict);
+        let mut both = Both::new(|share| share.locks.strict_locking = strict);
         both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
         let mut other = both.server.log_on("alice", false);
         let (second, _) = create(&mut other, OplockLevel::NONE);
         read(&mut other, second).check(expected);
     }
 
-    let mut both = Both::new(|share| share.locking = false);
+    let mut both = Both::new(|share| share.locks.locking = false);
     both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
     both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
     both.is_free(0, 10, true);
@@ -416,7 +416,8 @@ fn a_request_for_too_many_ranges_is_refused_entirely() {
 
 #[test]
 fn the_locks_of_several_handles_on_a_file_are_bounded_together() {
-    let server = TestServer::builder().clock(ManualClock::new()).share(|share| share.posix_locking = false).start();
+    let server =
+        TestServer::builder().clock(ManualClock::new()).share(|share| share.locks.posix_locking = false).start();
     let mut client = server.log_on("alice", false);
     let handles: Vec<_> = (0..3).map(|_| create(&mut client, OplockLevel::NONE).0).collect();
     for request in 0..64 {

@@ -418,7 +418,7 @@ fn streams() {
 #[test]
 fn a_watcher_gets_no_names_in_directories_that_they_may_not_list() {
     for honor in [true, false] {
-        let mut fixture = Fixture::of_two(|share| share.honor_change_notify_privilege = honor);
+        let mut fixture = Fixture::of_two(|share| share.names.honor_change_notify_privilege = honor);
         fixture.watch(|_| {});
         open(&mut fixture.other, "bobs", directory).expect("a directory can be created");
         fixture.set_mode("bobs", 0o700);
@@ -466,7 +466,7 @@ fn a_watcher_gets_changes_in_order_while_a_directory_is_checked() {
 
 #[test]
 fn changed_permissions_apply() {
-    let mut fixture = Fixture::of_two(|share| share.acls = Some(testing::stored_acls()));
+    let mut fixture = Fixture::of_two(|share| share.acls.stored = Some(testing::stored_acls()));
     fixture.watch(|_| {});
     let held = open(&mut fixture.other, "d", |create| {
         directory(create);

@@ -78,7 +78,7 @@ fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (TestCl
     for share in policy.shares.values_mut() {
         let share = Arc::make_mut(share);
         share.snapshots = Some(Arc::new(snapshots.clone()));
-        share.veto_files = veto.iter().map(|name| name.to_string()).collect();
+        share.names.veto_files = veto.iter().map(|name| name.to_string()).collect();
     }
     let server = TestServer::builder().policy(policy).volume(volume.clone()).start();
     (TestClient::logged_on(&server, "alice"), volume)

@@ -180,7 +180,8 @@ fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
         client.compose(Command::SET_INFO, |out| testing::set_security(file_id, part, &buffer).encode(out))
     };
     for steps in 0..40 {
-        let server = slow(TestServer::builder().share(|share| share.acls = Some(testing::stored_acls()))).start();
+        let server =
+            slow(TestServer::builder().share(|share| share.acls.stored = Some(testing::stored_acls()))).start();
         let (mut first, mut second) =
             (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
         let all = |create: &mut CreateRequest<'_>| create.desired_access = A::FILE_ALL_ACCESS.0;

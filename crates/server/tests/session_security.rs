@@ -71,7 +71,7 @@ fn an_unencrypted_session_setup_changes_nothing_in_an_encrypted_session() {
 fn an_unencrypted_session_setup_changes_nothing_if_a_share_or_the_client_encrypts() {
     let server = TestServer::builder()
         .clock(ManualClock::new())
-        .share(|share| share.server_smb_encrypt = Encryption::Required)
+        .share(|share| share.access.server_smb_encrypt = Encryption::Required)
         .start();
     attack(&server, &mut sealed(&server, "bob"));
     let server = TestServer::with_stopped_clock();
@@ -145,7 +145,7 @@ fn a_share_that_requires_encryption_is_not_for_guests() {
         let server = TestServer::builder()
             .clock(ManualClock::new())
             .configure(with_guest)
-            .share(|share| (share.guest_ok, share.server_smb_encrypt) = (true, encryption))
+            .share(|share| (share.access.guest_ok, share.access.server_smb_encrypt) = (true, encryption))
             .start();
         let mut guest = server.connect_as(Dialect::SMB_3_0, GUID);
         guest.log_on("stranger", "", false, 0).check(Status::SUCCESS);

@@ -347,7 +347,7 @@ fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     let mut server = TestServer::builder()
         .clock(ManualClock::new())
         .tickets(realm)
-        .share(|share| (share.continuously_available, share.posix_locking) = (true, false))
+        .share(|share| (share.handles.continuously_available, share.locks.posix_locking) = (true, false))
         .start();
     let come = |server: &TestServer, ticket: &str, contexts: Vec<CreateContext<'static>>| {
         let mut client = server.connect_as(Dialect::SMB_3_0, [7; 16]);

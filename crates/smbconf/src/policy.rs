@@ -228,7 +228,7 @@ fn limits(global: &Reader<'_>) -> Limits {
 /// Returns the guest, if the configuration allows guests.
 fn guest(global: &Reader<'_>, policy: &Policy) -> Option<Guest> {
     let name = global.text("guest account");
-    if policy.map_to_guest == MapToGuest::Never && !policy.shares.values().any(|share| share.guest_ok) {
+    if policy.map_to_guest == MapToGuest::Never && !policy.shares.values().any(|share| share.access.guest_ok) {
         return None;
     }
     match global.variables.names.user(&name) {

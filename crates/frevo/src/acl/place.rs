@@ -43,7 +43,7 @@ impl Where {
     pub(super) fn converting_share(&self, name: &str) -> Result<Arc<Share>> {
         let loaded = self.load()?;
         let share = loaded.policy.share(name).with_context(|| format!("there is no share [{name}]"))?;
-        let Some(acls) = &share.acls else {
+        let Some(acls) = &share.acls.stored else {
             bail!("[{}] stores no security descriptors; set vfs objects = acl_xattr for it", share.name);
         };
         if acls.ignore_system_acls {

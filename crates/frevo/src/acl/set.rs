@@ -47,7 +47,7 @@ pub(super) async fn run(args: SetArgs) -> Result<ExitCode> {
     let (counter, path) = Counter::of(&args.place, &args.path, args.share.as_deref())?;
     let text = if args.sddl == "-" { from_input()? } else { args.sddl.clone() };
     let given = sddl::decode(text.trim(), &counter.domains).map_err(|error| anyhow!("SDDL: {error}"))?;
-    let stores = counter.desk.share().acls.is_some();
+    let stores = counter.desk.share().acls.stored.is_some();
     if args.recursive && !stores {
         bail!(
             "[{}] stores no security descriptors to propagate; set vfs objects = acl_xattr for it",

@@ -137,7 +137,7 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
         });
     }
     let shares = loaded.policy.shares.values().filter(|share| share.converts());
-    shares.map(|share| (share.name.clone(), share.acl_store.to_string())).collect()
+    shares.map(|share| (share.name.clone(), share.acls.acl_store.to_string())).collect()
 }
 
 impl Report {

@@ -85,8 +85,8 @@ impl LogFile {
     }
 }
 
-/// Opens the log file `path`, and returns its size. The standard streams are duplicated: they cannot be opened by name if
-/// they are sockets, as those of a service manager are, or belong to another user, as in a container.
+/// Opens the log file `path`, and returns its size. The standard streams are duplicated: they cannot be opened by name
+/// if they are sockets, as those of a service manager are, or belong to another user, as in a container.
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let file = match path.to_str() {
         Some("/dev/stdout") => io::stdout().as_fd().try_clone_to_owned()?.into(),
@@ -97,8 +97,8 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Whether the log file `file`, opened as `path`, is a file of its own. A name in `/dev` or `/proc` may lead to a regular
-/// file, to which the standard output was redirected, but is not that file's name.
+/// Whether the log file `file`, opened as `path`, is a file of its own. A name in `/dev` or `/proc` may lead to a
+/// regular file, to which the standard output was redirected, but is not that file's name.
 fn may_rotate(path: &Path, file: &File) -> io::Result<bool> {
     let is_of_system = ["/dev", "/proc"].iter().any(|system| path.starts_with(system));
     Ok(!is_of_system && file.metadata()?.is_file())

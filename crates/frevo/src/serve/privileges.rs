@@ -20,7 +20,7 @@ pub(super) fn within_our_means(mut policy: Policy) -> Policy {
 
 /// Returns the attribute in which the share stores Windows ACLs, if only root may write it.
 fn roots_attribute(share: &Share) -> Option<&str> {
-    share.acls.as_ref().map(|acls| acls.attribute.as_str()).filter(|attribute| !attribute.starts_with("user."))
+    share.acls.stored.as_ref().map(|acls| acls.attribute.as_str()).filter(|attribute| !attribute.starts_with("user."))
 }
 
 /// Serves a share whose ACLs cannot be stored with Linux permissions only.
@@ -32,12 +32,12 @@ fn without_roots_acls(share: &mut Arc<Share>) {
             "Windows ACLs are not stored because only root may write this attribute; run frevo as root, or set \
              acl_xattr:security_acl_name to a name such as user.NTACL, which local users with write access can change"
         );
-        Arc::make_mut(share).acls = None;
+        Arc::make_mut(share).acls.stored = None;
     }
     let own = rustix::process::geteuid().as_raw();
-    if let Some(acls) = share.acls.as_ref().filter(|acls| acls.of_owner != Some(own)) {
+    if let Some(acls) = share.acls.stored.as_ref().filter(|acls| acls.of_owner != Some(own)) {
         let acls = StoredAcls { of_owner: Some(own), ..acls.clone() };
-        Arc::make_mut(share).acls = Some(acls);
+        Arc::make_mut(share).acls.stored = Some(acls);
     }
 }
 

@@ -488,15 +488,11 @@ fn policy() -> Policy {
             ignore_system_acls: false,
             default_style: AclStyle::Posix,
         };
-        let share = Share {
-            name: name.clone(),
-            force_user: Some(Arc::new(identity)),
-            acls: stores.then_some(acls),
-            // The descriptor synthesized from a POSIX ACL must not grant more once it is stored.
-            acl_store: AclStore::Said(Entries::ALL),
-            streams: None,
-            ..Share::clone(&plain)
-        };
+        let mut share = Share { name: name.clone(), streams: None, ..Share::clone(&plain) };
+        share.access.force_user = Some(Arc::new(identity));
+        share.acls.stored = stores.then_some(acls);
+        // The descriptor synthesized from a POSIX ACL must not grant more once it is stored.
+        share.acls.acl_store = AclStore::Said(Entries::ALL);
         policy.shares.insert(name, Arc::new(share));
     };
     for (index, user) in USERS.into_iter().enumerate() {

@@ -79,7 +79,7 @@ impl AclInputs {
         node: &Arc<dyn Node>,
         metadata: &Metadata,
     ) -> Result<AclInputs> {
-        let value = match &share.acls {
+        let value = match &share.acls.stored {
             Some(acls) => read_value(op, acls, node, None).await?,
             None => None,
         };
@@ -95,7 +95,7 @@ impl AclInputs {
         node: &Arc<dyn Node>,
         metadata: &Metadata,
     ) -> Result<AclInputs> {
-        let lists = match &share.acls {
+        let lists = match &share.acls.stored {
             Some(acls) if acls.ignore_system_acls => None,
             _ => Some(Lists::read(kind, op, node, metadata.kind).await?),
         };
@@ -130,7 +130,7 @@ impl AclInputs {
 
     /// Determines which descriptor is in force.
     pub(crate) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
-        let acls = share.acls.as_ref();
+        let acls = share.acls.stored.as_ref();
         let (has_one, lists) = (self.value.is_some(), self.posix(metadata));
         let stored = match (self.value, acls) {
             (Some(value), Some(acls)) => ntacl::decode(&value).map_err(|_| damaged(acls))?,

@@ -12,13 +12,13 @@ use crate::vfs::{Kind, Metadata};
 
 /// Returns the descriptor of a file with the POSIX ACLs `lists` that has no valid stored descriptor.
 pub(crate) fn synthesize(share: &Share, lists: &Posix) -> SecurityDescriptor {
-    if share.acls.is_some() { shown(share, lists) } else { of_lists(share, lists) }
+    if share.acls.stored.is_some() { shown(share, lists) } else { of_lists(share, lists) }
 }
 
 /// Returns the descriptor that clients see on a share that stores no descriptors.
 fn of_lists(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let descriptor = with_full_control(share, posix::to_descriptor(lists, &UnixSids), lists.directory);
-    if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor }
+    if share.acls.dos_filemode { changed_by_writers(descriptor) } else { descriptor }
 }
 
 /// Returns the descriptor of a file without a stored one on a share that stores them. As in Samba, a directory gets
@@ -27,8 +27,8 @@ pub(crate) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let mut descriptor = posix::to_descriptor(lists, &UnixSids);
     descriptor.control = descriptor.control.without(Control::DACL_PROTECTED);
     if lists.directory && !inherit::is_inheritable(&descriptor) {
-        let directories = 0o777 & share.directory_mask | share.force_directory_mode;
-        let mode = directories | 0o666 & share.create_mask | share.force_create_mode;
+        let directories = 0o777 & share.modes.directory_mask | share.modes.force_directory_mode;
+        let mode = directories | 0o666 & share.modes.create_mask | share.modes.force_create_mode;
         let flags = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT | AceFlags::INHERIT_ONLY;
         let handed_on = [(Sid::CREATOR_OWNER, 6), (Sid::CREATOR_GROUP, 3), (Sid::EVERYONE, 0)]
             .map(|(sid, shift)| Ace::allow(sid, posix::rights((mode >> shift & 7) as u8, true), flags));
@@ -55,7 +55,7 @@ pub(crate) fn owner_rights_from_mode(share: &Share, metadata: &Metadata) -> Opti
 
 /// Applies `acl map full control`: without it, `rwx` is shown as no more than reading, writing and executing.
 fn with_full_control(share: &Share, descriptor: SecurityDescriptor, directory: bool) -> SecurityDescriptor {
-    if share.acl_map_full_control {
+    if share.acls.acl_map_full_control {
         return descriptor;
     }
     with_rights(descriptor, |mask| as_configured(share, mask, directory))
@@ -63,7 +63,7 @@ fn with_full_control(share: &Share, descriptor: SecurityDescriptor, directory: b
 
 /// Applies [`with_full_control`] to the rights of one ACE.
 fn as_configured(share: &Share, mask: AccessMask, directory: bool) -> AccessMask {
-    if share.acl_map_full_control || !mask.contains(posix::rights(7, directory)) {
+    if share.acls.acl_map_full_control || !mask.contains(posix::rights(7, directory)) {
         return mask;
     }
     [4, 2, 1].into_iter().fold(AccessMask::NONE, |all, bit| all | posix::rights(bit, directory))
@@ -166,8 +166,9 @@ mod tests {
             full_control in any::<bool>(),
             gids in prop::collection::vec(19_u32..23, 0..3),
         ) {
-            let share =
-                Share { acls: Some(stored_acls()), acl_map_full_control: full_control, ..Share::new("s", "/s") };
+            let mut share = Share::new("s", "/s");
+            share.acls.stored = Some(stored_acls());
+            share.acls.acl_map_full_control = full_control;
             let kind = if directory { Kind::Directory } else { Kind::File };
             let metadata = metadata(kind, access.mode(), (OWNER, GROUP));
             let groups = gids.into_iter().map(Sid::unix_group).chain([Sid::EVERYONE]).collect();

@@ -172,7 +172,8 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
 /// Returns the share as the record's owner would see it after a tree connect.
 async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let policy = server.policy().clone();
-    let share = policy.share(&record.share).filter(|share| share.available && share.continuously_available).cloned();
+    let share =
+        policy.share(&record.share).filter(|share| share.available && share.handles.continuously_available).cloned();
     let share = share.ok_or_else(|| format!("there is no continuously available share {:?}", record.share))?;
     let owner = &record.terms.owner;
     let account = account(server, owner, policy.membership.is_some()).await.map_err(|unavailable| unavailable.0)?;
@@ -205,10 +206,10 @@ async fn account(server: &Server, owner: &Owner, member: bool) -> Result<Option<
 async fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
     let holder = Arc::new(Absent { server: Arc::downgrade(server), open: open.persistent_id });
-    let (id, shared) = (open.persistent_id, disk.share.level2_oplocks);
+    let (id, shared) = (open.persistent_id, disk.share.caching.level2_oplocks);
     match record.caching {
         Caching::Oplock(OplockLevel::NONE) => {}
-        Caching::Oplock(level) if disk.share.kernel_oplocks => {
+        Caching::Oplock(level) if disk.share.caching.kernel_oplocks => {
             local::grant_oplock(server, disk, file, id, level, holder).await;
         }
         Caching::Oplock(level) => {

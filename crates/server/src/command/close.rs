@@ -242,7 +242,7 @@ async fn unlink(
 ) -> std::result::Result<(), Errno> {
     let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await?;
     server.opens.streams.unlinked(disk, node, removed).await;
-    if disk.share.mangled_names {
+    if disk.share.names.mangled_names {
         server.opens.tunnel.enter(disk.volume, doomed.path.clone(), server.environment.uptime());
     }
     Ok(())

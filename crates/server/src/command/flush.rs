@@ -19,7 +19,7 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
             return Err(Error::because(Status::ACCESS_DENIED, "the handle was not opened for writing"));
         }
         request.connection.server.opens.files.settle_write_time(file.file);
-        let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.strict_sync);
+        let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.sync.strict_sync);
         // For a directory, its entries: names created, renamed and deleted ([MS-FSA] 2.1.5.7).
         if matches!(file.kind, Kind::File | Kind::Directory) && strict_sync {
             file.node.flush(&file.op).await?;

@@ -105,7 +105,7 @@ async fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open
             }
         }
     }
-    if open.policy().is_none_or(|share| share.locking) {
+    if open.policy().is_none_or(|share| share.locks.locking) {
         let unlocked = locks::unlock(&request.connection.server, open, file, owner(open), &ranges).await;
         unlocked.map_err(|_| Error::new(Status::RANGE_NOT_LOCKED))?;
     }
@@ -127,14 +127,14 @@ async fn lock_all(
     }
     let server = &request.connection.server;
     let share = open.policy();
-    if share.is_some_and(|share| !share.locking) {
+    if share.is_some_and(|share| !share.locks.locking) {
         return Ok(());
     }
     let bounds = server.policy().limits.locks();
     // [MS-FSA] 2.1.4.12, LOCK_CONTROL: clients must no longer read from their caches.
     file.end_caches(server);
     match &*locks {
-        [lock] if waits && share.is_none_or(|share| share.blocking_locks) => {
+        [lock] if waits && share.is_none_or(|share| share.locks.blocking_locks) => {
             wait(request, reply, *lock, bounds, open, file).await
         }
         locks => locks::lock(server, open, file, locks, bounds).await,

@@ -79,8 +79,9 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     if smb3 && policy.server_multi_channel_support && asked.capabilities.contains(Capabilities::MULTI_CHANNEL) {
         capabilities |= Capabilities::MULTI_CHANNEL;
     }
-    let keeps =
-        || policy.shares.values().any(|share| share.continuously_available) && connection.server.store().is_some();
+    let keeps = || {
+        policy.shares.values().any(|share| share.handles.continuously_available) && connection.server.store().is_some()
+    };
     if smb3 && asked.capabilities.contains(Capabilities::PERSISTENT_HANDLES) && keeps() {
         capabilities |= Capabilities::PERSISTENT_HANDLES;
     }

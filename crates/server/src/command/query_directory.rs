@@ -84,7 +84,7 @@ impl Listing {
             if units.is_empty() {
                 units.push(u16::from(b'*'));
             }
-            let pattern = Pattern::new(&units, !disk.share.case_sensitive);
+            let pattern = Pattern::new(&units, !disk.share.names.case_sensitive);
             let pattern = pattern.map_err(|_| Error::new(Status::OBJECT_NAME_INVALID))?;
             self.name = pattern.exact().map(|_| name::from_wire(&units).into());
             self.pattern = Some(pattern);
@@ -134,7 +134,7 @@ async fn fill(
         page.work.spend(ENTRY).await;
         let entry = followed(disk, file, entry).await;
         let Some((units, metadata)) = shown(disk, listing, page, &entry) else { continue };
-        if disk.share.hide_unreadable {
+        if disk.share.names.hide_unreadable {
             page.work.spend(CHECK).await;
             if !is_readable(disk, open, &entry, &metadata).await {
                 continue;
@@ -181,10 +181,10 @@ impl Listing {
     /// Prepares the entries that do not require reading the directory: the single name, or `.` and `..`.
     async fn first(&mut self, disk: &Disk, file: &FileOpen) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
-            let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+            let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
             let found = file.node.entry(&file.op, name, case).await?;
             // Short names can be found only by reading the directory.
-            let may_be_short = disk.share.mangled_names && may_be_mangled(name);
+            let may_be_short = disk.share.names.mangled_names && may_be_mangled(name);
             let found = found.filter(|entry| !is_store_name(&entry.name));
             self.looked_up = found.is_some();
             self.ended = found.is_some() || !may_be_short;
@@ -216,7 +216,7 @@ async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
 /// Replaces an entry that is a symbolic link by its target, if the server follows it, because opening it gives the
 /// target. Otherwise it stays a link.
 async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
-    if disk.share.follow_symlinks
+    if disk.share.names.follow_symlinks
         && entry.metadata.is_some_and(|metadata| metadata.kind == Kind::Symlink)
         && let Some((_, metadata)) = found(disk, file, &entry.name).await
     {
@@ -254,7 +254,7 @@ fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(
         return None;
     }
     let metadata = entry.metadata?;
-    if disk.share.hide_special_files && metadata.kind == Kind::Special {
+    if disk.share.names.hide_special_files && metadata.kind == Kind::Special {
         return None;
     }
     let units = match &*entry.name {
@@ -276,7 +276,7 @@ async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadat
 
 /// Returns whether an entry has a separate 8.3 name; only with `mangled names`.
 fn has_short_name(disk: &Disk, name: &[u8]) -> bool {
-    disk.share.mangled_names && !is_dots(name) && !is_short(name)
+    disk.share.names.mangled_names && !is_dots(name) && !is_short(name)
 }
 
 /// Returns the 8.3 name of an entry whose name is not one.

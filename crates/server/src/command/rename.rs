@@ -208,7 +208,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     if !disk.veto.is_empty() && name.path.components().any(|component| disk.veto.matches(component)) {
         return Err(Error::because(Status::ACCESS_DENIED, "the name matches `veto files`"));
     }
-    let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     // A symbolic link with the new name is itself replaced.
     let links = disk.share.links().to_last();
     match links::look_up_with(disk, &disk.op, &name.path, case, links, Purpose::Any).await? {

@@ -184,7 +184,7 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
         let kept =
             present.dos_attributes.unwrap_or(0) & (FileAttributes::SPARSE_FILE.0 | FileAttributes::REPARSE_POINT.0);
         let bits = wanted & attributes::STORED & !FileAttributes::SPARSE_FILE.0 | kept;
-        if disk.share.store_dos_attributes {
+        if disk.share.attributes.store_dos_attributes {
             set.dos_attributes = Some(bits);
         } else {
             set.mode = Some(mode_of(disk, bits, present.mode, directory));
@@ -229,9 +229,9 @@ fn mode_of(disk: &Disk, bits: u32, mode: u32, directory: bool) -> u32 {
     }
     let share = &disk.share;
     let mapped = [
-        (share.map_archive, FileAttributes::ARCHIVE, 0o100),
-        (share.map_system, FileAttributes::SYSTEM, 0o010),
-        (share.map_hidden, FileAttributes::HIDDEN, 0o001),
+        (share.attributes.map_archive, FileAttributes::ARCHIVE, 0o100),
+        (share.attributes.map_system, FileAttributes::SYSTEM, 0o010),
+        (share.attributes.map_hidden, FileAttributes::HIDDEN, 0o001),
     ];
     let mut mode = mode;
     for (enabled, attribute, bit) in mapped {
@@ -239,7 +239,7 @@ fn mode_of(disk: &Disk, bits: u32, mode: u32, directory: bool) -> u32 {
             mode = if bits & attribute.0 != 0 { mode | bit } else { mode & !bit };
         }
     }
-    if share.map_read_only {
+    if share.attributes.map_read_only {
         let readonly = bits & FileAttributes::READONLY.0 != 0;
         mode = if readonly { mode & !0o222 } else { mode | 0o200 };
     }
@@ -274,7 +274,7 @@ async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, siz
         let held = file.hold_times().await?;
         file.node.set_extent(&file.op, Extent::Size(size)).await?;
         file.restore_times(held).await?;
-    } else if disk.share.strict_allocate {
+    } else if disk.share.sync.strict_allocate {
         file.node.set_extent(&file.op, Extent::Reserve(size)).await?;
     }
     file.asked_allocation.store(size, Ordering::Relaxed);
@@ -296,7 +296,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     }
     let metadata = file.node.metadata(&file.op).await?;
     let shown = attributes::file_attributes(disk, path.name(), &metadata);
-    if shown.contains(FileAttributes::READONLY) && !disk.share.delete_readonly {
+    if shown.contains(FileAttributes::READONLY) && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
     if file.kind == Kind::Directory && !crate::vfs::is_empty(&file.node).await? {

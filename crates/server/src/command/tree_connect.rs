@@ -58,7 +58,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     reply.tree_id = Some(tree.id);
     let mut share_flags = ShareFlags::MANUAL_CACHING;
     if let Some(disk) = tree.disk() {
-        share_flags |= match disk.share.csc_policy {
+        share_flags |= match disk.share.caching.csc_policy {
             CscPolicy::Manual => ShareFlags::MANUAL_CACHING,
             CscPolicy::Documents => ShareFlags::AUTO_CACHING,
             CscPolicy::Programs => ShareFlags::VDO_CACHING,
@@ -67,7 +67,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         if disk.encrypt_data {
             share_flags |= ShareFlags::ENCRYPT_DATA;
         }
-        if disk.share.hide_unreadable {
+        if disk.share.names.hide_unreadable {
             share_flags |= ShareFlags::ACCESS_BASED_DIRECTORY_ENUM;
         }
     }
@@ -87,7 +87,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
 /// Returns whether opens of the share may be persistent on this connection (`TreeConnect.Share.IsCA`, 3.3.5.7).
 pub(crate) fn is_continuous(request: &Request<'_>, disk: &Disk) -> bool {
     let offers = |it: &Negotiated| it.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES);
-    disk.share.continuously_available && request.connection.negotiated().is_some_and(offers)
+    disk.share.handles.continuously_available && request.connection.negotiated().is_some_and(offers)
 }
 
 /// The rights on a read-only share.
@@ -107,7 +107,7 @@ fn share_name(path: &[u8]) -> Result<String> {
 
 fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
     let can_seal = request.connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some());
-    if share.server_smb_encrypt == Encryption::Required && !can_seal {
+    if share.access.server_smb_encrypt == Encryption::Required && !can_seal {
         return Err(Error::because(
             Status::ACCESS_DENIED,
             "the share requires encryption, but the client does not support it",
@@ -117,27 +117,27 @@ fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
 }
 
 async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
-    if !share.hosts.permits(request.connection.peer.remote.ip()) {
+    if !share.access.hosts.permits(request.connection.peer.remote.ip()) {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `hosts allow` or `hosts deny` of the share"));
     }
-    if user.anonymous || (user.guest && !share.guest_ok) {
+    if user.anonymous || (user.guest && !share.access.guest_ok) {
         return Err(Error::because(Status::ACCESS_DENIED, "guests are refused (`guest ok = no`)"));
     }
     let (server, policy) = (&request.connection.server, request.connection.server.policy());
     let sids = sids(server, user).await?;
     let who = Who::new(user, &sids, &server.accounts, &policy);
-    let listed = share.valid_users.is_empty() || who.is_on(&share.valid_users).await?;
-    if !listed || who.is_on(&share.invalid_users).await? {
+    let listed = share.access.valid_users.is_empty() || who.is_on(&share.access.valid_users).await?;
+    if !listed || who.is_on(&share.access.invalid_users).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
     }
-    if share.max_connections > 0 && connections_to(request, &share) >= share.max_connections as usize {
+    if share.access.max_connections > 0 && connections_to(request, &share) >= share.access.max_connections as usize {
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the limit of `max connections` is reached"));
     }
     let share = with_path(request, share, user)?;
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
     // A guest session has no keys, so data would be sent in plaintext.
-    if share.server_smb_encrypt == Encryption::Required && !can_seal {
+    if share.access.server_smb_encrypt == Encryption::Required && !can_seal {
         return Err(Error::because(
             Status::ACCESS_DENIED,
             "the share requires encryption, but the session has no keys",
@@ -150,7 +150,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
     let (own, policy) = (sids(server, user).await?, server.policy());
     let who = Who::new(user, &own, &server.accounts, &policy);
-    let identity = identity(server, &share, user, who.is_on(&share.admin_users).await?)?;
+    let identity = identity(server, &share, user, who.is_on(&share.access.admin_users).await?)?;
     let read_only = read_only(&share, &who).await?;
     let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
         tracing::error!(
@@ -162,7 +162,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
     })?;
     server.add_overlaps(&share, volume, &vfs).await;
-    let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
+    let wants_seal = matches!(share.access.server_smb_encrypt, Encryption::Required | Encryption::Desired);
     let sids = server.accounts.ids.sids_of(&identity).await;
     let sids = sids.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
     let token = Arc::new(token::of(user, &identity, &sids, server.accounts.ids.domain()));
@@ -176,9 +176,12 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         authenticator: Some(server.accounts.authenticator.clone()),
         read_only,
         encrypt_data: wants_seal && can_seal,
-        hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
-        veto: Globs::new(share.veto_files.iter().map(String::as_str), !share.case_sensitive),
-        veto_oplocks: Globs::new(share.veto_oplock_files.iter().map(String::as_str), !share.case_sensitive),
+        hide: Globs::new(share.names.hide_files.iter().map(String::as_str), !share.names.case_sensitive),
+        veto: Globs::new(share.names.veto_files.iter().map(String::as_str), !share.names.case_sensitive),
+        veto_oplocks: Globs::new(
+            share.caching.veto_oplock_files.iter().map(String::as_str),
+            !share.names.case_sensitive,
+        ),
         snapshot: None,
         share,
         vfs,
@@ -189,7 +192,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
 /// Returns the identity for system calls: that of `force user` and `force group`, or root if the user is in `admin
 /// users`. `guest only` overrides them all.
 fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<Arc<Identity>> {
-    if share.guest_only {
+    if share.access.guest_only {
         let policy = server.policy();
         let guest = policy
             .guest
@@ -197,13 +200,13 @@ fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<
             .ok_or(Error::because(Status::ACCESS_DENIED, "`guest only` is set, but there is no guest account"))?;
         return Ok(guest.identity.clone());
     }
-    let mut identity = share.force_user.clone().unwrap_or_else(|| user.identity.clone());
+    let mut identity = share.access.force_user.clone().unwrap_or_else(|| user.identity.clone());
     if admin {
         identity = Arc::new(Identity { uid: 0, ..(*identity).clone() });
     }
     let member = |gid| user.identity.gid == gid || user.identity.groups.contains(&gid);
-    Ok(match share.force_group {
-        Some(gid) if !share.force_group_members_only || member(gid) => {
+    Ok(match share.access.force_group {
+        Some(gid) if !share.access.force_group_members_only || member(gid) => {
             // Only the primary group changes; all previous groups stay.
             let former = std::iter::once(identity.gid).filter(|former| !identity.groups.contains(former));
             let groups = former.chain(identity.groups.iter().copied()).filter(|group| *group != gid).collect();
@@ -261,10 +264,10 @@ fn protocol_name(dialect: Dialect) -> &'static str {
 /// Returns whether the share is read-only for the user. `read list` overrides `read only`, and `write list` overrides
 /// both. `admin users` does not affect this, as in Samba.
 async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
-    if who.is_on(&share.write_list).await? {
+    if who.is_on(&share.access.write_list).await? {
         return Ok(false);
     }
-    Ok(share.read_only || who.is_on(&share.read_list).await?)
+    Ok(share.access.read_only || who.is_on(&share.access.read_list).await?)
 }
 
 /// Returns all SIDs of `user` and their groups, before `force user` and the like.

@@ -57,9 +57,9 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         let _change = file.content_changes(&request.connection.server);
         let through = asked.flags.contains(WriteFlags::WRITE_THROUGH)
             || file.options().contains(CreateOptions::WRITE_THROUGH)
-            || open.tree.disk().is_some_and(|disk| disk.share.sync_always);
+            || open.tree.disk().is_some_and(|disk| disk.share.sync.sync_always);
         let held = file.hold_times().await?;
-        let delay = open.tree.disk().map_or(Duration::ZERO, |disk| disk.share.write_time_delay);
+        let delay = open.tree.disk().map_or(Duration::ZERO, |disk| disk.share.sync.write_time_delay);
         if !delay.is_zero() && held.is_none() {
             let modified = file.node.metadata(&file.op).await?.modified;
             files.defer_write_time(file.file, modified, request.connection.server.environment.uptime(), delay);

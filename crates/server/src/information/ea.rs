@@ -92,7 +92,7 @@ fn named(input: &[u8], present: Vec<Attribute>) -> Result<Vec<Attribute>> {
 /// Returns name and value of each attribute that is not hidden and that the structure can represent.
 async fn list(file: &FileOpen, disk: &Disk) -> Result<Vec<Attribute>> {
     let mut list = Vec::new();
-    if !disk.share.ea_support {
+    if !disk.share.attributes.ea_support {
         return Ok(list);
     }
     for full in file.node.list_xattrs(&file.op).await? {
@@ -143,7 +143,7 @@ impl Changes {
 
     /// Refuses attributes that files of the share cannot have.
     pub(crate) fn check(&self, disk: &Disk) -> Result<()> {
-        if !disk.share.ea_support && !self.0.is_empty() {
+        if !disk.share.attributes.ea_support && !self.0.is_empty() {
             return Err(Error::because(
                 Status::EAS_NOT_SUPPORTED,
                 "extended attributes are disabled (`ea support = no`)",
@@ -182,7 +182,7 @@ fn is_reserved(full: &str, share: &Share) -> bool {
     is_samba(full)
         || starts(&samba)
         || share.streams.as_ref().is_some_and(|streams| streams.is_stream(full))
-        || share.acls.as_ref().is_some_and(|acls| acls.attribute.eq_ignore_ascii_case(full))
+        || share.acls.stored.as_ref().is_some_and(|acls| acls.attribute.eq_ignore_ascii_case(full))
 }
 
 /// Checks a name according to [MS-FSCC] 2.4.16. Names on Linux are UTF-8, so they are not restricted to ASCII.

@@ -209,7 +209,7 @@ fn alternate_name(file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let path = file.name.path.lock().clone();
     let short = match path.name() {
         Some(name) if is_short(name) => name::to_wire(name),
-        Some(name) if disk.share.mangled_names => mangle(name).encode_utf16().collect(),
+        Some(name) if disk.share.names.mangled_names => mangle(name).encode_utf16().collect(),
         _ => return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND)),
     };
     let name: Vec<u8> = short.into_iter().flat_map(u16::to_le_bytes).collect();

@@ -112,14 +112,14 @@ fn serial_number(space: &Space) -> u32 {
 /// configuration.
 fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
     let added = [
-        (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
-        (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_REPARSE_POINTS),
+        (disk.share.attributes.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
+        (disk.share.attributes.store_dos_attributes, FileSystemAttributes::SUPPORTS_REPARSE_POINTS),
         (disk.share.streams.is_some(), FileSystemAttributes::NAMED_STREAMS),
         (features.clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
         (features.compresses, FileSystemAttributes::FILE_COMPRESSION),
     ];
     let without =
-        if disk.share.nt_acl_support { FileSystemAttributes(0) } else { FileSystemAttributes::PERSISTENT_ACLS };
+        if disk.share.acls.nt_acl_support { FileSystemAttributes(0) } else { FileSystemAttributes::PERSISTENT_ACLS };
     let all = added.iter().filter(|(has, _)| *has).fold(ATTRIBUTES, |all, (_, attribute)| all | *attribute);
     all.without(without)
 }

@@ -32,7 +32,7 @@ pub(crate) async fn query(
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata(&file.op).await?;
-    let (mut descriptor, stored) = match disk.share.nt_acl_support {
+    let (mut descriptor, stored) = match disk.share.acls.nt_acl_support {
         true => {
             let protection = effective::of(disk, &file.node, &metadata).await?;
             (protection.descriptor(&disk.share).into_owned(), protection.stored)
@@ -118,7 +118,7 @@ pub(crate) async fn set(
         dacl: asked_parts.contains(SecurityInformation::DACL),
         sacl: asked_parts & OF_SACL,
     };
-    if parts.is_empty() || !disk.share.nt_acl_support {
+    if parts.is_empty() || !disk.share.acls.nt_acl_support {
         return Ok(());
     }
     if file.kind == Kind::Symlink && (parts.dacl || !parts.sacl.is_empty()) {

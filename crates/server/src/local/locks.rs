@@ -33,7 +33,7 @@ const LONGEST_PAUSE: u32 = 10;
 
 /// Whether the locks of an open are exported.
 fn are_shown(open: &Open, file: &FileOpen) -> bool {
-    let wanted = open.tree.disk().is_some_and(|disk| disk.share.posix_locking && disk.vfs.capabilities().locks);
+    let wanted = open.tree.disk().is_some_and(|disk| disk.share.locks.posix_locking && disk.vfs.capabilities().locks);
     wanted && file.kind == Kind::File && file.file.stream == 0
 }
 

@@ -1,13 +1,24 @@
 //! The validated, immutable configuration. It is built once from smb.conf and replaced as a whole on reload.
 //!
-//! Fields are named after their smb.conf parameters.
+//! Fields are named after their smb.conf parameters, and `Default` has the defaults of smb.conf. The fields of a
+//! [`Share`] are grouped by area.
 
+mod access;
 mod acl_store;
+mod acls;
+mod attributes;
+mod caching;
+mod handles;
 pub mod hosts;
 pub mod limits;
+mod locks;
+mod modes;
+mod names;
 mod people;
+mod share;
 pub mod snapshots;
 pub mod stream_layout;
+mod sync;
 pub mod template;
 
 use std::collections::BTreeMap;
@@ -16,16 +27,25 @@ use std::time::Duration;
 
 use proto::auth::ntlm::TargetNames;
 
+pub use access::AccessPolicy;
 pub use acl_store::{AclStore, Entries, FEWEST as FEWEST_ENTRIES};
+pub use acls::{AclPolicy, AclStyle, InheritOwner, StoredAcls};
+pub use attributes::AttributePolicy;
+pub use caching::{CachePolicy, CscPolicy};
+pub use handles::HandlePolicy;
 pub use hosts::HostAccess;
 pub use limits::Limits;
+pub use locks::LockPolicy;
+pub use modes::ModePolicy;
+pub use names::NamePolicy;
 pub use people::{Homes, UserPattern, UsernameMap, is_home};
+pub use share::Share;
+pub use sync::SyncPolicy;
 pub use template::Template;
 
 use crate::domain::Membership;
 use crate::vfs::Identity;
-use snapshots::{Snapshots, UtcOffset};
-use stream_layout::Layout;
+use snapshots::UtcOffset;
 
 /// The whole configuration of a running server.
 #[derive(Clone, Debug)]
@@ -143,163 +163,6 @@ pub struct Guest {
     pub identity: Arc<Identity>,
 }
 
-/// One share.
-#[derive(Clone, Debug)]
-pub struct Share {
-    /// The section's name, as written.
-    pub name: String,
-    /// `path`, absolute. If it has variables that depend on the session, the text as written; see `path_template`.
-    pub path: std::path::PathBuf,
-    /// `path` if it depends on the session; `None` if `path` is the path.
-    pub path_template: Option<Template>,
-    /// `comment`.
-    pub comment: String,
-    /// `browseable`: shown in listings.
-    pub browseable: bool,
-    /// `available`: may be connected to.
-    pub available: bool,
-    /// `read only`.
-    pub read_only: bool,
-    /// `guest ok`.
-    pub guest_ok: bool,
-    /// `guest only`: all users act as the guest. Requires `guest_ok`.
-    pub guest_only: bool,
-    /// `hosts allow` and `hosts deny` of the share, in addition to those of the server.
-    pub hosts: HostAccess,
-    /// `valid users`; if empty, all users may connect.
-    pub valid_users: Vec<UserPattern>,
-    /// `invalid users`.
-    pub invalid_users: Vec<UserPattern>,
-    /// `read list`: users who may only read, regardless of `read only`.
-    pub read_list: Vec<UserPattern>,
-    /// `write list`: users who may write, regardless of `read only`.
-    pub write_list: Vec<UserPattern>,
-    /// `admin users`: users who act as root.
-    pub admin_users: Vec<UserPattern>,
-    /// `force user`, resolved.
-    pub force_user: Option<Arc<Identity>>,
-    /// `force group`, resolved to its gid.
-    pub force_group: Option<u32>,
-    /// `force group = +group`: applies only to users who are members of the group.
-    pub force_group_members_only: bool,
-    /// `create mask`.
-    pub create_mask: u32,
-    /// `force create mode`.
-    pub force_create_mode: u32,
-    /// `directory mask`.
-    pub directory_mask: u32,
-    /// `force directory mode`.
-    pub force_directory_mode: u32,
-    /// `case sensitive`: `auto` and `no` both mean case-insensitive, as in Windows.
-    pub case_sensitive: bool,
-    /// `follow symlinks`.
-    pub follow_symlinks: bool,
-    /// `wide links`.
-    pub wide_links: bool,
-    /// `hide dot files`.
-    pub hide_dot_files: bool,
-    /// `hide files`.
-    pub hide_files: Vec<String>,
-    /// `veto files`.
-    pub veto_files: Vec<String>,
-    /// `delete veto files`.
-    pub delete_veto_files: bool,
-    /// `hide unreadable`.
-    pub hide_unreadable: bool,
-    /// `honor change notify privilege`: recursive watches report only names in directories that their user may list.
-    pub honor_change_notify_privilege: bool,
-    /// `hide special files`.
-    pub hide_special_files: bool,
-    /// `store dos attributes`.
-    pub store_dos_attributes: bool,
-    /// `map archive`: the owner's x bit, for files without stored attributes.
-    pub map_archive: bool,
-    /// `map system`: the group's x bit.
-    pub map_system: bool,
-    /// `map hidden`: the x bit of others.
-    pub map_hidden: bool,
-    /// `map read only` = yes: a file without the owner's w bit has READONLY.
-    pub map_read_only: bool,
-    /// `delete readonly`: files with READONLY may be deleted.
-    pub delete_readonly: bool,
-    /// `dos filemode`: users who may write a file may also change its mode.
-    pub dos_filemode: bool,
-    /// `vfs objects = acl_xattr`: security descriptors are stored; `None` if only Linux permissions apply.
-    pub acls: Option<StoredAcls>,
-    /// `frevo:acl store`: the synthesized descriptors that are stored. Only used with `acls`.
-    pub acl_store: AclStore,
-    /// `inherit owner`: the owner of new files.
-    pub inherit_owner: InheritOwner,
-    /// `inherit permissions`: new directories have the mode of their parent, and new files its `r` and `w` bits,
-    /// instead of the masks.
-    pub inherit_permissions: bool,
-    /// `acl flag inherited canonicalization`: the AUTO_INHERITED flags are kept only if the client requested
-    /// inheritance, as in Windows.
-    pub acl_flag_inherited_canonicalization: bool,
-    /// `acl allow execute always`: the right to read implies the right to execute. Only for stored descriptors; without
-    /// them it always does.
-    pub acl_allow_execute_always: bool,
-    /// `nt acl support`: clients can query and set security descriptors. If off, they see none, and changes are
-    /// ignored.
-    pub nt_acl_support: bool,
-    /// `acl group control`: members of a file's group may change its ACL. Only where no descriptors are stored.
-    pub acl_group_control: bool,
-    /// `acl map full control`: `rwx` is shown as full control.
-    pub acl_map_full_control: bool,
-    /// `force unknown acl user`: an unknown owner or group is replaced by the user's own instead of being refused.
-    /// Where descriptors are stored, this always applies to the file's owner and group in Linux.
-    pub force_unknown_acl_user: bool,
-    /// `ea support`.
-    pub ea_support: bool,
-    /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
-    pub streams: Option<Layout>,
-    /// `locking`: if off, every lock is granted and none is checked.
-    pub locking: bool,
-    /// `strict locking`: reads and writes check the locks of other opens.
-    pub strict_locking: bool,
-    /// `posix locking`: locks of clients and local programs conflict with each other.
-    pub posix_locking: bool,
-    /// `blocking locks`: a client may wait for a lock.
-    pub blocking_locks: bool,
-    /// `oplocks`: clients may cache files.
-    pub oplocks: bool,
-    /// `level2 oplocks`: several clients may cache one file for reading.
-    pub level2_oplocks: bool,
-    /// `fake oplocks`: every oplock is granted and none is broken.
-    pub fake_oplocks: bool,
-    /// `kernel oplocks`: a local program that opens a file breaks its oplock. Level II oplocks and leases are not
-    /// granted.
-    pub kernel_oplocks: bool,
-    /// `veto oplock files`: names of files on which no oplocks or leases are granted.
-    pub veto_oplock_files: Vec<String>,
-    /// `durable handles`: opens may survive the loss of their connection.
-    pub durable_handles: bool,
-    /// `continuously available`: opens may survive a restart of the server.
-    pub continuously_available: bool,
-    /// `strict sync`: FLUSH writes to disk. If off, an acknowledged flush may be lost in a crash.
-    pub strict_sync: bool,
-    /// `sync always`: each write is on disk before its response.
-    pub sync_always: bool,
-    /// `smbd:writetimeupdatedelay`: how long a write does not change the write time reported to clients.
-    pub write_time_delay: Duration,
-    /// `mangled names`: long names have an 8.3 name.
-    pub mangled_names: bool,
-    /// `strict allocate`: requested allocation sizes are reserved on disk.
-    pub strict_allocate: bool,
-    /// `server smb encrypt` of the share.
-    pub server_smb_encrypt: Encryption,
-    /// `max connections`: 0 is no limit.
-    pub max_connections: u32,
-    /// `csc policy`: the files that clients may cache for offline use.
-    pub csc_policy: CscPolicy,
-    /// `volume`: the volume label; the share's name if empty.
-    pub volume: String,
-    /// `fstype`: the reported name of the file system.
-    pub fstype: String,
-    /// `vfs objects = shadow_copy2`: the location of previous versions.
-    pub snapshots: Option<Arc<Snapshots>>,
-}
-
 impl Default for Policy {
     /// Returns an empty configuration, without a guest and without shares.
     fn default() -> Self {
@@ -340,134 +203,6 @@ impl Default for Policy {
             limits: Limits::default(),
         }
     }
-}
-
-impl Share {
-    /// Returns which symbolic links are followed.
-    pub fn links(&self) -> crate::vfs::SymlinkPolicy {
-        crate::vfs::SymlinkPolicy { follow: self.follow_symlinks, wide: self.wide_links, itself: false }
-    }
-
-    /// Whether the share stores descriptors together with POSIX ACLs and synthesizes those that are not stored.
-    pub fn converts(&self) -> bool {
-        self.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls)
-    }
-
-    /// Returns the share of a section that contains only a `path`: read only, for all accounts.
-    pub fn new(name: &str, path: impl Into<std::path::PathBuf>) -> Self {
-        Share {
-            name: name.to_owned(),
-            path: path.into(),
-            path_template: None,
-            comment: String::new(),
-            browseable: true,
-            available: true,
-            read_only: true,
-            guest_ok: false,
-            guest_only: false,
-            hosts: HostAccess::default(),
-            valid_users: Vec::new(),
-            invalid_users: Vec::new(),
-            read_list: Vec::new(),
-            write_list: Vec::new(),
-            admin_users: Vec::new(),
-            force_user: None,
-            force_group: None,
-            force_group_members_only: false,
-            create_mask: 0o744,
-            force_create_mode: 0,
-            directory_mask: 0o755,
-            force_directory_mode: 0,
-            case_sensitive: false,
-            follow_symlinks: true,
-            wide_links: false,
-            hide_dot_files: true,
-            hide_files: Vec::new(),
-            veto_files: Vec::new(),
-            delete_veto_files: false,
-            hide_unreadable: false,
-            honor_change_notify_privilege: true,
-            hide_special_files: false,
-            store_dos_attributes: true,
-            map_archive: true,
-            map_system: false,
-            map_hidden: false,
-            map_read_only: false,
-            delete_readonly: false,
-            dos_filemode: false,
-            acls: None,
-            acl_store: AclStore::Auto(None),
-            inherit_owner: InheritOwner::No,
-            inherit_permissions: false,
-            acl_flag_inherited_canonicalization: true,
-            acl_allow_execute_always: false,
-            nt_acl_support: true,
-            acl_group_control: false,
-            acl_map_full_control: true,
-            force_unknown_acl_user: false,
-            ea_support: true,
-            streams: Some(Layout::default()),
-            locking: true,
-            strict_locking: true,
-            posix_locking: true,
-            blocking_locks: true,
-            oplocks: true,
-            level2_oplocks: true,
-            fake_oplocks: false,
-            kernel_oplocks: false,
-            veto_oplock_files: Vec::new(),
-            durable_handles: true,
-            continuously_available: false,
-            strict_sync: true,
-            mangled_names: false,
-            write_time_delay: Duration::ZERO,
-            sync_always: false,
-            strict_allocate: false,
-            server_smb_encrypt: Encryption::Enabled,
-            max_connections: 0,
-            csc_policy: CscPolicy::Manual,
-            volume: String::new(),
-            fstype: "NTFS".to_owned(),
-            snapshots: None,
-        }
-    }
-}
-
-/// How security descriptors are stored: the parameters `acl_xattr:...`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoredAcls {
-    /// `acl_xattr:security_acl_name`: the extended attribute that stores them.
-    pub attribute: String,
-    /// `acl_xattr:ignore system acls`: they are valid regardless of POSIX ACLs, which are not changed.
-    pub ignore_system_acls: bool,
-    /// `acl_xattr:default acl style`: the descriptor of a file without a stored one, with `ignore system acls`.
-    pub default_style: AclStyle,
-    /// Only descriptors of files owned by this user are valid. Set if the server is not root and any user can write the
-    /// attribute.
-    pub of_owner: Option<u32>,
-}
-
-/// `inherit owner`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InheritOwner {
-    /// The owner is the user who creates the file.
-    No,
-    /// The owner is that of the directory.
-    WindowsAndUnix,
-    /// The owner in Linux, charged by quotas, is that of the directory; the owner in the stored ACL is the user who
-    /// creates the file.
-    UnixOnly,
-}
-
-/// `acl_xattr:default acl style`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AclStyle {
-    /// According to the permission bits.
-    Posix,
-    /// Full control for the owner and the system.
-    Windows,
-    /// Full control for everyone.
-    Everyone,
 }
 
 /// A dialect, as named in `server min protocol` and `server max protocol`.
@@ -514,19 +249,6 @@ pub enum MapToGuest {
     BadPassword,
     /// Users authenticated by the domain who have no Linux user become the guest.
     BadUid,
-}
-
-/// `csc policy`: the offline caching that clients of a share should use ([MS-SMB2] 2.2.10, ShareFlags).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CscPolicy {
-    /// The user selects files to cache.
-    Manual,
-    /// Opened files are cached.
-    Documents,
-    /// Opened programs are cached and run from the cache.
-    Programs,
-    /// Nothing is cached.
-    Disable,
 }
 
 /// `server smb3 encryption algorithms` ([MS-SMB2] 2.2.3.1.2).

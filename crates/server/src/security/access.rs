@@ -82,7 +82,7 @@ fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
 pub(crate) fn overrides_owner(disk: &Disk, metadata: &Metadata, writes: bool) -> bool {
     let (who, share) = (&disk.op, &disk.share);
     let is_member = who.gid == metadata.gid || who.groups.contains(&metadata.gid);
-    share.acls.is_none() && (share.acl_group_control && is_member || share.dos_filemode && writes)
+    share.acls.stored.is_none() && (share.acls.acl_group_control && is_member || share.acls.dos_filemode && writes)
 }
 
 /// Returns WRITE_DAC if [`overrides_owner`] allows it, with write access taken from the permission bits.
@@ -93,7 +93,7 @@ fn overriding(disk: &Disk, metadata: &Metadata, permissions: u32) -> AccessMask 
 
 /// Whether stored descriptors are checked for this user. They are not checked for root.
 fn is_checked(disk: &Disk) -> bool {
-    disk.share.acls.is_some() && disk.op.uid != 0
+    disk.share.acls.stored.is_some() && disk.op.uid != 0
 }
 
 /// Returns the rights that a file's descriptor grants to the user of `disk` on open, or a subset that contains
@@ -105,7 +105,7 @@ async fn granted_on_open(
     enough: AccessMask,
 ) -> Result<AccessMask> {
     let granted = effective::granted(disk, node, metadata, enough).await? | AccessMask::FILE_READ_ATTRIBUTES;
-    let runs = disk.share.acl_allow_execute_always && granted.contains(AccessMask::FILE_READ_DATA);
+    let runs = disk.share.acls.acl_allow_execute_always && granted.contains(AccessMask::FILE_READ_DATA);
     Ok(if runs { granted | AccessMask::FILE_EXECUTE } else { granted })
 }
 
@@ -264,7 +264,7 @@ pub(crate) async fn permits(
 
 /// Looks up the directory that `path` is to be created in, if a parameter of the share depends on its metadata.
 pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata>> {
-    if disk.share.inherit_owner == InheritOwner::No && !disk.share.inherit_permissions {
+    if disk.share.acls.inherit_owner == InheritOwner::No && !disk.share.modes.inherit_permissions {
         return Ok(None);
     }
     let Some(parent) = path.parent() else { return Ok(None) };
@@ -280,7 +280,7 @@ pub(crate) async fn may_make(
     directory: bool,
     watched: Option<&DirectoryVersion>,
 ) -> Result<Option<Arc<Protection>>> {
-    if disk.share.acls.is_none() {
+    if disk.share.acls.stored.is_none() {
         return Ok(None);
     }
     let protection = match watched.and_then(|watched| disk.descriptors.find_watched(disk.place, watched)) {

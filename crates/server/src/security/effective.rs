@@ -133,9 +133,9 @@ pub(in crate::security) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough:
 fn own<'a>(disk: &'a Disk, metadata: &Metadata, enough: AccessMask) -> Option<(&'a StoredAcls, AccessMask)> {
     let share = &disk.share;
     let by_lists = |acls: &&StoredAcls| !acls.ignore_system_acls && acls.attribute == ntacl::ATTRIBUTE;
-    let acls = share.acls.as_ref().filter(by_lists)?;
+    let acls = share.acls.stored.as_ref().filter(by_lists)?;
     // The write-back needs the POSIX ACLs.
-    if disk.op.uid != metadata.uid || !share.acl_store.entries().is_none() {
+    if disk.op.uid != metadata.uid || !share.acls.acl_store.entries().is_none() {
         return None;
     }
     let (own, is_all) = synthesized::owner_rights_from_mode(share, metadata)?;

@@ -39,8 +39,9 @@ pub(in crate::security) fn is_faithful(lists: &Posix) -> bool {
 
 /// Whether a file with these inputs has no stored descriptor and the share is configured to store it.
 pub(in crate::security) fn is_due(disk: &Disk, metadata: &Metadata, material: &AclInputs) -> bool {
-    let stored = disk.share.acl_store.entries();
-    let is_one = disk.share.acls.is_some() && material.converted_entries().is_some_and(|count| stored.contains(count));
+    let stored = disk.share.acls.acl_store.entries();
+    let is_one =
+        disk.share.acls.stored.is_some() && material.converted_entries().is_some_and(|count| stored.contains(count));
     let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
     is_one && changeable && material.posix(metadata).is_some_and(|lists| is_faithful(&lists))
 }
@@ -112,7 +113,7 @@ pub(in crate::security) async fn put(
     descriptor: &SecurityDescriptor,
     now: FileTime,
 ) -> Result<Option<Vec<u8>>> {
-    let Some(acls) = &share.acls else { return Ok(None) };
+    let Some(acls) = &share.acls.stored else { return Ok(None) };
     // A change that the clock does not show makes the hash wrong, so the descriptor is not valid then.
     if node.metadata(&SERVER).await?.stamped != metadata.stamped {
         return Ok(None);
@@ -151,7 +152,9 @@ mod tests {
             default_style: AclStyle::Posix,
             of_owner: None,
         };
-        let share = Arc::new(Share { acls: Some(acls), ..Share::new("share", "/share") });
+        let mut share = Share::new("share", "/share");
+        share.acls.stored = Some(acls);
+        let share = Arc::new(share);
         let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
         let file = Create::File(Access { read: true, write: false });
         let (node, metadata) =

@@ -25,7 +25,8 @@ pub use self::volume::{metadata, root};
 /// Returns a configuration with one writable share, `share`.
 pub fn policy() -> Policy {
     let mut policy = Policy::default();
-    let share = Share { read_only: false, create_mask: 0o666, ..Share::new("share", "/share") };
+    let mut share = Share::new("share", "/share");
+    (share.access.read_only, share.modes.create_mask) = (false, 0o666);
     policy.shares.insert("share".into(), share.into());
     policy
 }

@@ -58,7 +58,7 @@ fn account_sids_match_their_users() {
 fn no_user_is_a_member_of_an_unknown_group() {
     let strangers = Sid::of(5, [21, 9, 9, 9, 512]);
     for is_set_first in [true, false] {
-        let mut fixture = Fixture::with(|share| share.force_group = Some(500));
+        let mut fixture = Fixture::with(|share| share.access.force_group = Some(500));
         let file = make(&mut fixture.alice, "file", false);
         let group = SecurityDescriptor { group: Some(strangers), ..SecurityDescriptor::default() };
         if is_set_first {
@@ -90,7 +90,7 @@ fn an_unknown_owner_is_the_linux_owner_and_a_known_one_is_not() {
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
     for (owner, alices) in [(stranger, Status::SUCCESS), (BOBS_ACCOUNT, Status::ACCESS_DENIED)] {
         let mut fixture = Fixture::with(|share| {
-            share.acls.as_mut().expect("the share stores ACLs").ignore_system_acls = true;
+            share.acls.stored.as_mut().expect("the share stores ACLs").ignore_system_acls = true;
         });
         make(&mut fixture.alice, "file", false);
         let list = with_dacl(Control::NONE, vec![allow(owner, A::FILE_ALL_ACCESS)]);
@@ -144,7 +144,7 @@ fn a_protected_file_is_not_replaced() {
 #[test]
 fn the_right_to_attributes_does_not_include_permission_bits() {
     for stores_attributes in [false, true] {
-        let mut fixture = Fixture::with(|share| share.store_dos_attributes = stores_attributes);
+        let mut fixture = Fixture::with(|share| share.attributes.store_dos_attributes = stores_attributes);
         let file = make(&mut fixture.alice, "file", false);
         let appending = A::FILE_APPEND_DATA | A::FILE_WRITE_ATTRIBUTES | A::READ_CONTROL;
         set_dacl(&mut fixture.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(Sid::EVERYONE, appending)]);

@@ -51,7 +51,7 @@ impl Fixture {
         let server = TestServer::builder()
             .volume_options(options)
             .share(|share| {
-                share.acls = Some(testing::stored_acls());
+                share.acls.stored = Some(testing::stored_acls());
                 adjust(share);
             })
             .start();

@@ -71,7 +71,7 @@ fn a_descriptor_given_at_creation_applies_instead() {
 fn new_files_inherit_owner_and_permissions_of_their_directory() {
     for (inherit_owner, owner) in [(InheritOwner::UnixOnly, BOB), (InheritOwner::WindowsAndUnix, ALICE)] {
         let mut fixture =
-            Fixture::with(|share| (share.inherit_owner, share.inherit_permissions) = (inherit_owner, true));
+            Fixture::with(|share| (share.acls.inherit_owner, share.modes.inherit_permissions) = (inherit_owner, true));
         make(&mut fixture.alice, "directory", true);
         let everybody = SetMetadata { mode: Some(0o1777), uid: Some(1000), ..SetMetadata::default() };
         fixture.set_metadata("directory", everybody);
@@ -82,8 +82,8 @@ fn new_files_inherit_owner_and_permissions_of_their_directory() {
     }
     for stores in [true, false] {
         let mut fixture = Fixture::with(|share| {
-            share.inherit_permissions = true;
-            share.acls = share.acls.take().filter(|_| stores);
+            share.modes.inherit_permissions = true;
+            share.acls.stored = share.acls.stored.take().filter(|_| stores);
         });
         let directory = make(&mut fixture.alice, "directory", true);
         if stores {

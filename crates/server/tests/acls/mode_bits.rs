@@ -16,7 +16,7 @@ use crate::fixture::{ALICE, Fixture, OWNER_GROUP_DACL, allow, create, make, maxi
 /// A share that stores no descriptors, with a file of alice's that is writable for group 1000 and all others.
 fn plain(adjust: impl FnOnce(&mut Share)) -> (Fixture, FileId) {
     let mut fixture = Fixture::with(|share| {
-        share.acls = None;
+        share.acls.stored = None;
         adjust(share);
     });
     let file = make(&mut fixture.alice, "file", false);
@@ -27,13 +27,13 @@ fn plain(adjust: impl FnOnce(&mut Share)) -> (Fixture, FileId) {
 #[test]
 fn permissions_are_shown_and_set() {
     let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
-    let (mut fixture, file) = plain(|share| share.nt_acl_support = false);
+    let (mut fixture, file) = plain(|share| share.acls.nt_acl_support = false);
     let shown = fixture.alice.security(file, OWNER_GROUP_DACL);
     assert_eq!((shown.owner, shown.group, shown.dacl), (Some(Sid::EVERYONE), Some(Sid::EVERYONE), None));
     assert_eq!(fixture.alice.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
     assert_eq!(fixture.mode("file"), 0o666, "the mode is unchanged");
     for (maps, expected) in [(true, A::FILE_ALL_ACCESS.without(A::DELETE)), (false, A(0x12_01bf))] {
-        let (mut fixture, file) = plain(|share| share.acl_map_full_control = maps);
+        let (mut fixture, file) = plain(|share| share.acls.acl_map_full_control = maps);
         fixture.chmod("file", 0o755);
         let shown = fixture.alice.security(file, SecurityInformation::DACL);
         assert_eq!(rules(&shown).first().map(|rule| (rule.0, rule.1)), Some((ALICE, expected)), "{maps}");
@@ -44,7 +44,7 @@ fn permissions_are_shown_and_set() {
     let owned = SecurityDescriptor { owner: Some(stranger), group: Some(stranger), ..SecurityDescriptor::default() };
     for (forces, expected) in [(false, Status::INVALID_OWNER), (true, Status::SUCCESS)] {
         for part in [SecurityInformation::OWNER, SecurityInformation::GROUP] {
-            let (mut fixture, file) = plain(|share| share.force_unknown_acl_user = forces);
+            let (mut fixture, file) = plain(|share| share.acls.force_unknown_acl_user = forces);
             assert_eq!(fixture.alice.set_security(file, part, &owned), expected, "{part:?}");
             let metadata = block_on(fixture.node("file").metadata(&SERVER)).expect("the file has metadata");
             assert_eq!((metadata.uid, metadata.gid), (1000, 1000));
@@ -52,7 +52,7 @@ fn permissions_are_shown_and_set() {
         let list =
             with_dacl(Control::NONE, vec![allow(stranger, A::FILE_ALL_ACCESS), allow(ALICE, A::FILE_GENERIC_READ)]);
         let expected = if forces { (Status::SUCCESS, 0o400) } else { (Status::NOT_SUPPORTED, 0o666) };
-        let (mut fixture, file) = plain(|share| share.force_unknown_acl_user = forces);
+        let (mut fixture, file) = plain(|share| share.acls.force_unknown_acl_user = forces);
         let status = fixture.alice.set_security(file, SecurityInformation::DACL, &list);
         assert_eq!((status, fixture.mode("file")), expected);
     }
@@ -71,7 +71,7 @@ fn users_who_may_change_permissions_of_others_files() {
     ];
     for (group_control, dos_filemode, gid, mode, expected) in cases {
         let (mut fixture, file) = plain(|share| {
-            (share.acl_group_control, share.dos_filemode) = (group_control, dos_filemode);
+            (share.acls.acl_group_control, share.acls.dos_filemode) = (group_control, dos_filemode);
         });
         fixture.alice.close(file);
         let given = SetMetadata { gid: Some(gid), mode: Some(mode), ..SetMetadata::default() };

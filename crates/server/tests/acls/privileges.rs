@@ -16,7 +16,7 @@ use crate::fixture::{BOB, Fixture, INHERITED, allow, create, make, open, opened,
 
 /// Returns a fixture in which alice is one of the share's `admin users`.
 fn administered() -> Fixture {
-    Fixture::with(|share| share.admin_users = vec![UserPattern::User("alice".into())])
+    Fixture::with(|share| share.access.admin_users = vec![UserPattern::User("alice".into())])
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn an_unreadable_descriptor_is_not_treated_as_missing() {
 #[test]
 fn only_descriptors_apply_if_system_acls_are_ignored() {
     let mut fixture = Fixture::with(|share| {
-        share.acls.as_mut().expect("the share stores ACLs").ignore_system_acls = true;
+        share.acls.stored.as_mut().expect("the share stores ACLs").ignore_system_acls = true;
     });
     let file = make(&mut fixture.alice, "file", false);
     // As smbd 4.17 then shows a file of mode 0666.

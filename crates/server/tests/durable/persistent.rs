@@ -25,9 +25,9 @@ use crate::requests::{
 fn server_with_persistent_opens(continuously_available: bool) -> TestServer {
     let server = TestServer::builder().clock(ManualClock::new());
     let server = server.share(|share| {
-        share.continuously_available = continuously_available;
+        share.handles.continuously_available = continuously_available;
         // A process's locks end with the process, but the in-memory file system has no processes.
-        share.posix_locking = false;
+        share.locks.posix_locking = false;
     });
     server.start()
 }

@@ -40,7 +40,7 @@ fn no_rename_makes_a_link_of_a_client_lead_out_of_the_share() {
 
 #[test]
 fn a_share_with_wide_links_has_no_links_of_clients() {
-    let mut fixture = fixture(|share| share.wide_links = true);
+    let mut fixture = fixture(|share| share.names.wide_links = true);
     let target = fixture.make("target");
     fixture.client.close(target);
     fixture.make_link("link", "target");
@@ -117,7 +117,7 @@ fn a_link_replaces_only_the_file_that_its_creator_closed_last() {
 
 /// Returns a share that hides `secret` and `.hidden`, which both exist, with links created locally.
 fn hiding() -> Fixture {
-    let mut fixture = fixture(|share| share.veto_files = vec!["secret".into(), ".hidden".into()]);
+    let mut fixture = fixture(|share| share.names.veto_files = vec!["secret".into(), ".hidden".into()]);
     for (name, target) in [
         ("to_secret", "secret"),
         ("to_none", "missing"),

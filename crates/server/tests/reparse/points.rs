@@ -93,7 +93,7 @@ fn a_file_with_content_cannot_become_a_link() {
 
 #[test]
 fn clients_learn_the_target_of_links_that_are_not_followed() {
-    let mut fixture = fixture(|share| share.follow_symlinks = false);
+    let mut fixture = fixture(|share| share.names.follow_symlinks = false);
     for (name, target) in [("link", "target"), ("out", r"..\secret")] {
         let made = fixture.make(name);
         fixture.set(made, &link(target, SymlinkFlags::RELATIVE), Status::SUCCESS);
@@ -115,7 +115,7 @@ fn clients_learn_the_target_of_links_that_are_not_followed() {
 
 #[test]
 fn a_link_out_of_the_share_is_not_visible() {
-    let mut fixture = fixture(|share| share.follow_symlinks = false);
+    let mut fixture = fixture(|share| share.names.follow_symlinks = false);
     for (name, target) in [("out", "../secret"), ("absolute", "/etc/passwd")] {
         fixture.link_locally(name, target);
         assert_eq!(fixture.refused(name, CreateDisposition::OPEN), Status::OBJECT_NAME_NOT_FOUND, "{name}");

@@ -59,18 +59,18 @@ fn access(reader: &Reader<'_>, policy: &Policy, share: &mut Share) {
     share.comment = reader.shown_text("comment");
     share.browseable = reader.boolean("browseable");
     share.available = reader.boolean("available");
-    share.read_only = reader.boolean("read only");
-    share.guest_ok = reader.boolean("guest ok");
-    share.guest_only = reader.boolean("guest only") && share.guest_ok;
-    share.hosts = policy::hosts(reader);
-    share.valid_users = users("valid users");
-    share.invalid_users = users("invalid users");
-    share.read_list = users("read list");
-    share.write_list = users("write list");
-    share.admin_users = users("admin users");
-    share.server_smb_encrypt = policy::encryption(reader);
-    share.max_connections = reader.number("max connections").unwrap_or(u32::MAX);
-    share.csc_policy = match reader.choice("csc policy").as_str() {
+    share.access.read_only = reader.boolean("read only");
+    share.access.guest_ok = reader.boolean("guest ok");
+    share.access.guest_only = reader.boolean("guest only") && share.access.guest_ok;
+    share.access.hosts = policy::hosts(reader);
+    share.access.valid_users = users("valid users");
+    share.access.invalid_users = users("invalid users");
+    share.access.read_list = users("read list");
+    share.access.write_list = users("write list");
+    share.access.admin_users = users("admin users");
+    share.access.server_smb_encrypt = policy::encryption(reader);
+    share.access.max_connections = reader.number("max connections").unwrap_or(u32::MAX);
+    share.caching.csc_policy = match reader.choice("csc policy").as_str() {
         "documents" => CscPolicy::Documents,
         "programs" => CscPolicy::Programs,
         "disable" => CscPolicy::Disable,
@@ -83,7 +83,7 @@ fn identity(reader: &Reader<'_>, share: &mut Share) {
     let user = reader.text("force user");
     if !user.is_empty() {
         match names.user(&user) {
-            Ok(Some(identity)) => share.force_user = Some(identity),
+            Ok(Some(identity)) => share.access.force_user = Some(identity),
             Ok(None) => reader.report("force user", no_such("user", &user)),
             Err(why) => reader.report("force user", policy::unanswered(&user, &why)),
         }
@@ -91,9 +91,9 @@ fn identity(reader: &Reader<'_>, share: &mut Share) {
     let group = reader.text("force group");
     let plain = group.trim_start_matches(['@', '+', '&']);
     if !plain.is_empty() {
-        share.force_group_members_only = group.starts_with('+');
+        share.access.force_group_members_only = group.starts_with('+');
         match names.group(plain) {
-            Ok(Some(gid)) => share.force_group = Some(gid),
+            Ok(Some(gid)) => share.access.force_group = Some(gid),
             Ok(None) => reader.report("force group", no_such("group", plain)),
             Err(why) => reader.report("force group", policy::unanswered(plain, &why)),
         }
@@ -106,25 +106,25 @@ fn no_such(kind: &str, name: &str) -> Problem {
 }
 
 fn files(reader: &Reader<'_>, share: &mut Share) {
-    share.create_mask = reader.octal("create mask");
-    share.force_create_mode = reader.octal("force create mode");
-    share.directory_mask = reader.octal("directory mask");
-    share.force_directory_mode = reader.octal("force directory mode");
-    share.case_sensitive = reader.choice("case sensitive") == "yes";
-    share.follow_symlinks = reader.boolean("follow symlinks");
-    share.wide_links = wide_links(reader);
-    share.hide_dot_files = reader.boolean("hide dot files");
-    share.hide_files = reader.patterns("hide files");
-    share.veto_files = reader.patterns("veto files");
-    share.delete_veto_files = reader.boolean("delete veto files");
-    share.hide_unreadable = reader.boolean("hide unreadable");
-    share.honor_change_notify_privilege = reader.boolean("honor change notify privilege");
-    share.hide_special_files = reader.boolean("hide special files");
-    share.store_dos_attributes = reader.boolean("store dos attributes");
-    share.map_archive = reader.boolean("map archive");
-    share.map_system = reader.boolean("map system");
-    share.map_hidden = reader.boolean("map hidden");
-    share.map_read_only = match reader.choice("map readonly").as_str() {
+    share.modes.create_mask = reader.octal("create mask");
+    share.modes.force_create_mode = reader.octal("force create mode");
+    share.modes.directory_mask = reader.octal("directory mask");
+    share.modes.force_directory_mode = reader.octal("force directory mode");
+    share.names.case_sensitive = reader.choice("case sensitive") == "yes";
+    share.names.follow_symlinks = reader.boolean("follow symlinks");
+    share.names.wide_links = wide_links(reader);
+    share.names.hide_dot_files = reader.boolean("hide dot files");
+    share.names.hide_files = reader.patterns("hide files");
+    share.names.veto_files = reader.patterns("veto files");
+    share.names.delete_veto_files = reader.boolean("delete veto files");
+    share.names.hide_unreadable = reader.boolean("hide unreadable");
+    share.names.honor_change_notify_privilege = reader.boolean("honor change notify privilege");
+    share.names.hide_special_files = reader.boolean("hide special files");
+    share.attributes.store_dos_attributes = reader.boolean("store dos attributes");
+    share.attributes.map_archive = reader.boolean("map archive");
+    share.attributes.map_system = reader.boolean("map system");
+    share.attributes.map_hidden = reader.boolean("map hidden");
+    share.attributes.map_read_only = match reader.choice("map readonly").as_str() {
         "permissions" => {
             let problem =
                 warning(Code::NotServed, "`map readonly` = permissions is treated as yes: the owner's w bit decides");
@@ -133,46 +133,46 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
         }
         other => other == "yes",
     };
-    share.delete_readonly = reader.boolean("delete readonly");
-    share.dos_filemode = reader.boolean("dos filemode");
-    share.inherit_owner = match reader.choice("inherit owner").as_str() {
+    share.attributes.delete_readonly = reader.boolean("delete readonly");
+    share.acls.dos_filemode = reader.boolean("dos filemode");
+    share.acls.inherit_owner = match reader.choice("inherit owner").as_str() {
         "windows and unix" => InheritOwner::WindowsAndUnix,
         "unix only" => InheritOwner::UnixOnly,
         _ => InheritOwner::No,
     };
-    share.inherit_permissions = reader.boolean("inherit permissions");
-    share.acls = stored_acls(reader);
-    share.acl_store = conversions_stored(reader, share.acls.as_ref());
-    if share.acls.as_ref().is_some_and(|acls| acls.ignore_system_acls) {
+    share.modes.inherit_permissions = reader.boolean("inherit permissions");
+    share.acls.stored = stored_acls(reader);
+    share.acls.acl_store = conversions_stored(reader, share.acls.stored.as_ref());
+    if share.acls.stored.as_ref().is_some_and(|acls| acls.ignore_system_acls) {
         // The kernel must not deny what a stored descriptor grants.
-        share.create_mask |= 0o666;
-        share.directory_mask |= 0o777;
+        share.modes.create_mask |= 0o666;
+        share.modes.directory_mask |= 0o777;
     }
-    share.acl_flag_inherited_canonicalization = reader.boolean("acl flag inherited canonicalization");
-    share.acl_allow_execute_always = reader.boolean("acl allow execute always");
-    share.nt_acl_support = reader.boolean("nt acl support");
-    share.acl_group_control = reader.boolean("acl group control");
-    share.acl_map_full_control = reader.boolean("acl map full control");
-    share.force_unknown_acl_user = reader.boolean("force unknown acl user");
-    share.ea_support = reader.boolean("ea support");
+    share.acls.acl_flag_inherited_canonicalization = reader.boolean("acl flag inherited canonicalization");
+    share.acls.acl_allow_execute_always = reader.boolean("acl allow execute always");
+    share.acls.nt_acl_support = reader.boolean("nt acl support");
+    share.acls.acl_group_control = reader.boolean("acl group control");
+    share.acls.acl_map_full_control = reader.boolean("acl map full control");
+    share.acls.force_unknown_acl_user = reader.boolean("force unknown acl user");
+    share.attributes.ea_support = reader.boolean("ea support");
     share.streams = streams(reader);
-    share.locking = reader.boolean("locking");
-    share.strict_locking = reader.choice("strict locking") != "no";
-    share.posix_locking = reader.boolean("posix locking");
-    share.blocking_locks = reader.boolean("blocking locks");
-    share.oplocks = reader.boolean("oplocks");
-    share.level2_oplocks = reader.boolean("level2 oplocks");
-    share.fake_oplocks = reader.boolean("fake oplocks");
-    share.kernel_oplocks = reader.boolean("kernel oplocks");
-    share.veto_oplock_files = reader.patterns("veto oplock files");
-    share.durable_handles = reader.boolean("durable handles");
-    share.continuously_available = share.durable_handles && reader.boolean("continuously available");
+    share.locks.locking = reader.boolean("locking");
+    share.locks.strict_locking = reader.choice("strict locking") != "no";
+    share.locks.posix_locking = reader.boolean("posix locking");
+    share.locks.blocking_locks = reader.boolean("blocking locks");
+    share.caching.oplocks = reader.boolean("oplocks");
+    share.caching.level2_oplocks = reader.boolean("level2 oplocks");
+    share.caching.fake_oplocks = reader.boolean("fake oplocks");
+    share.caching.kernel_oplocks = reader.boolean("kernel oplocks");
+    share.caching.veto_oplock_files = reader.patterns("veto oplock files");
+    share.handles.durable_handles = reader.boolean("durable handles");
+    share.handles.continuously_available = share.handles.durable_handles && reader.boolean("continuously available");
     // Names that Windows cannot show are mapped, so nothing is left for `illegal` to mangle.
-    share.mangled_names = reader.choice("mangled names") == "yes";
-    share.strict_sync = reader.boolean("strict sync");
-    share.write_time_delay = Duration::from_micros(reader.number("smbd:writetimeupdatedelay").unwrap_or(0));
-    share.sync_always = reader.boolean("sync always");
-    share.strict_allocate = reader.boolean("strict allocate");
+    share.names.mangled_names = reader.choice("mangled names") == "yes";
+    share.sync.strict_sync = reader.boolean("strict sync");
+    share.sync.write_time_delay = Duration::from_micros(reader.number("smbd:writetimeupdatedelay").unwrap_or(0));
+    share.sync.sync_always = reader.boolean("sync always");
+    share.sync.strict_allocate = reader.boolean("strict allocate");
     share.volume = reader.shown_text("volume");
     share.fstype = reader.shown_text("fstype");
 }
@@ -289,10 +289,10 @@ fn is_root(path: &Path) -> bool {
 /// Returns the problem of a share of the host's root directory.
 fn root_shared(section: &resolve::Share, share: &Share) -> Problem {
     let message = format!("the share [{}] exposes the whole file system of this host", section.name);
-    if share.guest_ok && (!share.read_only || !share.write_list.is_empty()) {
+    if share.access.guest_ok && (!share.access.read_only || !share.access.write_list.is_empty()) {
         warning(Code::RootShared, message + ", and guests can write to it with the guest account's rights")
             .remedy("share a subdirectory, or set `guest ok = no` and `valid users`")
-    } else if share.guest_ok {
+    } else if share.access.guest_ok {
         warning(Code::RootShared, message + ", and guests can read it with the guest account's rights")
             .remedy("share a subdirectory, or set `guest ok = no` and `valid users`")
     } else {

@@ -341,14 +341,17 @@ fn an_office_configuration_is_served_with_warnings_only() {
     assert_eq!(daemon.socket_options.len(), 4);
     assert_eq!(daemon.max_log_size, 1_024_000);
     let projects = policy.share("PROJECTS").expect("a share");
-    assert!(!projects.read_only && projects.wide_links && projects.force_group_members_only);
-    assert_eq!((projects.create_mask, projects.directory_mask, projects.force_group), (0o660, 0o2775, Some(50)));
-    let names: Vec<_> = projects.valid_users.iter().map(|user| format!("{user:?}")).collect();
+    assert!(!projects.access.read_only && projects.names.wide_links && projects.access.force_group_members_only);
+    assert_eq!(
+        (projects.modes.create_mask, projects.modes.directory_mask, projects.access.force_group),
+        (0o660, 0o2775, Some(50))
+    );
+    let names: Vec<_> = projects.access.valid_users.iter().map(|user| format!("{user:?}")).collect();
     assert_eq!(names, [r#"NetgroupOrGroup("staff")"#, r#"User("ann")"#, r#"User("joe")"#, r#"Group("domain users")"#]);
     let public = policy.share("public").expect("a share");
-    assert!(public.guest_only && public.valid_users.is_empty() && public.browseable);
-    assert_eq!(public.create_mask, 0o660, "copied");
-    assert_eq!(public.veto_files, [".DS_Store", "Thumbs.db", "._*"]);
+    assert!(public.access.guest_only && public.access.valid_users.is_empty() && public.browseable);
+    assert_eq!(public.modes.create_mask, 0o660, "copied");
+    assert_eq!(public.names.veto_files, [".DS_Store", "Thumbs.db", "._*"]);
     let personal = policy.share("personal").expect("a share");
     assert_eq!(personal.comment, "100% yours");
     let home = personal.path_template.as_ref().and_then(|path| path.expand_path(|_| Some("joe".into())));
@@ -374,7 +377,8 @@ fn without_a_file_shares_from_the_command_line_are_served() {
     let mut policy = loaded.policy;
     let data = policy.shares.remove("data").expect("the share");
     assert_eq!(format!("{policy:?}"), format!("{expected:?}"), "an empty file is equivalent to no file");
-    let expected = server::policy::Share { read_only: false, ..server::policy::Share::new("data", directory.path()) };
+    let mut expected = server::policy::Share::new("data", directory.path());
+    expected.access.read_only = false;
     assert_eq!(format!("{data:?}"), format!("{expected:?}"));
     assert_eq!(loaded.daemon.smb_ports, [445, 139]);
     assert_eq!(loaded.daemon.log, LogTarget::StandardError);

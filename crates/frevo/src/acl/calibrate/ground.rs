@@ -48,7 +48,7 @@ pub(super) struct File {
 impl Ground {
     /// Creates the directory inside the directory of `share`.
     pub(super) fn make(share: &Share) -> Result<Ground> {
-        let acls = share.acls.as_ref().context("the share stores no descriptors")?;
+        let acls = share.acls.stored.as_ref().context("the share stores no descriptors")?;
         let options = localfs::Options { links: SymlinkPolicy::NONE };
         let volume = localfs::LocalFs::open(&share.path, options);
         let volume = volume.with_context(|| format!("cannot open {}", share.path.display()))?;

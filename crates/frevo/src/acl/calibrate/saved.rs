@@ -128,13 +128,13 @@ impl Calibration {
 /// to `complain` and treated as missing.
 pub(crate) fn fill_in(policy: &mut Policy, state: &StateDir, complain: &mut dyn FnMut(&Share, &anyhow::Error)) {
     for share in policy.shares.values_mut() {
-        let measured = share.converts() && matches!(share.acl_store, AclStore::Auto(_));
+        let measured = share.converts() && matches!(share.acls.acl_store, AclStore::Auto(_));
         if !measured || share.path_template.is_some() {
             continue;
         }
         match Calibration::of(state, share) {
             Ok(Some(calibration)) => {
-                Arc::make_mut(share).acl_store = AclStore::Auto(Some(calibration.entries()));
+                Arc::make_mut(share).acls.acl_store = AclStore::Auto(Some(calibration.entries()));
             }
             Ok(None) => {}
             Err(error) => complain(share, &error),
@@ -184,7 +184,9 @@ mod tests {
             ignore_system_acls: false,
             default_style: server::policy::AclStyle::Posix,
         };
-        Share { acls: Some(acls), ..Share::new(name, path) }
+        let mut share = Share::new(name, path);
+        share.acls.stored = Some(acls);
+        share
     }
 
     fn samples(stored: f64) -> Vec<Sample> {
@@ -206,11 +208,13 @@ mod tests {
         }
         assert!(Calibration::of(&state, &share("data", "/srv/other")).is_err());
         let mut policy = Policy::default();
-        for share in [measured, share("moved", "/srv/moved"), Share { acls: None, ..share("plain", "/srv/data") }] {
+        let mut plain = share("plain", "/srv/data");
+        plain.acls.stored = None;
+        for share in [measured, share("moved", "/srv/moved"), plain] {
             policy.shares.insert(fold(&share.name), Arc::new(share));
         }
         fill_in(&mut policy, &state, &mut |share, error| panic!("{}: {error:#}", share.name));
-        let of = |name: &str| policy.shares[name].acl_store.clone();
+        let of = |name: &str| policy.shares[name].acls.acl_store.clone();
         assert_eq!(of("data"), AclStore::Auto(Some(Entries::ALL)));
         assert_eq!((of("moved"), of("plain")), (AclStore::Auto(None), AclStore::Auto(None)));
     }
@@ -219,12 +223,13 @@ mod tests {
     fn a_configured_value_overrides_the_calibration() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDir::create(&directory.path().join("state")).unwrap();
-        let said = Share { acl_store: AclStore::Said(Entries::NONE), ..share("data", "/srv/data") };
+        let mut said = share("data", "/srv/data");
+        said.acls.acl_store = AclStore::Said(Entries::NONE);
         Calibration::new(&said, String::new(), 9, samples(1e-6)).keep(&state).unwrap();
         let mut policy = Policy::default();
         policy.shares.insert("data".into(), Arc::new(said.clone()));
         fill_in(&mut policy, &state, &mut |_, error| panic!("{error:#}"));
-        assert_eq!(policy.shares["data"].acl_store, said.acl_store);
+        assert_eq!(policy.shares["data"].acls.acl_store, said.acls.acl_store);
     }
 
     #[test]
@@ -237,7 +242,7 @@ mod tests {
             policy.shares.insert("data".into(), Arc::new(share("data", "/srv/data")));
             let mut said = 0;
             fill_in(&mut policy, &state, &mut |_, _| said += 1);
-            assert_eq!((said, &policy.shares["data"].acl_store), (1, &AclStore::Auto(None)), "{content:?}");
+            assert_eq!((said, &policy.shares["data"].acls.acl_store), (1, &AclStore::Auto(None)), "{content:?}");
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn text(calibration: &Calibration, share: &Share, plot: Option<&Path>
     text += "\nMinimum / mean of a check over the runs. T_C converts, T_CW converts and stores, T_A reads.\n";
     text += &verdict(calibration);
     text.push('\n');
-    match &share.acl_store {
+    match &share.acls.acl_store {
         _ if dry_run => {}
         AclStore::Auto(_) => text += "A running server uses the result after its next reload or restart.\n",
         AclStore::Said(entries) => {

@@ -92,7 +92,7 @@ pub(super) fn step_back() {
 
 /// Returns whether descriptors are stored in an attribute that users can write.
 fn share_is_users(share: &Share) -> bool {
-    share.acls.as_ref().is_some_and(|acls| acls.attribute.starts_with("user."))
+    share.acls.stored.as_ref().is_some_and(|acls| acls.attribute.starts_with("user."))
 }
 
 /// Summary of a run, as printed by `--json`.

@@ -165,12 +165,17 @@ impl Cache {
     /// Returns the key for the files of `share` on `volume`. There are as many views as there are different share
     /// configurations.
     pub(crate) fn place(&self, volume: u64, share: &Share) -> Place {
-        let masks = [share.create_mask, share.force_create_mode, share.directory_mask, share.force_directory_mode];
+        let masks = [
+            share.modes.create_mask,
+            share.modes.force_create_mode,
+            share.modes.directory_mask,
+            share.modes.force_directory_mode,
+        ];
         let view = View {
-            acls: share.acls.clone(),
+            acls: share.acls.stored.clone(),
             masks,
-            dos_filemode: share.dos_filemode,
-            full_control: share.acl_map_full_control,
+            dos_filemode: share.acls.dos_filemode,
+            full_control: share.acls.acl_map_full_control,
         };
         let mut views = self.views.lock();
         let index = views.iter().position(|known| *known == view).unwrap_or_else(|| {

@@ -54,7 +54,7 @@ impl RequestedCaching {
         let offers = |capability| negotiated.server_capabilities.contains(capability);
         let id = |key| LeaseId { client: negotiated.client_guid, key };
         match lease {
-            _ if !offers(Capabilities::LEASING) || !disk.share.oplocks || disk.share.kernel_oplocks => {
+            _ if !offers(Capabilities::LEASING) || !disk.share.caching.oplocks || disk.share.caching.kernel_oplocks => {
                 RequestedCaching::Oplock(OplockLevel::NONE)
             }
             Some(Lease::V1(asked)) => RequestedCaching::Lease {
@@ -106,21 +106,21 @@ pub(super) async fn grant(
     let nothing = Granted { level: OplockLevel::NONE, context: None };
     let Some(channel) = &request.channel else { return nothing };
     let path = file.name.path.lock().clone();
-    if !disk.share.oplocks || path.name().is_some_and(|name| disk.veto_oplocks.matches(name)) {
+    if !disk.share.caching.oplocks || path.name().is_some_and(|name| disk.veto_oplocks.matches(name)) {
         return nothing;
     }
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     let notifier = Notifier::new(request.connection, &channel.session, disk.encrypt_data, file_id);
     let files = &request.connection.server.opens.files;
-    let shared = disk.share.level2_oplocks && !disk.share.kernel_oplocks;
+    let shared = disk.share.caching.level2_oplocks && !disk.share.caching.kernel_oplocks;
     match asked {
         // [MS-FSA] 2.1.5.18: directories have leases only, not oplocks.
         RequestedCaching::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
-        RequestedCaching::Oplock(level) if disk.share.fake_oplocks => Granted { level, context: None },
+        RequestedCaching::Oplock(level) if disk.share.caching.fake_oplocks => Granted { level, context: None },
         RequestedCaching::Oplock(level) => {
             let server = &request.connection.server;
             // Local programs do not open streams.
-            let level = match disk.share.kernel_oplocks && file.file.stream == 0 {
+            let level = match disk.share.caching.kernel_oplocks && file.file.stream == 0 {
                 true => local::grant_oplock(server, disk, file, open.persistent_id, level, notifier.clone()).await,
                 false => files.grant_oplock(file.file, open.persistent_id, level, shared, notifier.clone()),
             };

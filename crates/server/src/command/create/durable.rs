@@ -92,7 +92,8 @@ impl RequestedDurability {
         create: &CreateRequest<'_>,
         action: CreateAction,
     ) -> Result<Option<CreateContext<'static>>> {
-        let Some(file) = open.file().filter(|file| file.kind == Kind::File && disk.share.durable_handles) else {
+        let Some(file) = open.file().filter(|file| file.kind == Kind::File && disk.share.handles.durable_handles)
+        else {
             return Ok(None);
         };
         let Some(owner) = request.session()?.user().and_then(|user| Owner::of(&user)) else { return Ok(None) };

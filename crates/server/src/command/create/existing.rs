@@ -195,7 +195,7 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
         return Err(Error::because(Status::ACCESS_DENIED, "the file is READONLY"));
     }
     let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
-    if deletes && present & FileAttributes::READONLY.0 != 0 && !disk.share.delete_readonly {
+    if deletes && present & FileAttributes::READONLY.0 != 0 && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
     if deletes && found.path.is_root() {
@@ -276,7 +276,7 @@ async fn open_data(
     node.set_extent(op, Extent::Size(0)).await?;
     request.connection.server.opens.streams.remove_all(disk, &node, found.metadata.id).await?;
     let attributes = parameters.attributes | FileAttributes::ARCHIVE.0;
-    if disk.share.store_dos_attributes {
+    if disk.share.attributes.store_dos_attributes {
         let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };
         node.set_metadata(op, set).await?;
     }

@@ -304,7 +304,7 @@ async fn look_up(
 ) -> Result<Lookup> {
     let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
     let links = SymlinkPolicy { itself, ..disk.share.links() };
-    let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let purpose = if parameters.only_reads(disk) { Purpose::Reading } else { Purpose::Any };
     let found = match links::look_up_with(disk, &disk.op, wanted, case, links, purpose).await {
         Err(Errno::LOOP) => {

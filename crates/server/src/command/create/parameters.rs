@@ -143,7 +143,7 @@ impl Parameters {
         const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
         let reads = self.desired_access.intersects(READING) && !self.desired_access.intersects(WRITING);
         let opens = matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OPEN_IF);
-        reads && opens && !self.maximum_allowed && !disk.share.kernel_oplocks
+        reads && opens && !self.maximum_allowed && !disk.share.caching.kernel_oplocks
     }
 
     /// Returns whether the open must be of a directory.

@@ -76,20 +76,20 @@ impl NewFilePlan {
         let granted = all | parameters.desired_access;
         let mode = mode(share, directory, parent.metadata);
         let dacl = DaclSource::new(contexts, parent);
-        let sets_posix_acl = share.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
+        let sets_posix_acl = share.acls.stored.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
         let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
-        let owner = parent.metadata.filter(|_| share.inherit_owner != InheritOwner::No).map(|parent| parent.uid);
+        let owner = parent.metadata.filter(|_| share.acls.inherit_owner != InheritOwner::No).map(|parent| parent.uid);
         NewFilePlan {
             granted,
             kind: kind(directory, granted),
             mode,
             initial_mode: if sets_posix_acl && dacl != DaclSource::Kernel { mode & 0o7700 } else { mode },
-            dos_attributes: share.store_dos_attributes.then_some(attributes),
+            dos_attributes: share.attributes.store_dos_attributes.then_some(attributes),
             dacl,
             acl_at_creation: dacl == DaclSource::Directory && contexts.security_descriptor.is_none(),
             owner,
             uncompressed: parameters.options.contains(CreateOptions::NO_COMPRESSION),
-            allocation: contexts.allocation_size.filter(|_| share.strict_allocate && !directory),
+            allocation: contexts.allocation_size.filter(|_| share.sync.strict_allocate && !directory),
         }
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn check(share: &Share, name: &Name, parameters: &Parameters) -> Resu
     }
     let readonly = parameters.attributes & FileAttributes::READONLY.0 != 0;
     let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
-    if readonly && deletes && !share.delete_readonly {
+    if readonly && deletes && !share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "a READONLY file cannot be opened for delete-on-close"));
     }
     Ok(directory)
@@ -131,12 +131,12 @@ fn kind(directory: bool, granted: AccessMask) -> Create {
 /// Returns the mode: `create mask` and `force create mode` or the directory equivalents, or with `inherit permissions`
 /// the mode of `parent`. The kernel applies default ACLs on top.
 fn mode(share: &Share, directory: bool, parent: Option<&Metadata>) -> u32 {
-    let parent = parent.filter(|_| share.inherit_permissions);
+    let parent = parent.filter(|_| share.modes.inherit_permissions);
     if directory {
-        let masked = (0o777 & share.directory_mask) | share.force_directory_mode;
+        let masked = (0o777 & share.modes.directory_mask) | share.modes.force_directory_mode;
         return parent.map_or(masked, |parent| parent.mode & 0o3777);
     }
-    let masked = (0o666 & share.create_mask) | share.force_create_mode;
+    let masked = (0o666 & share.modes.create_mask) | share.modes.force_create_mode;
     parent.map_or(masked, |parent| parent.mode & 0o666)
 }
 
@@ -152,7 +152,10 @@ mod tests {
 
     /// A share on which files are created with the mode 0664, or 0664 and the bits of a directory.
     fn share(acls: Option<StoredAcls>) -> Share {
-        Share { create_mask: 0o664, directory_mask: 0o775, acls, ..Share::new("share", "/share") }
+        let mut share = Share::new("share", "/share");
+        (share.modes.create_mask, share.modes.directory_mask) = (0o664, 0o775);
+        share.acls.stored = acls;
+        share
     }
 
     fn parameters(desired_access: AccessMask) -> Parameters {
@@ -222,7 +225,9 @@ mod tests {
             (false, InheritOwner::WindowsAndUnix, false, 0o664, Some(7)),
             (false, InheritOwner::UnixOnly, true, 0o775, Some(7)),
         ] {
-            let share = Share { inherit_permissions, inherit_owner, ..share(None) };
+            let mut share = share(None);
+            share.modes.inherit_permissions = inherit_permissions;
+            share.acls.inherit_owner = inherit_owner;
             let parent = ParentDirectory { metadata: Some(&found), default_acl_denies: None };
             let parameters = parameters(AccessMask::NONE);
             let plan = NewFilePlan::new(&share, &parameters, &Contexts::default(), directory, parent);
@@ -250,7 +255,8 @@ mod tests {
 
     #[test]
     fn files_get_the_archive_attribute_and_their_allocation_and_directories_do_not() {
-        let share = Share { store_dos_attributes: true, strict_allocate: true, ..share(None) };
+        let mut share = share(None);
+        (share.attributes.store_dos_attributes, share.sync.strict_allocate) = (true, true);
         let contexts = Contexts { allocation_size: Some(9), ..Contexts::default() };
         let plan = |share: &Share, directory| {
             let parent = ParentDirectory::default();
@@ -259,7 +265,7 @@ mod tests {
         };
         assert_eq!(plan(&share, false), (Some(FileAttributes::ARCHIVE.0), Some(9)));
         assert_eq!(plan(&share, true), (Some(0), None));
-        let share = Share { store_dos_attributes: false, strict_allocate: false, ..share };
+        (share.attributes.store_dos_attributes, share.sync.strict_allocate) = (false, false);
         assert_eq!(plan(&share, false), (None, None));
     }
 
@@ -270,14 +276,14 @@ mod tests {
         let status = |share: &Share, name: Name, parameters: &Parameters| {
             check(share, &name, parameters).map_err(|error| error.status)
         };
-        let share = share(None);
+        let mut share = share(None);
         assert_eq!(status(&share, name(Stream::Unnamed, true), &file), Err(Status::OBJECT_NAME_INVALID));
         assert_eq!(status(&share, name(Stream::Unnamed, false), &file), Ok(false));
         assert_eq!(status(&share, name(Stream::Index, true), &file), Ok(true));
         let options = CreateOptions::DELETE_ON_CLOSE;
         let readonly = Parameters { options, attributes: FileAttributes::READONLY.0, ..file };
         assert_eq!(status(&share, name(Stream::Unnamed, false), &readonly), Err(Status::CANNOT_DELETE));
-        let share = Share { delete_readonly: true, ..share };
+        share.attributes.delete_readonly = true;
         assert_eq!(status(&share, name(Stream::Unnamed, false), &readonly), Ok(false));
     }
 }

@@ -217,7 +217,7 @@ fn check_lease(
     }
     let named = crate::name::parse(create.name).map_err(|_| Status::INVALID_PARAMETER)?;
     let path = file.name.path.lock();
-    let is_meant = match disk.share.case_sensitive {
+    let is_meant = match disk.share.names.case_sensitive {
         true => *path == named.path,
         false => same(path.as_bytes(), named.path.as_bytes()),
     };

@@ -9,7 +9,7 @@ use crate::vfs::{Case, ListRequest, Lookup, RelPath};
 
 /// Returns whether a path that was not found may contain short names.
 pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
-    disk.share.mangled_names && path.components().any(may_be_mangled)
+    disk.share.names.mangled_names && path.components().any(may_be_mangled)
 }
 
 /// Replaces each mangled component of the path by the long name, if there is one.

@@ -228,7 +228,7 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists:
     if parameters.desired_access.0 & WRITING != 0 || parameters.overwrites() || !exists {
         return Err(Error::because(Status::ACCESS_DENIED, "the file is READONLY"));
     }
-    if parameters.options.contains(CreateOptions::DELETE_ON_CLOSE) && !disk.share.delete_readonly {
+    if parameters.options.contains(CreateOptions::DELETE_ON_CLOSE) && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
     Ok(())

@@ -238,13 +238,13 @@ where
     let (file, disk, server) = (control.file()?, control.disk()?, &control.request.connection.server);
     let _change = file.content_changes(server);
     let held = file.hold_times().await?;
-    let delay = disk.share.write_time_delay;
+    let delay = disk.share.sync.write_time_delay;
     if !delay.is_zero() && held.is_none() {
         let modified = file.node.metadata(&file.op).await?.modified;
         server.opens.files.defer_write_time(file.file, modified, server.environment.uptime(), delay);
     }
     let done = change().await;
-    let through = disk.share.sync_always || file.options().contains(CreateOptions::WRITE_THROUGH);
+    let through = disk.share.sync.sync_always || file.options().contains(CreateOptions::WRITE_THROUGH);
     if through && done.is_ok() {
         file.node.flush(&file.op).await?;
     }

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn root_sets_an_object_id() {
         let mut fixture =
-            Fixture::with(EVERYTHING, |share| share.admin_users = vec![UserPattern::User("alice".into())]);
+            Fixture::with(EVERYTHING, |share| share.access.admin_users = vec![UserPattern::User("alice".into())]);
         let file = fixture.file("file", b"");
         let inborn = get(&mut fixture, file);
         let [object, volume, birth, domain] = [1, 2, 3, 4].map(|byte| Guid([byte; 16]));

@@ -72,7 +72,7 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
         None if ea::size(file, disk).await > 0 => return Err(Error::new(Status::EAS_NOT_SUPPORTED)),
         None => {}
     }
-    if metadata.kind == Kind::Symlink || !disk.share.store_dos_attributes {
+    if metadata.kind == Kind::Symlink || !disk.share.attributes.store_dos_attributes {
         return Err(Error::because(
             Status::ACCESS_DENIED,
             "the file is a Linux symbolic link, or `store dos attributes = no`",

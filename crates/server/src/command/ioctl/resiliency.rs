@@ -25,7 +25,7 @@ pub(super) fn request(control: &Control<'_>) -> Result<Output> {
     }
     let (file, disk) = (control.file()?, control.disk()?);
     let user = request.session()?.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
-    let owner = Owner::of(&user).filter(|_| disk.share.durable_handles && file.kind == Kind::File);
+    let owner = Owner::of(&user).filter(|_| disk.share.handles.durable_handles && file.kind == Kind::File);
     let owner =
         owner.ok_or(Error::because(Status::NOT_SUPPORTED, "guests and directories have no resilient handles"))?;
     let asked = NetworkResiliencyRequest::decode(control.asked.input)?;

@@ -42,7 +42,7 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_PARAMETER, "only files can be sparse"));
     }
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
-    if !disk.share.store_dos_attributes {
+    if !disk.share.attributes.store_dos_attributes {
         return Err(Error::because(
             Status::INVALID_DEVICE_REQUEST,
             "the sparse attribute cannot be stored with `store dos attributes = no`",
@@ -124,7 +124,7 @@ async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length:
             done += count;
         }
         let metadata = file.node.metadata(&file.op).await?;
-        if disk.share.strict_allocate && !is_sparse(control, &metadata)? {
+        if disk.share.sync.strict_allocate && !is_sparse(control, &metadata)? {
             fill(control, file, &metadata).await?;
         }
         Ok(())
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_share_without_attributes_has_no_sparse_files() {
-        let mut fixture = Fixture::with(EVERYTHING, |share| share.store_dos_attributes = false);
+        let mut fixture = Fixture::with(EVERYTHING, |share| share.attributes.store_dos_attributes = false);
         let file = fixture.file("file", b"x");
         assert_eq!(set_sparse(&mut fixture, file, &[]), Status::INVALID_DEVICE_REQUEST);
     }

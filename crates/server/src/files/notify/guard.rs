@@ -189,7 +189,7 @@ impl Guard {
         checks: &Arc<Checks>,
     ) -> Option<Guard> {
         // Root may list everything.
-        let wanted = disk.share.honor_change_notify_privilege && disk.op.uid != 0;
+        let wanted = disk.share.names.honor_change_notify_privilege && disk.op.uid != 0;
         wanted.then(|| Guard {
             disk: disk.clone(),
             name: name.clone(),

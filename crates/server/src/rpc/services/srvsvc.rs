@@ -96,7 +96,7 @@ fn describe(share: &policy::Share) -> Share {
         comment: share.comment.clone(),
         // The actual path on the server is not disclosed; clients require a path in Windows format.
         path: format!("C:\\{}", share.name),
-        max_uses: if share.max_connections == 0 { u32::MAX } else { share.max_connections },
+        max_uses: if share.access.max_connections == 0 { u32::MAX } else { share.access.max_connections },
         current_uses: 0,
     }
 }

@@ -149,7 +149,7 @@ impl AclAdmin {
             security: true,
             take_ownership: true,
         };
-        let globs = |patterns: &[String]| Globs::new(patterns.iter().map(String::as_str), !share.case_sensitive);
+        let globs = |patterns: &[String]| Globs::new(patterns.iter().map(String::as_str), !share.names.case_sensitive);
         let disk = Disk {
             op: SERVER.clone(),
             token_id: descriptors.token(&SERVER, &token),
@@ -161,7 +161,7 @@ impl AclAdmin {
             read_only: false,
             encrypt_data: false,
             hide: globs(&[]),
-            veto: globs(&share.veto_files),
+            veto: globs(&share.names.veto_files),
             veto_oplocks: globs(&[]),
             snapshot: None,
             volume: 0,
@@ -207,7 +207,7 @@ impl AclAdmin {
         let share = &self.disk.share;
         let posix = posix(self.kind(), &SERVER, &item.node, &metadata).await?;
         let found = look_up(share, self.kind(), &SERVER, &item.node, &metadata).await?;
-        let source = match &share.acls {
+        let source = match &share.acls.stored {
             None => Source::Posix,
             Some(acls) => match stored(acls, &item.node).await? {
                 None if acls.ignore_system_acls => Source::Default,
@@ -222,7 +222,7 @@ impl AclAdmin {
                 }
             },
         };
-        let converted = match &share.acls {
+        let converted = match &share.acls.stored {
             None => posix::to_descriptor(&posix, &UnixSids),
             Some(_) => shown(share, &posix),
         };
@@ -263,7 +263,7 @@ impl AclAdmin {
 
     /// Stores the synthesized descriptor of `item` if no valid one is stored.
     pub async fn convert(&self, item: &Item, how: Conversion) -> Result<Outcome> {
-        let Some(acls) = self.disk.share.acls.as_ref().filter(|acls| !acls.ignore_system_acls) else {
+        let Some(acls) = self.disk.share.acls.stored.as_ref().filter(|acls| !acls.ignore_system_acls) else {
             return Err(Error::because(
                 Status::NOT_SUPPORTED,
                 "the share does not store synthesized security descriptors",

@@ -29,7 +29,9 @@ fn desk(acls: Option<StoredAcls>) -> (AclAdmin, Arc<Memory>) {
     block_on(vfs.create(&alice, &path("d/.frevo-own"), NewFile::new(file.clone(), 0o640))).unwrap();
     block_on(vfs.create(&alice, &path("d/Secret"), NewFile::new(file.clone(), 0o640))).unwrap();
     vfs.symlink(&alice, &path("d/l"), b"f").unwrap();
-    let share = Share { acls, veto_files: vec!["secret".into()], ..Share::new("s", "/s") };
+    let mut share = Share::new("s", "/s");
+    share.acls.stored = acls;
+    share.names.veto_files = vec!["secret".into()];
     (
         AclAdmin::new(Arc::new(share), vfs.clone(), Arc::new(TestAccounts), Some(Arc::new(TestAccounts)), environment),
         vfs,
@@ -202,7 +204,9 @@ fn the_mode_is_restored_if_the_inherited_descriptor_does_not_fit() {
     let options = memory::Options { lists: true, ..memory::Options::default() };
     let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(environment.clone(), options)), script.clone()));
     block_on(vfs.create(&SERVER, &path("d"), NewFile::new(Create::Directory, 0o700))).unwrap();
-    let share = Arc::new(Share { acls: stored(), ..Share::new("s", "/s") });
+    let mut share = Share::new("s", "/s");
+    share.acls.stored = stored();
+    let share = Arc::new(share);
     let desk = AclAdmin::new(share, vfs, Arc::new(TestAccounts), Some(Arc::new(TestAccounts)), environment);
     let item = block_on(desk.item(&path("d"))).unwrap();
     let before = block_on(desk.look(&item)).unwrap();

@@ -43,9 +43,9 @@ pub(crate) async fn inherit(
     executable: bool,
 ) -> Result<bool> {
     let directory = metadata.kind == Kind::Directory;
-    let of_maker = disk.share.inherit_owner == InheritOwner::UnixOnly;
+    let of_maker = disk.share.acls.inherit_owner == InheritOwner::UnixOnly;
     let uid = if of_maker { disk.op.uid } else { metadata.uid };
-    let Some(acls) = &disk.share.acls else { return Ok(false) };
+    let Some(acls) = &disk.share.acls.stored else { return Ok(false) };
     let Some(descriptor) = inherited(disk, parent, uid, metadata.gid, directory).await else { return Ok(false) };
     let value = if acls.ignore_system_acls {
         ntacl::encode_unconditional(&descriptor)
@@ -90,7 +90,7 @@ async fn as_kept<'a>(
     descriptor: Cow<'a, SecurityDescriptor>,
     stored: bool,
 ) -> Cow<'a, SecurityDescriptor> {
-    match stored || disk.share.acls.is_none() {
+    match stored || disk.share.acls.stored.is_none() {
         true => descriptor,
         false => Cow::Owned(sids::by_account(&*disk.ids, &descriptor).await),
     }
@@ -153,7 +153,7 @@ pub(crate) async fn give(
     if !parts.sacl.is_empty() && !disk.token.security {
         return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
     }
-    if parts.is_empty() || !disk.share.nt_acl_support {
+    if parts.is_empty() || !disk.share.acls.nt_acl_support {
         return Ok(());
     }
     set(disk, file, now, &as_stored(disk, given.clone()), parts, Authority { write_dac: true, write_owner: true }).await
@@ -170,7 +170,7 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
         Acl::new(revision, acl.into_aces().into_iter().map(inherit::expanded).collect())
     };
     let mut control = given.control;
-    if disk.share.acl_flag_inherited_canonicalization {
+    if disk.share.acls.acl_flag_inherited_canonicalization {
         let flag = |asked, flag| if control.contains(asked) { flag } else { Control::NONE };
         let inherited = flag(DACL, Control::DACL_AUTO_INHERITED) | flag(SACL, Control::SACL_AUTO_INHERITED);
         control = control.without(DACL | SACL) | inherited;
@@ -190,7 +190,7 @@ pub(crate) async fn set_attributes(
     let harmless = |acls: &StoredAcls| set.mode.is_none() || acls.ignore_system_acls;
     match node.set_metadata(op, set).await {
         Err(Errno::PERM | Errno::ACCES)
-            if disk.share.acls.as_ref().is_some_and(harmless)
+            if disk.share.acls.stored.as_ref().is_some_and(harmless)
                 && granted.contains(AccessMask::FILE_WRITE_ATTRIBUTES) =>
         {
             Ok(node.set_metadata(&SERVER, set).await?)
@@ -265,7 +265,7 @@ impl Snapshot {
     /// Reads the file. A damaged descriptor is accepted if `replaced`, because it may be replaced as a whole.
     async fn of(disk: &Disk, node: &Arc<dyn Node>, replaced: bool) -> Result<Snapshot> {
         // Read first, so that all data read later is at least as new.
-        let value = match &disk.share.acls {
+        let value = match &disk.share.acls.stored {
             Some(acls) => value(acls, node).await?,
             None => None,
         };
@@ -286,7 +286,7 @@ impl Change<'_> {
     /// meanwhile.
     async fn attempt(&mut self) -> Result<bool> {
         self.ownership().await?;
-        let done = match &self.disk.share.acls {
+        let done = match &self.disk.share.acls.stored {
             // A symbolic link has only an owner and a group.
             _ if self.metadata.kind == Kind::Symlink => Ok(true),
             Some(acls) => self.commit(acls).await,
@@ -306,8 +306,8 @@ impl Change<'_> {
         let (disk, node, new, parts) = (self.disk, self.node, self.new, self.parts);
         let (metadata, present) = (&self.before.metadata, &self.before.descriptor);
         let op = &disk.op;
-        let stores = disk.share.acls.is_some();
-        let forced = stores || disk.share.force_unknown_acl_user;
+        let stores = disk.share.acls.stored.is_some();
+        let forced = stores || disk.share.acls.force_unknown_acl_user;
         let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
         let uid = match owner {
             Some(sid) => {
@@ -393,9 +393,9 @@ impl Change<'_> {
     async fn posix(&mut self) -> Result<()> {
         let (disk, node) = (self.disk, self.node);
         let before = posix(disk.vfs.capabilities().acls, &disk.op, node, &self.metadata).await?;
-        let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
+        let duty = Duty::Alone { strangers: disk.share.acls.force_unknown_acl_user };
         let after = lists_for(disk, &before, self.new, duty, true).await?;
-        let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, &self.metadata, 0o2).await?;
+        let writes = disk.share.acls.dos_filemode && access::kernel_permits(disk, node, &self.metadata, 0o2).await?;
         let overrides = access::overrides_owner(disk, &self.metadata, writes);
         let done = apply_by(disk, node, &self.metadata, &before, &after, overrides).await;
         if done.is_err() {
@@ -411,7 +411,7 @@ impl Change<'_> {
             Some(before) => take_back(self.disk, self.node, &before).await,
             None => Ok(()),
         };
-        let value = match &self.disk.share.acls {
+        let value = match &self.disk.share.acls.stored {
             Some(acls) if self.stored => self
                 .node
                 .set_xattr(&SERVER, &acls.attribute, self.before.value.take(), SetXattr::Any)

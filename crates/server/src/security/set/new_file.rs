@@ -31,8 +31,8 @@ pub(crate) async fn foresee(
     mode: u32,
     directory: bool,
 ) -> Option<InitialAcl> {
-    let acls = disk.share.acls.as_ref()?;
-    if disk.share.inherit_owner != InheritOwner::No {
+    let acls = disk.share.acls.stored.as_ref()?;
+    if disk.share.acls.inherit_owner != InheritOwner::No {
         return None;
     }
     let hands_group_on = watched.mode & 0o2000 != 0;

@@ -133,7 +133,7 @@ impl Open {
     }
 
     fn ignores_locks(&self) -> bool {
-        self.policy().is_some_and(|share| !share.strict_locking)
+        self.policy().is_some_and(|share| !share.locks.strict_locking)
     }
 
     /// Whether this is an open of a named pipe.

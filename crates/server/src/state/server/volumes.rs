@@ -25,7 +25,7 @@ impl VolumeId {
 
     /// Returns the id of the directory that `share` names, with its rules for symbolic links.
     pub fn of_directory(share: &Share) -> VolumeId {
-        let links = [u8::from(share.follow_symlinks), u8::from(share.wide_links)];
+        let links = [u8::from(share.names.follow_symlinks), u8::from(share.names.wide_links)];
         VolumeId::new(&[b"directory", share.path.as_os_str().as_encoded_bytes(), &links])
     }
 }
@@ -171,7 +171,8 @@ mod tests {
         let (first, second) = (block_on(first).expect("it opens"), block_on(second).expect("it opens"));
         assert!(Arc::ptr_eq(&first.1, &second.1) && first.0 == second.0);
         assert_eq!(volumes.opened.load(Ordering::Relaxed), 1);
-        let other = Share { wide_links: true, ..Share::new("t", "/s") };
+        let mut other = Share::new("t", "/s");
+        other.names.wide_links = true;
         volumes.ready.notify_one();
         let other = block_on(all.get(&volumes, &other, || 9)).expect("it opens");
         assert!(other.0 == 9 && !Arc::ptr_eq(&other.1, &first.1), "other rules for links are another volume");

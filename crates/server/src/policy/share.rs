@@ -1,0 +1,92 @@
+//! One share: what it is called, where it is, and a policy for each area.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::snapshots::Snapshots;
+use super::stream_layout::Layout;
+use super::{
+    AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, HandlePolicy, LockPolicy, ModePolicy, NamePolicy,
+    SyncPolicy, Template,
+};
+use crate::vfs::SymlinkPolicy;
+
+/// One share.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// The section's name, as written.
+    pub name: String,
+    /// `path`, absolute. If it has variables that depend on the session, the text as written; see `path_template`.
+    pub path: PathBuf,
+    /// `path` if it depends on the session; `None` if `path` is the path.
+    pub path_template: Option<Template>,
+    /// `comment`.
+    pub comment: String,
+    /// `browseable`: shown in listings.
+    pub browseable: bool,
+    /// `available`: may be connected to.
+    pub available: bool,
+    /// `volume`: the volume label; the share's name if empty.
+    pub volume: String,
+    /// `fstype`: the reported name of the file system.
+    pub fstype: String,
+    /// The users and hosts that may connect, and their rights.
+    pub access: AccessPolicy,
+    /// File names.
+    pub names: NamePolicy,
+    /// Permission bits of new files.
+    pub modes: ModePolicy,
+    /// DOS attributes and extended attributes.
+    pub attributes: AttributePolicy,
+    /// Security descriptors and owners.
+    pub acls: AclPolicy,
+    /// Byte-range locks.
+    pub locks: LockPolicy,
+    /// Oplocks, leases and offline files.
+    pub caching: CachePolicy,
+    /// Opens that survive a lost connection.
+    pub handles: HandlePolicy,
+    /// When data reaches the disk.
+    pub sync: SyncPolicy,
+    /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
+    pub streams: Option<Layout>,
+    /// `vfs objects = shadow_copy2`: the location of previous versions.
+    pub snapshots: Option<Arc<Snapshots>>,
+}
+
+impl Share {
+    /// Returns the share of a section that contains only a `path`: read only, for all accounts.
+    pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
+        Share {
+            name: name.to_owned(),
+            path: path.into(),
+            path_template: None,
+            comment: String::new(),
+            browseable: true,
+            available: true,
+            volume: String::new(),
+            fstype: "NTFS".to_owned(),
+            access: AccessPolicy::default(),
+            names: NamePolicy::default(),
+            modes: ModePolicy::default(),
+            attributes: AttributePolicy::default(),
+            acls: AclPolicy::default(),
+            locks: LockPolicy::default(),
+            caching: CachePolicy::default(),
+            handles: HandlePolicy::default(),
+            sync: SyncPolicy::default(),
+            streams: Some(Layout::default()),
+            snapshots: None,
+        }
+    }
+
+    /// Returns which symbolic links are followed.
+    pub fn links(&self) -> SymlinkPolicy {
+        SymlinkPolicy { follow: self.names.follow_symlinks, wide: self.names.wide_links, itself: false }
+    }
+
+    /// Whether the share stores descriptors together with POSIX ACLs and synthesizes those that are not stored.
+    pub fn converts(&self) -> bool {
+        self.acls.stored.as_ref().is_some_and(|acls| !acls.ignore_system_acls)
+    }
+}
