@@ -4,13 +4,16 @@
 //! of Samba 4.17; if a default differs, the entry's help says so.
 
 mod access;
+mod acls;
 mod browsing;
 mod client;
 mod controller;
 mod daemon;
 mod domain;
 mod files;
+mod locks;
 mod modules;
+mod names;
 mod people;
 mod printing;
 mod protocol;
@@ -164,6 +167,9 @@ pub(super) const WINBINDD: &str = "winbindd reads it from the same file";
 static GROUPS: &[&[Parameter]] = &[
     share::TABLE,
     access::TABLE,
+    names::TABLE,
+    locks::TABLE,
+    acls::TABLE,
     files::TABLE,
     snapshots::TABLE,
     protocol::TABLE,
