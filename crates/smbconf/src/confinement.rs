@@ -8,7 +8,9 @@ use server::vfs::Identity;
 
 use super::problem::Problems;
 use super::reader::Reader;
-use super::{Names, read, read_file, resolve, server_variables, share};
+use super::table::acls;
+use super::table::daemon::SANDBOX;
+use super::{Names, read, read_file, resolve, server_variables};
 
 /// The requirements of a configuration on the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +35,10 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     let variables = server_variables(&resolved, names, &mut problems);
     let problems = RefCell::new(problems);
     let mut reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
-    confinement.wanted = reader.boolean("frevo:sandbox");
+    confinement.wanted = reader.value(&SANDBOX).boolean();
     for section in &resolved.shares {
-        reader.share = Some(&section.settings);
-        confinement.describes |= share::stored_acls(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));
+        reader.share = Some(section);
+        confinement.describes |= acls::stored(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));
     }
     confinement
 }

@@ -14,6 +14,7 @@ use super::problem::Problems;
 use super::reader::Reader;
 use super::resolve::{self, Settings, Value};
 use super::share;
+use super::table::share::SHARED_PATH;
 use super::variables::ServerVariables;
 
 /// The longest user name that is looked up.
@@ -34,15 +35,15 @@ impl Homes {
     /// Builds the section of a configuration whose other parts are in `policy`; `None` if the host cannot be queried
     /// later.
     pub(super) fn new(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Self> {
-        if let Some(path) = section.settings.0.get("path")
+        if let Some(path) = section.settings.0.get(SHARED_PATH.name)
             && !path.text.starts_with(['/', '%'])
         {
-            reader.bad_value("path", &path.text, "an absolute path, with %S for the user");
+            reader.value(&SHARED_PATH).bad_value(&path.text, "an absolute path, with %S for the user");
         }
         // Any directory is suitable for reading the other parameters.
         let section_at_root = with_path(section, "/".into(), true);
-        let reader = Reader { share: Some(&section_at_root.settings), ..*reader };
-        let shown = share::build(&reader, &section_at_root, policy)?;
+        let reader = Reader { share: Some(&section_at_root), ..*reader };
+        let shown = share::build(&reader, &section_at_root)?;
         let names = reader.variables.names.owned()?;
         let (global, section) = (reader.global.clone(), with_path(section, String::new(), false));
         Some(Homes(Arc::new(Inner { global, section, policy: policy.clone(), names, shown })))
@@ -52,8 +53,8 @@ impl Homes {
 /// Returns `section` with `path` set, if it has no path or `over` is set.
 fn with_path(section: &resolve::Share, path: String, over: bool) -> resolve::Share {
     let mut settings = section.settings.clone();
-    if over || !settings.0.contains_key("path") && !path.is_empty() {
-        settings.0.insert("path", Value { text: path, place: None });
+    if over || !settings.0.contains_key(SHARED_PATH.name) && !path.is_empty() {
+        settings.0.insert(SHARED_PATH.name, Value { text: path, place: None });
     }
     resolve::Share { name: section.name.clone(), place: section.place.clone(), settings }
 }
@@ -77,9 +78,8 @@ impl Inner {
             share: Some(name),
         };
         let problems = RefCell::new(Problems::default());
-        let reader =
-            Reader { global: &self.global, share: Some(&section.settings), variables: &variables, problems: &problems };
-        let share = share::build(&reader, &section, &self.policy);
+        let reader = Reader { global: &self.global, share: Some(&section), variables: &variables, problems: &problems };
+        let share = share::build(&reader, &section);
         let problems = problems.into_inner();
         if problems.any_error() {
             tracing::error!(share = section.name, "[homes]: {problems}");

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use proto::auth::kerberos::EncryptionType;
 
 use super::problem::{Code, error, note, warning};
-use super::reader::Reader;
+use super::reader::ValueReader;
+use super::table::access::NTLM_AUTH;
+use super::table::domain::{ENCRYPTION_TYPES, KEYTAB, REALM};
 
 /// The keytab of the host.
 const SYSTEM_KEYTAB: &str = "/etc/krb5.keytab";
@@ -47,38 +49,36 @@ impl Encryption {
 ///
 /// Samba by default accepts tickets with the machine password of its domain. Frevo always needs a keytab: the host's
 /// keytab if `kerberos method` selects it, or if that is not set and there is a `realm`.
-pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
-    let realm = global.text("realm").to_uppercase();
-    let encryption = match global.choice("kerberos encryption types").as_str() {
+pub(super) fn build(value: ValueReader<'_>) -> Option<Settings> {
+    let realm = value.of(&REALM).text().to_uppercase();
+    let encryption = match value.of(&ENCRYPTION_TYPES).choice().as_str() {
         "all" => Encryption::All,
         "legacy" => Encryption::Legacy,
         _ => Encryption::Strong,
     };
-    let dedicated = dedicated(global);
-    let keytab = match global.choice("kerberos method").as_str() {
+    let dedicated = dedicated(value.of(&KEYTAB));
+    let keytab = match value.choice().as_str() {
         "dedicated keytab" => {
             if dedicated.is_none() {
                 let problem = error(Code::BadValue, "`kerberos method` = dedicated keytab, but no keytab is set");
-                global.report(
-                    "kerberos method",
-                    problem.remedy("add the file, such as `dedicated keytab file = /etc/frevo.keytab`"),
-                );
+                value.report(problem.remedy("add the file, such as `dedicated keytab file = /etc/frevo.keytab`"));
             }
             dedicated?
         }
         "system keytab" | "secrets and keytab" => PathBuf::from(SYSTEM_KEYTAB),
         _ if realm.is_empty() => {
-            if global.choice("ntlm auth") == "disabled" {
+            let ntlm = value.of(&NTLM_AUTH);
+            if ntlm.choice() == "disabled" {
                 let problem = warning(Code::Contradiction, "`ntlm auth` = disabled, and Kerberos is not configured");
                 let remedy = "only guests can log on: set `kerberos method` or `realm`, or allow NTLM";
-                global.report("ntlm auth", problem.remedy(remedy));
+                ntlm.report(problem.remedy(remedy));
             }
             return None;
         }
         method => {
             if method == "secrets only" {
                 let problem = note(Code::Accepted, "`kerberos method` = secrets only uses the host's keytab in Frevo");
-                global.report("kerberos method", problem.remedy("write system keytab or dedicated keytab"));
+                value.report(problem.remedy("write system keytab or dedicated keytab"));
             }
             PathBuf::from(SYSTEM_KEYTAB)
         }
@@ -87,14 +87,14 @@ pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
 }
 
 /// Returns `dedicated keytab file`, which may have a prefix for its type as Kerberos libraries write it.
-fn dedicated(global: &Reader<'_>) -> Option<PathBuf> {
-    let text = global.text("dedicated keytab file");
+fn dedicated(value: ValueReader<'_>) -> Option<PathBuf> {
+    let text = value.text();
     let path = PathBuf::from(text.strip_prefix("FILE:").unwrap_or(&text));
     if path.as_os_str().is_empty() {
         return None;
     }
     if !path.is_absolute() {
-        global.bad_value("dedicated keytab file", &path.display().to_string(), "an absolute path");
+        value.bad_value(&path.display().to_string(), "an absolute path");
     }
     Some(path)
 }

@@ -2,8 +2,8 @@
 //!
 //! Stage one (`lines`, `raw`) handles the syntax of the file: sections, continued lines, includes. Every element keeps
 //! its file and line. Between the stages, `resolve` looks up each name in the one [`table`]. Stage two (`policy`,
-//! `share`, `daemon`) builds values that the server uses without the text. All problems are collected; a problem does
-//! not stop the search for the next one.
+//! `share`) runs the functions of the table, which build values that the server uses without the text. All problems are
+//! collected; a problem does not stop the search for the next one.
 //!
 //! [`load`] reads only files and the answers of [`Names`], and changes nothing. A reload is a second call.
 //!
@@ -24,7 +24,6 @@ mod idmap;
 #[allow(unsafe_code)]
 pub mod interfaces;
 pub mod kerberos;
-mod ldap;
 mod lines;
 mod lists;
 pub mod location;
@@ -59,6 +58,11 @@ use problem::error;
 use raw::{Raw, Section, Setting};
 use reader::Reader;
 use resolve::Resolved;
+use table::Global;
+use table::access::PASSDB_BACKEND;
+use table::daemon::STATE_DIRECTORY;
+use table::protocol::{NETBIOS_NAME, WORKGROUP};
+use table::share::{READ_ONLY, SHARED_PATH};
 use variables::ServerVariables;
 
 use accounts::PassdbBackend;
@@ -140,8 +144,8 @@ pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
     let problems = RefCell::new(problems);
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
     let places = Places {
-        state_directory: daemon::directory(&reader, "state directory"),
-        passdb_backend: daemon::passdb_backend(&reader),
+        state_directory: table::daemon::directory(reader.value(&STATE_DIRECTORY)),
+        passdb_backend: table::access::passdb_backend(reader.value(&PASSDB_BACKEND)),
     };
     let problems = problems.into_inner();
     if problems.any_error() { Err(problems) } else { Ok(places) }
@@ -193,7 +197,8 @@ fn add_shares(raw: &mut Raw, shares: &[(String, PathBuf)], problems: &mut Proble
             problems.add(problem.of(name, "").remedy("choose another name in --share NAME=PATH"));
         } else if let Some(path) = path.to_str() {
             let setting = |name: &str, value: String| Setting { name: name.into(), value, place: None };
-            let settings = vec![setting("path", path.replace('%', "%%")), setting("read only", "no".into())];
+            let settings =
+                vec![setting(SHARED_PATH.name, path.replace('%', "%%")), setting(READ_ONLY.name, "no".into())];
             raw.shares.push(Section { name: name.clone(), place: None, settings });
         } else {
             let problem = error(Code::NotText, format!("the path {} is not valid UTF-8", path.display()));
@@ -208,8 +213,7 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     let variables = server_variables(&resolved, names, &mut problems);
     let problems = RefCell::new(problems);
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
-    let mut daemon = daemon::build(&reader);
-    let policy = policy::build(&reader, &resolved);
+    let Global { policy, mut daemon } = policy::build(&reader, &resolved);
     let mut warnings = problems.into_inner();
     daemon.idmap = idmap::build(raw, policy.membership.as_ref(), &mut warnings);
     warnings.0.sort_by(|a, b| order(a).cmp(&order(b)));
@@ -234,20 +238,21 @@ fn server_variables<'a>(resolved: &Resolved, names: &'a dyn Names, problems: &mu
     };
     let collected = RefCell::new(std::mem::take(problems));
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &collected };
-    let name = |parameter: &str, default: &str| {
-        if !reader.is_set(parameter) {
+    let name = |parameter, default: &str| {
+        let value = reader.value(parameter);
+        if !value.is_set() {
             return default.to_owned();
         }
-        let text = reader.text(parameter).to_uppercase();
+        let text = value.text().to_uppercase();
         // [MS-NBTE] 2.2.1: a NetBIOS name has 15 characters and a suffix.
         let bad = |character: char| character.is_control() || "\\/:*?\"<>|, ".contains(character);
         if text.is_empty() || text.len() > 15 || text.contains(bad) {
-            reader.bad_value(parameter, &text, "1 to 15 letters, digits and hyphens");
+            value.bad_value(&text, "1 to 15 letters, digits and hyphens");
         }
         text
     };
-    let netbios_name = name("netbios name", &variables.netbios_name);
-    let workgroup = name("workgroup", &variables.workgroup);
+    let netbios_name = name(&NETBIOS_NAME, &variables.netbios_name);
+    let workgroup = name(&WORKGROUP, &variables.workgroup);
     *problems = collected.into_inner();
     (variables.netbios_name, variables.workgroup) = (netbios_name, workgroup);
     variables
@@ -281,7 +286,7 @@ fn differing(settings: &resolve::Settings, inherited: Option<&resolve::Settings>
         let Some((parameter, _)) = table::find(name) else { continue };
         let default = value::normalize(parameter.kind, parameter.default).unwrap_or_default();
         let before = inherited.and_then(|global| global.0.get(name)).map_or(&default, |value| &value.text);
-        if parameter.status == table::Status::Served && value.text != *before && *name != "copy" {
+        if parameter.status == table::Status::Served && value.text != *before && *name != table::share::COPY.name {
             differing.push((*name, value.text.clone()));
         }
     }

@@ -157,6 +157,12 @@ pub struct LogLevel {
     pub classes: Vec<(String, u8)>,
 }
 
+impl Default for LogLevel {
+    fn default() -> Self {
+        LogLevel { level: 2, classes: Vec::new() }
+    }
+}
+
 /// Parses `log level`; the error is the invalid element.
 pub(super) fn log_level(elements: &[String]) -> Result<LogLevel, String> {
     let mut log = LogLevel { level: 2, classes: Vec::new() };

@@ -2,15 +2,17 @@
 //! and groups (`winbind separator`, `winbind use default domain`).
 
 use server::domain::Membership;
-use server::policy::UserPattern;
+use server::policy::{Template, UserPattern};
 
 use super::problem::{Code, error};
-use super::reader::Reader;
+use super::reader::{Reader, ValueReader};
+use super::table::access::{SECURITY, SERVER_ROLE};
+use super::table::domain::{DEFAULT_DOMAIN, REALM, SEPARATOR};
 
 /// Returns the domain that the server is a member of; `None` for a standalone server.
 pub(super) fn build(global: &Reader<'_>) -> Option<Membership> {
-    let (role, security) = (global.choice("server role"), global.choice("security"));
-    let realm = global.text("realm").to_uppercase();
+    let (role, security) = (global.value(&SERVER_ROLE).choice(), global.value(&SECURITY).choice());
+    let realm = global.value(&REALM).text().to_uppercase();
     let member = match (role.as_str(), security.as_str()) {
         ("auto", "auto" | "user") | ("standalone server", "auto" | "user") => false,
         ("auto", "ads" | "domain") | ("member server", "auto" | "ads" | "domain") => true,
@@ -18,25 +20,35 @@ pub(super) fn build(global: &Reader<'_>) -> Option<Membership> {
             let message = format!("`server role` = {role} and `security` = {security} contradict each other");
             let remedy = "for a domain member set `server role = member server` and `security = ads`; for a standalone \
                           server remove both";
-            global.report("security", error(Code::Contradiction, message).remedy(remedy));
+            global.value(&SECURITY).report(error(Code::Contradiction, message).remedy(remedy));
             false
         }
         (other, _) => {
             let allowed = "auto, standalone server or member server; Frevo cannot be a domain controller";
-            global.bad_value("server role", other, allowed);
+            global.value(&SERVER_ROLE).bad_value(other, allowed);
             false
         }
     };
     if member && security == "ads" && realm.is_empty() {
         let problem = error(Code::BadValue, "`security` = ads needs a realm");
-        global.report("security", problem.remedy("add the DNS name of the domain, such as `realm = EXAMPLE.COM`"));
+        global.value(&SECURITY).report(problem.remedy("add the DNS name of the domain, such as `realm = EXAMPLE.COM`"));
     }
     let workgroup = global.variables.workgroup.clone();
     member.then_some(Membership { workgroup, realm })
 }
 
+/// Returns the users and groups of a list.
+pub(super) fn users(value: ValueReader<'_>) -> Vec<UserPattern> {
+    let naming = Naming::of(&value.section);
+    let named = |template: Template| match template.constant() {
+        Some(element) => naming.patterns(&element),
+        None => vec![UserPattern::Variable(template)],
+    };
+    value.templates().into_iter().flat_map(named).collect()
+}
+
 /// How elements of user lists name users and groups.
-pub(super) struct Naming {
+struct Naming {
     /// Domain names that mean the server itself.
     own: Vec<String>,
     /// The separator between domain and name, besides the backslash.
@@ -46,20 +58,25 @@ pub(super) struct Naming {
 }
 
 impl Naming {
-    /// For the user lists of a share; `member` says whether `workgroup` is a domain that the server is a member of.
-    pub(super) fn of(reader: &Reader<'_>, netbios_name: &str, workgroup: &str, member: bool) -> Naming {
-        let separator =
-            reader.text("winbind separator").chars().next().filter(|separator| member && *separator != '\\');
-        let default = reader.boolean("winbind use default domain") && member;
+    /// For the user lists of a share.
+    fn of(reader: &Reader<'_>) -> Naming {
+        let member = build(reader).is_some();
+        let (netbios_name, workgroup) = (&reader.variables.netbios_name, &reader.variables.workgroup);
+        let separator = reader.value(&SEPARATOR).text().chars().next();
+        let default = reader.value(&DEFAULT_DOMAIN).boolean() && member;
         let own = match member {
-            true => vec![netbios_name.to_owned()],
-            false => vec![netbios_name.to_owned(), workgroup.to_owned()],
+            true => vec![netbios_name.clone()],
+            false => vec![netbios_name.clone(), workgroup.clone()],
         };
-        Naming { own, separator, default_domain: default.then(|| workgroup.to_owned()) }
+        Naming {
+            own,
+            separator: separator.filter(|separator| member && *separator != '\\'),
+            default_domain: default.then(|| workgroup.clone()),
+        }
     }
 
     /// Returns the users or groups that `element` refers to: one pattern, or one for the server and one for the domain.
-    pub(super) fn patterns(&self, element: &str) -> Vec<UserPattern> {
+    fn patterns(&self, element: &str) -> Vec<UserPattern> {
         let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
         let front = element.len() - element.trim_start_matches(['@', '+', '&']).len();
         let (marks, name) = element.split_at(front);

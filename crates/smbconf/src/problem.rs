@@ -213,3 +213,9 @@ impl Problem {
         Problem { remedy: remedy.into(), ..self }
     }
 }
+
+/// Returns the problem of a failed look-up in the host's user database.
+pub(super) fn unanswered(name: &str, why: &str) -> Problem {
+    error(Code::UnknownName, format!("cannot look up `{name}`: {why}"))
+        .remedy("check the name service of this host (nsswitch.conf)")
+}

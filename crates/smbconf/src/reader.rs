@@ -7,156 +7,190 @@ use std::cell::RefCell;
 use server::policy::Template;
 
 use super::problem::{Code, Place, Problem, Problems, error, warning};
-use super::resolve::{Settings, Value};
-use super::table::{self, Parameter, Scope};
+use super::resolve::{self, Settings, Value};
+use super::table::{Parameter, Scope};
 use super::value;
 use super::variables::ServerVariables;
 
 /// One section, and the collection to which problems are added.
+#[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) global: &'a Settings,
     /// `None` for `[global]` itself.
-    pub(super) share: Option<&'a Settings>,
+    pub(super) share: Option<&'a resolve::Share>,
     pub(super) variables: &'a ServerVariables<'a>,
     pub(super) problems: &'a RefCell<Problems>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the table entry of `name`, and the value in force if one was set.
-    fn find(&self, name: &str) -> (&'static Parameter, Option<&'a Value>) {
-        let (parameter, _) = table::find(name).expect("every parameter that is read is in the table");
-        #[cfg(test)]
-        super::tests::READ.with_borrow_mut(|read| read.insert(parameter.name));
-        let own = self.share.filter(|_| parameter.scope == Scope::Share).and_then(|share| share.0.get(parameter.name));
-        (parameter, own.or_else(|| self.global.0.get(parameter.name)))
+    /// Returns access to the value of `parameter`.
+    pub(super) fn value(&self, parameter: &'static Parameter) -> ValueReader<'a> {
+        ValueReader { section: *self, parameter }
     }
 
-    /// Returns the value of `name` in its normalized spelling.
-    fn text_of(&self, name: &str) -> String {
-        let (parameter, value) = self.find(name);
-        match value {
+    /// Reports `problem` at the header of the share's section.
+    pub(super) fn report_share(&self, problem: Problem) {
+        let Some(share) = self.share else { return };
+        let problem = problem.of(&share.name, "");
+        self.problems.borrow_mut().add(match &share.place {
+            Some(place) => problem.at(place),
+            None => problem,
+        });
+    }
+}
+
+/// The value of one parameter in one section.
+#[derive(Clone, Copy)]
+pub(super) struct ValueReader<'a> {
+    pub(super) section: Reader<'a>,
+    parameter: &'static Parameter,
+}
+
+impl<'a> ValueReader<'a> {
+    /// Returns access to the value of another parameter in the same section.
+    pub(super) fn of(&self, parameter: &'static Parameter) -> ValueReader<'a> {
+        self.section.value(parameter)
+    }
+
+    /// Returns the parameter's name.
+    pub(super) fn name(&self) -> &'static str {
+        self.parameter.name
+    }
+
+    /// Returns the value in force if one was set.
+    fn find(&self) -> Option<&'a Value> {
+        let parameter = self.parameter;
+        #[cfg(test)]
+        super::tests::READ.with_borrow_mut(|read| read.insert(parameter.name));
+        let share = self.section.share.filter(|_| parameter.scope == Scope::Share);
+        let own = share.and_then(|share| share.settings.0.get(parameter.name));
+        own.or_else(|| self.section.global.0.get(parameter.name))
+    }
+
+    /// Returns the value in its normalized spelling.
+    pub(super) fn normalized(&self) -> String {
+        match self.find() {
             Some(value) => value.text.clone(),
-            None => value::normalize(parameter.kind, parameter.default).unwrap_or_default(),
+            None => value::normalize(self.parameter.kind, self.parameter.default).unwrap_or_default(),
         }
     }
 
-    /// Returns whether the configuration sets `name`.
-    pub(super) fn is_set(&self, name: &str) -> bool {
-        self.find(name).1.is_some()
+    /// Returns whether the configuration sets the parameter.
+    pub(super) fn is_set(&self) -> bool {
+        self.find().is_some()
     }
 
-    /// Returns the location where `name` was set.
-    pub(super) fn place(&self, name: &str) -> Option<Place> {
-        self.find(name).1.and_then(|value| value.place.clone())
+    /// Returns whether the share itself sets the parameter.
+    pub(super) fn is_set_in_share(&self) -> bool {
+        self.section.share.is_some_and(|share| share.settings.0.contains_key(self.name()))
     }
 
-    /// Reports `problem` at the line of `name`.
-    pub(super) fn report(&self, name: &str, problem: Problem) {
-        let problem = problem.of(name, &self.text_of(name));
-        self.problems.borrow_mut().add(match self.place(name) {
+    /// Returns the location where the parameter was set.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.find().and_then(|value| value.place.clone())
+    }
+
+    /// Reports `problem` at the line of the parameter.
+    pub(super) fn report(&self, problem: Problem) {
+        let problem = problem.of(self.name(), &self.normalized());
+        self.section.problems.borrow_mut().add(match self.place() {
             Some(place) => problem.at(&place),
             None => problem,
         });
     }
 
-    /// Reports `problem`, if any, at the line of `name`.
-    pub(super) fn report_some(&self, name: &str, problem: Option<Problem>) {
-        problem.into_iter().for_each(|problem| self.report(name, problem));
+    /// Reports that `what`, a part of the value, is invalid; `remedy` lists the allowed values.
+    pub(super) fn bad_value(&self, what: &str, remedy: &str) {
+        let problem = error(Code::BadValue, format!("`{what}` is not a valid value for `{}`", self.name()));
+        self.report(problem.remedy(format!("allowed: {remedy}")));
     }
 
-    /// Reports that `what`, a part of the value of `name`, is invalid; `remedy` lists the allowed values.
-    pub(super) fn bad_value(&self, name: &str, what: &str, remedy: &str) {
-        let problem = error(Code::BadValue, format!("`{what}` is not a valid value for `{name}`"));
-        self.report(name, problem.remedy(format!("allowed: {remedy}")));
-    }
-
-    pub(super) fn boolean(&self, name: &str) -> bool {
-        self.text_of(name) == "yes"
+    pub(super) fn boolean(&self) -> bool {
+        self.normalized() == "yes"
     }
 
     /// Returns a number; `T` must be at least as wide as the range in the table.
-    pub(super) fn number<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
-        self.text_of(name).parse::<i64>().ok().and_then(|number| T::try_from(number).ok())
+    pub(super) fn number<T: TryFrom<i64>>(&self) -> Option<T> {
+        self.normalized().parse::<i64>().ok().and_then(|number| T::try_from(number).ok())
     }
 
-    pub(super) fn bytes(&self, name: &str) -> u64 {
-        self.text_of(name).parse().unwrap_or_default()
+    pub(super) fn bytes(&self) -> u64 {
+        self.normalized().parse().unwrap_or_default()
     }
 
-    pub(super) fn octal(&self, name: &str) -> u32 {
-        value::octal(&self.text_of(name)).unwrap_or_default()
+    pub(super) fn octal(&self) -> u32 {
+        value::octal(&self.normalized()).unwrap_or_default()
     }
 
     /// Returns the canonical spelling of a choice.
-    pub(super) fn choice(&self, name: &str) -> String {
-        self.text_of(name)
+    pub(super) fn choice(&self) -> String {
+        self.normalized()
     }
 
-    pub(super) fn patterns(&self, name: &str) -> Vec<String> {
-        value::patterns(&self.text_of(name))
+    pub(super) fn patterns(&self) -> Vec<String> {
+        value::patterns(&self.normalized())
     }
 
     /// Returns a list with the server's variables expanded in each element.
-    pub(super) fn list(&self, name: &str) -> Vec<String> {
-        value::list(&self.text_of(name)).iter().filter_map(|element| self.constant(name, element)).collect()
+    pub(super) fn list(&self) -> Vec<String> {
+        self.plain_list().iter().filter_map(|element| self.constant(element)).collect()
     }
 
     /// Returns a list without expanding variables.
-    pub(super) fn plain_list(&self, name: &str) -> Vec<String> {
-        value::list(&self.text_of(name))
+    pub(super) fn plain_list(&self) -> Vec<String> {
+        value::list(&self.normalized())
     }
 
     /// Returns a list whose elements may contain variables of a session.
-    pub(super) fn templates(&self, name: &str) -> Vec<Template> {
-        value::list(&self.text_of(name)).iter().map(|element| self.fill(name, element)).collect()
+    pub(super) fn templates(&self) -> Vec<Template> {
+        self.plain_list().iter().map(|element| self.fill(element)).collect()
     }
 
     /// Returns a text with the server's variables expanded; empty, with an error, if it contains a variable of a
     /// session.
-    pub(super) fn text(&self, name: &str) -> String {
-        self.constant(name, &self.text_of(name)).unwrap_or_default()
+    pub(super) fn text(&self) -> String {
+        self.constant(&self.normalized()).unwrap_or_default()
     }
 
     /// Returns a text that is shown to clients, with the server's variables expanded. Variables of a session stay as
     /// they are.
-    pub(super) fn shown_text(&self, name: &str) -> String {
-        let template = self.template(name);
+    pub(super) fn shown_text(&self) -> String {
+        let template = self.template();
         template.constant().unwrap_or_else(|| {
             let problem = warning(
                 Code::Variable,
-                format!("`{name}` is the same for all clients: its session variables are not expanded"),
+                format!("`{}` is the same for all clients: its session variables are not expanded", self.name()),
             );
-            self.report(name, problem.remedy("use %h, %L, %D, %S or %$(VARIABLE), or a fixed text"));
-            self.text_of(name)
+            self.report(problem.remedy("use %h, %L, %D, %S or %$(VARIABLE), or a fixed text"));
+            self.normalized()
         })
     }
 
     /// Returns a text that may contain variables of a session.
-    pub(super) fn template(&self, name: &str) -> Template {
-        self.fill(name, &self.text_of(name))
+    pub(super) fn template(&self) -> Template {
+        self.fill(&self.normalized())
     }
 
-    fn fill(&self, name: &str, text: &str) -> Template {
-        let expanded = self.variables.expand(text);
+    fn fill(&self, text: &str) -> Template {
+        let expanded = self.section.variables.expand(text);
         for unknown in &expanded.unknown {
-            let problem =
-                warning(Code::Variable, format!("`{unknown}` is not a variable; `{name}` keeps it literally"));
-            self.report(name, problem.remedy("frevo-smb.conf(5) lists the variables; write %% for a percent sign"));
+            let message = format!("`{unknown}` is not a variable; `{}` keeps it literally", self.name());
+            let remedy = "frevo-smb.conf(5) lists the variables; write %% for a percent sign";
+            self.report(warning(Code::Variable, message).remedy(remedy));
         }
         let plain = || Template::parse(&text.replace('%', "%%"));
         Template::parse(&expanded.text).or_else(|_| plain()).expect("doubled percent signs are not variables")
     }
 
-    fn constant(&self, name: &str, text: &str) -> Option<String> {
-        let template = self.fill(name, text);
+    fn constant(&self, text: &str) -> Option<String> {
+        let template = self.fill(text);
         let constant = template.constant();
         if constant.is_none() {
             let letters: Vec<_> = template.variables().map(|variable| format!("%{}", variable.0)).collect();
-            let message = format!("`{name}` cannot contain {}, which differs between sessions", letters.join(", "));
-            self.report(
-                name,
-                error(Code::Variable, message).remedy("use %h, %L, %D, %S or %$(VARIABLE), or a fixed text"),
-            );
+            let message =
+                format!("`{}` cannot contain {}, which differs between sessions", self.name(), letters.join(", "));
+            let remedy = "use %h, %L, %D, %S or %$(VARIABLE), or a fixed text";
+            self.report(error(Code::Variable, message).remedy(remedy));
         }
         constant
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::problem::{Code, Place, Problem, Problems, error, note, warning};
 use super::raw::{Raw, Section, Setting};
+use super::table::share::{COPY, INCLUDE};
 use super::table::{self, Kind, Parameter, Scope, Status};
 use super::value;
 
@@ -70,7 +71,7 @@ pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Opt
 
 /// Applies `copy`: adds the other share's parameters that this one does not set.
 fn copy(settings: &mut Settings, section: &Section, earlier: &[Share], problems: &mut Problems) {
-    let Some(from) = settings.0.get("copy").cloned() else { return };
+    let Some(from) = settings.0.get(COPY.name).cloned() else { return };
     let folded = server::policy::fold(&from.text);
     match earlier.iter().find(|share| server::policy::fold(&share.name) == folded) {
         Some(share) => {
@@ -81,7 +82,7 @@ fn copy(settings: &mut Settings, section: &Section, earlier: &[Share], problems:
         None => {
             let message = format!("copy = {}: no share of this name is defined before [{}]", from.text, section.name);
             let remedy = "name a share that is defined earlier in the file";
-            add(problems, error(Code::CopyMissing, message).remedy(remedy), "copy", &from.text, &from.place);
+            add(problems, error(Code::CopyMissing, message).remedy(remedy), COPY.name, &from.text, &from.place);
         }
     }
 }
@@ -114,7 +115,7 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
         Ok(text) => text,
         Err(allowed) => return report(problems, bad_value(name, value, &allowed)),
     };
-    if parameter.name != "include" {
+    if parameter.name != INCLUDE.name {
         let entered = Value { text: text.clone(), place: place.clone() };
         if let Some(before) = settings.0.insert(parameter.name, entered).filter(|before| before.text != text) {
             let first = before.place.map(|place| format!(" at {place}")).unwrap_or_default();

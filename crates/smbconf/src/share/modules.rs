@@ -3,10 +3,8 @@
 use crate::problem::{Code, Problem, error, note, warning};
 use crate::reader::Reader;
 use crate::resolve::{self, WITHOUT};
+use crate::table::share::{OVERRIDE, VFS_OBJECTS};
 use crate::table::{MODULES, Module, Status, fold_name};
-
-const OBJECTS: &str = "vfs objects";
-const OVERRIDE: &str = "frevo:without";
 
 /// A missing module that the share must not be served without.
 struct Missing {
@@ -21,22 +19,24 @@ fn module_of(element: &str) -> String {
 }
 
 /// Returns whether the share names `module`.
-pub(super) fn are_asked_for(reader: &Reader<'_>, module: &str) -> bool {
-    reader.list(OBJECTS).iter().any(|element| module_of(element) == module)
+pub(crate) fn are_asked_for(reader: &Reader<'_>, module: &str) -> bool {
+    reader.value(&VFS_OBJECTS).list().iter().any(|element| module_of(element) == module)
 }
 
 /// Reports how each module that the share names is treated. Returns `false` if the share must not be served without one
 /// of them.
 pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
-    let overridden: Vec<String> = reader.list(OVERRIDE).iter().map(|element| module_of(element)).collect();
+    let overridden: Vec<String> = reader.value(&OVERRIDE).list().iter().map(|element| module_of(element)).collect();
     let (mut asked, mut missing) = (Vec::new(), Vec::new());
-    for element in reader.list(OBJECTS) {
+    for element in reader.value(&VFS_OBJECTS).list() {
         let name = module_of(&element);
         let module = MODULES.iter().find(|module| module.name == name);
         match lacking(module).filter(|_| !overridden.contains(&name)) {
             Some(_) if asked.contains(&name) => {}
             Some(why) => missing.push(Missing { name: name.clone(), why }),
-            None => reader.report_some(OBJECTS, problem_of(&element, module)),
+            None => {
+                problem_of(&element, module).into_iter().for_each(|problem| reader.value(&VFS_OBJECTS).report(problem))
+            }
         }
         asked.push(name);
     }
@@ -73,23 +73,24 @@ fn problem_of(element: &str, module: Option<&Module>) -> Option<Problem> {
         }
         Some(Status::NotServed(feature)) => {
             let message = format!("the share is served without the module `{element}`: {feature}");
-            Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{OVERRIDE}` allows this")))
+            Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{}` allows this", OVERRIDE.name)))
         }
         None => {
             let message = format!("the share is served without the unknown module `{element}`");
-            Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{OVERRIDE}` allows this")))
+            Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{}` allows this", OVERRIDE.name)))
         }
     }
 }
 
 /// Reports the names in the share's own `frevo:without` that have no effect, so that typing mistakes are found.
 fn useless_overrides(reader: &Reader<'_>, overridden: &[String], asked: &[String]) {
-    if !reader.share.is_some_and(|share| share.0.contains_key(OVERRIDE)) {
+    if !reader.value(&OVERRIDE).is_set_in_share() {
         return;
     }
     for name in overridden.iter().filter(|name| !asked.contains(name)) {
-        let problem = note(Code::Accepted, format!("`{OVERRIDE}` names `{name}`, which is not in `{OBJECTS}`"));
-        reader.report(OVERRIDE, problem.remedy("correct or remove the name"));
+        let problem =
+            note(Code::Accepted, format!("`{}` names `{name}`, which is not in `{}`", OVERRIDE.name, VFS_OBJECTS.name));
+        reader.value(&OVERRIDE).report(problem.remedy("correct or remove the name"));
     }
 }
 
@@ -98,11 +99,11 @@ fn refuse(reader: &Reader<'_>, section: &resolve::Share, missing: &[Missing]) {
     let names = missing.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" ");
     let message = format!("the share [{}] is not served: Frevo does not have the module {list}", section.name);
     let remedy = format!(
-        "serve it with Samba; to serve it without the module, write `{OVERRIDE} = {names}` into [{}]",
-        section.name
+        "serve it with Samba; to serve it without the module, write `{} = {names}` into [{}]",
+        OVERRIDE.name, section.name
     );
     let problem = error(Code::ShareNotServed, message).remedy(remedy).of(&section.name, &names);
-    let place = reader.place(OBJECTS);
+    let place = reader.value(&VFS_OBJECTS).place();
     reader.problems.borrow_mut().add(match &place {
         Some(place) => problem.at(place),
         None => problem,

@@ -1,9 +1,21 @@
 //! Logons and user accounts.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use server::policy::{MapToGuest, SpnCheck};
+
+use super::daemon::directory;
+use super::people;
 use super::{BOOL, COMMANDS, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
+use crate::membership;
+use crate::problem::{Code, note};
+use crate::reader::ValueReader;
+use accounts::PassdbBackend;
+use accounts::{ldap, smbpasswd};
 
 const MAP: Kind = Kind::Choice(&[&["Never"], &["Bad User"], &["Bad Password"], &["Bad Uid"]]);
-const SECURITY: Kind = Kind::Choice(&[&["auto"], &["user"], &["domain"], &["ads"]]);
+const SECURITY_MODE: Kind = Kind::Choice(&[&["auto"], &["user"], &["domain"], &["ads"]]);
 const ROLE: Kind = Kind::Choice(&[
     &["auto"],
     &["standalone server", "standalone"],
@@ -22,42 +34,79 @@ const NTLM: Kind = Kind::Choice(&[
 const YES: Kind = Kind::Choice(&[&["yes", "true", "on", "1"]]);
 const PASSWORD_SYNC: &str = "changing passwords over the network";
 
+pub(crate) const SECURITY: Parameter = global(
+    "security",
+    SECURITY_MODE,
+    "auto",
+    "The source of user accounts: user for this server only, ads and domain also for a domain.",
+)
+.reads(|value, global| global.policy.membership = membership::build(&value.section));
+
+pub(crate) const SERVER_ROLE: Parameter =
+    global("server role", ROLE, "auto", "The server's role in its network: standalone server or member server.")
+        .read_by_others();
+
+pub(crate) const PASSDB_BACKEND: Parameter = global(
+    "passdb backend",
+    TEXT,
+    "tdbsam",
+    "The user database: tdbsam is Frevo's embedded database, smbpasswd:FILE Samba's text file.",
+)
+.reads(|value, global| global.daemon.passdb_backend = passdb_backend(value));
+
+pub(crate) const GUEST_ACCOUNT: Parameter =
+    global("guest account", TEXT, "nobody", "The UNIX user of guests.").read_by_others();
+
+pub(crate) const NTLM_AUTH: Parameter =
+    global("ntlm auth", NTLM, "ntlmv2-only", "disabled refuses NTLM; any other value allows only NTLMv2.")
+        .reads(|value, global| global.policy.ntlm = value.choice() != "disabled");
+
+const SMB_PASSWD_FILE: Parameter = global(
+    "smb passwd file",
+    PATH,
+    "/etc/samba/smbpasswd",
+    "The file of passdb backend = smbpasswd if it specifies none.",
+)
+.read_by_others();
+
+const RID_BASE: Parameter = global(
+    "algorithmic rid base",
+    NUMBER,
+    "1000",
+    "Added to twice the uid for the RID of an account in an smbpasswd file.",
+)
+.read_by_others();
+
 pub(super) static TABLE: &[Parameter] = &[
-    global(
-        "security",
-        SECURITY,
-        "auto",
-        "The source of user accounts: user for this server only, ads and domain also for a domain.",
-    ),
-    global("server role", ROLE, "auto", "The server's role in its network: standalone server or member server."),
-    global(
-        "passdb backend",
-        TEXT,
-        "tdbsam",
-        "The user database: tdbsam is Frevo's embedded database, smbpasswd:FILE Samba's text file.",
-    ),
-    global("map to guest", MAP, "Never", "The failed logons that are mapped to the guest."),
-    global("guest account", TEXT, "nobody", "The UNIX user of guests."),
+    SECURITY,
+    SERVER_ROLE,
+    PASSDB_BACKEND,
+    global("map to guest", MAP, "Never", "The failed logons that are mapped to the guest.")
+        .reads(|value, global| global.policy.map_to_guest = map_to_guest(value)),
+    GUEST_ACCOUNT,
     global(
         "restrict anonymous",
         Kind::Integer(0, 2),
         "1",
         "Rights of anonymous callers: 0 open samr and lsarpc, 1 list shares, 2 nothing. Samba's default is 0.",
-    ),
-    global("ntlm auth", NTLM, "ntlmv2-only", "disabled refuses NTLM; any other value allows only NTLMv2."),
+    )
+    .reads(|value, global| global.policy.restrict_anonymous = value.number().unwrap_or(2)),
+    NTLM_AUTH,
     global(
         "frevo:spn check",
         Kind::Choice(&[&["off"], &["if sent"], &["required"]]),
         "off",
         "Whether the server name in an NTLM logon is checked: SmbServerNameHardeningLevel 0, 1 and 2 of Windows. Not \
          in Samba.",
-    ),
+    )
+    .reads(|value, global| global.policy.spn_check = spn_check(value)),
     global(
         "frevo:spn names",
         LIST,
         "",
         "Names of the server for frevo:spn check, besides its own name and addresses. Not in Samba.",
-    ),
+    )
+    .reads(|value, global| global.policy.spn_names = value.list()),
     global("lanman auth", BOOL, "no", "Accept LM responses.").accepted("LM hashes are never used"),
     global("encrypt passwords", YES, "yes", "Do not accept plain-text passwords.")
         .accepted("SMB 2 has no plain-text passwords"),
@@ -65,8 +114,11 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved("accounts without a password"),
     global("raw NTLMv2 auth", BOOL, "no", "Accept NTLMv2 outside of SPNEGO.")
         .accepted("SMB 2 logons always use a security token"),
-    global("username map", PATH, "", "A file that maps the names sent by clients to user accounts."),
-    global("username map cache time", COUNT, "0", "Seconds between checks of that file for changes."),
+    global("username map", PATH, "", "A file that maps the names sent by clients to user accounts.")
+        .reads(|value, global| global.daemon.username_map = directory(value)),
+    global("username map cache time", COUNT, "0", "Seconds between checks of that file for changes.").reads(
+        |value, global| global.daemon.username_map_cache_time = Duration::from_secs(value.number().unwrap_or(0)),
+    ),
     global("username map script", TEXT, "", "A command that maps names.").unserved(COMMANDS),
     global("username level", NUMBER, "0", "The number of capital letters to try in UNIX names.")
         .accepted("account names are compared without regard to case, and accounts store their UNIX user"),
@@ -75,7 +127,8 @@ pub(super) static TABLE: &[Parameter] = &[
         COUNT,
         "1000",
         "The lowest UNIX uid of a user authenticated by a domain or a Kerberos realm; uid 0 is always refused.",
-    ),
+    )
+    .reads(|value, global| global.policy.min_domain_uid = value.number().unwrap_or(u32::MAX)),
     global("obey pam restrictions", BOOL, "no", "Check accounts and sessions with PAM.").unserved("PAM"),
     global("pam password change", BOOL, "no", "Change passwords with PAM.").unserved(PASSWORD_SYNC),
     global("unix password sync", BOOL, "no", "Also change the UNIX password.").unserved(PASSWORD_SYNC),
@@ -90,18 +143,8 @@ pub(super) static TABLE: &[Parameter] = &[
     global("passwd chat debug", BOOL, "no", "Log the dialogue.").unserved(COMMANDS),
     global("passwd chat timeout", NUMBER, "2", "Timeout of the dialogue in seconds.").unserved(COMMANDS),
     global("check password script", TEXT, "", "A command that checks new passwords.").unserved(COMMANDS),
-    global(
-        "smb passwd file",
-        PATH,
-        "/etc/samba/smbpasswd",
-        "The file of passdb backend = smbpasswd if it specifies none.",
-    ),
-    global(
-        "algorithmic rid base",
-        NUMBER,
-        "1000",
-        "Added to twice the uid for the RID of an account in an smbpasswd file.",
-    ),
+    SMB_PASSWD_FILE,
+    RID_BASE,
     global("passdb expand explicit", BOOL, "no", "Expand variables in stored profile paths.")
         .unserved("logon profiles"),
     global("old password allowed period", NUMBER, "60", "Minutes for which the old password remains valid.")
@@ -128,3 +171,89 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved("delayed logons"),
     global("init logon delayed hosts", TEXT, "", "The hosts whose logons are delayed.").unserved("delayed logons"),
 ];
+
+/// The lowest `algorithmic rid base` that Samba accepts: lower RIDs belong to Windows.
+const LOWEST_RID_BASE: u32 = 1000;
+
+pub(crate) fn passdb_backend(value: ValueReader<'_>) -> Vec<PassdbBackend> {
+    let mut backends = Vec::new();
+    let (smbpasswd, directory) = (smbpasswd_file(value), people::settings(&value.section));
+    // A percent sign in an `ldapi` URI does not start a variable.
+    for element in value.plain_list() {
+        let (kind, place) = element.split_once(':').unwrap_or((&element, ""));
+        let backend = match kind.to_ascii_lowercase().as_str() {
+            "tdbsam" => {
+                if value.is_set() {
+                    let problem = note(Code::Accepted, "`passdb backend` = tdbsam means Frevo's embedded database");
+                    let remedy = "import Samba's accounts with `pdbedit -L -w | frevo user import -`";
+                    value.report(problem.remedy(remedy));
+                }
+                PassdbBackend::Embedded
+            }
+            "embedded" => PassdbBackend::Embedded,
+            "smbpasswd" if place.is_empty() => PassdbBackend::Smbpasswd(smbpasswd.clone()),
+            "smbpasswd" => {
+                if !place.starts_with('/') {
+                    value.bad_value(place, "an absolute path after smbpasswd:");
+                }
+                PassdbBackend::Smbpasswd(smbpasswd::Place { file: place.into(), ..smbpasswd })
+            }
+            "ldapsam" => match ::ldap::Uri::list(place) {
+                Ok(servers) => {
+                    let name = element.clone();
+                    PassdbBackend::Ldap(Box::new(ldap::Settings { name, servers, ..directory.clone() }))
+                }
+                Err(error) => {
+                    value.bad_value(&element, &format!("URIs of LDAP servers; {error}"));
+                    continue;
+                }
+            },
+            _ => {
+                let allowed = "embedded or tdbsam, the embedded database; smbpasswd:FILE, Samba's text file; \
+                               ldapsam:\"URI URI\", an LDAP directory";
+                value.bad_value(kind, allowed);
+                continue;
+            }
+        };
+        if !backends.contains(&backend) {
+            backends.push(backend);
+        }
+    }
+    if backends.is_empty() {
+        backends.push(PassdbBackend::Embedded);
+    }
+    backends
+}
+
+/// Returns the smbpasswd file to use if `passdb backend` names none. RIDs begin where Samba's begin.
+fn smbpasswd_file(backend: ValueReader<'_>) -> smbpasswd::Place {
+    let (file_value, base_value) = (backend.of(&SMB_PASSWD_FILE), backend.of(&RID_BASE));
+    let file = PathBuf::from(file_value.text());
+    if !file.is_absolute() {
+        file_value.bad_value(&file.display().to_string(), "an absolute path");
+    }
+    let base = base_value.number::<u32>().unwrap_or(LOWEST_RID_BASE);
+    let rid_base = base.clamp(LOWEST_RID_BASE, u32::MAX - 1).next_multiple_of(2);
+    if rid_base != base {
+        let problem = note(Code::BadValue, format!("`algorithmic rid base` = {base} is read as {rid_base}"));
+        base_value.report(problem.remedy("allowed: even numbers, 1000 or more"));
+    }
+    smbpasswd::Place { file, rid_base }
+}
+
+fn map_to_guest(value: ValueReader<'_>) -> MapToGuest {
+    match value.choice().as_str() {
+        "Bad User" => MapToGuest::BadUser,
+        "Bad Password" => MapToGuest::BadPassword,
+        "Bad Uid" => MapToGuest::BadUid,
+        _ => MapToGuest::Never,
+    }
+}
+
+fn spn_check(value: ValueReader<'_>) -> SpnCheck {
+    match value.choice().as_str() {
+        "required" => SpnCheck::Required,
+        "if sent" => SpnCheck::IfSent,
+        _ => SpnCheck::Off,
+    }
+}

@@ -4,6 +4,14 @@ use super::{BOOL, COMMANDS, LIST, NUMBER, PATH, Parameter, TEXT, global};
 
 const CONTROLLER: &str = "being a domain controller";
 
+pub(crate) const CA_FILE: Parameter = global(
+    "tls cafile",
+    PATH,
+    "",
+    "The CA certificates for LDAP servers; default: TLS_CACERT of ldap.conf, else the host's certificates.",
+)
+.read_by_others();
+
 pub(super) static TABLE: &[Parameter] = &[
     global("domain logons", BOOL, "no", "Be a controller of an NT4 domain.").unserved(CONTROLLER),
     global("allow dns updates", TEXT, "secure only", "The clients that may update DNS.").unserved(CONTROLLER),
@@ -56,12 +64,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "How strictly certificates must identify their owners.",
     )
     .unserved(CONTROLLER),
-    global(
-        "tls cafile",
-        PATH,
-        "",
-        "The CA certificates for LDAP servers; default: TLS_CACERT of ldap.conf, else the host's certificates.",
-    ),
+    CA_FILE,
     global("tls certfile", PATH, "tls/cert.pem", "The certificate.").unserved(CONTROLLER),
     global("tls crlfile", PATH, "", "Revoked certificates.").unserved(CONTROLLER),
     global("tls dh params file", PATH, "", "Diffie-Hellman parameters.").unserved(CONTROLLER),

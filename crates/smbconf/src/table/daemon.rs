@@ -1,6 +1,14 @@
 //! The process: directories, log and limits.
 
+use std::path::PathBuf;
+
+use server::policy::Limits;
+
 use super::{BOOL, BYTES, COMMANDS, COUNT, LIST, NUMBER, PATH, Parameter, TEXT, global};
+use crate::daemon::LogTarget;
+use crate::lists::{self, LogLevel};
+use crate::problem::{Code, note};
+use crate::reader::ValueReader;
 
 const ONE_PROCESS: &str = "one process serves all clients";
 const LOG_LINES: &str = "each line of the log has its time, level and module";
@@ -9,39 +17,70 @@ const USERSHARES: &str = "shares created by users";
 const REGISTRY: &str = "Samba's registry";
 const SERVICES: &str = "Samba's other services";
 
+pub(crate) const STATE_DIRECTORY: Parameter = global(
+    "state directory",
+    PATH,
+    "/var/lib/frevo",
+    "Directory of the user database and other state; Samba: /var/lib/samba.",
+)
+.reads(|value, global| global.daemon.state_directory = directory(value));
+
+const LOGGING: Parameter =
+    global("logging", LIST, "", "Destination of the log: file; syslog and systemd mean the standard error output.")
+        .read_by_others();
+
+pub(crate) const SANDBOX: Parameter = global(
+    "frevo:sandbox",
+    BOOL,
+    "yes",
+    "Give up privileges and system calls that serving does not need. Not in Samba.",
+)
+.reads(|value, global| global.daemon.sandbox = value.boolean());
+
 pub(super) static TABLE: &[Parameter] = &[
-    global(
-        "state directory",
-        PATH,
-        "/var/lib/frevo",
-        "Directory of the user database and other state; Samba: /var/lib/samba.",
-    ),
-    global("private dir", PATH, "", "Directory of secrets; empty: the state directory.").also(&["private directory"]),
-    global("pid directory", PATH, "/run/frevo", "Directory of the PID file; Samba: /run/samba."),
+    STATE_DIRECTORY,
+    global("private dir", PATH, "", "Directory of secrets; empty: the state directory.")
+        .also(&["private directory"])
+        .reads(|value, global| global.daemon.private_dir = directory(value)),
+    global("pid directory", PATH, "/run/frevo", "Directory of the PID file; Samba: /run/samba.")
+        .reads(|value, global| global.daemon.pid_directory = directory(value)),
     global(
         "log file",
         PATH,
         "",
         "The log file; empty: the standard error output. There is a single log, so %m means frevo.",
-    ),
+    )
+    .reads(|value, global| global.daemon.log = log_target(value)),
     global("log level", LIST, "2", "Verbosity of the log, 0 to 10; class:level for single classes. Samba: 1.")
-        .also(&["debug level"]),
+        .also(&["debug level"])
+        .reads(|value, global| global.daemon.log_level = log_level(value)),
     global(
         "frevo:memory limit",
         BYTES,
         "0",
         "Bytes of memory that the server may use; 0: a quarter of the machine's or cgroup's memory.",
+    )
+    .reads(|value, global| global.daemon.memory_limit = memory_limit(value)),
+    global("max log size", BYTES, "5000", "Size in KiB at which the log file is renamed to .old; 0: never.")
+        .reads(|value, global| global.daemon.max_log_size = value.bytes().saturating_mul(1024)),
+    LOGGING,
+    SANDBOX,
+    global("max smbd processes", COUNT, "0", "Maximum number of connected clients; 0: the built-in limit.").reads(
+        |value, global| {
+            global.daemon.max_smbd_processes = value.number().unwrap_or(0);
+            if global.daemon.max_smbd_processes > 0 {
+                global.policy.limits.connections = global.daemon.max_smbd_processes;
+            }
+        },
     ),
-    global("max log size", BYTES, "5000", "Size in KiB at which the log file is renamed to .old; 0: never."),
-    global("logging", LIST, "", "Destination of the log: file; syslog and systemd mean the standard error output."),
-    global(
-        "frevo:sandbox",
-        BOOL,
-        "yes",
-        "Give up privileges and system calls that serving does not need. Not in Samba.",
+    global("max open files", COUNT, "65536", "Maximum number of open files per session; Samba: 16424.").reads(
+        |value, global| {
+            global.daemon.max_open_files = value.number().unwrap_or(0);
+            if global.daemon.max_open_files > 0 {
+                global.policy.limits.opens_per_session = global.daemon.max_open_files;
+            }
+        },
     ),
-    global("max smbd processes", COUNT, "0", "Maximum number of connected clients; 0: the built-in limit."),
-    global("max open files", COUNT, "65536", "Maximum number of open files per session; Samba: 16424."),
     global("timestamp logs", BOOL, "yes", "Begin log lines with the time.")
         .also(&["debug timestamp"])
         .accepted(LOG_LINES),
@@ -113,3 +152,66 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved("clusters"),
     global("allow unsafe cluster upgrade", BOOL, "no", "Allow nodes with different versions.").unserved("clusters"),
 ];
+
+/// Returns a path that the configuration sets; `None` if it is not set or empty.
+pub(crate) fn directory(value: ValueReader<'_>) -> Option<PathBuf> {
+    if !value.is_set() {
+        // The default in the table is only for the manual.
+        return None;
+    }
+    let path = PathBuf::from(value.text());
+    if path.as_os_str().is_empty() {
+        return None;
+    }
+    if !path.is_absolute() {
+        value.bad_value(&path.display().to_string(), "an absolute path");
+    }
+    Some(path)
+}
+
+fn log_target(value: ValueReader<'_>) -> LogTarget {
+    let logging = value.of(&LOGGING);
+    let targets = logging.list();
+    let mut to_file = targets.is_empty();
+    for target in &targets {
+        match target.split('@').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "file" => to_file = true,
+            "syslog" | "systemd" => {}
+            _ => logging.bad_value(target, "file, syslog, systemd"),
+        }
+    }
+    // In Samba `%m` gives each client its own log. A single process writes a single log.
+    let template = value.template();
+    let mut replaced = false;
+    let path = template.expand(|_| {
+        replaced = true;
+        Some("frevo".to_owned())
+    });
+    let path = PathBuf::from(path.unwrap_or_default());
+    if path.as_os_str().is_empty() || !to_file {
+        return LogTarget::StandardError;
+    }
+    if !path.is_absolute() {
+        value.bad_value(&path.display().to_string(), "an absolute path");
+    }
+    if replaced {
+        let problem = note(Code::Variable, format!("all clients share one log: {}", path.display()));
+        value.report(problem.remedy("each line of the log names its client"));
+    }
+    LogTarget::File(path)
+}
+
+fn log_level(value: ValueReader<'_>) -> LogLevel {
+    lists::log_level(&value.list()).unwrap_or_else(|wrong| {
+        value.bad_value(&wrong, "a number from 0 to 10, and class:number for single classes");
+        LogLevel::default()
+    })
+}
+
+fn memory_limit(value: ValueReader<'_>) -> Option<usize> {
+    let bytes = usize::try_from(value.bytes()).unwrap_or(usize::MAX);
+    if (1..Limits::LEAST_MEMORY).contains(&bytes) {
+        value.bad_value(&value.text(), "at least 128M, or 0 for a quarter of the host's memory");
+    }
+    (bytes > 0).then_some(bytes)
+}

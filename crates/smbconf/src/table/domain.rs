@@ -1,5 +1,7 @@
 //! Domain membership: winbind, id mapping, Kerberos, secure channel.
 
+use crate::kerberos;
+
 use super::{BOOL, COMMANDS, Kind, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 
 const UPDATES: &str = "Samba's other services";
@@ -11,18 +13,40 @@ const KERBEROS_METHOD: Kind = Kind::Choice(&[
     &["dedicated keytab"],
     &["secrets and keytab"],
 ]);
-const ENCRYPTION_TYPES: Kind = Kind::Choice(&[&["strong"], &["all"], &["legacy"]]);
+const CIPHERS: Kind = Kind::Choice(&[&["strong"], &["all"], &["legacy"]]);
+
+pub(crate) const REALM: Parameter =
+    global("realm", TEXT, "", "The Kerberos realm of the domain, which is its DNS name.").read_by_others();
+
+pub(crate) const KEYTAB: Parameter =
+    global("dedicated keytab file", PATH, "", "The keytab of kerberos method = dedicated keytab.").read_by_others();
+
+pub(crate) const ENCRYPTION_TYPES: Parameter = global(
+    "kerberos encryption types",
+    CIPHERS,
+    "strong",
+    "Accepted ciphers of tickets: all, strong (AES) or legacy (RC4).",
+)
+.read_by_others();
+
+pub(crate) const SEPARATOR: Parameter =
+    global("winbind separator", TEXT, "\\", "The character between domain and user; user lists also accept \\.")
+        .read_by_others();
+
+pub(crate) const DEFAULT_DOMAIN: Parameter = global(
+    "winbind use default domain",
+    BOOL,
+    "no",
+    "User lists may name users and groups of the own domain without the domain.",
+)
+.read_by_others();
 
 pub(super) static TABLE: &[Parameter] = &[
-    global("realm", TEXT, "", "The Kerberos realm of the domain, which is its DNS name."),
-    global("kerberos method", KERBEROS_METHOD, "default", "The keytab with which tickets are checked."),
-    global("dedicated keytab file", PATH, "", "The keytab of kerberos method = dedicated keytab."),
-    global(
-        "kerberos encryption types",
-        ENCRYPTION_TYPES,
-        "strong",
-        "Accepted ciphers of tickets: all, strong (AES) or legacy (RC4).",
-    ),
+    REALM,
+    global("kerberos method", KERBEROS_METHOD, "default", "The keytab with which tickets are checked.")
+        .reads(|value, global| global.daemon.kerberos = kerberos::build(value)),
+    KEYTAB,
+    ENCRYPTION_TYPES,
     global("create krb5 conf", BOOL, "yes", "Write a krb5.conf for the domain.").accepted(WINBINDD),
     global("include system krb5 conf", BOOL, "yes", "Include the host's krb5.conf in it.").accepted(WINBINDD),
     global("sync machine password to keytab", TEXT, "", "Keytabs that are updated with new machine passwords.")
@@ -71,13 +95,8 @@ pub(super) static TABLE: &[Parameter] = &[
     global("winbind rpc only", BOOL, "no", "Query controllers by RPC, not LDAP.").accepted(WINBINDD),
     global("winbind scan trusted domains", BOOL, "no", "Look for trusted domains.").accepted(WINBINDD),
     global("winbind sealed pipes", BOOL, "yes", "Seal calls to controllers.").accepted(WINBINDD),
-    global("winbind separator", TEXT, "\\", "The character between domain and user; user lists also accept \\."),
-    global(
-        "winbind use default domain",
-        BOOL,
-        "no",
-        "User lists may name users and groups of the own domain without the domain.",
-    ),
+    SEPARATOR,
+    DEFAULT_DOMAIN,
     global("winbind use krb5 enterprise principals", BOOL, "yes", "Log on with enterprise principals.")
         .accepted(WINBINDD),
     global("winbind varlink service", BOOL, "no", "Offer users by varlink.").accepted(WINBINDD),

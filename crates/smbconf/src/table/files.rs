@@ -15,7 +15,9 @@ pub(super) static TABLE: &[Parameter] = &[
         Kind::Choice(&[&["no", "false", "off", "0"], &["illegal"], &["yes", "true", "on", "1"]]),
         "no",
         "Provide short (8.3) names for long names; Samba's default is illegal, which is not needed.",
-    ),
+    )
+    // Names that Windows cannot show are mapped, so nothing is left for `illegal` to mangle.
+    .reads(|value, share| share.names.mangled_names = value.choice() == "yes"),
     share("mangling char", TEXT, "~", "The character that marks a short name.").unserved(MANGLING),
     global("mangling method", TEXT, "hash2", "The method to generate short names.").unserved(MANGLING),
     global("mangle prefix", NUMBER, "1", "The number of letters of a name that its short name keeps.")

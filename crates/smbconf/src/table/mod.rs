@@ -1,28 +1,36 @@
-//! The table of smb.conf parameters: name, kind of value, default, scope, status and help.
+//! The table of smb.conf parameters: name, kind of value, default, scope, status, help, and the function that puts the
+//! value into the configuration.
 //!
-//! The loader, `frevo check` and the manual page all read it. Names, synonyms, defaults and value spellings are those
-//! of Samba 4.17; if a default differs, the entry's help says so.
+//! A served parameter needs such a function, or must declare that functions of other rows read it. The loader,
+//! `frevo check` and the manual page use the table. Names, synonyms, defaults and value spellings are those of Samba
+//! 4.17; if a default differs, the entry's help says so.
 
-mod access;
-mod acls;
+pub(super) mod access;
+pub(super) mod acls;
 mod browsing;
 mod client;
-mod controller;
-mod daemon;
-mod domain;
+pub(super) mod controller;
+pub(super) mod daemon;
+pub(super) mod domain;
 mod files;
 mod locks;
 mod modules;
-mod names;
-mod people;
+pub(super) mod names;
+pub(super) mod people;
 mod printing;
-mod protocol;
+pub(super) mod protocol;
 mod removed;
-mod share;
-mod snapshots;
+pub(super) mod share;
+pub(super) mod snapshots;
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::sync::LazyLock;
+
+use server::policy::{Policy, Share};
+
+use super::daemon::Daemon;
+use super::reader::{Reader, ValueReader};
 
 pub use modules::{MODULES, Module, PREFIXES, Prefix};
 
@@ -43,6 +51,22 @@ pub struct Parameter {
     pub status: Status,
     /// One line that describes its effect.
     pub help: &'static str,
+    /// Puts the value into each share.
+    share: Option<ReadShare>,
+    /// Puts the value of `[global]` into the settings of the server.
+    global: Option<ReadGlobal>,
+}
+
+type ReadShare = fn(ValueReader<'_>, &mut Share);
+type ReadGlobal = fn(ValueReader<'_>, &mut Global);
+
+/// The settings of the server, from `[global]`.
+#[derive(Default)]
+pub(super) struct Global {
+    /// For the protocol.
+    pub(super) policy: Policy,
+    /// For the process.
+    pub(super) daemon: Daemon,
 }
 
 /// The kind of a parameter's value.
@@ -117,25 +141,59 @@ impl Status {
     }
 }
 
-const fn global(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Parameter {
-    Parameter { name, synonyms: &[], kind, default, scope: Scope::Global, status: Status::Served, help }
+/// A row of the table. Its last call says how the parameter is treated, and makes it a [`Parameter`]. `T` is what the
+/// parameter belongs to.
+struct Row<T>(Parameter, PhantomData<T>);
+
+const fn row(name: &'static str, kind: Kind, default: &'static str, scope: Scope, help: &'static str) -> Parameter {
+    Parameter { name, synonyms: &[], kind, default, scope, status: Status::Served, help, share: None, global: None }
 }
 
-const fn share(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Parameter {
-    Parameter { name, synonyms: &[], kind, default, scope: Scope::Share, status: Status::Served, help }
+/// A parameter of `[global]`.
+const fn global(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Row<Global> {
+    Row(row(name, kind, default, Scope::Global, help), PhantomData)
 }
 
-impl Parameter {
-    const fn also(self, synonyms: &'static [&'static str]) -> Parameter {
-        Parameter { synonyms, ..self }
+/// A parameter of shares.
+const fn share(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Row<Share> {
+    Row(row(name, kind, default, Scope::Share, help), PhantomData)
+}
+
+impl<T> Row<T> {
+    const fn also(self, synonyms: &'static [&'static str]) -> Row<T> {
+        Row(Parameter { synonyms, ..self.0 }, PhantomData)
     }
 
     const fn accepted(self, reason: &'static str) -> Parameter {
-        Parameter { status: Status::Accepted(reason), ..self }
+        Parameter { status: Status::Accepted(reason), ..self.0 }
     }
 
     const fn unserved(self, feature: &'static str) -> Parameter {
-        Parameter { status: Status::NotServed(feature), ..self }
+        Parameter { status: Status::NotServed(feature), ..self.0 }
+    }
+
+    /// The parameter is part of a setting: functions of other rows, or the steps before and after them, read it.
+    const fn read_by_others(self) -> Parameter {
+        self.0
+    }
+}
+
+impl Row<Share> {
+    const fn reads(self, read: ReadShare) -> Parameter {
+        Parameter { share: Some(read), ..self.0 }
+    }
+}
+
+impl Row<Global> {
+    const fn reads(self, read: ReadGlobal) -> Parameter {
+        Parameter { global: Some(read), ..self.0 }
+    }
+}
+
+impl Parameter {
+    /// The value of a share's parameter in `[global]` also has a meaning for the server.
+    const fn reads_global(self, read: ReadGlobal) -> Parameter {
+        Parameter { global: Some(read), ..self }
     }
 
     /// Returns whether the value is free text that may be empty; an empty default then means "not set".
@@ -186,6 +244,22 @@ static GROUPS: &[&[Parameter]] = &[
 /// All parameters.
 pub fn all() -> impl Iterator<Item = &'static Parameter> {
     GROUPS.iter().copied().flatten()
+}
+
+/// Puts the values of a share's section into `share`.
+pub(super) fn read_share(reader: &Reader<'_>, share: &mut Share) {
+    for (parameter, read) in all().filter_map(|parameter| parameter.share.map(|read| (parameter, read))) {
+        read(reader.value(parameter), share);
+    }
+}
+
+/// Returns the settings of the server.
+pub(super) fn read_global(reader: &Reader<'_>) -> Global {
+    let mut global = Global::default();
+    for (parameter, read) in all().filter_map(|parameter| parameter.global.map(|read| (parameter, read))) {
+        read(reader.value(parameter), &mut global);
+    }
+    global
 }
 
 /// Folded name -> parameter, and whether the name is an inverted synonym.

@@ -3,10 +3,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use super::table::share::{COPY, INCLUDE};
 use super::*;
 use accounts::{PassdbBackend, smbpasswd};
 
 mod modules;
+mod readers;
 
 thread_local! {
     /// The parameters that stage two has read on this thread.
@@ -394,7 +396,7 @@ fn every_served_parameter_is_read_and_no_other() {
     let (loaded, _directory) = load_files(&[("smb.conf", text)]);
     loaded.unwrap_or_else(|problems| panic!("{problems}"));
     // These two are applied before stage two.
-    let read: BTreeSet<_> = READ.take().into_iter().chain(["copy", "include"]).collect();
+    let read: BTreeSet<_> = READ.take().into_iter().chain([COPY.name, INCLUDE.name]).collect();
     let served: BTreeSet<_> =
         table::all().filter(|entry| entry.status == table::Status::Served).map(|entry| entry.name).collect();
     let unread: Vec<_> = served.difference(&read).collect();
