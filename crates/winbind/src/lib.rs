@@ -5,8 +5,8 @@
 //! therefore run on blocking threads, of which there is a bounded number, and callers give up after a time limit.
 //! Hanging threads return when winbindd does. Lookups are cached.
 //!
-//! - [`Winbind`] asks winbindd through [`library`], the host's `libwbclient`. `away` answers while it cannot be reached,
-//!   with the maps of [`idmap`].
+//! - [`Winbind`] asks winbindd through [`library`], the host's `libwbclient`. While winbindd cannot be reached, `away`
+//!   answers with the maps of [`idmap`].
 //! - [`WithDomain`] adds the users of the domain to the server's own accounts.
 //!
 //! Unsafe code is confined to [`library`].
