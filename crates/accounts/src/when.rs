@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use proto::calendar;
+
 /// Returns seconds since 1970-01-01 UTC; negative if the machine's clock is before that.
 pub fn now() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
@@ -13,7 +15,7 @@ pub fn now() -> i64 {
 /// Formats a time in seconds since 1970-01-01 UTC as `2024-02-29 12:34:56Z`.
 pub fn utc(secs: i64) -> String {
     let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = calendar::date(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
@@ -25,19 +27,6 @@ pub fn utc_offset(secs: i64) -> i64 {
         let mut local: libc::tm = std::mem::zeroed();
         if libc::localtime_r(&secs, &mut local).is_null() { 0 } else { local.tm_gmtoff }
     }
-}
-
-/// Returns year, month and day of the Gregorian calendar, `days` after 1970-01-01. Years are counted from March, so
-/// that the leap day is the last of its year. 146,097 days are one cycle of 400 years.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days.saturating_add(719_468);
-    let (turn, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + turn * 400 + carry, month, day)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 pub mod auth;
 pub mod bytes;
+pub mod calendar;
 pub mod crypto;
 pub mod dtyp;
 mod flags;

@@ -6,6 +6,7 @@
 use super::ndr::{Arguments, Decoder, Encoder};
 use super::pdu::SyntaxId;
 use crate::bytes::Result;
+use crate::calendar;
 use crate::dtyp::Guid;
 
 /// 4b324fc8-1670-01d3-1278-5a47bf6ee188, version 3.0.
@@ -238,7 +239,7 @@ pub fn server_get_info_response(level: u32, server: &ServerInfo) -> Vec<u8> {
 pub fn remote_tod_response(seconds: u64, uptime_ms: u32) -> Vec<u8> {
     let mut out = Encoder::default();
     let day = seconds % 86_400;
-    let (year, month, day_of_month) = civil(seconds / 86_400);
+    let (year, month, day_of_month) = calendar::date((seconds / 86_400) as i64);
     out.pointer();
     for value in [
         seconds as u32,
@@ -250,9 +251,9 @@ pub fn remote_tod_response(seconds: u64, uptime_ms: u32) -> Vec<u8> {
         // The time zone is UTC, the clock's interval 10 ms.
         0,
         310,
-        day_of_month,
-        month,
-        year,
+        day_of_month as u32,
+        month as u32,
+        year as u32,
         // 1970-01-01 was a Thursday.
         ((seconds / 86_400 + 4) % 7) as u32,
         error::SUCCESS,
@@ -262,37 +263,9 @@ pub fn remote_tod_response(seconds: u64, uptime_ms: u32) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
-fn civil(days: u64) -> (u32, u32, u32) {
-    let mut year = 1970;
-    let mut days = days;
-    loop {
-        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-        let length = if leap { 366 } else { 365 };
-        if days < length {
-            let months = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-            let mut month = 0;
-            while days >= months[month] {
-                days -= months[month];
-                month += 1;
-            }
-            return (year, month as u32 + 1, days as u32 + 1);
-        }
-        days -= length;
-        year += 1;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_of_the_calendar() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_778), (2026, 11, 21));
-    }
 
     #[test]
     fn an_unknown_level_is_refused() {
