@@ -35,9 +35,6 @@ impl Element<u64> for Edge {
 pub(super) struct Coverage(Tree<u64, Edge>);
 
 impl Coverage {
-    /// Maximum allocated memory per range in bytes, for its two edges.
-    pub(super) const BYTES_PER_RANGE: usize = 2 * Tree::<u64, Edge>::BYTES_PER_ELEMENT;
-
     /// Adds a range, which must not be empty.
     pub(super) fn add(&mut self, range: &Range<u64>) {
         self.shift(range.start, 1);

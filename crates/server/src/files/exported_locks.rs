@@ -30,9 +30,6 @@ pub(crate) struct Exported {
     exclusive: Coverage,
 }
 
-/// Maximum allocated memory per exported lock in bytes.
-pub(crate) const BYTES_PER_LOCK: usize = 2 * size_of::<((Range, bool), u32)>() + 2 * Coverage::BYTES_PER_RANGE;
-
 impl Exported {
     /// Whether no lock is exported.
     pub(crate) fn is_empty(&self) -> bool {

@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::Table;
 use super::byte_lock::{ByteLocks, Lock, NotLocked, Owner, Range, Refused, WaiterId};
-use super::exported_locks::BYTES_PER_LOCK;
 use crate::policy::limits::LockBounds;
 use crate::vfs::FileId;
 
@@ -30,14 +29,6 @@ impl Locks {
     /// Whether no range is locked or waited for.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
-    }
-
-    /// Returns the allocated memory of locks and waiting requests in bytes, including the most that is needed to expose
-    /// them to local programs.
-    pub(super) fn bytes(&self) -> usize {
-        self.ranges.bytes()
-            + self.ranges.count() * BYTES_PER_LOCK
-            + self.waiting.capacity() * size_of::<(WaiterId, oneshot::Sender<()>)>()
     }
 
     /// Removes an open with its locks.
@@ -136,11 +127,6 @@ impl Table {
     /// Returns the number of locks that one open holds on a file.
     pub fn lock_count_of(&self, file: FileId, open: u64) -> usize {
         self.with(file, |state| state.locks.ranges.count_of(open)).unwrap_or(0)
-    }
-
-    /// Returns the allocated memory of a file's locks in bytes.
-    pub fn lock_bytes(&self, file: FileId) -> usize {
-        self.with(file, |state| state.locks.bytes()).unwrap_or(0)
     }
 
     /// Whether locks permit `open` to read `length` bytes.

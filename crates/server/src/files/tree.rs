@@ -36,12 +36,11 @@ struct Node<K, V: Element<K>> {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<K, V: Element<K>> {
     root: Link<K, V>,
-    len: usize,
 }
 
 impl<K, V: Element<K>> Default for Tree<K, V> {
     fn default() -> Self {
-        Tree { root: None, len: 0 }
+        Tree { root: None }
     }
 }
 
@@ -70,19 +69,6 @@ fn visit() {
 }
 
 impl<K: Ord, V: Element<K>> Tree<K, V> {
-    /// Allocated memory per element in bytes.
-    pub(crate) const BYTES_PER_ELEMENT: usize = size_of::<Node<K, V>>().next_multiple_of(16);
-
-    /// Returns the number of elements.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns the allocated memory of all elements in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.len * Self::BYTES_PER_ELEMENT
-    }
-
     /// Returns the element at `key`.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let mut link = &self.root;
@@ -99,9 +85,7 @@ impl<K: Ord, V: Element<K>> Tree<K, V> {
 
     /// Replaces the element at `key` by the result of `change`, where `None` is no element.
     pub(crate) fn change(&mut self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
-        let mut grown = 0;
-        self.root = altered(self.root.take(), key, change, &mut grown);
-        self.len = self.len.saturating_add_signed(grown);
+        self.root = altered(self.root.take(), key, change);
     }
 
     /// Returns the summary of the elements up to and including `key`.
@@ -150,29 +134,22 @@ fn height<K, V: Element<K>>(link: &Link<K, V>) -> u8 {
     link.as_ref().map_or(0, |node| node.height)
 }
 
-/// Returns the tree `link` with the element at `key` changed; `grown` is the change in the number of elements.
-fn altered<K: Ord, V: Element<K>>(
-    link: Link<K, V>,
-    key: K,
-    change: impl FnOnce(Option<V>) -> Option<V>,
-    grown: &mut isize,
-) -> Link<K, V> {
+/// Returns the tree `link` with the element at `key` changed.
+fn altered<K: Ord, V: Element<K>>(link: Link<K, V>, key: K, change: impl FnOnce(Option<V>) -> Option<V>) -> Link<K, V> {
     visit();
     let Some(mut node) = link else {
         let value = change(None)?;
-        *grown = 1;
         let summary = value.summary(&key);
         return Some(Box::new(Node { key, value, height: 1, summary, left: None, right: None }));
     };
     match key.cmp(&node.key) {
-        Ordering::Less => node.left = altered(node.left.take(), key, change, grown),
-        Ordering::Greater => node.right = altered(node.right.take(), key, change, grown),
+        Ordering::Less => node.left = altered(node.left.take(), key, change),
+        Ordering::Greater => node.right = altered(node.right.take(), key, change),
         Ordering::Equal => {
             let Node { key, value, left, right, .. } = *node;
             match change(Some(value)) {
                 Some(value) => node = Box::new(Node { key, value, height: 0, summary: V::NOTHING, left, right }),
                 None => {
-                    *grown = -1;
                     return merged(left, right);
                 }
             }
@@ -328,7 +305,7 @@ mod tests {
                     None => model.remove(&key),
                 };
                 check(&tree.root);
-                prop_assert_eq!(tree.len(), model.len());
+                prop_assert_eq!(tree.iter().count(), model.len());
                 prop_assert_eq!(tree.get(&key).copied(), value);
             }
             prop_assert!(tree.iter().eq(model.iter()));

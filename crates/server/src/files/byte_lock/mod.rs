@@ -171,16 +171,6 @@ impl ByteLocks {
         self.opens.get(&open).map_or(0, OpenLocks::total)
     }
 
-    /// Returns the allocated memory in bytes.
-    pub fn bytes(&self) -> usize {
-        let different = self.exclusive.len() + self.shared.len();
-        let index =
-            different * 2 * size_of::<(Range, u32, bool)>() + self.opens.capacity() * size_of::<(u64, OpenLocks)>();
-        let waiting = self.waiting.capacity() * size_of::<(WaiterId, WaitingLock)>() + self.waiting.len() * PARKED;
-        let parked = self.parked.capacity() * size_of::<(Lock, BTreeSet<WaiterId>)>();
-        self.exclusive.bytes() + self.shared.bytes() + index + waiting + parked
-    }
-
     /// Locks all of `locks`, which belong to one open, or none of them. The elements are also checked against each
     /// other.
     pub fn lock(&mut self, locks: &[Lock], bounds: LockBounds) -> Result<(), Refused> {
@@ -362,9 +352,6 @@ impl ByteLocks {
         granted
     }
 }
-
-/// Memory in bytes that a waiting request takes in the sets of waiting requests.
-const PARKED: usize = 2 * 2 * size_of::<WaiterId>();
 
 impl OpenLocks {
     /// Returns the number of its locks and waiting requests.

@@ -249,18 +249,6 @@ fn waiting_requests_do_not_examine_all_locks_at_each_release() {
     assert!(cancelled && steps < 200, "{steps}");
 }
 
-#[test]
-fn memory_grows_and_shrinks_with_the_locks() {
-    let mut locks = ByteLocks::default();
-    assert_eq!(locks.bytes(), 0);
-    let some: Vec<_> = (0..50).map(|number| exclusive(1, number, 1)).collect();
-    assert_eq!(locks.lock(&some, LIMIT), Ok(()));
-    let held = locks.bytes();
-    assert!((5_000..50_000).contains(&held), "{held}");
-    assert_eq!(locks.close(1), Closed::default());
-    assert!(locks.bytes() < 1_000);
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     Lock(Lock),
