@@ -7,7 +7,7 @@ use proto::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 use proto::status::Status;
 
 use super::change_notify;
-use super::directory;
+use super::directory_lease;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -91,7 +91,7 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     if let Some(disk) = disk
         && file.modified.load(Ordering::Relaxed)
     {
-        directory::entry_of_changes(server, disk, file).await;
+        directory_lease::entry_of_changes(server, disk, file).await;
     }
     locks::close(server, file).await;
     let delete = file.delete_on_close.load(Ordering::Acquire);
@@ -157,7 +157,7 @@ impl Doomed {
     }
 
     async fn entry_changes(&self, server: &Server, disk: &Disk, by: Option<LeaseId>) {
-        directory::entry_changes(server, disk, &self.path, by).await;
+        directory_lease::entry_changes(server, disk, &self.path, by).await;
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod cancel;
 pub(crate) mod change_notify;
 pub(crate) mod close;
 pub(crate) mod create;
-pub(crate) mod directory;
+pub(crate) mod directory_lease;
 pub(crate) mod echo;
 pub(crate) mod flush;
 pub(crate) mod ioctl;

@@ -8,11 +8,11 @@ use proto::smb2::change_notify::CompletionFilter;
 use proto::status::Status;
 
 use super::rename_stream;
-use crate::command::{directory, oplock_break};
+use crate::command::{directory_lease, oplock_break};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Wait;
-use crate::files::{Kept, Leaving};
+use crate::files::{NameInUse, NameReplacement};
 use crate::links::{self, Purpose};
 use crate::name::{self, Stream};
 use crate::reparse;
@@ -106,9 +106,9 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     if itself && target.path == from {
         return Ok(None);
     }
-    let leaving = match target.existing.as_ref().filter(|_| !itself) {
+    let replacement = match target.existing.as_ref().filter(|_| !itself) {
         Some(existing) => match replace(request, &target, existing, open, asked.replace_if_exists)? {
-            Replace::Now(leaving) => Some(leaving),
+            Replace::Now(replacement) => Some(replacement),
             Replace::After(wait) => return Ok(Some((existing.id, wait))),
         },
         None => None,
@@ -120,15 +120,15 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     disk.vfs.rename(&file.op, &from, file.file, &target.path, replace).await?;
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
-    drop(leaving);
+    drop(replacement);
     let replaced = target.existing.is_some() && !itself;
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
     if file.kind == Kind::File {
         // A rename sets ARCHIVE and may restore the creation time of a file that had the name ([MS-FSA] 2.1.5.15.12).
         file.unreported.add(CompletionFilter::ATTRIBUTES | CompletionFilter::CREATION);
     }
-    directory::entry_changes(server, disk, &from, file.lease.and_then(|lease| lease.parent_id())).await;
-    directory::entry_of_changes(server, disk, file).await;
+    directory_lease::entry_changes(server, disk, &from, file.lease.and_then(|lease| lease.parent_id())).await;
+    directory_lease::entry_of_changes(server, disk, file).await;
     Ok(None)
 }
 
@@ -145,24 +145,24 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     }
     let from = file.name.path.lock().clone();
     let target = target(disk, asked.file_name, &from).await?;
-    let mut leaving = None;
+    let mut replacement = None;
     if let Some(existing) = &target.existing {
         if (target.is_own || existing.id == file.file) && target.path == from {
             return Ok(None);
         }
         match replace(request, &target, existing, open, asked.replace_if_exists)? {
-            Replace::Now(now) => leaving = Some(now),
+            Replace::Now(now) => replacement = Some(now),
             Replace::After(wait) => return Ok(Some((existing.id, wait))),
         }
     }
     access::may_name(disk, false, None, &target.path, target.existing.is_some()).await?;
     disk.vfs.link(&file.op, &file.node, &target.path, asked.replace_if_exists).await?;
     replaced(request, disk, &target).await;
-    drop(leaving);
+    drop(replacement);
     let change = if target.existing.is_some() { Change::replaced() } else { Change::added(Kind::File) };
     request.connection.server.changed(disk, &target.path, change);
     let by = file.lease.and_then(|lease| lease.parent_id());
-    directory::entry_changes(&request.connection.server, disk, &target.path, by).await;
+    directory_lease::entry_changes(&request.connection.server, disk, &target.path, by).await;
     Ok(None)
 }
 
@@ -254,7 +254,7 @@ fn has_open_streams(request: &Request<'_>, file: FileId) -> bool {
 /// Whether the file that has the new name can be replaced.
 enum Replace<'a> {
     /// Yes; opening it is blocked until this is dropped.
-    Now(Leaving<'a>),
+    Now(NameReplacement<'a>),
     /// A client must close it first.
     After(Wait),
 }
@@ -277,9 +277,9 @@ fn replace<'a>(
     if let Some(wait) = server.opens.files.name_changes(existing.id, open.persistent_id, None, true, now) {
         return Ok(Replace::After(wait));
     }
-    match server.opens.files.leave(existing.id, now) {
-        Ok(leaving) => Ok(Replace::Now(leaving)),
-        Err(Kept::Leaving(wait)) => Ok(Replace::After(wait)),
-        Err(Kept::Open) => Err(Error::because(Status::ACCESS_DENIED, "the file that would be replaced is open")),
+    match server.opens.files.begin_replacement(existing.id, now) {
+        Ok(replacement) => Ok(Replace::Now(replacement)),
+        Err(NameInUse::Replaced(wait)) => Ok(Replace::After(wait)),
+        Err(NameInUse::Open) => Err(Error::because(Status::ACCESS_DENIED, "the file that would be replaced is open")),
     }
 }

@@ -9,7 +9,7 @@ use proto::status::Status;
 
 use super::rename::Held;
 use crate::error::{Error, Result};
-use crate::files::Kept;
+use crate::files::NameInUse;
 use crate::files::notify::Change;
 use crate::name::{self, Name, Stream, fold_key};
 use crate::request::Request;
@@ -32,7 +32,7 @@ pub(crate) async fn rename(
     if server.opens.files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    let (mut leaving, mut replaced) = (None, None);
+    let (mut replacement, mut replaced) = (None, None);
     let to = match to {
         None => Target::Unnamed(own_content(base, file).await?),
         Some(name) => {
@@ -42,11 +42,13 @@ pub(crate) async fn rename(
             }
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
             let other = server.opens.streams.stream(disk, layout, stream.file(), &name);
-            leaving = match server.opens.files.leave(other.id, server.environment.uptime()) {
-                Ok(leaving) => Some(leaving),
-                Err(Kept::Leaving(wait)) => return Ok(Some((other.id, wait))),
-                Err(Kept::Open) if !asked.replace_if_exists => return Err(Error::new(Status::OBJECT_NAME_COLLISION)),
-                Err(Kept::Open) => {
+            replacement = match server.opens.files.begin_replacement(other.id, server.environment.uptime()) {
+                Ok(replacement) => Some(replacement),
+                Err(NameInUse::Replaced(wait)) => return Ok(Some((other.id, wait))),
+                Err(NameInUse::Open) if !asked.replace_if_exists => {
+                    return Err(Error::new(Status::OBJECT_NAME_COLLISION));
+                }
+                Err(NameInUse::Open) => {
                     return Err(Error::because(Status::INVALID_PARAMETER, "the file that would be replaced is open"));
                 }
             };
@@ -71,7 +73,7 @@ pub(crate) async fn rename(
     if let Some(replaced) = replaced {
         replaced.made_way();
     }
-    drop(leaving);
+    drop(replacement);
     renamed?;
     if let Some(from) = from {
         server.stream_changed(disk, &path, &from, Change::stream_removed());

@@ -19,7 +19,7 @@ use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
 use super::rename::NewName;
-use super::{directory, oplock_break, rename};
+use super::{directory_lease, oplock_break, rename};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -87,7 +87,7 @@ async fn set_file(
             request.connection.server.opens.files.settle_write_time(file.file);
             let info = FileBasicInformation::decode(&mut Reader::new(buffer))?;
             set_basic(file, disk, open.granted, &info).await?;
-            directory::entry_of_changes(&request.connection.server, disk, file).await;
+            directory_lease::entry_of_changes(&request.connection.server, disk, file).await;
             server.file_changed(disk, file, Change::modified(basic_changes(&info)));
             Ok(())
         }

@@ -9,18 +9,18 @@
 //! - `byte_lock`: byte-range locks of one stream. `locking`: those of all files, with the requests that wait.
 //!   `exported_locks`: the same locks as the kernel represents them. `tree` and `coverage` are their data structures.
 //! - `notify`: watches of directories (CHANGE_NOTIFY). Their bounds are in `policy::limits`.
-//! - `making`, `leaving`: names that are being created or replaced. `tunnel`: short names that return.
+//! - `pending_create`, `name_replacement`: names that are being created or replaced. `tunnel`: short names that return.
 //! - `write_time`: write times that are reported later.
 
 pub mod byte_lock;
 mod coverage;
 pub(crate) mod exported_locks;
 pub mod lease;
-mod leaving;
 mod locking;
-mod making;
+mod name_replacement;
 pub mod notify;
 pub mod oplock;
+mod pending_create;
 mod share_mode;
 mod table;
 pub(crate) mod tree;
@@ -28,8 +28,8 @@ mod tunnel;
 mod write_time;
 
 pub use lease::{LeaseId, OpenLease};
-pub use leaving::{Kept, Leaving};
 pub use locking::LockWait;
+pub use name_replacement::{NameInUse, NameReplacement};
 pub use share_mode::ShareMode;
 pub use table::{Closed, Doom, OpenName, Refusal, Removals, Table};
 pub use tunnel::Tunnel;

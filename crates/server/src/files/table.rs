@@ -68,7 +68,7 @@ pub struct Table {
     /// The file of each lease. Locked after a shard, never before one.
     pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
     /// Names of files that are being created.
-    pub(super) making: Mutex<Vec<Arc<OpenName>>>,
+    pub(super) pending_creates: Mutex<Vec<Arc<OpenName>>>,
     /// Upper bound of the number of leases on directories. If it is 0 they need not be searched.
     directory_leases: AtomicUsize,
     /// Number of names removed or changed, per shard of their file. Detects that the lookup of an open is out of date.
@@ -83,7 +83,7 @@ pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
     /// The name is being replaced by another file; the file has no opens.
-    pub(super) leaving: bool,
+    pub(super) being_replaced: bool,
     /// The name to be deleted, and the user who deletes it.
     doom: Option<Doom>,
     pub(super) oplocks: Oplocks,
@@ -115,7 +115,7 @@ impl Default for Table {
         Table {
             shards: std::array::from_fn(|_| Mutex::default()),
             leases: Mutex::default(),
-            making: Mutex::default(),
+            pending_creates: Mutex::default(),
             directory_leases: AtomicUsize::new(0),
             removals: std::array::from_fn(|_| AtomicU32::new(0)),
             #[cfg(any(test, feature = "contract"))]
@@ -160,7 +160,7 @@ impl Table {
             return Err(Refusal::Raced);
         }
         if let Some(state) = shard.get_mut(&file) {
-            if state.leaving {
+            if state.being_replaced {
                 return Err(Refusal::OplockBreak(state.wait_for_name(opening.now)));
             }
             if state.delete_pending {
@@ -478,7 +478,7 @@ impl Table {
             return shard.get(&file).map_or((), rename);
         }
         // First, because files entered into the table meanwhile are handled by the loop below.
-        self.making.lock().iter().for_each(rename_one);
+        self.pending_creates.lock().iter().for_each(rename_one);
         for (shard, removals) in self.shards.iter().zip(&self.removals) {
             let shard = shard.lock();
             removals.fetch_add(1, Ordering::AcqRel);

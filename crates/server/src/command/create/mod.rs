@@ -38,7 +38,7 @@ use crate::accounting::Resource;
 use crate::attributes;
 use crate::command::snapshots;
 use crate::command::tree_connect::is_continuous;
-use crate::command::{close, directory};
+use crate::command::{close, directory_lease};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
 use crate::files::notify::Change;
@@ -159,7 +159,7 @@ async fn complete(
     };
     report(&request.connection.server, disk, file, action);
     if action != CreateAction::OPENED {
-        directory::entry_of_changes(&request.connection.server, disk, file).await;
+        directory_lease::entry_of_changes(&request.connection.server, disk, file).await;
     }
     let granted = caching::grant(request, reply, &open.0, file, disk, caching).await;
     let mut answer = contexts.answer(&metadata, maximal);

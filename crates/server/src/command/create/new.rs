@@ -63,12 +63,12 @@ pub(super) async fn make(
     let plan = NewFilePlan::new(&disk.share, parameters, contexts, directory, parent);
     let removals = files.removals();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path) });
-    let making = files.make(&open_name);
+    let pending = files.begin_create(&open_name);
     let creation =
         Creation { request, disk, contexts, plan: &plan, parent: protection.as_deref(), open_name: &open_name };
     let Some((node, metadata)) = creation.carry_out(version.as_ref()).await? else { return Ok(None) };
     let open_id = enter(request, parameters, plan.granted, metadata.id, &open_name, removals)?;
-    drop(making);
+    drop(pending);
     let what = What::File(node.clone(), metadata.kind);
     Ok(Some(Opened {
         entered: Entered::new(request, metadata.id, what, &open_name, open_id)?,

@@ -158,7 +158,7 @@ async fn open_base(
     let id = found.metadata.id;
     let stream = stream_of(server, disk, id, stream)?;
     let exists = stream.exists(&found.node, &disk.op).await?;
-    if let Some(wait) = server.opens.files.leaving(stream.id, server.environment.uptime()) {
+    if let Some(wait) = server.opens.files.replacement_wait(stream.id, server.environment.uptime()) {
         return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
     }
     // The stream was renamed or removed meanwhile, and another one may have its name.

@@ -9,7 +9,7 @@ mod extents;
 mod integrity;
 mod network_interfaces;
 mod object_id;
-mod offload;
+mod odx;
 mod pipe;
 mod reparse;
 mod resiliency;
@@ -119,8 +119,8 @@ async fn control(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
         FsctlCode::GET_INTEGRITY_INFORMATION => integrity::get(control).await,
         FsctlCode::SET_INTEGRITY_INFORMATION => integrity::set(control).await,
         FsctlCode::SET_INTEGRITY_INFORMATION_EX => integrity::set_ex(control).await,
-        FsctlCode::OFFLOAD_READ => offload::read(control).await,
-        FsctlCode::OFFLOAD_WRITE => offload::write(control).await,
+        FsctlCode::OFFLOAD_READ => odx::read(control).await,
+        FsctlCode::OFFLOAD_WRITE => odx::write(control).await,
         // [MS-FSA] 2.1.5.10.18: any name is valid.
         FsctlCode::IS_PATHNAME_VALID => control.file().map(|_| Output::new(|_| ())),
         FsctlCode::SET_SPARSE => sparse::set_sparse(control).await,

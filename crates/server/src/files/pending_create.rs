@@ -6,24 +6,24 @@ use std::sync::Arc;
 use super::{OpenName, Table};
 
 /// The name of a file that is being created. Dropped after the file was entered into the table.
-pub struct Making<'a> {
+pub struct PendingCreate<'a> {
     table: &'a Table,
     name: Arc<OpenName>,
 }
 
 impl Table {
     /// Registers the name of a file that is about to be created.
-    pub fn make(&self, name: &Arc<OpenName>) -> Making<'_> {
-        self.making.lock().push(name.clone());
-        Making { table: self, name: name.clone() }
+    pub fn begin_create(&self, name: &Arc<OpenName>) -> PendingCreate<'_> {
+        self.pending_creates.lock().push(name.clone());
+        PendingCreate { table: self, name: name.clone() }
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
-        let mut making = self.table.making.lock();
-        if let Some(place) = making.iter().position(|other| Arc::ptr_eq(other, &self.name)) {
-            making.swap_remove(place);
+        let mut pending = self.table.pending_creates.lock();
+        if let Some(index) = pending.iter().position(|other| Arc::ptr_eq(other, &self.name)) {
+            pending.swap_remove(index);
         }
     }
 }

@@ -14,30 +14,30 @@ use crate::vfs::FileId;
 
 /// The reason why the name of a file cannot be replaced now.
 #[derive(Debug)]
-pub enum Kept {
+pub enum NameInUse {
     /// The file is open.
     Open,
     /// The name is already being replaced: wait, then look it up again.
-    Leaving(Wait),
+    Replaced(Wait),
 }
 
 /// Keeps a file from being opened while its name is replaced; ends on drop.
-pub struct Leaving<'a> {
+pub struct NameReplacement<'a> {
     table: &'a Table,
     file: FileId,
 }
 
 impl Table {
     /// Starts the replacement of a name of `file`, if the file is not open.
-    pub fn leave(&self, file: FileId, now: Duration) -> Result<Leaving<'_>, Kept> {
+    pub fn begin_replacement(&self, file: FileId, now: Duration) -> Result<NameReplacement<'_>, NameInUse> {
         match self.shard(file).lock().entry(file) {
             Entry::Occupied(mut entry) => {
                 let state = entry.get_mut();
-                Err(if state.leaving { Kept::Leaving(state.wait_for_name(now)) } else { Kept::Open })
+                Err(if state.being_replaced { NameInUse::Replaced(state.wait_for_name(now)) } else { NameInUse::Open })
             }
             Entry::Vacant(entry) => {
-                entry.insert_entry(Default::default()).get_mut().leaving = true;
-                Ok(Leaving { table: self, file })
+                entry.insert_entry(Default::default()).get_mut().being_replaced = true;
+                Ok(NameReplacement { table: self, file })
             }
         }
     }
@@ -45,8 +45,8 @@ impl Table {
 
 impl Table {
     /// Returns a wait until the name is replaced, if that is in progress.
-    pub fn leaving(&self, file: FileId, now: Duration) -> Option<Wait> {
-        self.with(file, |state| state.leaving.then(|| state.wait_for_name(now))).flatten()
+    pub fn replacement_wait(&self, file: FileId, now: Duration) -> Option<Wait> {
+        self.with(file, |state| state.being_replaced.then(|| state.wait_for_name(now))).flatten()
     }
 }
 
@@ -57,7 +57,7 @@ impl super::table::File {
     }
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for NameReplacement<'_> {
     fn drop(&mut self) {
         let mut shard = self.table.shard(self.file).lock();
         // Opens that looked the file up before must look again.
@@ -90,23 +90,25 @@ mod tests {
         let mode = ShareMode { access: AccessMask::FILE_READ_DATA, share: ShareAccess(7) };
         let opening = Opening::new(mode.access, false, None, now);
         let before = table.removals();
-        let Ok(leaving) = table.leave(FILE, now) else { panic!("no client has it open") };
+        let Ok(replacement) = table.begin_replacement(FILE, now) else { panic!("no client has it open") };
         let Err(Refusal::OplockBreak(mut opener)) = table.open(FILE, 1, mode, &name, table.removals(), opening) else {
             panic!("the file can be opened");
         };
-        let Err(Kept::Leaving(mut other)) = table.leave(FILE, now) else { panic!("the file is removed twice") };
+        let Err(NameInUse::Replaced(mut other)) = table.begin_replacement(FILE, now) else {
+            panic!("the file is removed twice")
+        };
         assert!(
             opener.changed.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty)
         );
-        drop(leaving);
+        drop(replacement);
         for wait in [&mut opener, &mut other] {
             assert_eq!(wait.changed.try_recv(), Err(TryRecvError::Closed));
         }
         assert!(matches!(table.open(FILE, 1, mode, &name, before, opening), Err(Refusal::Raced)));
         table.open(FILE, 1, mode, &name, table.removals(), opening).expect("the removal is complete");
-        assert!(matches!(table.leave(FILE, now), Err(Kept::Open)));
+        assert!(matches!(table.begin_replacement(FILE, now), Err(NameInUse::Open)));
         table.close(FILE, 1, false);
-        assert!(table.leave(FILE, now).is_ok());
+        assert!(table.begin_replacement(FILE, now).is_ok());
         assert!(!table.is_open(FILE), "nothing is left");
     }
 }
