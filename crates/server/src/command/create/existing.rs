@@ -100,8 +100,8 @@ pub(super) async fn open(
     }))
 }
 
-/// Enters the open into the table of open files, and returns its id. Returns `None` if the name was removed or an oplock
-/// broken meanwhile.
+/// Enters the open into the table of open files, and returns its id. Returns `None` if the name was removed or an
+/// oplock broken meanwhile.
 async fn enter(
     request: &Request<'_>,
     reply: &mut Reply,
