@@ -121,7 +121,7 @@ pub(crate) struct Cache {
     pub(crate) waiting: Waiting,
     /// Per-file locks of the setters of security descriptors.
     pub(crate) turns: FileLocks,
-    heirs: InitialAcls,
+    initial_acls: InitialAcls,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -156,7 +156,7 @@ impl Cache {
             views: Mutex::default(),
             waiting: Waiting::default(),
             turns: FileLocks::default(),
-            heirs: InitialAcls::default(),
+            initial_acls: InitialAcls::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -315,8 +315,8 @@ impl Cache {
 
     /// Returns the descriptors last computed for new files. `None` without a cache, because descriptors have no numbers
     /// then.
-    pub(crate) fn heirs(&self) -> Option<&InitialAcls> {
-        (!self.is_off()).then_some(&self.heirs)
+    pub(crate) fn initial_acls(&self) -> Option<&InitialAcls> {
+        (!self.is_off()).then_some(&self.initial_acls)
     }
 
     /// Returns how long the server has run.

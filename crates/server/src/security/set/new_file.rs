@@ -8,7 +8,7 @@ use proto::dtyp::acl::Ace;
 use proto::dtyp::{Acl, FileTime};
 
 use crate::accounts::principals::UnixId;
-use crate::acl::initial::{Heir, New};
+use crate::acl::initial::{InitialAclKey, New};
 use crate::acl::model::posix_acl;
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::acl::ntacl;
@@ -38,25 +38,25 @@ pub(crate) async fn foresee(
     let hands_group_on = watched.mode & 0o2000 != 0;
     let gid = if hands_group_on { watched.gid } else { disk.op.gid };
     let new = New { gid, directory, executable: mode & 0o111 != 0, hands_group_on };
-    let heir = Heir { from: parent.by(), stored: parent.stored, place: disk.place, token: disk.token_id, new };
-    let heirs = disk.descriptors.heirs();
+    let key = InitialAclKey { from: parent.by(), stored: parent.stored, place: disk.place, token: disk.token_id, new };
+    let initial_acls = disk.descriptors.initial_acls();
     let uptime = disk.descriptors.uptime();
-    let mut guard = match heirs.and_then(|heirs| heirs.find(&heir, uptime)) {
+    let mut initial = match initial_acls.and_then(|initial_acls| initial_acls.find(&key, uptime)) {
         Some(known) => known,
         None => {
-            let guard = work_out(disk, acls, parent, new).await;
-            if let Some(heirs) = heirs
+            let initial = work_out(disk, acls, parent, new).await;
+            if let Some(initial_acls) = initial_acls
                 && are_all_known(disk, parent, gid).await
             {
-                heirs.keep(heir, uptime, guard.clone());
+                initial_acls.keep(key, uptime, initial.clone());
             }
-            guard
+            initial
         }
     }?;
     if !acls.ignore_system_acls {
-        ntacl::set_time(&mut guard.descriptor.1, FileTime::from(now));
+        ntacl::set_time(&mut initial.descriptor.1, FileTime::from(now));
     }
-    Some(guard)
+    Some(initial)
 }
 
 /// Computes the result of [`foresee`], with a time stamp of zero.
