@@ -23,6 +23,9 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\bat the most\b".to_owned(), "\"at most\""),
         (r"\bheeded\b".to_owned(), "\"honoured\""),
         (r"\bpast the server\b".to_owned(), "\"behind the server's back\""),
+        (r"\b[Hh]eirs?\b".to_owned(), "\"a new file\", \"an inherited entry\""),
+        (r"\b(?:[Tt]he|[Aa]|test) (?:rig|bed)\b".to_owned(), "\"the test server\", \"the fixture\""),
+        (r"\b[Tt]he dice\b".to_owned(), "\"the random numbers\""),
     ];
     rules.map(|(pattern, instead)| (Regex::new(&pattern).expect("a pattern of this table"), instead)).into()
 });
@@ -106,6 +109,9 @@ mod tests {
             "A pattern that is none.",
             "The user keeps his rights.",
             "Ten at the most.",
+            "Its heirs have the same owner.",
+            "The rig has a clock.",
+            "Each call throws the dice.",
         ] {
             assert_eq!(found("docs/a.md", text), 1, "{text}");
             assert_eq!(found("crates/a/src/a.rs", &format!("/// {text}\nfn f() {{}}")), 1, "{text}");

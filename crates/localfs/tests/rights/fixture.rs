@@ -100,7 +100,7 @@ impl Witness {
     fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         let work = move || tell.send(work()).expect("another thread waits");
-        self.0.send(Box::new(work)).expect("the thread runs as long as the test bed");
+        self.0.send(Box::new(work)).expect("the thread runs as long as the fixture");
         told.recv().expect("the job does not panic")
     }
 }
@@ -117,7 +117,7 @@ pub(crate) struct Kernel {
 }
 
 /// The directory, the clients by number, and the witnesses.
-pub(crate) struct Bed {
+pub(crate) struct Fixture {
     directory: PathBuf,
     clients: Vec<TestClient>,
     /// The client of each user on the share without stored security descriptors.
@@ -130,7 +130,7 @@ pub(crate) struct Bed {
     witnesses: Vec<Witness>,
 }
 
-impl Drop for Bed {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let directory = self.directory.clone();
         self.root.ask(move || {
@@ -139,9 +139,9 @@ impl Drop for Bed {
     }
 }
 
-impl Bed {
-    /// Creates the bed; `None` without root, which is printed.
-    pub(crate) fn new() -> Option<Bed> {
+impl Fixture {
+    /// Creates the fixture; `None` without root, which is printed.
+    pub(crate) fn new() -> Option<Fixture> {
         if !identity::may_switch() {
             eprintln!("does not apply: without root, every operation acts as the user of the process");
             return None;
@@ -173,7 +173,7 @@ impl Bed {
         let posix = [0, 1, 2, 3].map(|index| connect(format!("posix{index}")));
         let stored = [0, 1, 2, 3].map(|index| connect(format!("stored{index}")));
         let administrator = connect("administrator".to_owned());
-        Some(Bed { directory, clients, posix, stored, administrator, root, witnesses })
+        Some(Fixture { directory, clients, posix, stored, administrator, root, witnesses })
     }
 
     fn at(&self, name: &str) -> PathBuf {

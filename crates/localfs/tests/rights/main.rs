@@ -5,7 +5,7 @@
 //! from the server, and a thread with that user's identity asks the kernel. Root is required, because otherwise no
 //! other identity can be assumed.
 
-mod bed;
+mod fixture;
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use server::acl::model::evaluate;
 use server::acl::model::evaluate::Token;
 use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 
-use bed::{Bed, GIDS, USERS};
+use fixture::{Fixture, GIDS, USERS};
 
 /// The individual rights to a file.
 const RIGHTS: [A; 13] = [
@@ -76,19 +76,19 @@ fn linux() -> impl Strategy<Value = Linux> {
 /// On a share without stored security descriptors, the server predicts exactly the rights that the kernel will grant.
 #[test]
 fn access_by_posix_acls() {
-    let Some(bed) = Bed::new() else { return };
-    let bed = RefCell::new(bed);
+    let Some(fixture) = Fixture::new() else { return };
+    let fixture = RefCell::new(fixture);
     let ran = runner(60).run(&(linux(), linux(), linux()), |(directory, file, inner)| {
-        let mut bed = bed.borrow_mut();
-        bed.clear();
-        bed.make("d", true, &directory);
-        bed.make("d/f", false, &file);
-        bed.make("d/s", true, &inner);
+        let mut fixture = fixture.borrow_mut();
+        fixture.clear();
+        fixture.make("d", true, &directory);
+        fixture.make("d/f", false, &file);
+        fixture.make("d/s", true, &inner);
         for index in 0..USERS.len() {
             for (name, is_directory) in [("d", true), ("d/f", false), ("d/s", true)] {
-                as_the_kernel(&mut bed, index, name, is_directory)?;
+                as_the_kernel(&mut fixture, index, name, is_directory)?;
             }
-            names_as_the_kernel(&mut bed, index, "d/s", &file)?;
+            names_as_the_kernel(&mut fixture, index, "d/s", &file)?;
         }
         Ok(())
     });
@@ -96,17 +96,17 @@ fn access_by_posix_acls() {
 }
 
 /// Compares the rights of user number `index` to `name` with the kernel's.
-fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Result<(), TestCaseError> {
-    let kernel = bed.kernel(index, name, directory);
-    let posix = bed.posix[index];
+fn as_the_kernel(fixture: &mut Fixture, index: usize, name: &str, directory: bool) -> Result<(), TestCaseError> {
+    let kernel = fixture.kernel(index, name, directory);
+    let posix = fixture.posix[index];
     let Some(kernel) = kernel else {
         for right in RIGHTS {
-            prop_assert!(!bed.opens(posix, name, right), "{index} does not reach {name} for {right:?}");
+            prop_assert!(!fixture.opens(posix, name, right), "{index} does not reach {name} for {right:?}");
         }
         return Ok(());
     };
-    let maximum = bed.maximum(posix, name).expect("a user who reaches a file may read its attributes");
-    let deletes = bed.unlinks(index, name, directory);
+    let maximum = fixture.maximum(posix, name).expect("a user who reaches a file may read its attributes");
+    let deletes = fixture.unlinks(index, name, directory);
     for right in RIGHTS {
         let expected = match right {
             A::FILE_READ_DATA | A::FILE_READ_EA => kernel.read,
@@ -122,28 +122,33 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
             _ => continue,
         };
         prop_assert_eq!(maximum.contains(right), expected, "{:?} of {} for user {}: {:?}", right, name, index, kernel);
-        prop_assert_eq!(bed.opens(posix, name, right), expected, "{:?} of {} for user {}", right, name, index);
+        prop_assert_eq!(fixture.opens(posix, name, right), expected, "{:?} of {} for user {}", right, name, index);
     }
-    prop_assert!(bed.opens(posix, name, A::MAXIMUM_ALLOWED), "all rights on {} of user {}", name, index);
-    let both = bed.opens(posix, name, A::FILE_READ_DATA | A::FILE_WRITE_DATA);
+    prop_assert!(fixture.opens(posix, name, A::MAXIMUM_ALLOWED), "all rights on {} of user {}", name, index);
+    let both = fixture.opens(posix, name, A::FILE_READ_DATA | A::FILE_WRITE_DATA);
     prop_assert_eq!(both, kernel.both, "reading and writing {} for user {}: {:?}", name, index, kernel);
     if !directory {
-        prop_assert_eq!(bed.overwrites(posix, name), kernel.write, "overwriting {} for user {}", name, index);
+        prop_assert_eq!(fixture.overwrites(posix, name), kernel.write, "overwriting {} for user {}", name, index);
     }
     Ok(())
 }
 
 /// Compares the results of creating and removing names in `directory` with the kernel's.
-fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linux) -> Result<(), TestCaseError> {
-    let posix = bed.posix[index];
+fn names_as_the_kernel(
+    fixture: &mut Fixture,
+    index: usize,
+    directory: &str,
+    file: &Linux,
+) -> Result<(), TestCaseError> {
+    let posix = fixture.posix[index];
     let new = format!("{directory}/new");
-    let kernel = bed.creates(index, &new);
-    prop_assert_eq!(bed.makes(posix, &new), kernel, "user {} creates {}", index, new);
-    bed.remove(&new);
-    bed.make(&new, false, file);
-    let kernel = bed.unlinks(index, &new, false);
-    prop_assert_eq!(bed.deletes(posix, &new), (kernel, kernel), "user {} removes {}", index, new);
-    bed.remove(&new);
+    let kernel = fixture.creates(index, &new);
+    prop_assert_eq!(fixture.makes(posix, &new), kernel, "user {} creates {}", index, new);
+    fixture.remove(&new);
+    fixture.make(&new, false, file);
+    let kernel = fixture.unlinks(index, &new, false);
+    prop_assert_eq!(fixture.deletes(posix, &new), (kernel, kernel), "user {} removes {}", index, new);
+    fixture.remove(&new);
     Ok(())
 }
 
@@ -152,19 +157,19 @@ fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linu
 /// writing to a user, the user must not be able to change anything else either.
 #[test]
 fn access_by_posix_acls_shown_as_windows_acls() {
-    let Some(bed) = Bed::new() else { return };
-    let bed = RefCell::new(bed);
+    let Some(fixture) = Fixture::new() else { return };
+    let fixture = RefCell::new(fixture);
     let ran = runner(100).run(&(linux(), linux()), |(file, directory)| {
-        let mut bed = bed.borrow_mut();
-        bed.clear();
-        bed.make("f", false, &file);
-        bed.make("d", true, &directory);
+        let mut fixture = fixture.borrow_mut();
+        fixture.clear();
+        fixture.make("f", false, &file);
+        fixture.make("d", true, &directory);
         for (index, name) in (0..USERS.len()).flat_map(|index| [(index, "f"), (index, "d")]) {
-            let kernel = bed.kernel(index, name, name == "d").expect("every user reaches it");
-            let stored = bed.stored[index];
-            let maximum = bed.maximum(stored, name).expect("every user may read its attributes");
+            let kernel = fixture.kernel(index, name, name == "d").expect("every user reaches it");
+            let stored = fixture.stored[index];
+            let maximum = fixture.maximum(stored, name).expect("every user may read its attributes");
             for right in [A::FILE_WRITE_EA, A::FILE_WRITE_ATTRIBUTES, A::WRITE_DAC, A::WRITE_OWNER] {
-                let opens = bed.opens(stored, name, right);
+                let opens = fixture.opens(stored, name, right);
                 prop_assert_eq!(opens, maximum.contains(right), "{:?} of {} for user {}", right, name, index);
                 let may = kernel.write || kernel.owns;
                 prop_assert!(!opens || may, "{:?} of {} for user {}: {:?}", right, name, index, kernel);
@@ -249,15 +254,15 @@ fn token(index: usize) -> Token {
 /// kernel refuses, and the kernel grants every right that a POSIX ACL can express.
 #[test]
 fn access_by_windows_acls() {
-    let Some(bed) = Bed::new() else { return };
-    let bed = RefCell::new(bed);
+    let Some(fixture) = Fixture::new() else { return };
+    let fixture = RefCell::new(fixture);
     let ran = runner(150).run(&windows(), |case| {
-        let mut bed = bed.borrow_mut();
-        bed.clear();
-        let descriptor = place(&mut bed, &case);
+        let mut fixture = fixture.borrow_mut();
+        fixture.clear();
+        let descriptor = place(&mut fixture, &case);
         for index in 0..USERS.len() {
             let granted = evaluate::granted(&token(index), &descriptor);
-            as_the_descriptor(&mut bed, index, &case, granted)?;
+            as_the_descriptor(&mut fixture, index, &case, granted)?;
         }
         Ok(())
     });
@@ -265,7 +270,7 @@ fn access_by_windows_acls() {
 }
 
 /// Creates the file of `case` as an administrator would from a client.
-fn place(bed: &mut Bed, case: &Windows) -> SecurityDescriptor {
+fn place(fixture: &mut Fixture, case: &Windows) -> SecurityDescriptor {
     let everyone = |mask| vec![Ace::allow(Sid::EVERYONE, mask, AceFlags::NONE)];
     let commons = if case.in_commons { A::FILE_ALL_ACCESS } else { A::FILE_GENERIC_READ | A::FILE_EXECUTE };
     let set = |uid, gid, aces| SecurityDescriptor {
@@ -274,15 +279,15 @@ fn place(bed: &mut Bed, case: &Windows) -> SecurityDescriptor {
         dacl: Acl::new(Acl::REVISION, aces),
         ..SecurityDescriptor::default()
     };
-    bed.administer("d", true, &set(0, 0, everyone(commons)));
+    fixture.administer("d", true, &set(0, 0, everyone(commons)));
     let descriptor = set(case.uid, case.gid, case.aces.clone());
-    bed.administer("d/x", case.directory, &descriptor);
+    fixture.administer("d/x", case.directory, &descriptor);
     descriptor
 }
 
-fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) -> Result<(), TestCaseError> {
-    let (stored, name) = (bed.stored[index], "d/x");
-    let kernel = bed.kernel(index, name, case.directory).expect("every user may pass through d");
+fn as_the_descriptor(fixture: &mut Fixture, index: usize, case: &Windows, granted: A) -> Result<(), TestCaseError> {
+    let (stored, name) = (fixture.stored[index], "d/x");
+    let kernel = fixture.kernel(index, name, case.directory).expect("every user may pass through d");
     // A POSIX ACL has no ordered denials. For users that it names, it covers only the group memberships known to the
     // setter.
     let (user, own) = (USERS[index], USERS[index].uid == case.uid);
@@ -291,10 +296,10 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
     let expressible = !denies && (own || !named);
     let by_parent = if case.in_commons { A::DELETE } else { A::NONE };
     let most = granted | A::FILE_READ_ATTRIBUTES | by_parent;
-    let maximum = bed.maximum(stored, name).expect("every user may read its attributes");
+    let maximum = fixture.maximum(stored, name).expect("every user may read its attributes");
     prop_assert!(most.contains(maximum), "{:?} beyond {:?}", maximum, most);
     for right in RIGHTS {
-        let opens = bed.opens(stored, name, right);
+        let opens = fixture.opens(stored, name, right);
         prop_assert_eq!(opens, maximum.contains(right), "{:?} for user {}, {:?}", right, index, maximum);
         let by_kernel = match right {
             A::FILE_READ_DATA => kernel.read,
@@ -306,18 +311,23 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
         prop_assert!(!opens || by_kernel, "{:?} for user {}: {:?}", right, index, kernel);
         prop_assert!(opens || !most.contains(right) || !by_kernel, "{:?} for user {} of {:?}", right, index, most);
     }
-    prop_assert!(bed.opens(stored, name, A::MAXIMUM_ALLOWED), "all rights of user {} with {:?}", index, maximum);
+    prop_assert!(fixture.opens(stored, name, A::MAXIMUM_ALLOWED), "all rights of user {} with {:?}", index, maximum);
     let both = A::FILE_READ_DATA | A::FILE_WRITE_DATA;
-    prop_assert_eq!(bed.opens(stored, name, both), maximum.contains(both) && kernel.both, "both for user {}", index);
+    prop_assert_eq!(
+        fixture.opens(stored, name, both),
+        maximum.contains(both) && kernel.both,
+        "both for user {}",
+        index
+    );
     if !case.directory {
         let expected = maximum.contains(A::FILE_WRITE_DATA);
-        prop_assert_eq!(bed.overwrites(stored, name), expected, "overwriting for user {}, {:?}", index, maximum);
+        prop_assert_eq!(fixture.overwrites(stored, name), expected, "overwriting for user {}, {:?}", index, maximum);
     }
     if case.directory {
         let new = format!("{name}/new");
-        let made = bed.makes(stored, &new);
+        let made = fixture.makes(stored, &new);
         prop_assert!(!made || granted.contains(A::FILE_ADD_FILE), "user {} creates {}", index, new);
-        bed.remove(&new);
+        fixture.remove(&new);
     }
     Ok(())
 }
@@ -325,20 +335,20 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
 /// If one group may read and another write, one open gets either: the access requested by name, else reading.
 #[test]
 fn rights_of_two_groups_are_not_combined_in_one_open() {
-    let Some(mut bed) = Bed::new() else { return };
+    let Some(mut fixture) = Fixture::new() else { return };
     let entry = |tag, permissions| Entry { tag, permissions };
     let (reads, writes) = (entry(Tag::Group(GIDS[0]), 4), entry(Tag::Group(GIDS[1]), 2));
     let access = PosixAcl::new([PosixAcl::of_mode(0o600).entries(), &[reads, writes]].concat());
     let member = 2;
     assert!([GIDS[0], GIDS[1]].iter().all(|gid| USERS[member].groups.contains(gid)));
-    bed.clear();
-    bed.make("f", false, &Linux { uid: USERS[0].uid, gid: GIDS[3], access, sticky: false });
-    let kernel = bed.kernel(member, "f", false).expect("every user reaches it");
+    fixture.clear();
+    fixture.make("f", false, &Linux { uid: USERS[0].uid, gid: GIDS[3], access, sticky: false });
+    let kernel = fixture.kernel(member, "f", false).expect("every user reaches it");
     assert!(kernel.read && kernel.write && !kernel.both, "{kernel:?}");
     let (read, write) = (A::FILE_READ_DATA, A::FILE_WRITE_DATA);
-    for share in [bed.posix[member], bed.stored[member]] {
+    for share in [fixture.posix[member], fixture.stored[member]] {
         assert!(
-            bed.maximum(share, "f").expect("the user reaches it").contains(read | write),
+            fixture.maximum(share, "f").expect("the user reaches it").contains(read | write),
             "each right is granted by itself"
         );
         for (asked, granted) in [
@@ -350,7 +360,7 @@ fn rights_of_two_groups_are_not_combined_in_one_open() {
             (A::MAXIMUM_ALLOWED | write, Some(write)),
             (A::MAXIMUM_ALLOWED | read | write, None),
         ] {
-            let data = bed.granted(share, "f", asked).map(|all| all & (read | write));
+            let data = fixture.granted(share, "f", asked).map(|all| all & (read | write));
             assert_eq!(data, granted, "{asked:?}");
         }
     }
@@ -360,7 +370,7 @@ fn rights_of_two_groups_are_not_combined_in_one_open() {
 /// an ACL later, the bit is cleared, as with chmod(2). Both are as in Samba.
 #[test]
 fn users_outside_the_group_create_directories_that_pass_it_on() {
-    let Some(mut bed) = Bed::new() else { return };
+    let Some(mut fixture) = Fixture::new() else { return };
     let (gid, setgid) = (GIDS[3], 0o2000);
     assert!(USERS[0].gid != gid && !USERS[0].groups.contains(&gid));
     let list = |aces| SecurityDescriptor {
@@ -372,13 +382,13 @@ fn users_outside_the_group_create_directories_that_pass_it_on() {
     let own = Ace::allow(Sid::unix_user(USERS[0].uid), A::FILE_ALL_ACCESS, AceFlags::NONE);
     let named = Ace::allow(Sid::unix_user(USERS[1].uid), A::FILE_GENERIC_READ, AceFlags(3));
     for (share, aces) in [
-        (bed.posix[0], vec![]),
-        (bed.stored[0], vec![everybody(AceFlags::NONE)]),
-        (bed.stored[0], vec![everybody(AceFlags(3))]),
-        (bed.stored[0], vec![everybody(AceFlags(3)), named.clone()]),
+        (fixture.posix[0], vec![]),
+        (fixture.stored[0], vec![everybody(AceFlags::NONE)]),
+        (fixture.stored[0], vec![everybody(AceFlags(3))]),
+        (fixture.stored[0], vec![everybody(AceFlags(3)), named.clone()]),
     ] {
-        bed.clear();
-        bed.administer(
+        fixture.clear();
+        fixture.administer(
             "d",
             true,
             &SecurityDescriptor {
@@ -387,21 +397,21 @@ fn users_outside_the_group_create_directories_that_pass_it_on() {
                 ..list(aces.clone())
             },
         );
-        bed.regroup("d", gid, 0o2777);
+        fixture.regroup("d", gid, 0o2777);
         // Setting the ACL again after that makes it valid.
         if !aces.is_empty() {
-            let administrator = bed.administrator;
-            bed.sets_list(administrator, "d", &list(aces.clone()));
+            let administrator = fixture.administrator;
+            fixture.sets_list(administrator, "d", &list(aces.clone()));
         }
         for number in 0..6 {
-            let made = bed.makes_directory(share, &format!("d/{number}"), None);
+            let made = fixture.makes_directory(share, &format!("d/{number}"), None);
             assert_eq!((made.0, made.1 & setgid), (gid, setgid), "{number} with {aces:?}");
         }
         let given = list(vec![own.clone(), named.clone()]);
-        let made = bed.makes_directory(share, "d/given", Some(&given));
+        let made = fixture.makes_directory(share, "d/given", Some(&given));
         assert_eq!(made.0, gid);
-        bed.sets_list(share, "d/0", &given);
-        assert_eq!(bed.group_and_mode("d/0").1 & setgid, 0, "{aces:?}");
+        fixture.sets_list(share, "d/0", &given);
+        assert_eq!(fixture.group_and_mode("d/0").1 & setgid, 0, "{aces:?}");
     }
 }
 
@@ -409,31 +419,31 @@ fn users_outside_the_group_create_directories_that_pass_it_on() {
 /// ACEs that only allow, as they would be inherited, would grant access.
 #[test]
 fn a_default_acl_that_denies_a_user_denies_new_files_too() {
-    let Some(mut bed) = Bed::new() else { return };
+    let Some(mut fixture) = Fixture::new() else { return };
     let kept_out = Entry { tag: Tag::User(USERS[1].uid), permissions: 0 };
     let list = |mode| PosixAcl::new([PosixAcl::of_mode(mode).entries(), &[kept_out]].concat());
-    let mut check = |share: fn(&Bed) -> usize, mode, stranger: usize| {
-        let client = share(&bed);
-        bed.clear();
+    let mut check = |share: fn(&Fixture) -> usize, mode, stranger: usize| {
+        let client = share(&fixture);
+        fixture.clear();
         let open = Linux { uid: USERS[0].uid, gid: GIDS[3], access: PosixAcl::of_mode(0o777), sticky: false };
-        bed.make("d", true, &open);
-        bed.hands_on("d", &list(mode));
+        fixture.make("d", true, &open);
+        fixture.hands_on("d", &list(mode));
         // The first access must not make the directory store ACEs that grant access.
-        assert!(bed.opens(client, "d", A::FILE_READ_DATA));
-        assert!(bed.makes(client, "d/f"));
-        bed.makes_directory(client, "d/d", None);
+        assert!(fixture.opens(client, "d", A::FILE_READ_DATA));
+        assert!(fixture.makes(client, "d/f"));
+        fixture.makes_directory(client, "d/d", None);
         for (name, directory) in [("d/f", false), ("d/d", true)] {
-            let kernel = bed.kernel(stranger, name, directory).expect("every user reaches it");
+            let kernel = fixture.kernel(stranger, name, directory).expect("every user reaches it");
             assert!(!kernel.read && !kernel.write, "{name}, {mode:o}: {kernel:?}");
-            for client in [bed.posix[stranger], bed.stored[stranger]] {
-                let maximum = bed.maximum(client, name).expect("every user may read its attributes");
+            for client in [fixture.posix[stranger], fixture.stored[stranger]] {
+                let maximum = fixture.maximum(client, name).expect("every user may read its attributes");
                 let more = maximum & (A::FILE_READ_DATA | A::FILE_WRITE_DATA | A::WRITE_DAC | A::WRITE_OWNER);
                 assert_eq!(more, A::NONE, "{name}, {mode:o}, user {stranger}");
             }
         }
     };
     for (mode, stranger) in [(0o777, 1), (0o770, 1), (0o770, 3)] {
-        check(|bed| bed.posix[0], mode, stranger);
-        check(|bed| bed.stored[0], mode, stranger);
+        check(|fixture| fixture.posix[0], mode, stranger);
+        check(|fixture| fixture.stored[0], mode, stranger);
     }
 }
