@@ -19,7 +19,8 @@ use crate::node::Open;
 use crate::root::{id, stat, stat_name};
 use crate::{Share, errno, identity};
 
-/// Maximum number of files in each of the two tables of the process, 25 bytes each. A hash table of 65,536 slots is full.
+/// Maximum number of files in each of the two tables of the process, 25 bytes each. This fills a hash table of
+/// 65,536 slots.
 const NOTED: usize = 57_344;
 
 /// After this time the kernel has written a directory on its own. It starts after 30 s (`vm.dirty_expire_centisecs`).
