@@ -2,13 +2,14 @@
 //! Pure and synchronous, except for parts of `notify`.
 //!
 //! - `table`: the open files. [`Table::open`] refuses an open for its share mode, and `command::create` returns the
-//!   status.
+//!   status. Refusals because of streams are in `command::create`.
 //! - `share_mode`: which share modes permit each other.
-//! - `oplock`: oplocks and the states of leases; `oplock::breaking` decides what an operation breaks. `lease`: the file
-//!   of each lease key.
+//! - `oplock`: oplocks and the states of leases; `oplock::breaking` decides what an operation breaks, for a rename
+//!   after `command::rename`. `lease`: the file of each lease key.
 //! - `byte_lock`: byte-range locks of one stream. `locking`: those of all files, with the requests that wait.
 //!   `exported_locks`: the same locks as the kernel represents them. `tree` and `coverage` are their data structures.
-//! - `notify`: watches of directories (CHANGE_NOTIFY). Their bounds are in `policy::limits`.
+//! - `notify`: watches of directories (CHANGE_NOTIFY). Their bounds are in `policy::limits`; `command::change_notify`
+//!   enforces those on requests.
 //! - `pending_create`, `name_replacement`: names that are being created or replaced. `tunnel`: short names that return.
 //! - `write_time`: write times that are reported later.
 

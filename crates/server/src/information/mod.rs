@@ -1,7 +1,7 @@
 //! Information classes of files, file systems and security ([MS-FSCC] 2.4, 2.5; [MS-DTYP] 2.4.6).
 //!
-//! A class is an arm of `file::query` or `filesystem::query`. Its number and its structure are in `proto::fscc`. The
-//! right that it requires is in `command::query_info`.
+//! A class is an arm of `file::query` or `filesystem::query`, except for extended attributes (`ea`) and pipes (`pipe`).
+//! Its number and its structure are in `proto::fscc`. The right that it requires is in `command::query_info`.
 
 pub(crate) mod ea;
 pub(crate) mod file;
