@@ -6,7 +6,7 @@
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
 //! - [`admin`] is the control socket in the state directory, and `handles` the record of persistent handles there.
-//! - [`sandbox`] and [`limits`] restrict the process. [`log`] writes the log.
+//! - [`sandbox`] and [`limits`] restrict the process. [`systemd`] notifies the service manager. [`log`] writes the log.
 //!
 //! It is a library so that tests and the program `frevo-torture` can use it. The program is `main.rs`.
 
@@ -32,6 +32,7 @@ mod progress;
 pub mod sandbox;
 pub mod serve;
 pub mod status;
+pub mod systemd;
 pub mod table;
 pub mod user;
 pub mod welcome;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(crate) struct Transport {
 impl Transport {
     /// Sets the options on a socket before it listens. Linux copies them to each accepted connection, which saves
     /// system calls per connection. An option that the kernel refuses is logged and skipped.
-    fn apply(&self, socket: &TcpSocket) {
+    fn apply(&self, socket: &impl AsFd) {
         // Responses are whole frames, so waiting for more data would only delay them.
         if let Err(error) = sockopt::set_tcp_nodelay(socket, true) {
             tracing::warn!(%error, "cannot set TCP_NODELAY");
@@ -55,7 +56,7 @@ impl Transport {
     }
 }
 
-fn set_option(socket: &TcpSocket, option: &SocketOption) -> io::Result<()> {
+fn set_option(socket: &impl AsFd, option: &SocketOption) -> io::Result<()> {
     let on = option.value != 0;
     let bytes = usize::try_from(option.value).unwrap_or(0);
     match option.name {
@@ -87,6 +88,15 @@ fn bind_one(address: SocketAddr, transport: &Transport) -> io::Result<TcpListene
     transport.apply(&socket);
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// Uses sockets that the service manager has bound and that listen already.
+pub(crate) fn adopt(sockets: Vec<std::net::TcpListener>, transport: &Transport) -> Result<Vec<TcpListener>> {
+    let adopt_one = |socket| {
+        transport.apply(&socket);
+        TcpListener::from_std(socket).context("cannot use a socket of the service manager")
+    };
+    sockets.into_iter().map(adopt_one).collect()
 }
 
 fn explain(address: SocketAddr) -> String {
@@ -179,6 +189,7 @@ fn admit(
     remote: SocketAddr,
     bound: Option<SocketAddr>,
 ) -> Option<Arc<Connection>> {
+    let remote = canonical(remote);
     let address: IpAddr = remote.ip();
     if !server.policy().hosts.permits(address) {
         tracing::info!(%remote, "refused because of hosts allow or hosts deny");
@@ -189,8 +200,14 @@ fn admit(
         tracing::warn!(%remote, limit, "refused: too many connections{source}");
         return None;
     }
-    let local = bound.or_else(|| stream.local_addr().ok())?;
+    let local = canonical(bound.or_else(|| stream.local_addr().ok())?);
     Some(Connection::new(server, Peer { remote, local }))
+}
+
+/// Returns the IPv4 address that an IPv6 socket shows as `::ffff:192.0.2.1`. Sockets of the service manager may be open
+/// to both families.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 #[cfg(test)]

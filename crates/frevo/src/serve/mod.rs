@@ -34,6 +34,7 @@ use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
 use crate::sandbox::Sandbox;
+use crate::systemd::{self, Notifier};
 use crate::welcome::{self, Welcome};
 use crate::{limits, listen};
 use accounts::Directory;
@@ -184,6 +185,7 @@ fn share_name(directory: &Path) -> String {
 
 async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
+    let notifier = Notifier::of_process();
     log_shares_not_served(&loaded.warnings);
     let means = Means { descriptors: limits::raise_open_files(), memory: limits::memory() };
     let state_path = plan.state_dir(&loaded.daemon)?;
@@ -241,6 +243,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
         started: server.environment.now(),
         daemon: loaded.daemon,
         means,
+        notifier: notifier.clone(),
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
@@ -249,8 +252,12 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let releasing = tokio::spawn(release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
-    wait_for_signals(&control).await?;
+    let status = status_text(server.clone());
+    let first = status();
+    let reporting = tokio::spawn(systemd::report(notifier.clone(), systemd::watchdog_time(), status));
+    wait_for_signals(&control, || notifier.ready(&first)).await?;
     tracing::info!("stopping");
+    notifier.stopping();
     stop.send_replace(true);
     if tokio::time::timeout(STOP_TIME, &mut accepting).await.is_err() {
         tracing::warn!("some connections did not finish in time");
@@ -261,7 +268,17 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     server.close_detached().await;
     admin.abort();
     let _ = (&mut admin).await;
+    // The watchdog also applies while the server stops.
+    reporting.abort();
     Ok(())
+}
+
+/// Returns a function that describes the server in one line, for `systemctl status`.
+fn status_text(server: Arc<Server>) -> impl Fn() -> String + Send + 'static {
+    move || {
+        let (shares, connections) = (server.policy().shares.len(), server.connections.all().len());
+        format!("serving; {shares} shares, {connections} connections")
+    }
 }
 
 /// Logs the shares that are not served, with the reasons.
@@ -328,8 +345,14 @@ fn start_log(plan: &Plan, daemon: &Daemon) -> Result<Log> {
     Log::start(&LogOptions { level, file, max_size: daemon.max_log_size, format: plan.args.log_format })
 }
 
-/// Binds the requested addresses. If no port was requested, binds port 445 if possible, else 4450.
+/// Takes the sockets of the service manager. If there are none, binds the requested addresses. If no port was requested,
+/// binds port 445 if possible, else 4450.
 fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener>> {
+    let transport = listen::Transport { socket_options: daemon.socket_options.clone(), keepalive: daemon.keepalive };
+    let inherited = systemd::inherited()?;
+    if !inherited.is_empty() {
+        return listen::adopt(inherited, &transport);
+    }
     let chosen: Vec<u16> = match plan.args.port {
         Some(port) => vec![port],
         None => daemon.smb_ports.clone(),
@@ -339,7 +362,6 @@ fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener
         ports.iter().flat_map(|&port| hosts.iter().map(move |&host| SocketAddr::new(host, port))).collect()
     };
     let asked = plan.args.port.is_some() || plan.config.is_some();
-    let transport = listen::Transport { socket_options: daemon.socket_options.clone(), keepalive: daemon.keepalive };
     match listen::bind(&all(&chosen), &transport) {
         Err(error) if !asked && chosen.contains(&SMB_PORT) => {
             tracing::info!("cannot bind port {SMB_PORT} ({error:#}), using {FALLBACK_PORT}");
@@ -403,12 +425,13 @@ async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], sta
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT. Reloads the configuration on SIGHUP.
-async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
+/// Waits for SIGTERM or SIGINT. Reloads the configuration on SIGHUP. Calls `ready` when a signal has no other effect.
+async fn wait_for_signals(control: &Arc<Operations>, ready: impl FnOnce()) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut asked = control.stop.subscribe();
+    ready();
     loop {
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
@@ -474,6 +497,7 @@ struct Operations {
     /// The settings with which the process was started.
     daemon: Daemon,
     means: Means,
+    notifier: Notifier,
 }
 
 impl Control for Operations {
@@ -508,6 +532,23 @@ impl Control for Operations {
     }
 
     fn reload(&self) -> Result<String> {
+        self.notifier.reloading();
+        let outcome = self.read_again();
+        self.notifier.ready(match &outcome {
+            Ok(done) => done,
+            Err(_) => "the configuration has errors, the previous one remains in effect; see the log",
+        });
+        outcome
+    }
+
+    fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl Operations {
+    /// Reads the configuration again.
+    fn read_again(&self) -> Result<String> {
         self.log.reopen()?;
         let plan = self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match plan.load() {
@@ -531,10 +572,6 @@ impl Control for Operations {
             }
             Err(problems) => bail!("the configuration has errors, the previous one remains in effect\n{problems}"),
         }
-    }
-
-    fn stop(&self) {
-        self.stop.send_replace(true);
     }
 }
 
