@@ -2,20 +2,22 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::acl::{self, AclArgs};
 use crate::bench::{self, BenchArgs};
 use crate::check::{self, CheckArgs};
 use crate::group::{self, GroupArgs};
 use crate::join::{self, JoinArgs};
+use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
 use crate::user::{self, UserArgs};
+use crate::version;
 
 /// A file server for SMB 2 and 3
 #[derive(Parser, Debug)]
-#[command(name = "frevo", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "frevo", version = version::LONG, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,9 +33,10 @@ enum Command {
     Status(StatusArgs),
     Acl(AclArgs),
     Bench(BenchArgs),
-    /// Prints the manual page frevo-smb.conf(5)
     #[command(hide = true)]
-    Man,
+    Man(ManArgs),
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
 }
 
 /// Runs the command of `cli`. An error is printed to standard error and results in exit status 1.
@@ -47,10 +50,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Acl(args) => acl::run(args),
         Command::Bench(args) => bench::run(&args),
-        Command::Man => {
-            print!("{}", smbconf::man::page());
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Man(args) => manual::run(&args, Cli::command()),
+        Command::Completions(args) => manual::complete(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
         eprintln!("frevo: {error:#}");
@@ -64,7 +65,6 @@ mod tests {
 
     #[test]
     fn the_command_line_definition_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

@@ -1,7 +1,7 @@
 //! The `frevo` program as a library: the commands, sockets, the sandbox, and the control socket.
 //!
 //! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`status`],
-//!   [`acl`], [`bench`].
+//!   [`acl`], [`bench`]. [`manual`] has their manual pages.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
@@ -26,6 +26,7 @@ pub mod kerberos;
 pub mod limits;
 mod listen;
 pub mod log;
+pub mod manual;
 mod network;
 pub mod password;
 mod progress;
@@ -35,4 +36,5 @@ pub mod status;
 pub mod systemd;
 pub mod table;
 pub mod user;
+pub mod version;
 pub mod welcome;

@@ -43,9 +43,13 @@ pub fn locate_accounts(flag: Option<&Path>, config: Option<&Path>) -> Result<Acc
     Ok(AccountPlace { state, backends })
 }
 
-/// Returns the default path: `/var/lib/frevo` for root, else `frevo` in `$XDG_STATE_HOME` or, if that is not set, in
-/// `~/.local/state`.
+/// Returns the default path: `FREVO_STATE_DIR` if it is set, else `/var/lib/frevo` for root, else `frevo` in
+/// `$XDG_STATE_HOME` or, if that is not set, in `~/.local/state`.
 pub fn default_path() -> Result<PathBuf> {
+    // For containers, in which the user is any number and the rest of the file system is read-only.
+    if let Some(path) = std::env::var_os("FREVO_STATE_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
+        return Ok(path);
+    }
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/frevo"));
     }

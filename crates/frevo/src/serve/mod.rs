@@ -1,6 +1,8 @@
 //! `frevo serve`: starts the server from a configuration, runs it and stops it.
 
+mod environment;
 mod privileges;
+mod usage;
 mod volumes;
 
 use std::io::Write;
@@ -103,13 +105,18 @@ fn parse_share(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub fn run(args: ServeArgs) -> Result<ExitCode> {
+pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
+    args.config = args.configuration();
+    args.shares.extend(environment::shares()?);
+    if args.config.is_none() && args.directory.is_none() && args.shares.is_empty() {
+        return Ok(usage::nothing_to_serve());
+    }
     // The server specifies exact modes, so the caller's umask must not apply.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
     limits::bound_heaps();
     // Must precede the first user lookup, which may start threads.
-    let sandbox = Sandbox::begin(smbconf::confinement(args.configuration().as_deref(), &NoUsers))?;
+    let sandbox = Sandbox::begin(smbconf::confinement(args.config.as_deref(), &NoUsers))?;
     let plan = Plan::new(args)?;
     let loaded = match plan.load() {
         Ok(loaded) => loaded,
@@ -154,10 +161,7 @@ impl Plan {
             let path = std::fs::canonicalize(path).with_context(|| format!("cannot share {}", path.display()))?;
             shares.push((name.clone(), path));
         }
-        let config = args.configuration();
-        if config.is_none() && shares.is_empty() {
-            bail!("nothing to serve; specify a directory (frevo serve DIR), --share NAME=PATH or -c smb.conf");
-        }
+        let config = args.config.clone();
         let host = Host::of_process().context("cannot look up this process's user")?;
         Ok(Plan { args, host, config, shares })
     }
@@ -192,7 +196,12 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let state = Arc::new(StateDir::create(&state_path)?);
     let accounts = {
         let (state, backends) = (state.clone(), loaded.daemon.passdb_backend.clone());
-        Arc::new(tokio::task::spawn_blocking(move || Directory::of_server(&state, &backends)).await??)
+        let open = move || {
+            let accounts = Directory::of_server(&state, &backends)?;
+            environment::create_account(&accounts)?;
+            anyhow::Ok(accounts)
+        };
+        Arc::new(tokio::task::spawn_blocking(open).await??)
     };
     let listeners = listen_on(&plan, &loaded.daemon)?;
     let bound: Vec<SocketAddr> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
