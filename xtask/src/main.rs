@@ -5,6 +5,7 @@ mod compare;
 mod expected;
 mod fuzz;
 mod hostile;
+mod package;
 mod setup;
 mod source;
 mod steps;
@@ -34,9 +35,11 @@ enum Command {
     Source,
     /// Run everything: check, the release build, foreign programs, smbtorture, attacks, all experiments, brief fuzzing
     Test(test::Options),
+    /// Build the Debian package, the rpm package and the container image, or test the first
+    Package(package::Options),
     /// Install the programs that the tests need (as root), or list what is missing
     Setup {
-        /// Purpose: tests of frevo or samba, or compare
+        /// Purpose: tests of frevo or samba, compare, or package
         #[arg(long, default_value = "frevo")]
         target: setup::Set,
     },
@@ -119,6 +122,14 @@ fn run(command: Command) -> Result<ExitCode> {
                 setup(Target::Samba);
             }
             Ok(end(hostile::run(&options)?))
+        }
+        Command::Package(options) if options.check => {
+            setup(setup::Set::Package);
+            Ok(end(package::service::check()?))
+        }
+        Command::Package(options) => {
+            package::run(&options)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {

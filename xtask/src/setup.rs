@@ -31,6 +31,8 @@ pub(crate) enum Set {
     Samba,
     /// `cargo xtask compare`, and the experiments that it runs.
     Compare,
+    /// `cargo xtask package --check`.
+    Package,
 }
 
 impl From<Target> for Set {
@@ -50,7 +52,8 @@ impl std::str::FromStr for Set {
             "frevo" => Ok(Set::Frevo),
             "samba" => Ok(Set::Samba),
             "compare" => Ok(Set::Compare),
-            other => bail!("unknown target {other:?}: frevo, samba or compare"),
+            "package" => Ok(Set::Package),
+            other => bail!("unknown target {other:?}: frevo, samba, compare or package"),
         }
     }
 }
@@ -61,6 +64,7 @@ impl Set {
             Set::Frevo => &[DEBIAN, DEBIAN_KERBEROS, DEBIAN_DOMAIN],
             Set::Samba => &[DEBIAN, DEBIAN_KERBEROS, DEBIAN_SAMBA],
             Set::Compare => &[DEBIAN_SAMBA, DEBIAN_COMPARE],
+            Set::Package => &[DEBIAN_PACKAGE],
         };
         parts.iter().copied().flatten()
     }
@@ -131,6 +135,15 @@ const DEBIAN_COMPARE: &[Package] = &[
     package("libnss-db", "/usr/bin/makedb"),
 ];
 
+/// Packages for `cargo xtask package --check`: a fresh root, a client in it, and verification.
+const DEBIAN_PACKAGE: &[Package] = &[
+    package("debootstrap", "/usr/sbin/debootstrap"),
+    package("lintian", "/usr/bin/lintian"),
+    package("smbclient", "/usr/bin/smbclient"),
+    package("dpkg-dev", "/usr/bin/dpkg-shlibdeps"),
+    package("iproute2", "/usr/sbin/ip"),
+];
+
 /// Packages that enable daemons in systemd, and these daemons.
 const DAEMONS: [(&str, &[&str]); 7] = [
     ("winbind", &["winbind"]),
@@ -189,7 +202,7 @@ pub(crate) fn python() -> PathBuf {
 /// Installs everything for the purpose.
 pub(crate) fn run(set: Set) -> Result<()> {
     packages(set.packages())?;
-    if set == Set::Compare { Ok(()) } else { python_packages() }
+    if matches!(set, Set::Compare | Set::Package) { Ok(()) } else { python_packages() }
 }
 
 /// Downloads the client libraries of other languages from Maven's repository and Debian's sources. They are separate

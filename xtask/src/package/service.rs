@@ -1,0 +1,133 @@
+//! `cargo xtask package --check`: whether the unit is correct and strict, whether the Debian package has errors, and
+//! whether the service serves the configuration of Samba in a fresh installation of Debian.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use test_environment::Counts;
+
+use super::{Options, Work, output, source, succeed};
+
+/// The maximum exposure that `systemd-analyze security` may report.
+const EXPOSURE: f64 = 3.0;
+/// The maximum time from the start of the program to the first answer, in milliseconds.
+const FIRST_ANSWER: u64 = 2000;
+
+/// Runs all tests. `FREVO` may name the program, as for other commands.
+pub(crate) fn check() -> Result<Counts> {
+    let work = Work::new()?;
+    let out = work.path().join("packages");
+    super::run(&Options { kind: Some(super::Kind::Deb), out: out.clone(), check: false })?;
+    let package = find(&out, "frevo_")?;
+    let mut counts = Counts::default();
+    let mut test = |name: &str, result: Result<String>| match result {
+        Ok(said) => {
+            println!("{name}: {said}");
+            counts.add(Counts::passed(1));
+        }
+        Err(error) => {
+            println!("{name}: {error:#}");
+            counts.add(Counts::failed(format!("{name}: {error:#}")));
+        }
+    };
+    test("systemd-analyze security", security());
+    test("lintian", lintian(&package));
+    match fresh_root(&work, &package) {
+        Ok(root) => {
+            test("systemd-analyze verify", verify(&root));
+            test("first answer of the installed service", first_answer(&root));
+        }
+        Err(error) => test("installation in a fresh root", Err(error)),
+    }
+    Ok(counts)
+}
+
+fn find(folder: &Path, start: &str) -> Result<std::path::PathBuf> {
+    let mut entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let named =
+        |path: &std::path::PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
+    entries.find(named).with_context(|| format!("{} has no package {start}", folder.display()))
+}
+
+fn security() -> Result<String> {
+    let mut command = Command::new("systemd-analyze");
+    let text = output(command.args(["security", "--offline=yes"]).arg(source("packaging/frevo.service")))?;
+    let score = exposure(&text).context("systemd-analyze reports no exposure")?;
+    ensure!(score <= EXPOSURE, "the exposure is {score}, more than {EXPOSURE}");
+    Ok(format!("exposure {score}"))
+}
+
+/// Returns the number in `Overall exposure level for frevo.service: 2.9 OK`.
+fn exposure(text: &str) -> Option<f64> {
+    let (_, level) = text.split_once("Overall exposure level for ")?;
+    let (_, rest) = level.split_once(": ")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+fn lintian(package: &Path) -> Result<String> {
+    let output = Command::new("lintian").args(["--allow-root", "--fail-on", "error"]).arg(package).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "errors:\n{text}");
+    Ok(format!("no errors, {} warnings", text.lines().filter(|line| line.starts_with("W: ")).count()))
+}
+
+/// Verifies the installed units, with the program that they start.
+fn verify(root: &Path) -> Result<String> {
+    let mut command = Command::new("systemd-analyze");
+    command.args(["verify", "--man=no", "--recursive-errors=no"]).arg(format!("--root={}", root.display()));
+    let units = ["frevo.service", "frevo.socket"].map(|unit| root.join("lib/systemd/system").join(unit));
+    let output = command.args(units).output().context("cannot start systemd-analyze")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let about: Vec<&str> = said.lines().filter(|line| line.contains("frevo.s")).collect();
+    ensure!(output.status.success() && about.is_empty(), "{}", about.join("\n"));
+    Ok("no problems".to_owned())
+}
+
+/// Installs the package with apt-get in a minimal Debian, which also installs its dependencies.
+fn fresh_root(work: &Work, package: &Path) -> Result<std::path::PathBuf> {
+    let root = work.path().join("root");
+    succeed(
+        Command::new("debootstrap")
+            .args(["--variant=minbase", "bookworm"])
+            .arg(&root)
+            .stdout(std::process::Stdio::null()),
+    )?;
+    fs::copy(package, root.join("tmp/frevo.deb"))?;
+    let install = ["apt-get", "install", "--yes", "--quiet=2", "--no-install-recommends", "/tmp/frevo.deb"];
+    succeed(Command::new("chroot").arg(&root).args(install).stdout(std::process::Stdio::null()))?;
+    // A configuration as the package of Samba installs it.
+    fs::create_dir_all(root.join("etc/samba"))?;
+    fs::copy(source("xtask/src/package/samba.conf"), root.join("etc/samba/smb.conf"))?;
+    fs::create_dir_all(root.join("srv/public"))?;
+    fs::write(root.join("srv/public/hello.txt"), "hello\n")?;
+    Ok(root)
+}
+
+/// Starts the command of the unit in a network without other servers, and reads a file with smbclient.
+fn first_answer(root: &Path) -> Result<String> {
+    let unit = fs::read_to_string(root.join("lib/systemd/system/frevo.service"))?;
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).context("the unit starts nothing")?;
+    let script = source("xtask/src/package/first_answer.sh");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "sh"]).arg(script).arg(root).arg(start);
+    let text = output(&mut command)?;
+    let Some(time) = text.lines().find_map(|line| line.strip_prefix("milliseconds ")?.parse::<u64>().ok()) else {
+        bail!("no answer:\n{text}");
+    };
+    ensure!(time <= FIRST_ANSWER, "the first answer took {time} ms, more than {FIRST_ANSWER}");
+    Ok(format!("{time} ms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exposure_is_read() {
+        let text = "a\n→ Overall exposure level for frevo.service: 2.9 OK 🙂\n";
+        assert_eq!(exposure(text), Some(2.9));
+        assert_eq!(exposure("nothing"), None);
+    }
+}
