@@ -1,7 +1,7 @@
 //! Determines the commit that `frevo --version` shows.
 //!
-//! A packager sets `FREVO_COMMIT`. Otherwise, release builds ask git, if the source is a repository. Other builds show no
-//! commit, so that a new commit does not compile the program again during development.
+//! A packager sets `FREVO_COMMIT`. Otherwise, release builds ask git, if the source is a repository. Other builds show
+//! no commit, so that a new commit does not compile the program again during development.
 
 use std::process::Command;
 

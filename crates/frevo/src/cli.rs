@@ -17,7 +17,8 @@ use crate::version;
 
 /// A file server for SMB 2 and 3
 #[derive(Parser, Debug)]
-#[command(name = "frevo", version = version::LONG, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "frevo", version = version::LONG, propagate_version = true)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,5 +1,5 @@
-//! `frevo man` and `frevo completions`: the manual pages and the completions of shells, for packages. They are made from
-//! the definition of the command line.
+//! `frevo man` and `frevo completions`: the manual pages and the completions of shells, for packages. They are made
+//! from the definition of the command line.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,8 @@ fn configure(directory: &Path) -> Command {
     let (share, state) = (directory.join("files"), directory.join("state"));
     std::fs::create_dir(&share).expect("a directory to share");
     let text = format!(
-        "[global]\nmap to guest = bad user\nguest account = root\nstate directory = {}\n[files]\npath = {}\nguest ok = yes\n",
+        "[global]\nmap to guest = bad user\nguest account = root\nstate directory = {}\n\
+         [files]\npath = {}\nguest ok = yes\n",
         state.display(),
         share.display()
     );

@@ -129,7 +129,8 @@ pub fn confine(describes: bool) -> io::Result<()> {
     sets.permitted = own.capabilities.permitted | listening(sets.permitted);
     sets.inheritable = own.capabilities.inheritable;
     rustix::thread::set_capabilities(None, sets)?;
-    GAVE_UP_DESCRIBING.store(!describes, Ordering::Relaxed);
+    // A service manager or a container may have given the process less than root has.
+    GAVE_UP_DESCRIBING.store(!sets.permitted.contains(DESCRIBING), Ordering::Relaxed);
     // A switch to the process's identity would drop the capability for ports.
     CURRENT.set(Current::Process);
     Ok(())

@@ -22,7 +22,7 @@ pub(super) fn build(program: &Program, work: &Work, out: &Path) -> Result<Vec<Pa
     let size = size(&tree)?;
     let control = format!(
         "Package: frevo\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
-         Installed-Size: {size}\nDepends: {depends}\nRecommends: libgssapi-krb5-2\n\
+         Installed-Size: {size}\nDepends: {depends}, procps\nRecommends: libgssapi-krb5-2\n\
          Suggests: winbind, samba-common-bin, smbclient\nSection: net\nPriority: optional\n\
          Description: SMB file server that reads smb.conf\n \
          Frevo serves files over SMB 2 and 3 in place of smbd. It reads smb.conf and\n \
@@ -48,6 +48,7 @@ fn fill(tree: &Tree, program: &Program, work: &Work, version: &str) -> Result<()
     for unit in ["frevo.service", "frevo.socket"] {
         tree.copy(&format!("lib/systemd/system/{unit}"), 0o644, &source(&format!("packaging/{unit}")))?;
     }
+    tree.copy("usr/share/frevo/windows-acls.conf", 0o644, &source("packaging/windows-acls.conf"))?;
     tree.copy("usr/lib/tmpfiles.d/frevo.conf", 0o644, &source("packaging/frevo.tmpfiles"))?;
     for page in program.manual(&work.path().join("man"))? {
         let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -57,7 +57,7 @@ pub(super) fn build(program: &Program, work: &Work, out: &Path) -> Result<PathBu
     let media_type = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({ "schemaVersion": 2, "mediaType": media_type, "config": config, "layers": [layer] });
     let mut manifest = blob(&layout, media_type, manifest.to_string().as_bytes())?;
-    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": version });
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": format!("frevo:{version}") });
     layout.write("index.json", 0o644, json!({ "schemaVersion": 2, "manifests": [manifest] }).to_string())?;
     layout.write("oci-layout", 0o644, json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
     let path = out.join(format!("frevo-{version}-{architecture}.oci.tar"));

@@ -354,8 +354,8 @@ fn start_log(plan: &Plan, daemon: &Daemon) -> Result<Log> {
     Log::start(&LogOptions { level, file, max_size: daemon.max_log_size, format: plan.args.log_format })
 }
 
-/// Takes the sockets of the service manager. If there are none, binds the requested addresses. If no port was requested,
-/// binds port 445 if possible, else 4450.
+/// Takes the sockets of the service manager. If there are none, binds the requested addresses. If no port was
+/// requested, binds port 445 if possible, else 4450.
 fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener>> {
     let transport = listen::Transport { socket_options: daemon.socket_options.clone(), keepalive: daemon.keepalive };
     let inherited = systemd::inherited()?;

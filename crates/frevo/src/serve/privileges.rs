@@ -41,7 +41,8 @@ fn without_roots_acls(share: &mut Arc<Share>) {
     }
 }
 
-/// Stops serving a share that was configured to store Windows ACLs after the process gave up the privilege for it.
+/// Does not serve a share that stores Windows ACLs if the process does not have the privilege for it: the service
+/// manager did not give it, or no share stored Windows ACLs when the server started.
 /// Without the ACLs, the share would be open to other users.
 fn until_restart(share: &mut Arc<Share>) {
     if share.available
@@ -50,8 +51,9 @@ fn until_restart(share: &mut Arc<Share>) {
         tracing::error!(
             share = share.name,
             attribute,
-            "the share is not served until the server is restarted, because no share stored Windows ACLs when the \
-             server started and it gave up the privilege to write them"
+            "the share is not served because the process does not have CAP_SYS_ADMIN, without which the kernel does \
+             not write this attribute; restart the server, and under systemd, run \
+             `systemctl edit frevo` and add the lines of /usr/share/frevo/windows-acls.conf"
         );
         Arc::make_mut(share).available = false;
     }
