@@ -37,6 +37,7 @@ pub(crate) fn check() -> Result<Counts> {
     match fresh_root(&work, &package) {
         Ok(root) => {
             test("systemd-analyze verify", verify(&root));
+            test("frevo serve without a configuration", nothing_to_serve(&root));
             test("first answer of the installed service", first_answer(&root));
         }
         Err(error) => test("installation in a fresh root", Err(error)),
@@ -97,16 +98,30 @@ fn fresh_root(work: &Work, package: &Path) -> Result<std::path::PathBuf> {
     fs::copy(package, root.join("tmp/frevo.deb"))?;
     let install = ["apt-get", "install", "--yes", "--quiet=2", "--no-install-recommends", "/tmp/frevo.deb"];
     succeed(Command::new("chroot").arg(&root).args(install).stdout(std::process::Stdio::null()))?;
-    // A configuration as the package of Samba installs it.
-    fs::create_dir_all(root.join("etc/samba"))?;
-    fs::copy(source("xtask/src/package/samba.conf"), root.join("etc/samba/smb.conf"))?;
     fs::create_dir_all(root.join("srv/public"))?;
     fs::write(root.join("srv/public/hello.txt"), "hello\n")?;
     Ok(root)
 }
 
+/// Runs the program before there is a configuration.
+fn nothing_to_serve(root: &Path) -> Result<String> {
+    let output = Command::new("chroot").arg(root).args(["/usr/bin/frevo", "serve"]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_help = said.contains("there is no configuration") && said.contains("Usage:");
+    ensure!(output.status.code() == Some(2) && is_help, "{}: {said}", output.status);
+    Ok("help and exit status 2".to_owned())
+}
+
+/// Adds a configuration as the package of Samba installs it.
+fn configure(root: &Path) -> Result<()> {
+    fs::create_dir_all(root.join("etc/samba"))?;
+    fs::copy(source("xtask/src/package/samba.conf"), root.join("etc/samba/smb.conf"))?;
+    Ok(())
+}
+
 /// Starts the command of the unit in a network without other servers, and reads a file with smbclient.
 fn first_answer(root: &Path) -> Result<String> {
+    configure(root)?;
     let unit = fs::read_to_string(root.join("lib/systemd/system/frevo.service"))?;
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).context("the unit starts nothing")?;
     let script = source("xtask/src/package/first_answer.sh");

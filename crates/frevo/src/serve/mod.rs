@@ -106,8 +106,9 @@ fn parse_share(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
-    args.config = args.configuration();
+    // Before the look-up, because with shares the default configuration is not read.
     args.shares.extend(environment::shares()?);
+    args.config = args.configuration();
     if args.config.is_none() && args.directory.is_none() && args.shares.is_empty() {
         return Ok(usage::nothing_to_serve());
     }
