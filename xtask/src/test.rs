@@ -7,7 +7,7 @@ use anyhow::Result;
 use test_environment::{Counts, Target};
 
 use crate::steps::{self, Meanwhile, Step, cargo, succeeds};
-use crate::{compare, fuzz, hostile, package, setup, source, torture, unit_tests};
+use crate::{compare, fuzz, hostile, setup, source, torture, unit_tests};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -67,13 +67,6 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
         all.push(Step::new("attacks, briefly", "cargo xtask hostile --ci", brief));
         let samba = "cargo xtask foreign --target samba --quick";
         all.push(Step::new("the client against Samba", samba, client_against_samba));
-        if !options.quick {
-            let package = || {
-                setup::run(setup::Set::Package)?;
-                package::service::check()
-            };
-            all.push(Step::new("the Debian package in a fresh root", "cargo xtask package --check", package));
-        }
         let experiments = "cargo xtask compare --quick";
         all.push(Step::new("every experiment on both servers, briefly", experiments, compare::run_briefly));
         let seconds = if options.quick { 2 } else { 10 };
