@@ -191,6 +191,7 @@ impl Share {
                 acls: AclKind::Posix,
                 changes: clock.changes(),
                 leases: true,
+                superuser: true,
                 locks: true,
                 features,
             },

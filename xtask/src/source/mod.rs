@@ -33,7 +33,10 @@ impl Source {
     fn is_production(&self) -> bool {
         let path = self.path.to_string_lossy();
         let test = |part: &str| {
-            matches!(part, "tests" | "tests.rs" | "testing" | "contract" | "contract.rs" | "faulty.rs" | "memory")
+            matches!(
+                part,
+                "tests" | "tests.rs" | "testing" | "contract" | "contract.rs" | "faulty.rs" | "memory" | "remote"
+            )
         };
         (path.starts_with("crates/") || path.starts_with("xtask/")) && !path.split('/').any(test)
     }

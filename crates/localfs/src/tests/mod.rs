@@ -182,8 +182,13 @@ fn fixture(base: &Path, keep: Box<dyn Any>) -> Fixture {
         let target = std::ffi::OsStr::from_bytes(target);
         process(|| symlink(target, root.join(path.as_path()))).expect("the name is not in use");
     };
+    let at = base.join("share");
+    let create = move |path: &RelPath| {
+        process(|| fs::write(at.join(path.as_path()), "")).expect("the process has permission");
+    };
     let other = identity::may_switch().then(|| user(61_002));
-    Fixture { vfs: Arc::new(vfs), owner, other, symlink: Some(Box::new(link)), keep }
+    let (symlink, create_locally) = (Some(Box::new(link) as contract::MakeLink), Some(Box::new(create) as _));
+    Fixture { vfs: Arc::new(vfs), owner, other, symlink, create_locally, fail_late: None, keep }
 }
 
 #[test]

@@ -91,9 +91,14 @@ fn overriding(disk: &Disk, metadata: &Metadata, permissions: u32) -> AccessMask 
     if overrides { AccessMask::WRITE_DAC } else { AccessMask::NONE }
 }
 
-/// Whether stored descriptors are checked for this user. They are not checked for root.
+/// Whether stored descriptors are checked for this user. They are not checked for a superuser.
 fn is_checked(disk: &Disk) -> bool {
-    disk.share.acls.stored.is_some() && disk.op.uid != 0
+    disk.share.acls.stored.is_some() && (disk.op.uid != 0 || is_root_refused(disk))
+}
+
+/// Whether the user has uid 0 on a file system that gives uid 0 no special permissions.
+fn is_root_refused(disk: &Disk) -> bool {
+    disk.op.uid == 0 && !disk.vfs.capabilities().superuser
 }
 
 /// Returns the rights that a file's descriptor grants to the user of `disk` on open, or a subset that contains
@@ -184,6 +189,9 @@ fn is_by_mode(metadata: &Metadata, who: &Identity) -> bool {
 /// Whether the kernel gives the user all of the permission bits `wanted`.
 pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, wanted: u8) -> Result<bool> {
     let (who, bits) = (&disk.op, u32::from(wanted));
+    if is_root_refused(disk) {
+        return Ok(node.permissions(who).await? & bits == bits);
+    }
     if is_by_mode(metadata, who) {
         return Ok(mode_permissions(metadata, who) & bits == bits);
     }
@@ -197,6 +205,9 @@ pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: 
 /// of them may be missing.
 async fn kernel_permissions(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<u32> {
     let who = &disk.op;
+    if is_root_refused(disk) {
+        return Ok(node.permissions(who).await?);
+    }
     if is_by_mode(metadata, who) {
         return Ok(mode_permissions(metadata, who));
     }

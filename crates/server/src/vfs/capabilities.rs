@@ -16,6 +16,10 @@ pub struct Capabilities {
     pub leases: bool,
     /// [`Node::lock`](super::Node::lock) works.
     pub locks: bool,
+    /// A user with uid 0 may do everything, as on Linux. Otherwise such a user has the permissions that
+    /// [`Node::permissions`](super::Node::permissions) returns, and only the server itself
+    /// ([`Op::is_server`](super::Op::is_server)) may do everything.
+    pub superuser: bool,
     /// Its optional features.
     pub features: Features,
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::answer::Answer;
 
 /// The operation that a call performs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are those of the methods")]
 pub enum Operation {
     Lookup,

@@ -20,6 +20,8 @@ mod metadata;
 mod op;
 mod path;
 mod private;
+#[cfg(any(test, feature = "contract"))]
+pub mod remote;
 mod request;
 pub mod watch;
 pub mod xattr;
@@ -250,4 +252,4 @@ pub async fn is_empty(node: &Arc<dyn Node>) -> Result<bool> {
 /// The context of calls by the server itself, for operations that no user may do: writing the attribute that holds a
 /// descriptor, and operations that a descriptor grants to a user who is not the owner. It is never used to open a path
 /// that a client named.
-pub static SERVER: LazyLock<Op> = LazyLock::new(|| Op::from(Identity { uid: 0, gid: 0, groups: Box::default() }));
+pub static SERVER: LazyLock<Op> = LazyLock::new(Op::server);

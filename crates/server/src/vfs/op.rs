@@ -20,12 +20,24 @@ thread_local! {
 pub struct Op {
     identity: Arc<Identity>,
     timeout: Option<Duration>,
+    server: bool,
 }
 
 impl Op {
     /// Creates the context for calls by `identity` that may take any time.
     pub fn new(identity: Arc<Identity>) -> Op {
-        Op { identity, timeout: None }
+        Op { identity, timeout: None, server: false }
+    }
+
+    /// Creates the context for calls by the server itself, as uid 0.
+    pub(super) fn server() -> Op {
+        Op { server: true, ..Op::from(Identity { uid: 0, gid: 0, groups: Box::default() }) }
+    }
+
+    /// Returns whether the server itself makes the call ([`SERVER`](super::SERVER)). A user with uid 0 is another
+    /// caller.
+    pub fn is_server(&self) -> bool {
+        self.server
     }
 
     /// Returns the same context for calls each of which may take at most `timeout`.

@@ -14,13 +14,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    Access, Case, Create, Created, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op,
-    RangeChange, RangeLock, RelPath, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
+    Access, Case, Create, Created, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node,
+    Op, RangeChange, RangeLock, RelPath, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
 };
 use crate::answer::{Answer, block_on};
 
 /// Creates a symbolic link at a path, with a target.
 pub type MakeLink = Box<dyn Fn(&RelPath, &[u8])>;
+
+/// Creates an empty file at a path.
+pub type CreateFile = Box<dyn Fn(&RelPath)>;
+
+/// Makes the next write fail late with an error.
+pub type FailLate = Box<dyn Fn(Errno)>;
 
 /// A fresh file system to check.
 pub struct Fixture {
@@ -33,6 +39,10 @@ pub struct Fixture {
     pub other: Option<Op>,
     /// Creates links; `None` where links are not supported.
     pub symlink: Option<MakeLink>,
+    /// Creates files as another program would; `None` where no other program can change the file system.
+    pub create_locally: Option<CreateFile>,
+    /// Has the next write accepted and not carried out; `None` where that does not happen.
+    pub fail_late: Option<FailLate>,
     /// Resources that must live as long as the file system (a temporary directory, for example).
     pub keep: Box<dyn Any>,
 }

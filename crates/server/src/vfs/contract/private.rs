@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BOTH, Fixture, path};
 use crate::answer::block_on;
-use crate::vfs::{Create, Errno, Identity, Kind, NewFile, Op, Private, RelPath, Result, SetMetadata};
+use crate::vfs::{Create, Errno, Kind, NewFile, Op, Private, RelPath, Result, SERVER, SetMetadata};
 
 pub(super) const CHECKS: [fn(&Fixture); 3] =
     [files_come_and_go, what_others_have_put_there_is_refused, names_do_not_lead_out];
@@ -21,7 +21,7 @@ fn made(on: &Fixture) -> Arc<dyn Private> {
 
 /// The server itself.
 fn own() -> Op {
-    Op::from(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+    SERVER.clone()
 }
 
 fn files_come_and_go(on: &Fixture) {

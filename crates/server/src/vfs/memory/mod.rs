@@ -195,7 +195,7 @@ impl Shared {
     fn capabilities(&self, changes: Changes) -> Capabilities {
         let acls = if self.options.lists { AclKind::Posix } else { AclKind::None };
         let features = self.options.features;
-        Capabilities { acls, changes, leases: true, locks: true, features }
+        Capabilities { acls, changes, leases: true, locks: true, superuser: true, features }
     }
 
     fn find(self: &Arc<Self>, root: u64, who: &Identity, path: &RelPath, options: LookupOptions) -> Result<Lookup> {

@@ -50,7 +50,8 @@ pub(in crate::vfs) fn fixture() -> Fixture {
             links.symlink(&owner, path, target).expect("the name is not in use")
         })
     };
-    Fixture { vfs: memory, owner, other: Some(user(1001)), symlink: Some(symlink), keep: Box::new(()) }
+    let (other, symlink) = (Some(user(1001)), Some(symlink as contract::MakeLink));
+    Fixture { vfs: memory, owner, other, symlink, create_locally: None, fail_late: None, keep: Box::new(()) }
 }
 
 fn small(capacity: u64, inodes: usize) -> Memory {

@@ -1,0 +1,137 @@
+//! A handle of the remote file system.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::{Client, permitted};
+use crate::answer::Answer;
+use crate::vfs::faulty::Operation;
+use crate::vfs::{
+    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result,
+    SetMetadata, SetXattr, Time,
+};
+
+/// A handle.
+pub(super) struct RemoteNode {
+    inner: Arc<dyn Node>,
+    client: Arc<Client>,
+    /// The error of a write that was accepted.
+    late: Mutex<Option<Errno>>,
+}
+
+impl RemoteNode {
+    pub(super) fn new(inner: Arc<dyn Node>, client: &Arc<Client>) -> RemoteNode {
+        RemoteNode { inner, client: Arc::clone(client), late: Mutex::default() }
+    }
+
+    /// Makes a call on the stored file, with the context that the storage permits.
+    fn call<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        op: &Op,
+        call: impl FnOnce(&Arc<dyn Node>, &Op) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let (inner, op) = (Arc::clone(&self.inner), permitted(op));
+        self.client.call(operation, move || call(&inner, &op))
+    }
+
+    /// Returns the error of an earlier write, once.
+    fn take_late(&self) -> Result<()> {
+        self.late.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+/// Returns the stored file of a [`RemoteNode`].
+pub(super) fn stored(node: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
+    (&**node as &dyn Any).downcast_ref::<RemoteNode>().map(|node| Arc::clone(&node.inner))
+}
+
+impl Node for RemoteNode {
+    fn metadata(&self, op: &Op) -> Answer<Result<Metadata>> {
+        self.call(Operation::Metadata, op, |node, op| node.metadata(op))
+    }
+
+    fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        let client = Arc::clone(&self.client);
+        let opened = self.call(Operation::Open, op, move |node, op| node.open(op, access));
+        opened.map(move |opened| opened.map(|inner| Arc::new(RemoteNode::new(inner, &client)) as Arc<dyn Node>))
+    }
+
+    fn close(&self, op: &Op) -> Answer<Result<()>> {
+        let late = self.take_late();
+        self.call(Operation::Close, op, |node, op| node.close(op)).map(move |closed| late.and(closed))
+    }
+
+    fn permissions(&self, op: &Op) -> Answer<Result<u32>> {
+        self.call(Operation::Permissions, op, |node, op| node.permissions(op))
+    }
+
+    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+        self.call(Operation::Read, op, move |node, op| node.read(op, offset, buffer, filled))
+    }
+
+    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+        let late = if through { None } else { self.client.late.lock().take() };
+        if let Some(error) = late {
+            *self.late.lock() = Some(error);
+            return self.call(Operation::Write, op, |_, _| Answer::now(Ok(())));
+        }
+        self.call(Operation::Write, op, move |node, op| node.write(op, offset, data, through))
+    }
+
+    fn flush(&self, op: &Op) -> Answer<Result<()>> {
+        let late = self.take_late();
+        self.call(Operation::Flush, op, |node, op| node.flush(op)).map(move |flushed| late.and(flushed))
+    }
+
+    fn location(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
+        self.call(Operation::Location, op, |node, op| node.location(op))
+    }
+
+    fn read_link(&self, op: &Op) -> Answer<Result<Vec<u8>>> {
+        self.call(Operation::ReadLink, op, |node, op| node.read_link(op))
+    }
+
+    fn set_extent(&self, op: &Op, extent: Extent) -> Answer<Result<()>> {
+        self.call(Operation::SetExtent, op, move |node, op| node.set_extent(op, extent))
+    }
+
+    fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
+        self.call(Operation::DataRanges, op, move |node, op| node.data_ranges(op, offset, length))
+    }
+
+    fn copy(&self, op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
+        let Some(from) = stored(from) else { return Answer::now(Err(Errno::XDEV)) };
+        self.call(Operation::Copy, op, move |node, op| node.copy(op, &from, range))
+    }
+
+    fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
+        self.call(Operation::SetMetadata, op, move |node, op| node.set_metadata(op, set))
+    }
+
+    fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
+        self.call(Operation::List, op, move |node, op| node.list(op, listing))
+    }
+
+    fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+        let name = name.to_owned();
+        self.call(Operation::Entry, op, move |node, op| node.entry(op, &name, case))
+    }
+
+    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
+        let name = name.to_owned();
+        self.call(Operation::GetXattr, op, move |node, op| node.get_xattr(op, &name, stamped))
+    }
+
+    fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
+        let name = name.to_owned();
+        self.call(Operation::SetXattr, op, move |node, op| node.set_xattr(op, &name, value, how))
+    }
+
+    fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {
+        self.call(Operation::ListXattrs, op, |node, op| node.list_xattrs(op))
+    }
+}
