@@ -4,6 +4,7 @@
 
 mod attributes;
 mod content;
+mod handles;
 mod local;
 mod names;
 mod private;
@@ -52,7 +53,8 @@ pub struct Fixture {
 /// # Panics
 /// At the first violation.
 pub fn check(fresh: &dyn Fn() -> Fixture) {
-    let checks = [&names::CHECKS[..], &content::CHECKS, &attributes::CHECKS, &local::CHECKS, &private::CHECKS];
+    let checks =
+        [&names::CHECKS[..], &content::CHECKS, &attributes::CHECKS, &handles::CHECKS, &local::CHECKS, &private::CHECKS];
     for check in checks.into_iter().flatten() {
         check(&fresh());
     }
