@@ -130,7 +130,7 @@ impl Question {
         let metadata = share.metadata(&stat, Source::Open(fd.as_fd()));
         let access = Access { read: true, write: false };
         let node = Open::new(Arc::clone(share), self.op.uid, Descriptor::Own(fd), &stat, Some(access));
-        node.note_size(metadata.allocated);
+        node.note(&metadata);
         Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.op).into_node(), metadata })
     }
 
@@ -156,7 +156,7 @@ impl Question {
         let stat = look(share, fd, wait)?;
         let metadata = share.metadata(&stat, Source::Path(fd.as_fd()));
         let node = Open::new(Arc::clone(share), self.op.uid, held, &stat, None);
-        node.note_size(metadata.allocated);
+        node.note(&metadata);
         let node = match metadata.kind {
             Kind::Directory => node.at(&path),
             Kind::File => {

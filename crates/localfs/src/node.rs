@@ -68,6 +68,8 @@ pub(crate) struct Open {
     path: Option<RelPath>,
     /// Whether it has so many blocks that freeing them takes long.
     large: AtomicBool,
+    /// The change time in the metadata that the handle returned last.
+    stamped: Mutex<Option<Time>>,
 }
 
 impl Drop for Open {
@@ -101,9 +103,9 @@ impl OnVolume for Open {
 impl Open {
     /// Creates the state for `held`, described by `stat`, opened for the user `uid`.
     pub(crate) fn new(share: Arc<Share>, uid: u32, held: Descriptor, stat: &Statx, access: Option<Access>) -> Open {
-        let (listing, linked, opener, path, large) = Default::default();
+        let (listing, linked, opener, path, large, stamped) = Default::default();
         let (system, id, kind) = (share.root.system_of(stat), id(stat), kind(stat));
-        Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large }
+        Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large, stamped }
     }
 
     /// Records the possible size of the file.
@@ -111,6 +113,12 @@ impl Open {
         if bytes > LARGE && self.kind == Kind::File {
             self.large.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Records the metadata that the handle returns.
+    pub(crate) fn note(&self, metadata: &Metadata) {
+        self.note_size(metadata.allocated);
+        *self.stamped.lock() = Some(metadata.stamped);
     }
 
     /// Records that the user of `op` opened it.
@@ -150,7 +158,7 @@ impl Open {
 
     fn metadata(&self) -> Result<Metadata> {
         let metadata = self.share.metadata(&stat(self.fd())?, self.source());
-        self.note_size(metadata.allocated);
+        self.note(&metadata);
         Ok(metadata)
     }
 
@@ -173,10 +181,10 @@ impl Open {
         let waits = flags != OFlags::PATH;
         let fd = self.share.root.reopen(self.fd(), if waits { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
-        let (listing, linked, opener, path) = Default::default();
+        let (listing, linked, opener, path, stamped) = Default::default();
         let (share, system, held) = (Arc::clone(&self.share), Arc::clone(&self.system), Descriptor::Own(fd));
         let (uid, id, kind, large) = (who.uid, self.id, self.kind, self.large.load(Ordering::Relaxed).into());
-        Ok(Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large })
+        Ok(Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large, stamped })
     }
 
     pub(crate) fn permissions(&self, who: &Arc<Identity>) -> Result<u32> {
@@ -437,11 +445,14 @@ impl Node for Handle {
         Open::entry(&self.0, op, name, case)
     }
 
-    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
+    fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         let (who, name) = (Arc::clone(op), name.to_owned());
         query(&self.0, op, move |open| {
+            // Checked before the attribute is read. If the last change is old by then, a later one has another time.
+            let last_change = open.stamped.lock().filter(|_| name == ntacl::ATTRIBUTE);
+            let stamped = last_change.filter(|&stamped| open.share.clock.is_old(stamped));
             let value = open.get_xattr(&who, &name)?;
-            if let (None, Some(stamped), ntacl::ATTRIBUTE) = (&value, stamped, name.as_str()) {
+            if let (None, Some(stamped)) = (&value, stamped) {
                 open.share.cache.note_no_descriptor(open.id, stamped);
             }
             Ok(value)

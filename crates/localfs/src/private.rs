@@ -116,7 +116,7 @@ impl Inner {
         let source = if access.is_some() { Source::Open(fd.as_fd()) } else { Source::Path(fd.as_fd()) };
         let metadata = self.share.metadata(found, source);
         let open = Open::new(Arc::clone(&self.share), SERVER, Descriptor::Own(fd), found, access);
-        open.note_size(metadata.allocated);
+        open.note(&metadata);
         (open.into_node(), metadata)
     }
 

@@ -50,7 +50,7 @@ fn a_user_s_thread_has_a_capability_for_files_only_where_descriptors_are_written
     let seen = of_the_user();
     assert!(!seen.is_empty() && seen.iter().all(|it| *it == SWITCHING), "{seen:?}");
     // Reading an attribute requires none.
-    assert_eq!(block_on(plain.get_xattr(&who, "security.frevo-test", None)), Ok(None));
+    assert_eq!(block_on(plain.get_xattr(&who, "security.frevo-test")), Ok(None));
     assert_eq!(of_the_user(), seen);
     let guarded = make(&fs, &who, "guarded", true);
     assert!(guarded.protected);

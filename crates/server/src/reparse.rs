@@ -51,9 +51,9 @@ pub(crate) fn tag(buffer: &[u8]) -> ReparseTag {
 
 /// Returns the reparse data of a file that has the file attribute; `None` if there is no data.
 pub(crate) async fn stored(node: &dyn Node, op: &Op) -> Result<Option<Vec<u8>>> {
-    match node.get_xattr(op, ATTRIBUTE, None).await {
+    match node.get_xattr(op, ATTRIBUTE).await {
         // A user who may not read the file may know that it is a reparse point.
-        Err(Errno::ACCES | Errno::PERM) => Ok(node.get_xattr(&SERVER, ATTRIBUTE, None).await?),
+        Err(Errno::ACCES | Errno::PERM) => Ok(node.get_xattr(&SERVER, ATTRIBUTE).await?),
         found => Ok(found?),
     }
 }

@@ -97,7 +97,7 @@ impl Fixture {
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.node(name).get_xattr(&testing::root(), ATTRIBUTE, None)).expect("root has permission")
+        block_on(self.node(name).get_xattr(&testing::root(), ATTRIBUTE)).expect("root has permission")
     }
 
     fn stored(&self) -> Vec<u32> {

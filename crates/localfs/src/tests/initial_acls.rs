@@ -39,8 +39,8 @@ fn a_file_has_its_guard_from_the_start() {
     assert!(guarded);
     assert_eq!((metadata.mode, metadata.dos_attributes), (0o644, Some(0x20)));
     assert_eq!(now(node.metadata(&SERVER)), metadata, "nothing changed after the metadata were read");
-    assert_eq!(now(node.get_xattr(&bed.who, "security.frevo-test", None)).as_deref(), Some(&b"descriptor"[..]));
-    assert_eq!(now(node.get_xattr(&bed.who, "system.posix_acl_access", None)).as_deref(), Some(LIST));
+    assert_eq!(now(node.get_xattr(&bed.who, "security.frevo-test")).as_deref(), Some(&b"descriptor"[..]));
+    assert_eq!(now(node.get_xattr(&bed.who, "system.posix_acl_access")).as_deref(), Some(LIST));
     for (name, guard) in [
         ("of another", guard((own.0, own.1 + 1), 0o644)),
         ("of another mode", guard(own, 0o640)),

@@ -14,7 +14,7 @@ use crate::acl::posix::Posix;
 use crate::acl::synthesized::{default_descriptor, synthesize};
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
-use crate::vfs::{AclKind, Errno, Kind, Metadata, Node, Op, SERVER, Time};
+use crate::vfs::{AclKind, Errno, Kind, Metadata, Node, Op, SERVER};
 
 /// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
@@ -80,7 +80,7 @@ impl AclInputs {
         metadata: &Metadata,
     ) -> Result<AclInputs> {
         let value = match &share.acls.stored {
-            Some(acls) => read_value(op, acls, node, None).await?,
+            Some(acls) => read_value(op, acls, node).await?,
             None => None,
         };
         AclInputs::beside(value, share, kind, op, node, metadata).await
@@ -176,14 +176,8 @@ pub(crate) fn damaged(acls: &StoredAcls) -> Error {
     )
 }
 
-/// Reads the attribute: as the user if any user may read it, otherwise as the server. `settled`: the file's change
-/// time, if every later change gets another one.
-pub(crate) async fn read_value(
-    op: &Op,
-    acls: &StoredAcls,
-    node: &Arc<dyn Node>,
-    settled: Option<Time>,
-) -> Result<Option<Vec<u8>>> {
+/// Reads the attribute: as the user if any user may read it, otherwise as the server.
+pub(crate) async fn read_value(op: &Op, acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
     // An attribute that any user can write is not trusted on another user's file.
     if let Some(owner) = acls.of_owner
         && node.metadata(op).await?.uid != owner
@@ -192,7 +186,7 @@ pub(crate) async fn read_value(
     }
     let public = acls.attribute.starts_with("security.");
     let op = if public { op } else { &*SERVER };
-    match node.get_xattr(op, &acls.attribute, settled).await {
+    match node.get_xattr(op, &acls.attribute).await {
         Ok(value) => Ok(value),
         // Symbolic links, devices and file systems without extended attributes have none.
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
@@ -205,7 +199,7 @@ impl Lists {
         if acls == AclKind::None {
             return Ok(Lists { access: None, default: None });
         }
-        let list = async |name| match node.get_xattr(op, name, None).await {
+        let list = async |name| match node.get_xattr(op, name).await {
             Ok(value) => Ok(value),
             // File systems without POSIX ACLs have none.
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(None),

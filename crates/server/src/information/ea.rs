@@ -97,7 +97,7 @@ async fn list(file: &FileOpen, disk: &Disk) -> Result<Vec<Attribute>> {
     }
     for full in file.node.list_xattrs(&file.op).await? {
         let Some(name) = shown_name(&full, &disk.share) else { continue };
-        if let Some(value) = file.node.get_xattr(&file.op, &full, None).await?
+        if let Some(value) = file.node.get_xattr(&file.op, &full).await?
             && u16::try_from(value.len()).is_ok()
         {
             list.push((name.to_owned(), value));

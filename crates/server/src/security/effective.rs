@@ -116,7 +116,7 @@ async fn granted_on_file(
         return Ok(known.granted(disk));
     }
     let settled = disk.descriptors.is_settled(metadata, disk.vfs.capabilities().changes.granularity(metadata.stamped));
-    if let Some(value) = read_value(&disk.op, acls, node, settled.then_some(metadata.stamped)).await? {
+    if let Some(value) = read_value(&disk.op, acls, node).await? {
         return Ok(read(disk, node, metadata, None, settled, Some(value)).await?.granted(disk));
     }
     Ok(own)

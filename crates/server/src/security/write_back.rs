@@ -177,8 +177,7 @@ mod tests {
             cache.waiting.add(conversion);
         }
         block_on(after_answer(&cache, &*environment));
-        let has_one =
-            |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE, None)).is_ok_and(|it| it.is_some());
+        let has_one = |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE)).is_ok_and(|it| it.is_some());
         let stored: Vec<bool> = nodes.iter().map(has_one).collect();
         assert!(
             stored[..QUEUED_WRITE_BACKS].iter().all(|&is| is) && !stored[QUEUED_WRITE_BACKS..].iter().any(|&is| is)
@@ -220,6 +219,6 @@ mod tests {
         block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()), SetXattr::Any)).expect("root has permission");
         cache.waiting.add(conversion);
         block_on(after_answer(&cache, &*environment));
-        assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE, None)), Ok(None));
+        assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE)), Ok(None));
     }
 }

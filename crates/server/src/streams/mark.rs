@@ -32,7 +32,7 @@ impl Mark {
     /// Reads the mark of `node`; `None` if it has none, or marks are not available. `Errno::INVAL` for a malformed
     /// value.
     pub(super) async fn read(node: &Arc<dyn Node>, own: &Op) -> Result<Option<Mark>> {
-        match node.get_xattr(own, ATTRIBUTE, None).await {
+        match node.get_xattr(own, ATTRIBUTE).await {
             Ok(Some(value)) => Mark::decode(&value).ok_or(Errno::INVAL).map(Some),
             Ok(None) | Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(None),
             Err(errno) => Err(errno),

@@ -140,7 +140,7 @@ impl Streams {
         }
         for stored in list(node, store.own(), layout).await.unwrap_or_default() {
             if let Some(attribute) = stored.overflow
-                && let Ok(Some(value)) = node.get_xattr(store.own(), &attribute, None).await
+                && let Ok(Some(value)) = node.get_xattr(store.own(), &attribute).await
             {
                 store.remove(&value, &metadata).await;
             }

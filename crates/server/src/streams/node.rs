@@ -10,8 +10,7 @@ use super::Stream;
 use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::vfs::{
-    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result, SetMetadata,
-    SetXattr, Time,
+    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result, SetMetadata, SetXattr,
 };
 
 /// A handle.
@@ -153,8 +152,8 @@ impl Node for StreamNode {
         Answer::now(Err(Errno::NOTDIR))
     }
 
-    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
-        self.file.get_xattr(op, name, stamped)
+    fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+        self.file.get_xattr(op, name)
     }
 
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {

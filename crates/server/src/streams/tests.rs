@@ -71,7 +71,7 @@ impl Fixture {
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.file.get_xattr(&self.op, name, None)).unwrap()
+        block_on(self.file.get_xattr(&self.op, name)).unwrap()
     }
 
     fn set(&self, name: &str, value: &[u8]) {
@@ -302,7 +302,7 @@ fn files_of_the_store_are_marked_and_wrongly_marked_ones_are_not_used() {
     let fixture = Fixture::new(16 << 20);
     fixture.write(&fixture.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&fixture), fixture.store.own().clone());
-    let mark = block_on(node.get_xattr(&own, MARK, None)).unwrap().expect("the file is marked");
+    let mark = block_on(node.get_xattr(&own, MARK)).unwrap().expect("the file is marked");
     for wrong in [&b"1 ffff -"[..], b"nonsense"] {
         block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()), SetXattr::Any)).unwrap();
         let again = fixture.stream(fixture.metadata.id, "s");
@@ -318,11 +318,11 @@ fn a_store_without_marks_remains_valid_and_is_marked() {
     let fixture = Fixture::new(16 << 20);
     fixture.write(&fixture.opened(), 0, &large()).unwrap();
     let (node, own) = (sidecar(&fixture), fixture.store.own().clone());
-    let mark = block_on(node.get_xattr(&own, MARK, None)).unwrap();
+    let mark = block_on(node.get_xattr(&own, MARK)).unwrap();
     block_on(node.set_xattr(&own, MARK, None, SetXattr::Any)).unwrap();
     let again = fixture.opened();
     assert_eq!(fixture.content(&fixture.file, &again), large());
-    assert_eq!(block_on(node.get_xattr(&own, MARK, None)).unwrap(), mark);
+    assert_eq!(block_on(node.get_xattr(&own, MARK)).unwrap(), mark);
     block_on(again.remove(&fixture.file, &fixture.op)).unwrap();
     assert_eq!(fixture.stored(), 0);
 }

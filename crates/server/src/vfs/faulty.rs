@@ -16,7 +16,7 @@ use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
     Access, Capabilities, Case, CopyRange, Created, DataRange, Entry, Errno, Extent, FileId, Kind, Lease,
     LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Private, RangeChange,
-    RelPath, Removed, Result, SetMetadata, SetXattr, Space, Time, Vfs,
+    RelPath, Removed, Result, SetMetadata, SetXattr, Space, Vfs,
 };
 use crate::answer::Answer;
 
@@ -392,9 +392,9 @@ impl Node for FaultyNode {
         pass!(self, Entry, entry(op, name; case))
     }
 
-    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
+    fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         let name = name.to_owned();
-        pass!(self, GetXattr, get_xattr(op, name; stamped))
+        pass!(self, GetXattr, get_xattr(op, name;))
     }
 
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(create().err(), Some(Errno::IO));
         let node = create().unwrap().node;
         assert_eq!(block_on(node.set_xattr(&fixture.owner, "user.a", Some(vec![1]), SetXattr::Any)), Err(Errno::NOSPC));
-        assert_eq!(block_on(node.get_xattr(&fixture.owner, "user.a", None)), Ok(None));
+        assert_eq!(block_on(node.get_xattr(&fixture.owner, "user.a")), Ok(None));
         assert_eq!(vfs.calls(), 4);
     }
 

@@ -204,9 +204,8 @@ pub trait Node: Send + Sync + Any {
     fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>>;
 
     /// Returns the value of an extended attribute; `None` where there is none. `name` includes its namespace
-    /// (`user.x`). `stamped`: the change time of the file as read before the call, if it differs from the time of every
-    /// later change ([`Changes::granularity`]). The back end may remember under it that the file has no such attribute.
-    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>>;
+    /// (`user.x`).
+    fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>>;
 
     /// Sets or, with `None`, removes an extended attribute.
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>>;

@@ -30,7 +30,7 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
 /// Returns the stored id, if there is a readable one.
 async fn stored(control: &Control<'_>) -> Option<FileObjectIdBuffer> {
     let file = control.open.file()?;
-    let value = file.node.get_xattr(&file.op, ATTRIBUTE, None).await.ok()??;
+    let value = file.node.get_xattr(&file.op, ATTRIBUTE).await.ok()??;
     FileObjectIdBuffer::decode(&mut Reader::new(&value)).ok()
 }
 

@@ -324,7 +324,7 @@ impl AclAdmin {
 }
 
 async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
-    read_value(&SERVER, acls, node, None).await
+    read_value(&SERVER, acls, node).await
 }
 
 async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<ntacl::Stored>> {

@@ -48,7 +48,7 @@ fn stored() -> Option<StoredAcls> {
 }
 
 fn value(item: &Item) -> Option<Vec<u8>> {
-    block_on(item.node.get_xattr(&SERVER, ATTRIBUTE, None)).unwrap()
+    block_on(item.node.get_xattr(&SERVER, ATTRIBUTE)).unwrap()
 }
 
 #[test]

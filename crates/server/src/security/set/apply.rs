@@ -431,7 +431,7 @@ impl Change<'_> {
 
 /// Reads the stored value; `None` where none can be stored.
 async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
-    match node.get_xattr(&SERVER, &acls.attribute, None).await {
+    match node.get_xattr(&SERVER, &acls.attribute).await {
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
         value => Ok(value?),
     }

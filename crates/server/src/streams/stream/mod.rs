@@ -167,7 +167,7 @@ impl Stream {
 
     /// Opens the file of the store that `attribute` names.
     async fn sidecar(&self, file: &Arc<dyn Node>, attribute: &str) -> Result<Sidecar> {
-        let value = file.get_xattr(self.store.own(), attribute, None).await?.ok_or(Errno::STALE)?;
+        let value = file.get_xattr(self.store.own(), attribute).await?.ok_or(Errno::STALE)?;
         self.store.open(&value, &file.metadata(self.store.own()).await?).await
     }
 
@@ -345,7 +345,7 @@ impl Stream {
 
 /// Returns the content stored in an attribute; empty if another program has removed the attribute.
 async fn inline(file: &Arc<dyn Node>, op: &Op, attribute: &str) -> Result<Vec<u8>> {
-    Ok(layout::content(file.get_xattr(op, attribute, None).await?.unwrap_or_default()))
+    Ok(layout::content(file.get_xattr(op, attribute).await?.unwrap_or_default()))
 }
 
 /// Returns the allocated size reported for `size` bytes in an attribute: rounded up to 8 bytes, as in a file record of

@@ -170,10 +170,7 @@ impl Stream {
     async fn is_named(&self, file: &Arc<dyn Node>, name: &str) -> Result<bool> {
         for stored in list(file, self.store.own(), &self.layout).await? {
             if let Stored { overflow: Some(attribute), .. } = stored
-                && file
-                    .get_xattr(self.store.own(), &attribute, None)
-                    .await?
-                    .is_some_and(|value| value == name.as_bytes())
+                && file.get_xattr(self.store.own(), &attribute).await?.is_some_and(|value| value == name.as_bytes())
             {
                 return Ok(true);
             }

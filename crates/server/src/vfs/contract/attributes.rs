@@ -11,13 +11,13 @@ pub(super) const CHECKS: [fn(&Fixture); 3] = [extended_attributes, metadata_is_s
 fn extended_attributes(fixture: &Fixture) {
     let (node, _) = fixture.file("file", "");
     let who = &fixture.owner;
-    assert_eq!(now(node.get_xattr(who, "user.a", None)), None);
+    assert_eq!(now(node.get_xattr(who, "user.a")), None);
     now(node.set_xattr(who, "user.a", Some(b"1".to_vec()), SetXattr::Any));
     now(node.set_xattr(who, "user.b", Some(Vec::new()), SetXattr::New));
     assert_eq!(block_on(node.set_xattr(who, "user.b", Some(b"late".to_vec()), SetXattr::New)), Err(Errno::EXIST));
     now(node.set_xattr(who, "user.a", Some(b"22".to_vec()), SetXattr::Any));
-    assert_eq!(now(node.get_xattr(who, "user.a", None)), Some(b"22".to_vec()));
-    assert_eq!(now(node.get_xattr(who, "user.b", None)), Some(Vec::new()));
+    assert_eq!(now(node.get_xattr(who, "user.a")), Some(b"22".to_vec()));
+    assert_eq!(now(node.get_xattr(who, "user.b")), Some(Vec::new()));
     let users = || {
         let mut names = now(node.list_xattrs(who));
         names.retain(|name| name == "user.a" || name == "user.b");
@@ -26,11 +26,11 @@ fn extended_attributes(fixture: &Fixture) {
     };
     assert_eq!(users(), ["user.a", "user.b"]);
     now(node.set_xattr(who, "user.a", None, SetXattr::Any));
-    assert_eq!((users(), now(node.get_xattr(who, "user.a", None))), (vec!["user.b".to_owned()], None));
+    assert_eq!((users(), now(node.get_xattr(who, "user.a"))), (vec!["user.b".to_owned()], None));
     assert_eq!(block_on(node.set_xattr(who, "user.a", None, SetXattr::Any)), Err(Errno::NODATA));
     let (dir, _) = fixture.directory("dir");
     now(dir.set_xattr(who, "user.a", Some(b"d".to_vec()), SetXattr::Any));
-    assert_eq!(now(dir.get_xattr(who, "user.a", None)), Some(b"d".to_vec()));
+    assert_eq!(now(dir.get_xattr(who, "user.a")), Some(b"d".to_vec()));
 }
 
 fn metadata_is_set(fixture: &Fixture) {
@@ -75,7 +75,7 @@ fn permissions_hold(fixture: &Fixture) {
     assert_eq!(block_on(node.open(other, READ)).err(), Some(Errno::ACCES));
     let chmod = SetMetadata { mode: Some(0o666), ..SetMetadata::default() };
     assert!(denied(block_on(node.set_metadata(other, chmod))));
-    assert!(denied(block_on(node.get_xattr(other, "user.a", None)).map(drop)));
+    assert!(denied(block_on(node.get_xattr(other, "user.a")).map(drop)));
     let (dir, id) = fixture.directory("dir");
     fixture.file("dir/file", "x");
     let new = fixture.vfs.create(other, &path("dir/new"), NewFile::new(Create::Directory, 0o755));

@@ -138,7 +138,7 @@ fn initial_protection_is_all_or_reported(on: &Fixture) {
         if created.protected {
             assert_eq!(owner, own, "protection for another owner is not in place");
             assert_eq!(created.metadata.mode, 0o640);
-            assert_eq!(now(created.node.get_xattr(&SERVER, &attribute, None)), Some(value));
+            assert_eq!(now(created.node.get_xattr(&SERVER, &attribute)), Some(value));
         } else {
             assert_eq!(created.metadata.mode & 0o077, 0, "{name}: no user gets more than the mode permits");
         }
@@ -234,7 +234,7 @@ fn capabilities_are_true(on: &Fixture) {
     }
     if declared.acls == AclKind::None {
         for name in [posix_acl::ACCESS, posix_acl::DEFAULT] {
-            assert!(matches!(block_on(node.get_xattr(&on.owner, name, None)), Ok(None) | Err(Errno::OPNOTSUPP)));
+            assert!(matches!(block_on(node.get_xattr(&on.owner, name)), Ok(None) | Err(Errno::OPNOTSUPP)));
         }
     }
     if let Changes::Timestamp { granularity, of_whole_seconds } = declared.changes {

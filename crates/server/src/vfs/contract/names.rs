@@ -158,7 +158,7 @@ fn unlinked_files_live_while_open(fixture: &Fixture) {
     now(held.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec()), SetXattr::Any));
     assert_eq!(fixture.unlink("file", id, Kind::File), Ok(()));
     for node in [&node, &held] {
-        assert_eq!(now(node.get_xattr(&fixture.owner, "user.a", None)), Some(b"1".to_vec()));
+        assert_eq!(now(node.get_xattr(&fixture.owner, "user.a")), Some(b"1".to_vec()));
         assert!(now(node.list_xattrs(&fixture.owner)).iter().any(|name| name == "user.a"));
     }
     assert_eq!((stat(&node).links, stat(&node).id), (0, id));

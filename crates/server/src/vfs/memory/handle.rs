@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, Identity, Kind, Lease, LeaseCallback, ListRequest,
-    Metadata, Node, Op, Page, RangeChange, Result, SetMetadata, SetXattr, Time,
+    Metadata, Node, Op, Page, RangeChange, Result, SetMetadata, SetXattr,
 };
 
 /// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
@@ -361,7 +361,7 @@ impl Node for Handle {
         Answer::now(self.find_entry(op, name, case))
     }
 
-    fn get_xattr(&self, op: &Op, name: &str, _stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
+    fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         Answer::now(self.look(|inode| {
             match xattr_permitted(inode, op, name, 4, self.shared.options.lists) {
                 Err(Errno::NODATA) => return Ok(None),

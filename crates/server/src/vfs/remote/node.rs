@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
 use crate::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result,
-    SetMetadata, SetXattr, Time,
+    SetMetadata, SetXattr,
 };
 
 /// A handle.
@@ -121,9 +121,9 @@ impl Node for RemoteNode {
         self.call(Operation::Entry, op, move |node, op| node.entry(op, &name, case))
     }
 
-    fn get_xattr(&self, op: &Op, name: &str, stamped: Option<Time>) -> Answer<Result<Option<Vec<u8>>>> {
+    fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         let name = name.to_owned();
-        self.call(Operation::GetXattr, op, move |node, op| node.get_xattr(op, &name, stamped))
+        self.call(Operation::GetXattr, op, move |node, op| node.get_xattr(op, &name))
     }
 
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
