@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use server::acl::ntacl;
 use server::vfs::xattr::{ChangeTime, DOSATTRIB, DosAttributes};
-use server::vfs::{Errno, FileId, Kind, Metadata, Result, SetMetadata, Time};
+use server::vfs::{Errno, FileId, Kind, Metadata, Result, SetMetadata, Time, XattrSet};
 
 use crate::attribute_table::AttributeTable;
 use crate::clock::Clock;
@@ -71,7 +71,8 @@ pub trait AttributeAccess {
     fn is_handle(&self) -> bool;
 }
 
-/// A cache of the attributes of many files.
+/// A cache of the attributes of many files. The first of the [attributes](server::vfs::Capabilities::attributes) that
+/// their volume declares must be [`ntacl::ATTRIBUTE`].
 pub struct MetadataCache {
     table: Arc<AttributeTable>,
     clock: Clock,
@@ -96,13 +97,14 @@ impl MetadataCache {
             return stat.metadata(DosAttributes::default());
         }
         if let Some((attributes, no_descriptor)) = self.table.get(stat.id, stat.changed) {
-            return Metadata { no_descriptor, ..stat.metadata(attributes) };
+            let absent = if no_descriptor { XattrSet::FIRST } else { XattrSet::default() };
+            return Metadata { absent, ..stat.metadata(attributes) };
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let looks_empty = || self.table.was_empty(stat.id).unwrap_or_else(|| self.empty.expects());
         if access.is_handle() && self.clock.is_local(stat.id.device) && looks_empty() {
             if self.is_empty(stat, access) {
-                return Metadata { no_descriptor: true, ..stat.metadata(DosAttributes::default()) };
+                return Metadata { absent: XattrSet::FIRST, ..stat.metadata(DosAttributes::default()) };
             }
             self.table.note_filled(stat.id);
             self.empty.miss();
@@ -235,7 +237,7 @@ impl Stat {
             },
             dos_attributes: dos.attributes,
             compressed: self.compressed,
-            no_descriptor: false,
+            absent: XattrSet::default(),
         }
     }
 
@@ -398,18 +400,18 @@ mod tests {
     fn files_without_attributes_are_read_with_one_call_once_they_are_expected() {
         let (cache, file) = (cache(), File::default());
         for inode in 1..=2 {
-            assert!(!cache.metadata(&stat(inode), &file).no_descriptor);
+            assert_eq!(cache.metadata(&stat(inode), &file).absent, XattrSet::default());
             cache.note_no_descriptor(stat(inode).id, stat(inode).changed);
         }
         let calls = file.calls.get();
-        assert!(cache.metadata(&stat(3), &file).no_descriptor, "the list of its attributes is empty");
-        assert!(cache.metadata(&stat(3), &file).no_descriptor, "this is cached");
+        assert_eq!(cache.metadata(&stat(3), &file).absent, XattrSet::FIRST, "the list of its attributes is empty");
+        assert_eq!(cache.metadata(&stat(3), &file).absent, XattrSet::FIRST, "this is cached");
         assert_eq!(file.calls.get(), calls + 1);
         for (name, dos) in [(ntacl::ATTRIBUTE, None), (DOSATTRIB, Some(1))] {
             let other = File::default();
             assert_eq!(other.set(name, &READ_ONLY.encode()), Ok(()));
             let metadata = cache.metadata(&stat(4), &other);
-            assert_eq!((metadata.no_descriptor, metadata.dos_attributes), (false, dos));
+            assert_eq!((metadata.absent, metadata.dos_attributes), (XattrSet::default(), dos));
             cache.forget(stat(4).id);
         }
     }

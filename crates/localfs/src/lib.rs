@@ -52,10 +52,11 @@ use backing::name_index::budget::Budget;
 use backing::predictor::Predictor;
 use backing::recent_paths::RecentPaths;
 use backing::workers::Lane;
+use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::{
     AclKind, Capabilities, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
-    Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
+    Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs, WantedXattrs,
 };
 
 use crate::filesystem::FileSystem;
@@ -192,6 +193,8 @@ impl Share {
                 changes: clock.changes(),
                 leases: true,
                 superuser: true,
+                // The only attribute whose absence is cached, whatever shares of the process want.
+                attributes: WantedXattrs::new([ntacl::ATTRIBUTE]),
                 locks: true,
                 features,
             },
@@ -209,8 +212,8 @@ fn errno(error: rustix::io::Errno) -> Errno {
 }
 
 impl Vfs for LocalFs {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {

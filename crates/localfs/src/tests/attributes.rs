@@ -1,7 +1,7 @@
 //! `user.DOSATTRIB` and the metadata derived from it.
 
 use backing::metadata::is_birth;
-use server::vfs::{Create, ListRequest, Metadata, SERVER, SetXattr};
+use server::vfs::{Create, ListRequest, Metadata, SERVER, SetXattr, XattrSet};
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
@@ -105,6 +105,11 @@ fn attributes_are_read_once() {
     assert_eq!(bed.attributes("file"), Some(0x23));
 }
 
+/// Returns whether the file is known to have no descriptor.
+fn lacks_descriptor(metadata: &Metadata) -> bool {
+    metadata.absent == XattrSet::FIRST
+}
+
 /// Looks for the descriptor of a file.
 fn look_for_descriptor(node: &Arc<dyn Node>) {
     let _ = now(node.get_xattr(&user(0), ntacl::ATTRIBUTE));
@@ -123,7 +128,7 @@ fn a_file_is_known_to_have_no_descriptor_until_it_changes() {
         let (_, node, _) = bed.found("file");
         now(node.set_xattr(&user(0), name, value.map(<[u8]>::to_vec), SetXattr::Any));
     };
-    let known = || bed.found("file").2.no_descriptor;
+    let known = || lacks_descriptor(&bed.found("file").2);
     let look = || {
         look_for_descriptor(&bed.found("file").1);
     };
@@ -166,15 +171,15 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
     let look = |name: &str| {
         let (_, node, metadata) = bed.found(name);
         look_for_descriptor(&node);
-        metadata.no_descriptor
+        lacks_descriptor(&metadata)
     };
     assert_eq!((look("a"), look("b")), (false, false));
-    assert!(bed.found("c").2.no_descriptor);
-    assert!(!bed.found("d").2.no_descriptor, "the file has a descriptor");
+    assert!(lacks_descriptor(&bed.found("c").2));
+    assert!(!lacks_descriptor(&bed.found("d").2), "the file has a descriptor");
     assert!(!look("e"), "the previous file was not empty");
     look("a");
-    assert_eq!((bed.found("f").2.no_descriptor, bed.attributes("f")), (false, Some(0x22)));
-    assert!(!bed.found("g").2.no_descriptor, "the previous file had attributes");
+    assert_eq!((lacks_descriptor(&bed.found("f").2), bed.attributes("f")), (false, Some(0x22)));
+    assert!(!lacks_descriptor(&bed.found("g").2), "the previous file had attributes");
 }
 
 #[test]
@@ -191,11 +196,11 @@ fn a_listing_records_that_files_were_empty() {
     let (_, root, _) = bed.found("");
     let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert!(
-        entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !metadata.no_descriptor)),
+        entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !lacks_descriptor(&metadata))),
         "a name alone proves nothing"
     );
     now(node.set_xattr(&user(0), "user.a", None, SetXattr::Any));
-    assert!(bed.found("file").2.no_descriptor);
+    assert!(lacks_descriptor(&bed.found("file").2));
 }
 
 #[test]

@@ -109,7 +109,7 @@ async fn granted_on_file(
     let Some((acls, own)) = own(disk, metadata, enough) else {
         return Ok(of_file(disk, node, metadata).await?.granted(disk));
     };
-    if metadata.no_descriptor {
+    if lacks_descriptor(disk, acls, metadata) {
         return Ok(own);
     }
     if let Some(known) = known(disk, metadata) {
@@ -125,7 +125,12 @@ async fn granted_on_file(
 /// Returns the rights of the user on the file of `metadata` if it has no descriptor stored, the user owns it, and the
 /// mode shows that the rights contain `enough` or are complete.
 pub(in crate::security) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
-    own(disk, metadata, enough).filter(|_| metadata.no_descriptor).map(|(_, own)| own)
+    own(disk, metadata, enough).filter(|(acls, _)| lacks_descriptor(disk, acls, metadata)).map(|(_, own)| own)
+}
+
+/// Whether the metadata of a file show that it has no descriptor stored.
+fn lacks_descriptor(disk: &Disk, acls: &StoredAcls, metadata: &Metadata) -> bool {
+    disk.vfs.capabilities().attributes.has(&acls.attribute, metadata.absent)
 }
 
 /// As [`own_if_bare`], provided that no descriptor is stored. For the owner the mode usually suffices, so the POSIX

@@ -15,4 +15,5 @@ pub mod session;
 
 pub use self::server::{
     Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, VolumeId, Volumes, directories_overlap,
+    wanted_xattrs,
 };

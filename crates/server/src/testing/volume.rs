@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::policy::Share;
 use crate::state::{VolumeId, Volumes, directories_overlap};
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{self, Kind, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SymlinkPolicy, Time, Vfs};
+use crate::vfs::{self, Kind, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SymlinkPolicy, Time, Vfs, XattrSet};
 
 /// The volume of all shares.
 pub struct SingleVolume(pub Arc<dyn Vfs>);
@@ -83,7 +83,7 @@ pub fn metadata(kind: Kind, mode: u32, (uid, gid): (u32, u32)) -> Metadata {
         born: None,
         dos_attributes: None,
         compressed: false,
-        no_descriptor: false,
+        absent: XattrSet::default(),
     }
 }
 

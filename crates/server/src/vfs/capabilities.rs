@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::Time;
+use super::{Time, WantedXattrs};
 
 /// The abilities of a share's file system, constant while it is open. A file system mounted below the share's directory
 /// may differ; an operation that it does not support fails when it is called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
     /// The kind of ACL that its files have beside their permission bits.
     pub acls: AclKind,
@@ -20,6 +20,9 @@ pub struct Capabilities {
     /// [`Node::permissions`](super::Node::permissions) returns, and only the server itself
     /// ([`Op::is_server`](super::Op::is_server)) may do everything.
     pub superuser: bool,
+    /// The extended attributes whose absence the metadata of a file may show
+    /// ([`Metadata::absent`](super::Metadata::absent)).
+    pub attributes: WantedXattrs,
     /// Its optional features.
     pub features: Features,
 }

@@ -203,7 +203,7 @@ macro_rules! pass {
 }
 
 impl Vfs for Faulty {
-    fn capabilities(&self) -> Capabilities {
+    fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
     }
 

@@ -1,5 +1,7 @@
 //! Metadata of files and of the file system that holds them.
 
+use super::XattrSet;
+
 /// A point in time: seconds and nanoseconds since 1970-01-01 UTC. `nanos` always counts forward and is below 10^9.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time {
@@ -79,8 +81,9 @@ pub struct Metadata {
     pub dos_attributes: Option<u32>,
     /// Whether the file system compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
-    /// Whether the file is known to have no stored security descriptor ([`ATTRIBUTE`](crate::acl::ntacl::ATTRIBUTE)).
-    pub no_descriptor: bool,
+    /// The attributes of [`Capabilities::attributes`](super::Capabilities::attributes) that the file is known not to
+    /// have. An attribute that was not looked for is not in the set.
+    pub absent: XattrSet,
 }
 
 /// A directory whose permissions are watched by its file system.

@@ -23,6 +23,7 @@ mod private;
 #[cfg(any(test, feature = "contract"))]
 pub mod remote;
 mod request;
+mod wanted;
 pub mod watch;
 pub mod xattr;
 
@@ -42,6 +43,8 @@ pub use private::{Opened, Private};
 pub use request::{
     CopyRange, Create, Created, Extent, InitialAcl, ListRequest, LookupOptions, NewFile, Page, Removed, SetXattr,
 };
+
+pub use wanted::{WantedXattrs, XattrSet};
 
 use crate::answer::Answer;
 
@@ -75,7 +78,7 @@ pub struct Access {
 /// A share's file system.
 pub trait Vfs: Send + Sync {
     /// What the file system can do. Never waits.
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> &Capabilities;
 
     /// Resolves `path` and opens a handle for attributes on its target. A link that the options do not permit, or that
     /// is dangling or leads out of the root, is returned as [`Kind::Symlink`] when it is the last component, and fails

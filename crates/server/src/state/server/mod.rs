@@ -24,7 +24,7 @@ use self::opens::OpenState;
 pub use self::parts::ServerParts;
 pub use self::sessions::Sessions;
 use self::volumes::{OpenVolumes, Volume};
-pub use self::volumes::{VolumeId, Volumes, directories_overlap};
+pub use self::volumes::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::Cache;

@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::policy::Share;
-use crate::vfs::{self, Vfs};
+use crate::vfs::{self, Vfs, WantedXattrs};
 
 /// Identifies a volume. Shares whose storage has the same id use one volume: one table of open files, one set of
 /// caches.
@@ -36,7 +37,8 @@ pub trait Volumes: Send + Sync {
     fn id(&self, share: &Share) -> VolumeId;
 
     /// Opens the volume that `share` serves. Not called again for the same id while the volume is open or being opened.
-    /// It must not wait on the calling thread. Errors are reported to the client that connects.
+    /// It must not wait on the calling thread. Errors are reported to the client that connects. [`wanted_xattrs`] are
+    /// the extended attributes that the share needs with the metadata of files.
     fn open(&self, share: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>>;
 
     /// Returns whether some files of one share are also files of the other, at different paths.
@@ -45,6 +47,14 @@ pub trait Volumes: Send + Sync {
     /// Returns the mount point of the file system that contains the directory `path`, or `path` itself if it is
     /// unknown.
     fn mount_point(&self, path: &Path) -> PathBuf;
+}
+
+/// Returns the extended attributes that `share` needs with the metadata of files: the one that stores security
+/// descriptors and, unless it ignores them, those with POSIX ACLs.
+pub fn wanted_xattrs(share: &Share) -> WantedXattrs {
+    let Some(acls) = &share.acls.stored else { return WantedXattrs::default() };
+    let lists = [posix_acl::ACCESS, posix_acl::DEFAULT].into_iter().filter(|_| !acls.ignore_system_acls);
+    WantedXattrs::new([&*acls.attribute].into_iter().chain(lists))
 }
 
 /// Returns whether the directory of one share contains that of the other.

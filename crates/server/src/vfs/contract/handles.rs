@@ -16,7 +16,7 @@ use crate::vfs::{
     Metadata, NewFile, Op, RangeLock, RelPath, Removed, SERVER, SetMetadata, SetXattr, cancellable,
 };
 
-pub(super) const CHECKS: [fn(&Fixture); 13] = [
+pub(super) const CHECKS: [fn(&Fixture); 14] = [
     handles_are_closed,
     late_errors_are_returned_once,
     a_lookup_may_open_for_reading,
@@ -29,6 +29,7 @@ pub(super) const CHECKS: [fn(&Fixture); 13] = [
     cancelled_calls_change_nothing,
     a_time_limit_leaves_results_as_they_are,
     capabilities_are_true,
+    absent_attributes_are_absent,
     others_changes_are_reported,
 ];
 
@@ -221,7 +222,8 @@ fn a_time_limit_leaves_results_as_they_are(on: &Fixture) {
 }
 
 fn capabilities_are_true(on: &Fixture) {
-    let (declared, root) = (on.vfs.capabilities(), Op::from(Identity { uid: 0, gid: 0, groups: Box::default() }));
+    let (declared, root) =
+        (on.vfs.capabilities().clone(), Op::from(Identity { uid: 0, gid: 0, groups: Box::default() }));
     let (node, _) = on.file("file", "x");
     if !declared.leases {
         assert_eq!(block_on(node.lease(&SERVER, Arc::new(|| {}))).err(), Some(Errno::OPNOTSUPP));
@@ -247,7 +249,7 @@ fn capabilities_are_true(on: &Fixture) {
         assert_eq!(now(node.permissions(&root)) & 6 == 6, declared.superuser);
         assert!(block_on(node.open(&SERVER, READ)).is_ok(), "the server itself");
     }
-    assert_eq!(on.vfs.capabilities(), declared, "they are constant");
+    assert_eq!(*on.vfs.capabilities(), declared, "they are constant");
 }
 
 /// Passes the paths of names that appear on, and whether events were lost.
@@ -266,6 +268,23 @@ impl Listener for Added {
     }
 
     fn gone(&self) {}
+}
+
+fn absent_attributes_are_absent(on: &Fixture) {
+    let wanted = on.vfs.capabilities().attributes.clone();
+    let (node, _) = on.file("file", "x");
+    let known = |name: &str| [stat(&node), on.found("file").2].iter().any(|found| wanted.has(name, found.absent));
+    for name in wanted.iter() {
+        let exists = |op: &Op| block_on(node.get_xattr(op, name)).is_ok_and(|value| value.is_some());
+        assert!(!known(name) || !exists(&SERVER), "{name} of a new file");
+        let value = Some(b"value".to_vec());
+        // Some attributes accept certain values only, or only root's.
+        if block_on(node.set_xattr(&SERVER, name, value, SetXattr::Any)).is_ok() {
+            assert!(exists(&SERVER) && !known(name), "{name} was just set");
+            now(node.set_xattr(&SERVER, name, None, SetXattr::Any));
+        }
+    }
+    assert!(!wanted.has("user.none", stat(&node).absent), "nothing is known of other attributes");
 }
 
 fn others_changes_are_reported(on: &Fixture) {

@@ -146,8 +146,7 @@ impl Handle {
         let mut position = cursor;
         let mut listed = Vec::new();
         for (at, name, number) in entries.after(cursor).take(count.max(1)) {
-            let metadata =
-                shows_metadata.then(|| state.inode(number).map(|inode| inode.metadata(self.shared.id(number))));
+            let metadata = shows_metadata.then(|| state.inode(number).map(|inode| self.shared.describe(number, inode)));
             listed.push(Entry { name: Box::from(&**name), metadata: metadata.transpose()? });
             position = at;
         }
@@ -161,7 +160,7 @@ impl Handle {
         let searchable = inode.permissions(who) & 1 != 0;
         let found = entries.find(name, case == Case::Insensitive).filter(|_| searchable);
         found.map_or(Ok(None), |(name, number)| {
-            let metadata = state.inode(number)?.metadata(self.shared.id(number));
+            let metadata = self.shared.describe(number, state.inode(number)?);
             Ok(Some(Entry { name: name.into(), metadata: Some(metadata) }))
         })
     }
@@ -275,7 +274,7 @@ pub(super) fn of(node: &Arc<dyn Node>) -> Option<&Handle> {
 
 impl Node for Handle {
     fn metadata(&self, _op: &Op) -> Answer<Result<Metadata>> {
-        Answer::now(self.look(|inode| Ok(inode.metadata(self.shared.id(self.number)))))
+        Answer::now(self.look(|inode| Ok(self.shared.describe(self.number, inode))))
     }
 
     fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::directory::Directory;
 use super::kept::Kept;
 use super::pages::{PAGE, Pages};
-use crate::vfs::{FileId, Identity, Kind, Metadata, Time};
+use crate::vfs::{FileId, Identity, Kind, Metadata, Time, XattrSet};
 
 /// A file, directory or link.
 pub(super) struct Inode {
@@ -97,6 +97,7 @@ impl Inode {
         self.stamped = now;
     }
 
+    /// Returns the metadata, without what is known of extended attributes.
     pub(super) fn metadata(&self, id: FileId) -> Metadata {
         let (size, allocated) = match &self.body {
             Body::File(content) => (content.size(), content.allocated() * PAGE),
@@ -120,7 +121,7 @@ impl Inode {
             born: Some(self.born),
             dos_attributes: self.dos_attributes,
             compressed: self.compressed,
-            no_descriptor: false,
+            absent: XattrSet::default(),
         }
     }
 

@@ -26,6 +26,7 @@ use self::view::View;
 use super::{
     Access, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, Kind, Lookup,
     LookupOptions, Metadata, NewFile, Node, Op, Private, RelPath, Removed, Result, Space, TICK, Time, Vfs,
+    WantedXattrs,
 };
 use crate::answer::Answer;
 use crate::environment::Environment;
@@ -34,7 +35,7 @@ use crate::environment::Environment;
 const ROOT: u64 = 1;
 
 /// Capacity and initial state of the file system.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Maximum size of the content of all files together, in bytes, counted in pages of 4 KiB. Beyond it,
     /// `Errno::NOSPC`.
@@ -53,13 +54,24 @@ pub struct Options {
     pub features: Features,
     /// Files store the POSIX ACLs set on them. They have no effect on access, which is decided by the mode alone.
     pub lists: bool,
+    /// The extended attributes whose absence it reports with the metadata of a file.
+    pub attributes: WantedXattrs,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let features = Features { clones: true, compresses: true, punches: true };
         let (capacity, inodes, device) = (1 << 40, 1 << 24, 0x6d65_6d00);
-        Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists: false }
+        let (lists, attributes) = (false, WantedXattrs::default());
+        Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists, attributes }
+    }
+}
+
+impl Options {
+    fn capabilities(&self, changes: Changes) -> Capabilities {
+        let acls = if self.lists { AclKind::Posix } else { AclKind::None };
+        let (attributes, features) = (self.attributes.clone(), self.features);
+        Capabilities { acls, changes, leases: true, locks: true, superuser: true, attributes, features }
     }
 }
 
@@ -70,6 +82,7 @@ pub struct Memory(Arc<Shared>);
 struct Shared {
     environment: Arc<dyn Environment>,
     options: Options,
+    capabilities: Capabilities,
     state: Mutex<State>,
 }
 
@@ -112,7 +125,8 @@ impl Memory {
         root.links = 2;
         let room = Room { used: 0, limit: options.capacity / pages::PAGE };
         let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, room };
-        Memory(Arc::new(Shared { environment, options, state: Mutex::new(state) }))
+        let capabilities = options.capabilities(Changes::Timestamp { granularity: TICK, of_whole_seconds: TICK });
+        Memory(Arc::new(Shared { environment, options, capabilities, state: Mutex::new(state) }))
     }
 
     /// Makes `path` a symbolic link to `target`, as `ln -s` would. Clients have no such operation.
@@ -132,6 +146,12 @@ impl Memory {
 }
 
 impl Shared {
+    /// Returns the metadata of inode `number`.
+    fn describe(&self, number: u64, inode: &Inode) -> Metadata {
+        let absent = self.options.attributes.filter(|name| !inode.xattrs.contains_key(name));
+        Metadata { absent, ..inode.metadata(self.id(number)) }
+    }
+
     fn id(&self, inode: u64) -> FileId {
         FileId { device: self.options.device, inode, stream: 0 }
     }
@@ -148,7 +168,7 @@ impl Shared {
         inode.opens += 1;
         inode.kept.opened(access);
         state.handles += 1;
-        let metadata = inode.metadata(self.id(number));
+        let metadata = self.describe(number, inode);
         Ok((Arc::new(Handle::new(Arc::clone(self), number, state.handles, access, root)), metadata))
     }
 
@@ -190,12 +210,6 @@ impl Shared {
         state.inodes.insert(number, inode);
         state.attach(directory, name, number, now)?;
         Ok(number)
-    }
-
-    fn capabilities(&self, changes: Changes) -> Capabilities {
-        let acls = if self.options.lists { AclKind::Posix } else { AclKind::None };
-        let features = self.options.features;
-        Capabilities { acls, changes, leases: true, locks: true, superuser: true, features }
     }
 
     fn find(self: &Arc<Self>, root: u64, who: &Identity, path: &RelPath, options: LookupOptions) -> Result<Lookup> {
@@ -465,8 +479,8 @@ impl State {
 }
 
 impl Vfs for Memory {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities(Changes::Timestamp { granularity: TICK, of_whole_seconds: TICK })
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {

@@ -41,7 +41,8 @@ fn user(uid: u32) -> Op {
 
 /// A fresh file system whose root belongs to user 1000.
 pub(in crate::vfs) fn fixture() -> Fixture {
-    let options = Options { uid: 1000, gid: 1000, ..Options::default() };
+    let attributes = WantedXattrs::new(["user.a", "security.NTACL"]);
+    let options = Options { uid: 1000, gid: 1000, attributes, ..Options::default() };
     let memory = Arc::new(Memory::with_options(Arc::new(Ticking::default()), options));
     let (owner, links) = (user(1000), Arc::clone(&memory));
     let symlink = {

@@ -12,6 +12,8 @@ use crate::vfs::{
 pub(super) struct View {
     shared: Arc<Shared>,
     root: u64,
+    /// The view is of a snapshot, which does not change.
+    capabilities: Capabilities,
 }
 
 impl View {
@@ -29,14 +31,14 @@ impl View {
             _ => {}
         }
         drop(state);
-        Ok(View { shared: Arc::clone(shared), root })
+        let capabilities = shared.options.capabilities(Changes::Own);
+        Ok(View { shared: Arc::clone(shared), root, capabilities })
     }
 }
 
 impl Vfs for View {
-    /// The view is of a snapshot, which does not change.
-    fn capabilities(&self) -> Capabilities {
-        self.shared.capabilities(Changes::Own)
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {

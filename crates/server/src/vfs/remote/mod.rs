@@ -68,7 +68,8 @@ impl Remote {
         let acls = if options.lists { AclKind::Posix } else { AclKind::None };
         let features = Features { clones: false, compresses: false, punches: true };
         let changes = Changes::Timestamp { granularity: GRANULARITY, of_whole_seconds: GRANULARITY };
-        let capabilities = Capabilities { acls, changes, leases: false, locks: false, superuser: false, features };
+        let (leases, locks, superuser, attributes) = (false, false, false, options.attributes.clone());
+        let capabilities = Capabilities { acls, changes, leases, locks, superuser, attributes, features };
         let client = Client { latency, calls: Mutex::default(), late: Mutex::default() };
         let memory = Memory::with_options(Arc::new(Coarse(environment)), memory::Options { features, ..options });
         Remote { inner: Arc::new(memory), client: Arc::new(client), capabilities }
@@ -136,8 +137,8 @@ impl Environment for Coarse {
 }
 
 impl Vfs for Remote {
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
@@ -189,7 +190,7 @@ impl Vfs for Remote {
     fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         let (inner, op, path, client) =
             (Arc::clone(&self.inner), permitted(op), path.clone(), Arc::clone(&self.client));
-        let capabilities = Capabilities { changes: Changes::Own, ..self.capabilities };
+        let capabilities = Capabilities { changes: Changes::Own, ..self.capabilities.clone() };
         self.client
             .call(Operation::Lookup, move || inner.beneath(&op, &path))
             .map(move |found| found.map(|inner| Arc::new(Remote { inner, client, capabilities }) as Arc<dyn Vfs>))

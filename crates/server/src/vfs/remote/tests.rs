@@ -9,7 +9,7 @@ use crate::answer::block_on;
 use crate::testing::ManualClock;
 use crate::vfs::contract::{self, Fixture};
 use crate::vfs::faulty::yields;
-use crate::vfs::{Access, Create, Metadata, SERVER, SetMetadata};
+use crate::vfs::{Access, Create, Metadata, SERVER, SetMetadata, WantedXattrs};
 
 const BOTH: Access = Access { read: true, write: true };
 
@@ -23,7 +23,8 @@ fn path(name: &str) -> RelPath {
 
 /// A file system whose root belongs to user 1000 and whose calls return the second time that they are polled.
 fn remote() -> Arc<Remote> {
-    let options = memory::Options { uid: 1000, gid: 1000, ..memory::Options::default() };
+    let attributes = WantedXattrs::new(["security.NTACL", "system.posix_acl_access"]);
+    let options = memory::Options { uid: 1000, gid: 1000, attributes, ..memory::Options::default() };
     Arc::new(Remote::new(Arc::new(ManualClock::ticking()), options, Arc::new(|| yields(1))))
 }
 
