@@ -10,7 +10,7 @@ use backing::name_index::Name;
 use backing::workers::Lane;
 use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
-use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOptions, Op, RelPath, Result};
+use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOptions, Op, Parent, RelPath, Result};
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
@@ -18,6 +18,9 @@ use crate::names::Directory;
 use crate::node::{Descriptor, Open};
 use crate::root::{glance, id, stat, stat_name};
 use crate::{Share, identity};
+
+/// Access for reading only.
+const READ: Access = Access { read: true, write: false };
 
 /// A look-up request.
 #[derive(Clone)]
@@ -94,12 +97,12 @@ impl Question {
         if found {
             return None;
         }
-        Some(Lookup::Missing { path: parent.join(name)?, parent: Some(watched(&directory, state)) })
+        Some(Lookup::Missing { path: parent.join(name)?, parent: known(Some(watched(&directory, state))) })
     }
 
     /// Tries the exact name first.
     fn find(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
-        if self.options.reads
+        if self.options.access == READ
             && wait == Wait::Never
             && share.seen.contains(&self.path)
             && let Some(found) = self.open_to_read(share)
@@ -173,7 +176,7 @@ impl Question {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
         let missing = |watched| match parent.join(name) {
-            Some(path) => Ok(Lookup::Missing { path, parent: watched }),
+            Some(path) => Ok(Lookup::Missing { path, parent: known(watched) }),
             None => Err(Errno::NOENT),
         };
         let (name, watched) = self.name_in(share, &parent, &fd, name, wait)?;
@@ -251,4 +254,9 @@ pub(crate) fn look(share: &Share, fd: impl AsFd, wait: Wait) -> Result<Statx> {
     }
     let stat = glance(fd)?;
     if share.root.is_home(&stat) || FileSystem::of(&stat).is_local() { Ok(stat) } else { Err(Errno::AGAIN) }
+}
+
+/// Returns what a look-up knows of a directory that is watched.
+fn known(version: Option<DirectoryVersion>) -> Parent {
+    Parent { version, opened: None }
 }

@@ -268,7 +268,7 @@ impl Open {
             // A client at the end usually closes next. A directory that stays open then needs one descriptor, not two.
             *slot = None;
         }
-        Ok((entries, next))
+        Ok(Page { is_last: entries.is_empty(), entries, next, parent: None })
     }
 
     /// Records listed files, because clients usually open them next.

@@ -8,8 +8,8 @@ use proto::status::Status;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::answer::block_on;
 use server::vfs::{
-    Access, Case, Create, Errno, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, RelPath, Result,
-    SERVER, SymlinkPolicy, Vfs,
+    Access, Case, Create, Errno, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, RelPath,
+    Result, SERVER, SymlinkPolicy, Vfs,
 };
 
 const BOTH: Access = Access { read: true, write: true };
@@ -23,7 +23,7 @@ fn lookup(fs: &LocalFs, who: &Op, path: &RelPath) -> Result<Arc<dyn Node>> {
     match block_on(fs.lookup(
         who,
         path,
-        LookupOptions { case: Case::Insensitive, links: SymlinkPolicy::default(), reads: false },
+        LookupOptions { case: Case::Insensitive, links: SymlinkPolicy::default(), access: Access::default() },
     ))? {
         Lookup::Found { node, .. } => Ok(node),
         _ => Err(Errno::NOENT),
@@ -50,7 +50,7 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
     assert_eq!(used(), before, "the root is open already");
     let mut cursor = 0;
     loop {
-        let (entries, next) = block_on(root.list(&who, ListRequest { cursor, count: 10, metadata: true }))
+        let Page { entries, next, .. } = block_on(root.list(&who, ListRequest { cursor, count: 10, metadata: true }))
             .expect("the directory can be listed");
         if entries.is_empty() {
             break;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use localfs::{LocalFs, Options};
 use server::answer::{Answer, block_on};
 use server::vfs::{
-    Access, Case, Create, Identity, Kind, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, RelPath,
+    Access, Case, Create, Identity, Kind, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, RelPath,
     SymlinkPolicy, Vfs,
 };
 
@@ -68,15 +68,23 @@ fn beside_what_hangs(place: &Path) {
         for number in 0..200 {
             let name = path(&format!("mount/{number}"));
             hung.push(
-                one.lookup(who, &name, LookupOptions { case: Case::Insensitive, links: LINKS, reads: false })
-                    .map(|found| found.map(drop)),
+                one.lookup(
+                    who,
+                    &name,
+                    LookupOptions { case: Case::Insensitive, links: LINKS, access: Access::default() },
+                )
+                .map(|found| found.map(drop)),
             );
             let what = Create::File(Access { read: true, write: true });
             hung.push(one.create(who, &name, NewFile::new(what, 0o644)).map(|made| made.map(drop)));
         }
         hung.push(
-            one.lookup(who, &path("mount"), LookupOptions { case: Case::Insensitive, links: LINKS, reads: false })
-                .map(|found| found.map(drop)),
+            one.lookup(
+                who,
+                &path("mount"),
+                LookupOptions { case: Case::Insensitive, links: LINKS, access: Access::default() },
+            )
+            .map(|found| found.map(drop)),
         );
     }
     for share in [&one, &two] {
@@ -86,7 +94,7 @@ fn beside_what_hangs(place: &Path) {
     }
     // A mount point is listed like any other entry.
     let node = found(&one, &users[0], &RelPath::root());
-    let (entries, _) = block_on(node.list(&users[0], ListRequest { cursor: 0, count: 100, metadata: true }))
+    let Page { entries, .. } = block_on(node.list(&users[0], ListRequest { cursor: 0, count: 100, metadata: true }))
         .expect("the root directory can be listed");
     let kinds = entries.iter().filter(|entry| &*entry.name == b"mount").map(|entry| entry.metadata.map(|it| it.kind));
     assert_eq!(kinds.collect::<Vec<_>>(), [Some(Kind::Directory)]);
@@ -96,7 +104,11 @@ fn beside_what_hangs(place: &Path) {
 }
 
 fn found(share: &LocalFs, who: &Op, path: &RelPath) -> Arc<dyn Node> {
-    match block_on(share.lookup(who, path, LookupOptions { case: Case::Insensitive, links: LINKS, reads: false })) {
+    match block_on(share.lookup(
+        who,
+        path,
+        LookupOptions { case: Case::Insensitive, links: LINKS, access: Access::default() },
+    )) {
         Ok(Lookup::Found { node, .. }) => node,
         _ => panic!("{path:?} is not found"),
     }
@@ -119,7 +131,7 @@ fn use_it(share: &LocalFs, who: &Op) {
     assert!(
         !block_on(root.list(who, ListRequest { cursor: 0, count: 100, metadata: true }))
             .expect("the root directory can be listed")
-            .0
+            .entries
             .is_empty()
     );
     block_on(share.unlink(who, &other, made.id, Kind::File)).expect("the test owns the file");

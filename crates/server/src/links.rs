@@ -6,32 +6,24 @@
 use std::sync::Arc;
 
 use crate::tree::Disk;
-use crate::vfs::{Case, Errno, Kind, Lookup, LookupOptions, Node, Op, RelPath, Result, SymlinkPolicy};
-
-/// The purpose of a lookup.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    /// Any purpose.
-    Any,
-    /// A regular file that is found will be read.
-    Reading,
-}
+use crate::vfs::{Access, Case, Errno, Kind, Lookup, LookupOptions, Node, Op, RelPath, Result, SymlinkPolicy};
 
 /// Looks up `path` for the user of `op`, by the rules of the share of `disk`.
 pub(crate) async fn look_up(disk: &Disk, op: &Op, path: &RelPath, case: Case) -> Result<Lookup> {
-    look_up_with(disk, op, path, case, disk.share.links(), Purpose::Any).await
+    look_up_with(disk, op, path, case, disk.share.links(), Access::default()).await
 }
 
-/// As [`look_up`], with `links` instead of the share's setting.
+/// As [`look_up`], with `links` instead of the share's setting, for a caller that will open a regular file for
+/// `access`.
 pub(crate) async fn look_up_with(
     disk: &Disk,
     op: &Op,
     path: &RelPath,
     case: Case,
     links: SymlinkPolicy,
-    purpose: Purpose,
+    access: Access,
 ) -> Result<Lookup> {
-    let ask = |links| disk.vfs.lookup(op, path, LookupOptions { case, links, reads: purpose == Purpose::Reading });
+    let ask = |links| disk.vfs.lookup(op, path, LookupOptions { case, links, access });
     if disk.veto.is_empty() || !links.follow {
         return ask(links).await;
     }
@@ -73,7 +65,11 @@ async fn found_is_vetoed(disk: &Disk, found: &Lookup) -> bool {
 async fn leads_to_vetoed(disk: &Disk, op: &Op, path: &RelPath, case: Case, links: SymlinkPolicy) -> bool {
     match disk
         .vfs
-        .lookup(op, path, LookupOptions { case, links: SymlinkPolicy { itself: false, ..links }, reads: false })
+        .lookup(
+            op,
+            path,
+            LookupOptions { case, links: SymlinkPolicy { itself: false, ..links }, access: Access::default() },
+        )
         .await
     {
         Ok(found) => found_is_vetoed(disk, &found).await,
@@ -90,7 +86,7 @@ async fn deepest_is_vetoed(disk: &Disk, op: &Op, path: &RelPath, case: Case, lin
             .lookup(
                 op,
                 &prefix(path, count),
-                LookupOptions { case, links: SymlinkPolicy { itself: false, ..links }, reads: false },
+                LookupOptions { case, links: SymlinkPolicy { itself: false, ..links }, access: Access::default() },
             )
             .await;
         search.note(count, matches!(found, Ok(Lookup::Found { .. })));

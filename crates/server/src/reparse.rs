@@ -21,7 +21,7 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::error::{Error, Result};
-use crate::links::{self, Purpose, Search};
+use crate::links::{self, Search};
 use crate::name;
 use crate::policy::Share;
 use crate::request::Request;
@@ -31,7 +31,7 @@ use crate::state::open::FileOpen;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::xattr::DOSATTRIB;
-use crate::vfs::{Case, Errno, Kind, Lookup, Metadata, NewFile, Node, Op, RelPath, SERVER};
+use crate::vfs::{Access, Case, Errno, Kind, Lookup, Metadata, NewFile, Node, Op, RelPath, SERVER};
 
 /// The extended attribute that stores reparse data: a whole REPARSE_DATA_BUFFER.
 pub(crate) const ATTRIBUTE: &str = "user.SmbReparse";
@@ -145,11 +145,11 @@ pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) 
     let mut search = Search::new(path);
     while let Some(count) = search.next() {
         let part = links::prefix(path, count);
-        let found = links::look_up_with(disk, op, &part, case, links, Purpose::Any).await;
+        let found = links::look_up_with(disk, op, &part, case, links, Access::default()).await;
         search.note(count, !matches!(found, Err(Errno::LOOP)));
     }
     let part = links::prefix(path, search.found);
-    let found = links::look_up_with(disk, op, &part, case, links, Purpose::Any).await;
+    let found = links::look_up_with(disk, op, &part, case, links, Access::default()).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else { return None };
     stop(request, disk, &node, &metadata, behind(path, search.found)).await.ok()?
 }

@@ -270,7 +270,7 @@ fn users_without_access_to_the_snapshot_directory_see_no_versions() {
         LookupOptions {
             case: server::vfs::Case::Sensitive,
             links: server::vfs::SymlinkPolicy::default(),
-            reads: false,
+            access: Access::default(),
         },
     ));
     let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was created") };

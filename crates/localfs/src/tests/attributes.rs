@@ -1,7 +1,7 @@
 //! `user.DOSATTRIB` and the metadata derived from it.
 
 use backing::metadata::is_birth;
-use server::vfs::{Create, ListRequest, Metadata, SERVER, SetXattr, XattrSet};
+use server::vfs::{Create, ListRequest, Metadata, Page, SERVER, SetXattr, XattrSet};
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
@@ -71,7 +71,7 @@ fn all_users_read_attributes_and_the_owner_sets_them() {
     assert_eq!(metadata.dos_attributes, Some(0x27));
     assert_eq!(block_on(node.set_metadata(&other, set(0))), Err(Errno::ACCES));
     let root = bed.found("").1;
-    let (entries, _) = now(root.list(&other, ListRequest { cursor: 0, count: 10, metadata: true }));
+    let Page { entries, .. } = now(root.list(&other, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert_eq!(entries[0].metadata.and_then(|metadata| metadata.dos_attributes), Some(0x27));
     assert_eq!(bed.attributes("file"), Some(0x27));
 }
@@ -194,7 +194,7 @@ fn a_listing_records_that_files_were_empty() {
     look_for_descriptor(&node);
     now(node.set_xattr(&user(0), "user.a", Some(b"1".to_vec()), SetXattr::Any));
     let (_, root, _) = bed.found("");
-    let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
+    let Page { entries, .. } = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert!(
         entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !lacks_descriptor(&metadata))),
         "a name alone proves nothing"

@@ -1,6 +1,6 @@
 //! Content, and names of open files.
 
-use server::vfs::{Cancellation, Case, Create, Extent, ListRequest, Metadata, SERVER, cancellable};
+use server::vfs::{Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, SERVER, cancellable};
 use std::os::fd::AsFd;
 
 use rustix::fs::Advice;
@@ -141,7 +141,7 @@ fn links_replace_files_atomically_and_leave_no_temporary_names() {
     // Renaming one name of a file to another leaves one name.
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("a"), a.id, &path("b"), true)), Ok(()));
     let root = bed.found("").1;
-    let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false }));
+    let Page { entries, .. } = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false }));
     assert_eq!(entries.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [b"b"]);
     assert_eq!(now(node.metadata(&SERVER)).links, 1);
     let other = Bed::new();
@@ -196,7 +196,7 @@ fn found_to_read(bed: &Bed, who: &Op, name: &str) -> (Arc<dyn Node>, Metadata) {
     match block_on(bed.fs.lookup(
         who,
         &path(name),
-        LookupOptions { case: Case::Insensitive, links: FOLLOW, reads: true },
+        LookupOptions { case: Case::Insensitive, links: FOLLOW, access: READ },
     )) {
         Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
         Ok(_) => panic!("{name} is missing"),
@@ -215,7 +215,10 @@ fn a_read_of_a_known_file_opens_it_once() {
     let opened = now(node.open(&bed.who, READ));
     assert!(Arc::ptr_eq(&crate::node::of(&opened).expect("a node"), &crate::node::of(&node).expect("a node")));
     assert_eq!(content(&opened, &bed.who), "x");
-    assert_eq!(now(bed.found("").1.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true })).0.len(), 1);
+    assert_eq!(
+        now(bed.found("").1.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true })).entries.len(),
+        1
+    );
     if cannot_switch() {
         return;
     }
@@ -253,7 +256,7 @@ fn a_cancelled_request_starts_no_more_queries_but_completes_changes() {
     let create = || bed.fs.create(&bed.who, &path("file"), new());
     let cancellation = Arc::new(Cancellation::default());
     let within = |cancellation: &Arc<Cancellation>| {
-        let request = async { (list().await.map(|(entries, _)| entries.len()), create().await.map(|_| ())) };
+        let request = async { (list().await.map(|page| page.entries.len()), create().await.map(|_| ())) };
         block_on(cancellable(Arc::clone(cancellation), request))
     };
     assert_eq!(within(&cancellation), (Ok(0), Ok(())));

@@ -1,6 +1,6 @@
 //! Files that are created with their protection in place, and directories whose own permissions are watched.
 
-use server::vfs::{Create, DirectoryVersion, InitialAcl, Metadata, SERVER};
+use server::vfs::{Create, DirectoryVersion, InitialAcl, Metadata, Parent, SERVER};
 
 use super::*;
 
@@ -58,7 +58,9 @@ fn a_file_has_its_guard_from_the_start() {
 #[track_caller]
 fn watched(bed: &Bed) -> DirectoryVersion {
     for _ in 0..4 {
-        if let Ok(Lookup::Missing { path: missing, parent: Some(parent) }) = bed.lookup("dir/New") {
+        if let Ok(Lookup::Missing { path: missing, parent: Parent { version: Some(parent), .. } }) =
+            bed.lookup("dir/New")
+        {
             assert_eq!(missing, path("dir/New"));
             return parent;
         }
@@ -74,7 +76,7 @@ fn misses_of_one_name_and_of_many_return_the_same_directory() {
     let mut seen = Vec::new();
     for _ in 0..6 {
         let Ok(Lookup::Missing { parent, .. }) = bed.lookup("dir/New") else { panic!("the lookup must miss") };
-        seen.push(parent);
+        seen.push(parent.version);
     }
     let (_, _, metadata) = bed.found("dir");
     assert!(seen.iter().all(|parent| *parent == seen[0]), "{seen:?}");
@@ -83,7 +85,8 @@ fn misses_of_one_name_and_of_many_return_the_same_directory() {
     for _ in 0..4 {
         bed.found("dir/file");
         assert_eq!(
-            bed.lookup("dir/New").map(|lookup| matches!(lookup, Lookup::Missing { parent: Some(_), .. })),
+            bed.lookup("dir/New")
+                .map(|lookup| matches!(lookup, Lookup::Missing { parent: Parent { version: Some(_), .. }, .. })),
             Ok(true)
         );
     }

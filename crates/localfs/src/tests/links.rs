@@ -199,7 +199,7 @@ fn a_swapped_link_is_not_the_root_of_a_view() {
         let found = block_on(view.lookup(
             &bed.who,
             &path("passwd"),
-            LookupOptions { case: Case::Insensitive, links: FOLLOW, reads: false },
+            LookupOptions { case: Case::Insensitive, links: FOLLOW, access: Access::default() },
         ));
         let Ok(Lookup::Found { node, .. }) = found else { panic!("a view is of one directory") };
         assert_eq!(content(&node, &bed.who), "inside");

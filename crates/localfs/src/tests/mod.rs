@@ -20,7 +20,7 @@ use std::process::Command;
 use bytes::Bytes;
 use server::answer::block_on;
 use server::vfs::contract::{self, Fixture};
-use server::vfs::{Access, Case, Create, ListRequest, Metadata, SERVER, SetMetadata};
+use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata};
 use tempfile::TempDir;
 
 use super::*;
@@ -102,7 +102,11 @@ impl Bed {
     }
 
     fn lookup_as(&self, who: &Op, text: &str, links: SymlinkPolicy) -> Result<Lookup> {
-        block_on(self.fs.lookup(who, &path(text), LookupOptions { case: Case::Insensitive, links, reads: false }))
+        block_on(self.fs.lookup(
+            who,
+            &path(text),
+            LookupOptions { case: Case::Insensitive, links, access: Access::default() },
+        ))
     }
 
     fn lookup(&self, text: &str) -> Result<Lookup> {
@@ -264,7 +268,7 @@ fn special_files_are_shown_and_never_opened() {
     let made = bed.fs.create(&bed.who, &path("fifo"), NewFile::new(Create::File(BOTH), 0o644));
     assert_eq!(block_on(made).err(), Some(Errno::EXIST));
     let root = bed.found("").1;
-    let (entries, _) = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
+    let Page { entries, .. } = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert_eq!(entries[0].metadata.map(|metadata| metadata.kind), Some(Kind::Special));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("fifo"), metadata.id, Kind::Special)).map(|_| ()), Ok(()));
 }

@@ -22,7 +22,7 @@ use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Listing, Open};
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, Kind, ListRequest, Lookup, Metadata, Node};
+use crate::vfs::{Case, Entry, Kind, ListRequest, Lookup, Metadata, Node, RelPath};
 use crate::yielding::Work;
 
 /// The cost of an entry, and of checking whether the user may read it ([`Work::spend`]).
@@ -165,21 +165,25 @@ impl Listing {
     async fn next(&mut self, disk: &Disk, file: &FileOpen, batch: usize) -> Result<Option<Entry>> {
         if !self.begun {
             self.begun = true;
-            self.first(disk, file).await?;
+            self.first(disk, file, batch).await?;
         }
         while self.ahead.is_empty() && !self.ended {
-            let (mut entries, cursor) =
-                file.node.list(&file.op, ListRequest { cursor: self.cursor, count: batch, metadata: true }).await?;
-            self.ended = entries.is_empty();
-            self.cursor = cursor;
-            entries.retain(|entry| !is_store_name(&entry.name));
-            self.ahead.extend(entries);
+            self.read(file, batch).await?;
         }
         Ok(self.ahead.pop_front())
     }
 
-    /// Prepares the entries that do not require reading the directory: the single name, or `.` and `..`.
-    async fn first(&mut self, disk: &Disk, file: &FileOpen) -> Result<()> {
+    /// Reads the next entries. Returns the metadata of the directory's parent if they came with the entries.
+    async fn read(&mut self, file: &FileOpen, batch: usize) -> Result<Option<Metadata>> {
+        let page = file.node.list(&file.op, ListRequest { cursor: self.cursor, count: batch, metadata: true }).await?;
+        self.ended = page.is_last || page.entries.is_empty();
+        self.cursor = page.next;
+        self.ahead.extend(page.entries.into_iter().filter(|entry| !is_store_name(&entry.name)));
+        Ok(page.parent)
+    }
+
+    /// Prepares the first entries: the single name, or `.`, `..` and those that are read with the parent's metadata.
+    async fn first(&mut self, disk: &Disk, file: &FileOpen, batch: usize) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
             let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
             let found = file.node.entry(&file.op, name, case).await?;
@@ -192,10 +196,17 @@ impl Listing {
             return Ok(());
         }
         let here = file.node.metadata(&file.op).await?;
-        let above = parent_metadata(disk, file).await.unwrap_or(here);
-        self.ahead.push_back(Entry { name: b"."[..].into(), metadata: Some(here) });
-        self.ahead.push_back(Entry { name: b".."[..].into(), metadata: Some(above) });
         self.ended = self.name.is_some();
+        // An error is returned when `.` and `..` have been.
+        let came = if self.ended { None } else { self.read(file, batch).await.ok().flatten() };
+        let parent = file.name.path.lock().parent();
+        let above = match (parent, came) {
+            (None, _) => here,
+            (Some(_), Some(above)) => above,
+            (Some(parent), None) => parent_metadata(disk, file, &parent).await.unwrap_or(here),
+        };
+        self.ahead.push_front(Entry { name: b".."[..].into(), metadata: Some(above) });
+        self.ahead.push_front(Entry { name: b"."[..].into(), metadata: Some(here) });
         Ok(())
     }
 }
@@ -204,10 +215,9 @@ fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-/// Returns the metadata of the parent directory; `None` for the share's root.
-async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
-    let parent = file.name.path.lock().parent()?;
-    match links::look_up(disk, &file.op, &parent, Case::Sensitive).await.ok()? {
+/// Returns the metadata of the directory `parent`.
+async fn parent_metadata(disk: &Disk, file: &FileOpen, parent: &RelPath) -> Option<Metadata> {
+    match links::look_up(disk, &file.op, parent, Case::Sensitive).await.ok()? {
         Lookup::Found { metadata, .. } => Some(metadata),
         _ => None,
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Wait;
 use crate::files::{NameInUse, NameReplacement};
-use crate::links::{self, Purpose};
+use crate::links;
 use crate::name::{self, Stream};
 use crate::reparse;
 use crate::request::{Reply, Request};
@@ -22,7 +22,7 @@ use crate::state::open::{FileOpen, Open};
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed};
+use crate::vfs::{Access, Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed};
 
 /// How often a rename is restarted after a client had to close a handle.
 const ATTEMPTS: usize = 16;
@@ -211,7 +211,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     // A symbolic link with the new name is itself replaced.
     let links = disk.share.links().to_last();
-    match links::look_up_with(disk, &disk.op, &name.path, case, links, Purpose::Any).await? {
+    match links::look_up_with(disk, &disk.op, &name.path, case, links, Access::default()).await? {
         Lookup::Missing { path, .. } => Ok(Target::free(path)),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {

@@ -20,7 +20,7 @@ use crate::policy::snapshots::{Format, Snapshots, Sort};
 use crate::request::Request;
 use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
-use crate::vfs::{Access, Kind, ListRequest, Lookup, LookupOptions, Node, RelPath, SymlinkPolicy, Vfs};
+use crate::vfs::{Access, Kind, ListRequest, Lookup, LookupOptions, Node, Page, RelPath, SymlinkPolicy, Vfs};
 
 /// A directory that contains snapshots.
 struct Folder {
@@ -94,7 +94,8 @@ pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, lim
     let mut moments = Vec::new();
     let mut cursor = 0;
     while moments.len() < limit {
-        let (entries, next) = node.list(&disk.op, ListRequest { cursor, count: limit, metadata: false }).await?;
+        let Page { entries, next, .. } =
+            node.list(&disk.op, ListRequest { cursor, count: limit, metadata: false }).await?;
         if entries.is_empty() {
             break;
         }

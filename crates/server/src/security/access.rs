@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::security::effective;
 use crate::tree::Disk;
-use crate::vfs::{DirectoryVersion, Identity, Kind, Lookup, LookupOptions, Metadata, Node, RelPath};
+use crate::vfs::{Identity, Kind, Lookup, LookupOptions, Metadata, Node, Parent, RelPath};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// A user who may read a file may also execute it, because the same bytes are sent over the wire. Deviates from Samba's
@@ -284,21 +284,25 @@ pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata
 
 /// Checks whether the descriptor of the directory lets the user create `path` ([MS-FSA] 2.1.5.1.1). Returns the
 /// directory's protection, because the new file inherits from it. `None` if the share stores no descriptors; the kernel
-/// alone decides then. `watched` is the directory as it was found during the lookup, if it is watched.
+/// alone decides then. `above` is what the look-up of the name knows of the directory.
 pub(crate) async fn may_make(
     disk: &Disk,
     path: &RelPath,
     directory: bool,
-    watched: Option<&DirectoryVersion>,
+    above: &Parent,
 ) -> Result<Option<Arc<Protection>>> {
     if disk.share.acls.stored.is_none() {
         return Ok(None);
     }
+    let watched = above.version.as_ref();
     let protection = match watched.and_then(|watched| disk.descriptors.find_watched(disk.place, watched)) {
         Some(known) => known,
         None => {
             let parent = path.parent().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
-            let found = find(disk, &parent).await?;
+            let found = match &above.opened {
+                Some(opened) => Some(opened.clone()),
+                None => find(disk, &parent).await?,
+            };
             let (node, metadata) = found.ok_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))?;
             effective::of_watched(disk, &node, &metadata, watched).await?
         }
@@ -327,7 +331,7 @@ pub(crate) async fn may_name(
         return Ok(());
     }
     if from.is_none_or(|from| from.parent() != to.parent()) {
-        may_make(disk, to, directory, None).await?;
+        may_make(disk, to, directory, &Parent::default()).await?;
     }
     if !replaced {
         return Ok(());

@@ -86,7 +86,7 @@ impl Fixture {
             Ok(Lookup::Found { node, .. }) => {
                 block_on(node.list(self.store.own(), ListRequest { cursor: 0, count: 100, metadata: false }))
                     .unwrap()
-                    .0
+                    .entries
                     .len()
             }
             _ => 0,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DirectoryVersion, Metadata, Node, RelPath};
+use super::{DirectoryVersion, Metadata, Node, Opened, RelPath};
 
 /// How a symbolic link in the last component of a path is treated, and which links may be followed at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,6 +37,23 @@ pub enum Case {
     Sensitive,
 }
 
+/// What a look-up knows of the directory in which a name is missing.
+#[derive(Clone, Default)]
+pub struct Parent {
+    /// Its version, if its file system watches it.
+    pub version: Option<DirectoryVersion>,
+    /// A handle to it, which permits no data access, and its metadata, if they came with the result.
+    pub opened: Option<Opened>,
+}
+
+impl Parent {
+    /// Returns its mode and group, if they are known.
+    pub fn mode_and_group(&self) -> Option<(u32, u32)> {
+        let version = self.version.as_ref().map(|version| (version.mode, version.gid));
+        version.or(self.opened.as_ref().map(|(_, metadata)| (metadata.mode, metadata.gid)))
+    }
+}
+
 /// The result of looking up a path.
 pub enum Lookup {
     /// The file exists. The path has the names as they are on disk.
@@ -52,8 +69,8 @@ pub enum Lookup {
     Missing {
         /// The path with the parent's names as on disk, and the last component as requested.
         path: RelPath,
-        /// The parent directory, if its file system watches it.
-        parent: Option<DirectoryVersion>,
+        /// The parent directory.
+        parent: Parent,
     },
     /// An intermediate directory does not exist or is not a directory.
     NoParent,

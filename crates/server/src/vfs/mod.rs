@@ -35,7 +35,7 @@ pub use capabilities::{AclKind, Capabilities, Changes, Features, TICK};
 pub use copy::copy_range;
 pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
-pub use lookup::{Case, Lookup, SymlinkPolicy};
+pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
 pub use metadata::{DataRange, DirectoryVersion, Entry, FileId, Kind, Metadata, SetMetadata, Space, Time};
 pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
@@ -194,9 +194,9 @@ pub trait Node: Send + Sync + Any {
     /// a change time, and the fields stored in `user.DOSATTRIB`.
     fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>>;
 
-    /// Returns entries of this directory, without `.` and `..`, and the position after them. An empty list means the
-    /// end. Positions stay valid while the handle is open, regardless of changes to the directory. Links themselves are
-    /// listed, followed or not. A handle that was not opened for reading lists as the user of the call if that user
+    /// Returns entries of this directory, without `.` and `..`, and the position after them. A page without entries is
+    /// the end. Positions stay valid while the handle is open, regardless of changes to the directory. Links themselves
+    /// are listed, followed or not. A handle that was not opened for reading lists as the user of the call if that user
     /// may.
     fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>>;
 
@@ -248,7 +248,7 @@ pub trait Node: Send + Sync + Any {
 /// it.
 pub async fn is_empty(node: &Arc<dyn Node>) -> Result<bool> {
     let first = ListRequest { cursor: 0, count: 1, metadata: false };
-    Ok(node.list(&SERVER, first).await?.0.is_empty())
+    Ok(node.list(&SERVER, first).await?.entries.is_empty())
 }
 
 /// The context of calls by the server itself, for operations that no user may do: writing the attribute that holds a

@@ -11,15 +11,16 @@ pub struct LookupOptions {
     pub case: Case,
     /// Which symbolic links are followed.
     pub links: SymlinkPolicy,
-    /// The caller will open a regular file for reading next. The handle may already have that access if the user has
-    /// it; [`Node::open`] then costs nothing. The look-up may notify a holder of a lease on the file.
-    pub reads: bool,
+    /// The data access with which the caller will open a regular file next, if any. The handle may already have that
+    /// access if the user has it; [`Node::open`] then costs nothing. The look-up may notify a holder of a lease on the
+    /// file.
+    pub access: Access,
 }
 
 impl LookupOptions {
     /// Returns the options for a look-up of the exact name.
     pub fn exact(links: SymlinkPolicy) -> LookupOptions {
-        LookupOptions { case: Case::Sensitive, links, reads: false }
+        LookupOptions { case: Case::Sensitive, links, access: Access::default() }
     }
 }
 
@@ -149,8 +150,18 @@ pub struct ListRequest {
     pub metadata: bool,
 }
 
-/// Entries of a directory and the position after them.
-pub type Page = (Vec<Entry>, u64);
+/// Entries of a directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Page {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// The position after them.
+    pub next: u64,
+    /// Whether it is known that no entries follow. A page without entries is always the last.
+    pub is_last: bool,
+    /// The metadata of the directory's parent, if the file system returned them with the first page.
+    pub parent: Option<Metadata>,
+}
 
 /// How an extended attribute is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

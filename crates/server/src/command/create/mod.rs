@@ -42,7 +42,7 @@ use crate::command::{close, directory_lease};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
 use crate::files::notify::Change;
-use crate::links::{self, Purpose};
+use crate::links;
 use crate::name::{self, Stream};
 use crate::reparse;
 use crate::request::{Reply, Request};
@@ -54,7 +54,7 @@ use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::{Disk, Tree};
-use crate::vfs::{Case, Errno, Lookup, Metadata, Node, RelPath, SymlinkPolicy};
+use crate::vfs::{Access, Case, Errno, Lookup, Metadata, Node, RelPath, SymlinkPolicy};
 
 /// How often a look-up is repeated if the name is created, renamed or removed concurrently.
 const ATTEMPTS: usize = 16;
@@ -305,8 +305,8 @@ async fn look_up(
     let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
     let links = SymlinkPolicy { itself, ..disk.share.links() };
     let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let purpose = if parameters.only_reads(disk) { Purpose::Reading } else { Purpose::Any };
-    let found = match links::look_up_with(disk, &disk.op, wanted, case, links, purpose).await {
+    let access = parameters.data_access(disk);
+    let found = match links::look_up_with(disk, &disk.op, wanted, case, links, access).await {
         Err(Errno::LOOP) => {
             return Err(reparse::stopped(request, disk, wanted).await.unwrap_or(Errno::LOOP.into()));
         }
@@ -319,7 +319,7 @@ async fn look_up(
     if is_store(wanted) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the name belongs to the server's stream store"));
     }
-    Ok(links::look_up_with(disk, &disk.op, wanted, case, links, Purpose::Any).await?)
+    Ok(links::look_up_with(disk, &disk.op, wanted, case, links, Access::default()).await?)
 }
 
 /// Adds the open to the session.

@@ -23,16 +23,14 @@ use crate::security::access;
 use crate::security::set::{apply, new_file};
 use crate::state::abandoned::What;
 use crate::tree::Disk;
-use crate::vfs::{
-    Create, Created, DirectoryVersion, Errno, Extent, FileId, Metadata, NewFile, Node, RelPath, SetMetadata,
-};
+use crate::vfs::{Create, Created, Errno, Extent, FileId, Metadata, NewFile, Node, Parent, RelPath, SetMetadata};
 
 /// The location of a new file.
 pub(super) struct NewName {
     /// The path of the file.
     pub(super) path: RelPath,
-    /// Its directory, if that is watched.
-    pub(super) parent: Option<DirectoryVersion>,
+    /// What the look-up knows of its directory.
+    pub(super) parent: Parent,
 }
 
 /// Creates the file; returns `None` if the name was created concurrently.
@@ -44,7 +42,7 @@ pub(super) async fn make(
     contexts: &Contexts,
     location: NewName,
 ) -> Result<Option<Opened>> {
-    let NewName { path, parent: version } = location;
+    let NewName { path, parent: found } = location;
     if !parameters.creates() {
         return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND));
     }
@@ -56,7 +54,7 @@ pub(super) async fn make(
     if parameters.lease_id().is_some_and(|lease| files.lease_is_elsewhere(lease, None)) {
         return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
     }
-    let protection = access::may_make(disk, &path, directory, version.as_ref()).await?;
+    let protection = access::may_make(disk, &path, directory, &found).await?;
     let model = access::model(disk, &path).await?;
     let default_acl_denies = protection.as_ref().map(|protection| protection.default_acl_denies);
     let parent = ParentDirectory { metadata: model.as_ref(), default_acl_denies };
@@ -66,7 +64,7 @@ pub(super) async fn make(
     let pending = files.begin_create(&open_name);
     let creation =
         Creation { request, disk, contexts, plan: &plan, parent: protection.as_deref(), open_name: &open_name };
-    let Some((node, metadata)) = creation.carry_out(version.as_ref()).await? else { return Ok(None) };
+    let Some((node, metadata)) = creation.carry_out(&found).await? else { return Ok(None) };
     let open_id = enter(request, parameters, plan.granted, metadata.id, &open_name, removals)?;
     drop(pending);
     let what = What::File(node.clone(), metadata.kind);
@@ -119,10 +117,10 @@ struct Creation<'a> {
 }
 
 impl Creation<'_> {
-    /// Creates and protects the file; returns `None` if the name was created concurrently. `version` is the version of
-    /// its directory, if that is watched.
-    async fn carry_out(&self, version: Option<&DirectoryVersion>) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
-        let Some(created) = self.create(version).await? else { return Ok(None) };
+    /// Creates and protects the file; returns `None` if the name was created concurrently. `found` is what the look-up
+    /// knows of its directory.
+    async fn carry_out(&self, found: &Parent) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+        let Some(created) = self.create(found).await? else { return Ok(None) };
         let Created { node, mut metadata, protected } = created;
         if !links::admits(self.disk, &node).await {
             // An intermediate directory became a link to a vetoed one meanwhile.
@@ -150,14 +148,14 @@ impl Creation<'_> {
         self.open_name.path.lock().clone()
     }
 
-    async fn create(&self, version: Option<&DirectoryVersion>) -> Result<Option<Created>> {
+    async fn create(&self, found: &Parent) -> Result<Option<Created>> {
         let Creation { disk, plan, .. } = self;
         let path = self.path();
         let directory = plan.kind == Create::Directory;
-        let protection = match (self.parent, version) {
-            (Some(parent), Some(version)) if plan.acl_at_creation => {
+        let protection = match (self.parent, found.mode_and_group()) {
+            (Some(parent), Some(above)) if plan.acl_at_creation => {
                 let now = self.request.connection.server.environment.now();
-                new_file::foresee(disk, now, parent, version, plan.mode, directory).await
+                new_file::foresee(disk, now, parent, above, plan.mode, directory).await
             }
             _ => None,
         };

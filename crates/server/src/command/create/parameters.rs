@@ -9,6 +9,7 @@ use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::{LeaseId, OpenLease};
 use crate::tree::Disk;
+use crate::vfs::Access;
 
 /// Checked parameters, with generic rights expanded.
 #[derive(Clone)]
@@ -136,14 +137,17 @@ impl Parameters {
         )
     }
 
-    /// Returns whether an existing file is opened only to read its data, as far as is known before the look-up. With
+    /// Returns the data access with which an existing file is opened, as far as is known before the look-up. With
     /// `kernel oplocks`, opening a file would break the server's own kernel lease on it.
-    pub(super) fn only_reads(&self, disk: &Disk) -> bool {
+    pub(super) fn data_access(&self, disk: &Disk) -> Access {
         const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0);
         const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
-        let reads = self.desired_access.intersects(READING) && !self.desired_access.intersects(WRITING);
         let opens = matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OPEN_IF);
-        reads && opens && !self.maximum_allowed && !disk.share.caching.kernel_oplocks
+        if !opens || self.maximum_allowed || disk.share.caching.kernel_oplocks {
+            return Access::default();
+        }
+        let writes = self.desired_access.intersects(WRITING) && disk.snapshot.is_none();
+        Access { read: self.desired_access.intersects(READING), write: writes }
     }
 
     /// Returns whether the open must be of a directory.

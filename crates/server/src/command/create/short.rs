@@ -5,7 +5,7 @@ use crate::links;
 use crate::name::short::{mangle, may_be_mangled};
 use crate::state::Server;
 use crate::tree::Disk;
-use crate::vfs::{Case, ListRequest, Lookup, RelPath};
+use crate::vfs::{Case, ListRequest, Lookup, Page, RelPath};
 
 /// Returns whether a path that was not found may contain short names.
 pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
@@ -39,7 +39,8 @@ async fn find(disk: &Disk, directory: &RelPath, short: &[u8], batch: usize) -> R
     };
     let mut cursor = 0;
     loop {
-        let (entries, next) = node.list(&disk.op, ListRequest { cursor, count: batch, metadata: false }).await?;
+        let Page { entries, next, .. } =
+            node.list(&disk.op, ListRequest { cursor, count: batch, metadata: false }).await?;
         if entries.is_empty() {
             return Ok(None);
         }

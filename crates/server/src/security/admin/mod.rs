@@ -30,8 +30,8 @@ use crate::security::set::apply;
 use crate::security::write_back;
 use crate::tree::Disk;
 use crate::vfs::{
-    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, RelPath, SERVER, SetXattr, SymlinkPolicy,
-    Vfs,
+    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath, SERVER, SetXattr,
+    SymlinkPolicy, Vfs,
 };
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
@@ -189,7 +189,7 @@ impl AclAdmin {
     pub async fn names(&self, item: &Item) -> Result<Vec<Box<[u8]>>> {
         let (mut names, mut cursor) = (Vec::new(), 0);
         loop {
-            let (entries, next) =
+            let Page { entries, next, .. } =
                 item.node.list(&SERVER, ListRequest { cursor, count: LISTED, metadata: false }).await?;
             if entries.is_empty() {
                 names.sort_unstable();

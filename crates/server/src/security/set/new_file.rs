@@ -18,16 +18,16 @@ use crate::acl::sids;
 use crate::policy::{InheritOwner, StoredAcls};
 use crate::security::set::apply::{inherited, lists_for};
 use crate::tree::Disk;
-use crate::vfs::{DirectoryVersion, InitialAcl, Kind, Time};
+use crate::vfs::{InitialAcl, Kind, Time};
 
-/// Returns the [`InitialAcl`] of a new file or `directory` of the user in the directory `watched`, which is protected
-/// by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual owner. `mode` is
-/// the mode of the file without inheritance.
+/// Returns the [`InitialAcl`] of a new file or `directory` of the user in a directory with the mode and group `above`,
+/// which is protected by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual
+/// owner. `mode` is the mode of the file without inheritance.
 pub(crate) async fn foresee(
     disk: &Disk,
     now: Time,
     parent: &Protection,
-    watched: &DirectoryVersion,
+    above: (u32, u32),
     mode: u32,
     directory: bool,
 ) -> Option<InitialAcl> {
@@ -35,8 +35,9 @@ pub(crate) async fn foresee(
     if disk.share.acls.inherit_owner != InheritOwner::No {
         return None;
     }
-    let hands_group_on = watched.mode & 0o2000 != 0;
-    let gid = if hands_group_on { watched.gid } else { disk.op.gid };
+    let (above_mode, above_gid) = above;
+    let hands_group_on = above_mode & 0o2000 != 0;
+    let gid = if hands_group_on { above_gid } else { disk.op.gid };
     let new = New { gid, directory, executable: mode & 0o111 != 0, hands_group_on };
     let key = InitialAclKey { from: parent.by(), stored: parent.stored, place: disk.place, token: disk.token_id, new };
     let initial_acls = disk.descriptors.initial_acls();

@@ -72,7 +72,7 @@ fn a_lookup_may_open_for_reading(on: &Fixture) {
     let mode = SetMetadata { mode: Some(0o600), ..SetMetadata::default() };
     now(secret.set_metadata(&on.owner, mode));
     let find = |op: &Op| {
-        let options = LookupOptions { case: Case::Insensitive, links: NO_LINKS, reads: true };
+        let options = LookupOptions { case: Case::Insensitive, links: NO_LINKS, access: READ };
         match now(on.vfs.lookup(op, &path("FILE"), options)) {
             Lookup::Found { path, node, metadata } => (path, node, metadata),
             _ => panic!("it exists"),

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{
     Access, Case, Create, Created, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node,
-    Op, RangeChange, RangeLock, RelPath, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
+    Op, Page, RangeChange, RangeLock, RelPath, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
 };
 use crate::answer::{Answer, block_on};
 
@@ -83,7 +83,7 @@ impl Fixture {
     }
 
     fn lookup_as(&self, who: &Op, text: &str, case: Case, links: SymlinkPolicy) -> Result<Lookup> {
-        block_on(self.vfs.lookup(who, &path(text), LookupOptions { case, links, reads: false }))
+        block_on(self.vfs.lookup(who, &path(text), LookupOptions { case, links, access: Access::default() }))
     }
 
     #[track_caller]
@@ -148,8 +148,9 @@ impl Fixture {
         let node = block_on(node.open(&self.owner, READ)).expect("the owner may list");
         let (mut names, mut cursor) = (Vec::new(), 0);
         loop {
-            let (entries, next) = block_on(node.list(&self.owner, ListRequest { cursor, count, metadata: false }))
-                .expect("the directory can be listed");
+            let Page { entries, next, .. } =
+                block_on(node.list(&self.owner, ListRequest { cursor, count, metadata: false }))
+                    .expect("the directory can be listed");
             if entries.is_empty() {
                 names.sort();
                 return names;

@@ -3,7 +3,7 @@
 use super::{BOTH, Fixture, NO_LINKS, READ, is_empty, now, path, read, stat, time};
 use crate::answer::block_on;
 use crate::vfs::{
-    Access, Case, Create, Errno, Kind, ListRequest, Lookup, LookupOptions, NewFile, RelPath, SERVER, SetMetadata,
+    Access, Case, Create, Errno, Kind, ListRequest, Lookup, LookupOptions, NewFile, Page, RelPath, SERVER, SetMetadata,
     SetXattr, SymlinkPolicy,
 };
 
@@ -67,7 +67,7 @@ fn odd_names_are_kept_as_bytes(fixture: &Fixture) {
         match block_on(fixture.vfs.lookup(
             &fixture.owner,
             &shown,
-            LookupOptions { case: Case::Insensitive, links: NO_LINKS, reads: false },
+            LookupOptions { case: Case::Insensitive, links: NO_LINKS, access: Access::default() },
         )) {
             Ok(Lookup::Found { path: found, .. }) => assert_eq!(found, path, "the name on disk"),
             _ => panic!("{path:?} is not found as {shown:?}"),
@@ -201,10 +201,11 @@ fn listing_shows_everything_once(fixture: &Fixture) {
         assert_eq!(fixture.names("dir", count), expected, "{count} at a time");
     }
     let root = now(fixture.found("").1.open(&fixture.owner, READ));
-    let (entries, end) = now(root.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: true }));
+    let Page { entries, next: end, .. } =
+        now(root.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: true }));
     let shown: Vec<_> = entries.iter().map(|entry| (&*entry.name, entry.metadata.map(|found| found.id))).collect();
     assert_eq!(shown, [(&b"dir"[..], Some(id))]);
-    assert_eq!(now(root.list(&fixture.owner, ListRequest { cursor: end, count: 10, metadata: true })).0, []);
+    assert_eq!(now(root.list(&fixture.owner, ListRequest { cursor: end, count: 10, metadata: true })).entries, []);
     let (file, _) = fixture.file("file", "");
     assert_eq!(
         block_on(file.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: false })).err(),
@@ -218,7 +219,8 @@ fn listing_survives_deletion(fixture: &Fixture) {
     let dir = now(fixture.found("dir").1.open(&fixture.owner, READ));
     let (mut listed, mut cursor) = (Vec::new(), 0);
     loop {
-        let (entries, next) = now(dir.list(&fixture.owner, ListRequest { cursor, count: 9, metadata: true }));
+        let Page { entries, next, .. } =
+            now(dir.list(&fixture.owner, ListRequest { cursor, count: 9, metadata: true }));
         if entries.is_empty() {
             break;
         }
@@ -234,7 +236,7 @@ fn listing_survives_deletion(fixture: &Fixture) {
     assert_eq!(listed.len(), 100, "each entry was listed once");
     assert!(is_empty(&dir));
     fixture.file("dir/late", "");
-    let (entries, _) = now(dir.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: false }));
+    let Page { entries, .. } = now(dir.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: false }));
     assert_eq!(entries.len(), 1, "a listing from the start shows the current entries");
 }
 
@@ -439,7 +441,7 @@ fn a_directory_is_a_file_system(fixture: &Fixture) {
         block_on(inner.lookup(
             &fixture.owner,
             &path(text),
-            LookupOptions { case: Case::Insensitive, links: SymlinkPolicy::BENEATH, reads: false },
+            LookupOptions { case: Case::Insensitive, links: SymlinkPolicy::BENEATH, access: Access::default() },
         ))
     };
     let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it exists") };

@@ -134,23 +134,26 @@ impl Handle {
         self.shared.handle(&mut state, self.root, self.number, access).map(|(node, _)| node)
     }
 
-    fn entries(&self, who: &Identity, cursor: u64, count: usize, with_metadata: bool) -> Result<(Vec<Entry>, u64)> {
+    fn entries(&self, who: &Identity, cursor: u64, count: usize, with_metadata: bool) -> Result<Page> {
         let state = self.shared.state.lock();
         let inode = state.inode(self.number)?;
-        let Body::Directory { entries, .. } = &inode.body else { return Err(Errno::NOTDIR) };
+        let Body::Directory { entries, parent } = &inode.body else { return Err(Errno::NOTDIR) };
         let permissions = inode.permissions(who);
         if !self.access.read && permissions & 4 == 0 {
             return Err(Errno::ACCES);
         }
         let shows_metadata = with_metadata && permissions & 1 != 0;
-        let mut position = cursor;
+        let mut next = cursor;
         let mut listed = Vec::new();
         for (at, name, number) in entries.after(cursor).take(count.max(1)) {
             let metadata = shows_metadata.then(|| state.inode(number).map(|inode| self.shared.describe(number, inode)));
             listed.push(Entry { name: Box::from(&**name), metadata: metadata.transpose()? });
-            position = at;
+            next = at;
         }
-        Ok((listed, position))
+        let is_last = entries.after(next).next().is_none();
+        let above = Some(*parent).filter(|_| with_metadata && cursor == 0 && self.number != self.root);
+        let parent = above.map(|above| state.inode(above).map(|inode| self.shared.describe(above, inode)));
+        Ok(Page { entries: listed, next, is_last, parent: parent.transpose()? })
     }
 
     fn find_entry(&self, who: &Identity, name: &[u8], case: Case) -> Result<Option<Entry>> {

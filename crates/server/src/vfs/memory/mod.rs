@@ -24,10 +24,11 @@ use self::inode::{Body, Inode};
 use self::resolve::Place;
 use self::view::View;
 use super::{
-    Access, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, Kind, Lookup,
-    LookupOptions, Metadata, NewFile, Node, Op, Private, RelPath, Removed, Result, Space, TICK, Time, Vfs,
-    WantedXattrs,
+    Access, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, InitialAcl, Kind,
+    Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, Result, Space, TICK, Time,
+    Vfs, WantedXattrs,
 };
+use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
 use crate::environment::Environment;
 
@@ -219,7 +220,7 @@ impl Shared {
                 let (node, metadata) = self.handle(&mut state, root, number, Access::default())?;
                 Ok(Lookup::Found { path, node, metadata })
             }
-            resolve::Found::Missing { path } => Ok(Lookup::Missing { path, parent: None }),
+            resolve::Found::Missing { path } => Ok(Lookup::Missing { path, parent: Parent::default() }),
             resolve::Found::NoParent => Ok(Lookup::NoParent),
         }
     }
@@ -238,9 +239,29 @@ impl Shared {
         };
         let mode = if let Body::Symlink(_) = body { 0o777 } else { new.mode };
         let number = self.add(&mut state, who, path, body, mode)?;
-        state.inode_mut(number)?.dos_attributes = new.dos_attributes;
+        let inode = state.inode_mut(number)?;
+        inode.dos_attributes = new.dos_attributes;
+        let protected = new.protection.is_some_and(|acl| self.protect(inode, acl));
         let (node, metadata) = self.handle(&mut state, ROOT, number, access)?;
-        Ok(Created { node, metadata, protected: false })
+        Ok(Created { node, metadata, protected })
+    }
+
+    /// Protects a new file. Returns whether the protection is in place.
+    fn protect(&self, inode: &mut Inode, acl: InitialAcl) -> bool {
+        if (inode.uid, inode.gid) != acl.owner || (!self.options.lists && !acl.lists.is_empty()) {
+            return false;
+        }
+        inode.mode = acl.mode.unwrap_or(inode.mode);
+        let (descriptor, value) = acl.descriptor;
+        // As Linux does, an ACL that is equivalent to the mode is not stored.
+        let counts = |list: &Vec<u8>| !PosixAcl::decode(list).is_ok_and(|list| list.is_minimal());
+        for (name, list) in acl.lists {
+            if let Some(list) = list.filter(counts) {
+                inode.xattrs.insert(name.to_owned(), list);
+            }
+        }
+        inode.xattrs.insert(descriptor, value);
+        true
     }
 
     fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Result<()> {

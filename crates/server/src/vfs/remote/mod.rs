@@ -6,8 +6,14 @@
 //! - Its clock is coarse, and it reports no changes, leases or locks.
 //! - It has no superuser. A call of uid 0 has the permissions of a user without any, except for the calls of the server
 //!   itself, which it recognizes by [`Op::is_server`].
+//! - A reply has the attributes of the file: its metadata, the wanted extended attributes and the names of all. Later
+//!   calls are answered from them for a second, without a call of the storage. Another client's changes show after that
+//!   time.
+//! - A look-up opens the file for the data access that it names, and returns the directory in which a name is missing.
+//!   A listing returns the parent's metadata. Closing a handle through which nothing was written costs nothing.
 //! - It can accept writes that it does not carry out, and then returns the error when the file is flushed or closed.
 
+mod known;
 mod node;
 mod private;
 
@@ -19,13 +25,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use self::known::{KnownFiles, VALID};
 use self::node::RemoteNode;
 use self::private::RemotePrivate;
 use super::faulty::{Operation, Wait};
 use super::memory::{self, Memory};
 use super::{
-    AclKind, Capabilities, Changes, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions, NewFile,
-    Node, Op, Private, RelPath, Removed, Result, Space, Time, Vfs,
+    Access, AclKind, Capabilities, Changes, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
+    Metadata, NewFile, Node, Op, Opened, Parent, Private, RelPath, Removed, Result, Space, SymlinkPolicy, Time, Vfs,
+    WantedXattrs,
 };
 use crate::answer::Answer;
 use crate::environment::Environment;
@@ -57,6 +65,9 @@ pub struct Remote {
 /// The connection to the storage, which all handles use.
 struct Client {
     latency: Latency,
+    environment: Arc<dyn Environment>,
+    wanted: WantedXattrs,
+    known: KnownFiles,
     calls: Mutex<BTreeMap<Operation, u64>>,
     /// The error of the next write.
     late: Mutex<Option<Errno>>,
@@ -67,10 +78,19 @@ impl Remote {
     pub fn new(environment: Arc<dyn Environment>, options: memory::Options, latency: Latency) -> Remote {
         let acls = if options.lists { AclKind::Posix } else { AclKind::None };
         let features = Features { clones: false, compresses: false, punches: true };
-        let changes = Changes::Timestamp { granularity: GRANULARITY, of_whole_seconds: GRANULARITY };
+        // A change is at most as old as its time stamp is coarse when it is read, and is returned for a while.
+        let granularity = GRANULARITY + VALID;
+        let changes = Changes::Timestamp { granularity, of_whole_seconds: granularity };
         let (leases, locks, superuser, attributes) = (false, false, false, options.attributes.clone());
         let capabilities = Capabilities { acls, changes, leases, locks, superuser, attributes, features };
-        let client = Client { latency, calls: Mutex::default(), late: Mutex::default() };
+        let client = Client {
+            latency,
+            environment: Arc::clone(&environment),
+            wanted: options.attributes.clone(),
+            known: KnownFiles::default(),
+            calls: Mutex::default(),
+            late: Mutex::default(),
+        };
         let memory = Memory::with_options(Arc::new(Coarse(environment)), memory::Options { features, ..options });
         Remote { inner: Arc::new(memory), client: Arc::new(client), capabilities }
     }
@@ -104,6 +124,30 @@ impl Client {
             wait.await;
             call().await
         })
+    }
+}
+
+impl Client {
+    /// Records what a reply says about the file of `node`.
+    async fn learn(&self, node: &Arc<dyn Node>) -> Result<Metadata> {
+        self.known.read(node, &self.wanted, self.environment.uptime()).await
+    }
+}
+
+/// Returns the directory of `path`, which the reply to a look-up has.
+async fn directory(
+    storage: &dyn Vfs,
+    client: &Arc<Client>,
+    op: &Op,
+    path: &RelPath,
+    links: SymlinkPolicy,
+) -> Option<Opened> {
+    match storage.lookup(op, &path.parent()?, LookupOptions::exact(links)).await.ok()? {
+        Lookup::Found { node, metadata, .. } => {
+            client.learn(&node).await.ok()?;
+            Some((Arc::new(RemoteNode::new(node, metadata.id, client)), metadata))
+        }
+        _ => None,
     }
 }
 
@@ -144,12 +188,25 @@ impl Vfs for Remote {
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
         let (inner, op, path) = (Arc::clone(&self.inner), permitted(op), path.clone());
         let client = Arc::clone(&self.client);
-        self.client.call(Operation::Lookup, move || inner.lookup(&op, &path, options)).map(move |found| {
-            Ok(match found? {
-                Lookup::Found { path, node, metadata } => {
-                    Lookup::Found { path, node: Arc::new(RemoteNode::new(node, &client)), metadata }
-                }
-                other => other,
+        self.client.call(Operation::Lookup, move || {
+            Answer::later(async move {
+                Ok(match inner.lookup(&op, &path, options).await? {
+                    Lookup::Found { path, node, metadata } => {
+                        client.learn(&node).await?;
+                        let data = match metadata.kind {
+                            Kind::File if options.access != Access::default() => node.open(&op, options.access).await,
+                            _ => Err(Errno::ACCES),
+                        };
+                        let node = RemoteNode::new(node, metadata.id, &client);
+                        let node = node.opened(data.ok().map(|data| (op, options.access, data)));
+                        Lookup::Found { path, node: Arc::new(node), metadata }
+                    }
+                    Lookup::Missing { path, .. } => {
+                        let opened = directory(&*inner, &client, &op, &path, options.links).await;
+                        Lookup::Missing { path, parent: Parent { version: None, opened } }
+                    }
+                    Lookup::NoParent => Lookup::NoParent,
+                })
             })
         })
     }
@@ -157,26 +214,43 @@ impl Vfs for Remote {
     fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>> {
         let (inner, op, path) = (Arc::clone(&self.inner), permitted(op), path.clone());
         let client = Arc::clone(&self.client);
-        self.client.call(Operation::Create, move || inner.create(&op, &path, new)).map(move |created| {
-            let created = created?;
-            Ok(Created { node: Arc::new(RemoteNode::new(created.node, &client)), ..created })
+        self.client.call(Operation::Create, move || {
+            Answer::later(async move {
+                let created = inner.create(&op, &path, new).await?;
+                client.known.clear();
+                client.learn(&created.node).await?;
+                let node = Arc::new(RemoteNode::new(created.node, created.metadata.id, &client));
+                Ok(Created { node, ..created })
+            })
         })
     }
 
     fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let (inner, op, from, to) = (Arc::clone(&self.inner), permitted(op), from.clone(), to.clone());
-        self.client.call(Operation::Rename, move || inner.rename(&op, &from, id, &to, replace))
+        let client = Arc::clone(&self.client);
+        let renamed = self.client.call(Operation::Rename, move || inner.rename(&op, &from, id, &to, replace));
+        renamed.map(move |renamed| {
+            client.known.clear();
+            renamed
+        })
     }
 
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let Some(node) = node::stored(node) else { return Answer::now(Err(Errno::XDEV)) };
-        let (inner, op, to) = (Arc::clone(&self.inner), permitted(op), to.clone());
-        self.client.call(Operation::Link, move || inner.link(&op, &node, &to, replace))
+        let (inner, op, to, client) = (Arc::clone(&self.inner), permitted(op), to.clone(), Arc::clone(&self.client));
+        self.client.call(Operation::Link, move || inner.link(&op, &node, &to, replace)).map(move |linked| {
+            client.known.clear();
+            linked
+        })
     }
 
     fn unlink(&self, op: &Op, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<Removed>> {
-        let (inner, op, path) = (Arc::clone(&self.inner), permitted(op), path.clone());
-        self.client.call(Operation::Unlink, move || inner.unlink(&op, &path, id, kind))
+        let (inner, op, path, client) =
+            (Arc::clone(&self.inner), permitted(op), path.clone(), Arc::clone(&self.client));
+        self.client.call(Operation::Unlink, move || inner.unlink(&op, &path, id, kind)).map(move |removed| {
+            client.known.clear();
+            removed
+        })
     }
 
     fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {

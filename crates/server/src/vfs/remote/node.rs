@@ -2,29 +2,65 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::known::Known;
 use super::{Client, permitted};
 use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
 use crate::vfs::{
-    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result,
+    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, ListRequest, Metadata, Node, Op, Page, Result,
     SetMetadata, SetXattr,
 };
 
 /// A handle.
 pub(super) struct RemoteNode {
     inner: Arc<dyn Node>,
+    id: FileId,
     client: Arc<Client>,
+    /// The handle that the look-up opened, with the user and the access.
+    opened: Option<(Op, Access, Arc<dyn Node>)>,
+    /// Whether content was written through it.
+    written: AtomicBool,
     /// The error of a write that was accepted.
     late: Mutex<Option<Errno>>,
 }
 
 impl RemoteNode {
-    pub(super) fn new(inner: Arc<dyn Node>, client: &Arc<Client>) -> RemoteNode {
-        RemoteNode { inner, client: Arc::clone(client), late: Mutex::default() }
+    pub(super) fn new(inner: Arc<dyn Node>, id: FileId, client: &Arc<Client>) -> RemoteNode {
+        let (opened, written, late) = Default::default();
+        RemoteNode { inner, id, client: Arc::clone(client), opened, written, late }
+    }
+
+    /// Adds the handle that the look-up opened.
+    pub(super) fn opened(self, opened: Option<(Op, Access, Arc<dyn Node>)>) -> RemoteNode {
+        RemoteNode { opened, ..self }
+    }
+
+    /// Returns what the last reply said about the file, if that is recent.
+    fn known(&self) -> Option<Known> {
+        self.client.known.get(self.id, self.client.environment.uptime())
+    }
+
+    /// Makes a call whose reply has the attributes of the file.
+    fn call_and_learn<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        op: &Op,
+        call: impl FnOnce(&Arc<dyn Node>, &Op) -> Answer<Result<T>> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        let client = Arc::clone(&self.client);
+        self.call(operation, op, move |node, op| {
+            let (node, done) = (Arc::clone(node), call(node, op));
+            Answer::later(async move {
+                let done = done.await;
+                let learned = client.learn(&node).await;
+                done.and_then(|done| learned.map(|_| done))
+            })
+        })
     }
 
     /// Makes a call on the stored file, with the context that the storage permits.
@@ -51,17 +87,30 @@ pub(super) fn stored(node: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
 
 impl Node for RemoteNode {
     fn metadata(&self, op: &Op) -> Answer<Result<Metadata>> {
-        self.call(Operation::Metadata, op, |node, op| node.metadata(op))
+        if let Some(known) = self.known() {
+            return Answer::now(Ok(known.metadata));
+        }
+        self.call_and_learn(Operation::Metadata, op, |node, op| node.metadata(op))
     }
 
     fn open(&self, op: &Op, access: Access) -> Answer<Result<Arc<dyn Node>>> {
-        let client = Arc::clone(&self.client);
-        let opened = self.call(Operation::Open, op, move |node, op| node.open(op, access));
-        opened.map(move |opened| opened.map(|inner| Arc::new(RemoteNode::new(inner, &client)) as Arc<dyn Node>))
+        let (id, client) = (self.id, Arc::clone(&self.client));
+        let remote = move |inner| Arc::new(RemoteNode::new(inner, id, &client)) as Arc<dyn Node>;
+        if let Some((user, present, inner)) = &self.opened
+            && *present == access
+            && *user == permitted(op)
+        {
+            return Answer::now(Ok(remote(Arc::clone(inner))));
+        }
+        let opened = self.call_and_learn(Operation::Open, op, move |node, op| node.open(op, access));
+        opened.map(move |opened| opened.map(remote))
     }
 
     fn close(&self, op: &Op) -> Answer<Result<()>> {
         let late = self.take_late();
+        if !self.written.load(Ordering::Relaxed) {
+            return Answer::now(late);
+        }
         self.call(Operation::Close, op, |node, op| node.close(op)).map(move |closed| late.and(closed))
     }
 
@@ -74,12 +123,13 @@ impl Node for RemoteNode {
     }
 
     fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+        self.written.store(true, Ordering::Relaxed);
         let late = if through { None } else { self.client.late.lock().take() };
         if let Some(error) = late {
             *self.late.lock() = Some(error);
             return self.call(Operation::Write, op, |_, _| Answer::now(Ok(())));
         }
-        self.call(Operation::Write, op, move |node, op| node.write(op, offset, data, through))
+        self.call_and_learn(Operation::Write, op, move |node, op| node.write(op, offset, data, through))
     }
 
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
@@ -96,7 +146,7 @@ impl Node for RemoteNode {
     }
 
     fn set_extent(&self, op: &Op, extent: Extent) -> Answer<Result<()>> {
-        self.call(Operation::SetExtent, op, move |node, op| node.set_extent(op, extent))
+        self.call_and_learn(Operation::SetExtent, op, move |node, op| node.set_extent(op, extent))
     }
 
     fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
@@ -105,11 +155,12 @@ impl Node for RemoteNode {
 
     fn copy(&self, op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
         let Some(from) = stored(from) else { return Answer::now(Err(Errno::XDEV)) };
-        self.call(Operation::Copy, op, move |node, op| node.copy(op, &from, range))
+        self.written.store(true, Ordering::Relaxed);
+        self.call_and_learn(Operation::Copy, op, move |node, op| node.copy(op, &from, range))
     }
 
     fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
-        self.call(Operation::SetMetadata, op, move |node, op| node.set_metadata(op, set))
+        self.call_and_learn(Operation::SetMetadata, op, move |node, op| node.set_metadata(op, set))
     }
 
     fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
@@ -122,16 +173,23 @@ impl Node for RemoteNode {
     }
 
     fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+        if let Some(value) = self.known().and_then(|known| known.value(op, name)) {
+            return Answer::now(Ok(value));
+        }
         let name = name.to_owned();
         self.call(Operation::GetXattr, op, move |node, op| node.get_xattr(op, &name))
     }
 
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
         let name = name.to_owned();
-        self.call(Operation::SetXattr, op, move |node, op| node.set_xattr(op, &name, value, how))
+        self.call_and_learn(Operation::SetXattr, op, move |node, op| node.set_xattr(op, &name, value, how))
     }
 
     fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {
+        if let Some(known) = self.known() {
+            let visible = |name: &String| op.is_server() || !name.starts_with("trusted.");
+            return Answer::now(Ok(known.names.into_iter().filter(visible).collect()));
+        }
         self.call(Operation::ListXattrs, op, |node, op| node.list_xattrs(op))
     }
 }

@@ -22,7 +22,7 @@ impl RemotePrivate {
 
 /// Returns `opened` with a handle that uses `client`.
 fn remote(client: &Arc<Client>, (node, metadata): Opened) -> Opened {
-    (Arc::new(RemoteNode::new(node, client)), metadata)
+    (Arc::new(RemoteNode::new(node, metadata.id, client)), metadata)
 }
 
 impl Private for RemotePrivate {

@@ -85,7 +85,8 @@ fn each_call_takes_its_time_and_is_counted() {
     assert_eq!(remote.take_calls(), calls);
     assert_eq!(environment.uptime(), 3 * LATENCY);
     assert!(remote.take_calls().is_empty(), "counting starts again");
-    assert!(matches!(node.metadata(&SERVER), Answer::Later(_)), "no answer is ready at once");
+    assert!(matches!(node.flush(&SERVER), Answer::Later(_)), "the answer comes later");
+    assert!(matches!(node.metadata(&SERVER), Answer::Now(_)), "the last reply had the attributes");
 }
 
 #[test]
