@@ -1,6 +1,7 @@
 //! `frevo serve`: starts the server from a configuration, runs it and stops it.
 
 mod environment;
+mod memory;
 mod privileges;
 mod usage;
 mod volumes;
@@ -51,13 +52,6 @@ use winbind::{Member, Winbind, WithDomain};
 /// The standard SMB port, and the port to use if the former is not available.
 const SMB_PORT: u16 = 445;
 const FALLBACK_PORT: u16 = 4450;
-/// How often unused buffers are released, and how many bytes of memory beyond the clients' use are worth returning to
-/// the system.
-const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
-const WORTH_RELEASING: usize = 2 << 20;
-/// Memory is released once more after this many further intervals. Idle worker threads have then ended, and the memory
-/// that the allocator kept for each of them is free.
-const REPEAT_AFTER: u32 = 3;
 /// How long connections may take to finish requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -262,7 +256,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let inputs = Arc::<Inputs>::default();
     let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), inputs.clone(), dead_time, stopping));
-    let releasing = tokio::spawn(release_memory(server.clone(), inputs));
+    let releasing = tokio::spawn(memory::release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
     let status = status_text(server.clone());
@@ -475,31 +469,6 @@ impl Means {
         let quarter = || usize::try_from(self.memory / 4).unwrap_or(usize::MAX).max(Limits::LEAST_MEMORY);
         limits.memory = memory_limit.unwrap_or_else(quarter);
         limits.fit_descriptors(usize::try_from(self.descriptors).unwrap_or(usize::MAX));
-    }
-}
-
-/// Periodically returns memory to the system that clients no longer use. Otherwise, spare buffers and the memory that
-/// the allocator keeps after a busy time would stay with the process. Never returns.
-async fn release_memory(server: Arc<Server>, inputs: Arc<Inputs>) {
-    // Memory of the process beyond what clients hold; `least` is the minimum since memory was last released.
-    let own = || limits::resident().map(|resident| resident.saturating_sub(server.accounting.memory()));
-    let mut least = own().unwrap_or(0);
-    let mut until_repeat = None;
-    loop {
-        tokio::time::sleep(RELEASE_INTERVAL).await;
-        let unused = server.release_unused_buffers() + inputs.release_unused();
-        let Some(now) = own() else { continue };
-        least = least.min(now);
-        until_repeat = until_repeat.and_then(|left: u32| left.checked_sub(1));
-        let first = now >= least + WORTH_RELEASING || unused >= WORTH_RELEASING;
-        if first || until_repeat == Some(0) {
-            // This may take milliseconds and blocks other threads that allocate from the same heap.
-            let _ = tokio::task::spawn_blocking(limits::release_memory).await;
-            least = own().unwrap_or(now);
-        }
-        if first {
-            until_repeat = Some(REPEAT_AFTER);
-        }
     }
 }
 
