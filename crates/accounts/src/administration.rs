@@ -12,7 +12,7 @@ use super::backend::{Backend, Entry};
 use super::groups::GroupKey;
 use super::record::{Record, check_name};
 use super::records::{AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, NewAccount, Outcome};
-use super::unix::{Found, User};
+use super::unix::{NssUser, User};
 use super::{Directory, embedded, key, unavailable};
 use crate::when;
 
@@ -173,7 +173,7 @@ impl Directory {
         Ok(Outcome { result: if note.is_some() { ImportResult::Updated } else { ImportResult::Added }, note })
     }
 
-    fn unix_user(&self, entry: &Entry) -> Result<Found> {
+    fn unix_user(&self, entry: &Entry) -> Result<NssUser> {
         match (&entry.user, entry.refused) {
             (_, Some(why)) => Ok(Err(why.into())),
             (Some(user), None) => Ok(Ok(user.clone())),

@@ -15,7 +15,7 @@ use server::answer::Answer;
 use server::tickets::ClientName;
 
 use super::Directory;
-use super::unix::{Found, Key, User};
+use super::unix::{Key, NssUser, User};
 
 /// Returns the account of `client`.
 pub(super) fn account(
@@ -97,7 +97,7 @@ fn unix_user(directory: &Directory, name: String, sids: Vec<Sid>) -> Answer<Resu
         return Answer::now(Ok(None));
     }
     directory.users().find(Key::Name(name)).map(move |found| {
-        found.map(|found: Found| match found {
+        found.map(|found: NssUser| match found {
             Ok(user) => not_root(of_user(&user, sids)),
             Err(why) => {
                 tracing::info!("Kerberos client refused: {why}");

@@ -65,7 +65,7 @@ use self::ldap::Ldap;
 use self::lists::Counted;
 use self::record::Record;
 use self::smbpasswd::Smbpasswd;
-use self::unix::{Found, Key, User, Users};
+use self::unix::{Key, NssUser, User, Users};
 use crate::state_dir::StateDir;
 
 /// How long a starting server waits for a `frevo user` that has the database open.
@@ -77,7 +77,7 @@ pub enum PassdbBackend {
     /// The embedded database in the state directory.
     Embedded,
     /// Samba's text file.
-    Smbpasswd(smbpasswd::Place),
+    Smbpasswd(smbpasswd::SmbpasswdFile),
     /// An LDAP directory.
     Ldap(Box<ldap::Settings>),
 }
@@ -187,7 +187,7 @@ impl Directory {
     }
 
     /// Returns the UNIX user of `entry`.
-    fn user_of(&self, entry: &Entry) -> Answer<Result<Found, Unavailable>> {
+    fn user_of(&self, entry: &Entry) -> Answer<Result<NssUser, Unavailable>> {
         match &entry.user {
             Some(user) => Answer::now(Ok(Ok(user.clone()))),
             None => self.users.find(key(&entry.record)),
@@ -208,7 +208,7 @@ impl Directory {
         };
         entry.then(move |found| match found {
             Ok(Some(entry)) => {
-                this.user_of(&entry).map(|found| found.map(|found: Found| found.ok().map(|user| user.identity.uid)))
+                this.user_of(&entry).map(|found| found.map(|found: NssUser| found.ok().map(|user| user.identity.uid)))
             }
             Ok(None) => Answer::now(Ok(None)),
             Err(why) => Answer::now(Err(why)),
@@ -380,7 +380,7 @@ fn key(record: &Record) -> Key {
 
 /// Returns the account for a logon. An account without a UNIX user is refused, because no operation could be done as
 /// it.
-fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: Found) -> Option<Account> {
+fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: NssUser) -> Option<Account> {
     let record = &entry.record;
     let user: Arc<User> = match found {
         Ok(user) => user,

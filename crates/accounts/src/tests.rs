@@ -344,8 +344,8 @@ async fn an_smbpasswd_file_and_the_database_share_no_sid() {
     assert!(both.find("bob").await.unwrap().is_none());
 }
 
-fn smbpasswd_of_bob(path: &Path) -> smbpasswd::Place {
-    let place = smbpasswd::Place { file: path.join("smbpasswd"), rid_base: 1000 };
+fn smbpasswd_of_bob(path: &Path) -> smbpasswd::SmbpasswdFile {
+    let place = smbpasswd::SmbpasswdFile { file: path.join("smbpasswd"), rid_base: 1000 };
     std::fs::write(&place.file, "bob:101:X:X\n".replace('X', &"X".repeat(32))).unwrap();
     place
 }

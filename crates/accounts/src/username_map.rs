@@ -73,7 +73,7 @@ impl FileMap {
 }
 
 /// The user whose account is looked up.
-enum Who {
+enum MappedUser {
     /// A name as sent by a client.
     Sent { domain: String, user: String },
     /// An authenticated user of a domain, with their groups there. Only full names match them.
@@ -81,7 +81,7 @@ enum Who {
 }
 
 impl FileMap {
-    fn ask(&self, who: Who) -> Answer<Result<Option<String>, Unavailable>> {
+    fn ask(&self, who: MappedUser) -> Answer<Result<Option<String>, Unavailable>> {
         let inner = self.0.clone();
         Answer::later(async move {
             let asked = async {
@@ -108,18 +108,18 @@ impl FileMap {
 
 impl UsernameMap for FileMap {
     fn account_of(&self, domain: &str, user: &str) -> Answer<Result<Option<String>, Unavailable>> {
-        self.ask(Who::Sent { domain: domain.to_owned(), user: user.to_owned() })
+        self.ask(MappedUser::Sent { domain: domain.to_owned(), user: user.to_owned() })
     }
 
     fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Result<Option<String>, Unavailable>> {
-        self.ask(Who::Proven { full: full.to_owned(), groups: groups.into() })
+        self.ask(MappedUser::Proven { full: full.to_owned(), groups: groups.into() })
     }
 }
 
 impl Inner {
     /// Returns the account of `who`. Blocks. It fails if NSS does not answer a group look-up on which the result
     /// depends.
-    fn find(&self, who: &Who) -> Result<Option<String>, Unavailable> {
+    fn find(&self, who: &MappedUser) -> Result<Option<String>, Unavailable> {
         let (lines, mut found) = (self.lines(), Ok(None));
         for line in &*lines {
             match self.fits(line, who) {
@@ -135,7 +135,7 @@ impl Inner {
     }
 
     /// Returns whether a name of `line` matches `who`. One match is sufficient, even if look-ups of other names fail.
-    fn fits(&self, line: &Line, who: &Who) -> Result<bool, Unavailable> {
+    fn fits(&self, line: &Line, who: &MappedUser) -> Result<bool, Unavailable> {
         // Without regard to case, like all account names.
         let root = fold(&line.account) == "root";
         let mut fits = Ok(false);
@@ -150,22 +150,24 @@ impl Inner {
     }
 
     /// Returns whether `name` of a line matches `who`. For `root` only an explicit name matches.
-    fn means(&self, name: &str, who: &Who, root: bool) -> Result<bool, Unavailable> {
+    fn means(&self, name: &str, who: &MappedUser, root: bool) -> Result<bool, Unavailable> {
         let plain = name.trim_start_matches(['@', '+', '&']);
         let marks = &name[..name.len() - plain.len()];
         if marks.is_empty() && name != "*" {
             return Ok(match who {
-                Who::Sent { domain, user } if name.contains('\\') => fold(name) == fold(&format!("{domain}\\{user}")),
-                Who::Sent { user, .. } => fold(name) == fold(user),
-                Who::Proven { full, .. } => fold(name) == fold(full),
+                MappedUser::Sent { domain, user } if name.contains('\\') => {
+                    fold(name) == fold(&format!("{domain}\\{user}"))
+                }
+                MappedUser::Sent { user, .. } => fold(name) == fold(user),
+                MappedUser::Proven { full, .. } => fold(name) == fold(full),
             });
         }
         if root {
             return Ok(false);
         }
         let user = match who {
-            Who::Sent { user, .. } => user,
-            Who::Proven { full, .. } => full,
+            MappedUser::Sent { user, .. } => user,
+            MappedUser::Proven { full, .. } => full,
         };
         let in_netgroup = || {
             let question = Question::Netgroup { user: user.clone(), group: plain.to_owned() };
@@ -173,11 +175,11 @@ impl Inner {
         };
         let is_it = |group: &String| fold(group) == fold(plain);
         let in_group = || match who {
-            Who::Sent { user, .. } => {
+            MappedUser::Sent { user, .. } => {
                 let user = self.users.find_blocking(&Key::Name(user.clone()))?;
                 Ok(user.is_ok_and(|user| user.groups.iter().any(is_it)))
             }
-            Who::Proven { groups, .. } => Ok(groups.iter().any(is_it)),
+            MappedUser::Proven { groups, .. } => Ok(groups.iter().any(is_it)),
         };
         Ok(name == "*" || marks.contains(['@', '&']) && in_netgroup()? || marks.contains(['@', '+']) && in_group()?)
     }
@@ -296,8 +298,8 @@ empty =
         Inner { path, every: Duration::ZERO, users, kept: Mutex::new(None), turns: &TURNS }
     }
 
-    fn sent(domain: &str, user: &str) -> Who {
-        Who::Sent { domain: domain.into(), user: user.into() }
+    fn sent(domain: &str, user: &str) -> MappedUser {
+        MappedUser::Sent { domain: domain.into(), user: user.into() }
     }
 
     /// As in smb.conf(5) for domain members: only full names match users authenticated by a controller.
@@ -311,7 +313,7 @@ empty =
         let map = map(path.clone());
         let check = |full: &str, groups: &[&str], expected: Option<&str>| {
             let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-            let found = map.find(&Who::Proven { full: full.into(), groups }).unwrap();
+            let found = map.find(&MappedUser::Proven { full: full.into(), groups }).unwrap();
             assert_eq!(found.as_deref(), expected, "{full}");
         };
         check(r"DOM\Administrator", &[], Some("root"));

@@ -40,7 +40,7 @@ pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -
         directory.starts_with("frevo-bench-"),
         "refusing to remove {directory}: its name does not start with frevo-bench-"
     );
-    let mut made = Made { bench, directory, stands: true };
+    let mut made = CreatedDirectory { bench, directory, stands: true };
     for server in &bench.servers {
         remove(server, directory)
             .await
@@ -59,14 +59,14 @@ pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -
 }
 
 /// The directory on all servers, while it exists.
-struct Made<'a> {
+struct CreatedDirectory<'a> {
     bench: &'a Bench,
     directory: &'a str,
     stands: bool,
 }
 
 /// A drop cannot await, so a separate thread removes the directory.
-impl Drop for Made<'_> {
+impl Drop for CreatedDirectory<'_> {
     fn drop(&mut self) {
         if !self.stands {
             return;

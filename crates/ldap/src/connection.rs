@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::ber::{LONGEST_MESSAGE, Malformed, SEQUENCE, whole_length};
 use crate::line::Line;
-use crate::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
+use crate::message::{Outcome, Request, Response, ResultCode, SearchResultEntry, decode, envelope};
 use crate::uri::Uri;
 
 /// Maximum number of concurrent requests; further ones wait.
@@ -31,7 +31,7 @@ const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration:
 /// The result of an operation.
 pub struct Reply {
     /// The entries that a search found.
-    pub found: Vec<Found>,
+    pub found: Vec<SearchResultEntry>,
     /// How the operation ended.
     pub outcome: Outcome,
 }

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use crate::connection::{Closed, Reply, Stream};
-use crate::message::{Found, Response, envelope};
+use crate::message::{Response, SearchResultEntry, envelope};
 
 /// The maximum number of entries of one search; no page is larger.
 const MOST_ENTRIES: usize = 10_000;
@@ -34,7 +34,7 @@ struct State {
     /// The reading task writes; callers must not.
     left_to_task: bool,
     task: Option<Waker>,
-    waiting: HashMap<i32, (Vec<Found>, Waiter)>,
+    waiting: HashMap<i32, (Vec<SearchResultEntry>, Waiter)>,
     next_id: i32,
     closed: Option<Closed>,
 }

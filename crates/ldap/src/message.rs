@@ -245,7 +245,7 @@ pub fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
 /// One message from the server.
 pub enum Response {
     /// An entry found by a search.
-    Entry(Found),
+    Entry(SearchResultEntry),
     /// A reference to entries on other servers.
     Reference,
     /// The end of an operation.
@@ -253,13 +253,13 @@ pub enum Response {
 }
 
 /// An entry with the requested attributes.
-pub struct Found {
+pub struct SearchResultEntry {
     /// The name of the entry.
     pub dn: String,
     attributes: Vec<(String, Vec<Zeroizing<Vec<u8>>>)>,
 }
 
-impl Found {
+impl SearchResultEntry {
     /// Returns the values of an attribute that are text.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.attributes.iter().filter(move |(attribute, _)| attribute.eq_ignore_ascii_case(name));
@@ -273,10 +273,10 @@ impl Found {
     }
 
     /// Builds an entry with one value per attribute, for tests of callers.
-    pub fn of(dn: &str, attributes: &[(&str, &str)]) -> Found {
+    pub fn of(dn: &str, attributes: &[(&str, &str)]) -> SearchResultEntry {
         let value = |text: &str| vec![Zeroizing::new(text.as_bytes().to_vec())];
         let attributes = attributes.iter().map(|(name, text)| ((*name).to_owned(), value(text))).collect();
-        Found { dn: dn.to_owned(), attributes }
+        SearchResultEntry { dn: dn.to_owned(), attributes }
     }
 }
 
@@ -393,7 +393,7 @@ pub fn decode(bytes: &[u8]) -> Result<(i32, Response), Malformed> {
     Ok((id, response))
 }
 
-fn entry(mut operation: Reader<'_>) -> Result<Found, Malformed> {
+fn entry(mut operation: Reader<'_>) -> Result<SearchResultEntry, Malformed> {
     let dn = operation.string()?;
     let mut list = operation.expect(SEQUENCE)?;
     let mut attributes = Vec::new();
@@ -407,7 +407,7 @@ fn entry(mut operation: Reader<'_>) -> Result<Found, Malformed> {
         }
         attributes.push((name, values));
     }
-    Ok(Found { dn, attributes })
+    Ok(SearchResultEntry { dn, attributes })
 }
 
 fn outcome(mut operation: Reader<'_>) -> Result<Outcome, Malformed> {

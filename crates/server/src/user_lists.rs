@@ -14,7 +14,7 @@ use crate::policy::{Policy, UserPattern, fold};
 use crate::user::User;
 
 /// A user to match.
-pub(crate) struct Who<'a> {
+pub(crate) struct UserMatcher<'a> {
     user: &'a User,
     accounts: &'a Accounts,
     policy: &'a Policy,
@@ -22,10 +22,10 @@ pub(crate) struct Who<'a> {
     sids: &'a [Sid],
 }
 
-impl<'a> Who<'a> {
+impl<'a> UserMatcher<'a> {
     /// Creates the matcher for `user` with all its SIDs.
     pub(crate) fn new(user: &'a User, sids: &'a [Sid], accounts: &'a Accounts, policy: &'a Policy) -> Self {
-        Who { user, accounts, policy, sids }
+        UserMatcher { user, accounts, policy, sids }
     }
 
     /// Returns whether the user is on `list`.
@@ -112,7 +112,7 @@ mod tests {
             _ => UserPattern::parse(element, &["FREVO"]),
         };
         let people = Accounts::from(Arc::new(TestAccounts));
-        let who = Who::new(&user, &sids, &people, &policy);
+        let who = UserMatcher::new(&user, &sids, &people, &policy);
         assert_eq!(block_on(who.is_on(&[UserPattern::User("nobody".into()), pattern])).unwrap(), expected, "{element}");
     }
 

@@ -82,7 +82,7 @@ impl Drop for Group {
 
 /// Selects the files that are mounted over those of the machine.
 #[derive(Clone, Copy)]
-enum Place {
+enum DomainHost {
     Controller,
     Member,
 }
@@ -119,7 +119,7 @@ impl Domain {
 
     fn start_controller(dir: &Path, people: &People, namespace: &NetworkNamespace) -> Result<Group> {
         let in_it = |command: &mut Command| -> Result<()> {
-            enter(command, dir, people, namespace, Place::Controller)?;
+            enter(command, dir, people, namespace, DomainHost::Controller)?;
             run(command, "")
         };
         let mut provision = Command::new("samba-tool");
@@ -132,7 +132,7 @@ impl Domain {
         in_it(users.args(["-c", MAKE_USERS]).arg(dir.join("dc/smb.conf")))?;
         let mut samba = Command::new("samba");
         samba.args(["--foreground", "--no-process-group", "-s"]).arg(dir.join("dc/smb.conf"));
-        enter(&mut samba, dir, people, namespace, Place::Controller)?;
+        enter(&mut samba, dir, people, namespace, DomainHost::Controller)?;
         spawn(samba, &dir.join("dc/log/output"))
     }
 
@@ -243,7 +243,7 @@ impl Domain {
     /// Returns a command that will run on the member.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
         let mut command = Command::new(program);
-        enter(&mut command, &self.dir, &self.people, &self.namespace, Place::Member)?;
+        enter(&mut command, &self.dir, &self.people, &self.namespace, DomainHost::Member)?;
         command.stdin(Stdio::null());
         Ok(command)
     }
@@ -265,11 +265,17 @@ impl Domain {
 }
 
 /// Makes `command` run in the domain's network, with the files of `place` mounted over the machine's.
-fn enter(command: &mut Command, dir: &Path, people: &People, namespace: &NetworkNamespace, place: Place) -> Result<()> {
+fn enter(
+    command: &mut Command,
+    dir: &Path,
+    people: &People,
+    namespace: &NetworkNamespace,
+    place: DomainHost,
+) -> Result<()> {
     let People::Many(over) = people else { bail!("only root can create a domain") };
     let own = match place {
-        Place::Controller => "dc/run",
-        Place::Member => "member/run",
+        DomainHost::Controller => "dc/run",
+        DomainHost::Member => "member/run",
     };
     let files = [("resolv.conf", "/etc/resolv.conf"), ("hosts", "/etc/hosts"), (own, "/run/samba")];
     let files = files.map(|(file, place)| (dir.join(file), place));

@@ -29,7 +29,7 @@ pub(crate) struct Captured {
 
 /// The captured commands.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CapturedCounts {
     /// Number of requests by command code.
     pub(crate) requests: BTreeMap<u16, u64>,
     /// Data bytes in READ responses.
@@ -122,7 +122,7 @@ impl Captured {
     }
 
     /// Returns the requests and bytes of the whole capture.
-    pub(crate) fn seen(&self) -> Result<Seen> {
+    pub(crate) fn seen(&self) -> Result<CapturedCounts> {
         // The data of a READ response has no field of its own; tshark shows it as data.
         let fields = ["smb2.cmd", "smb2.flags.response", "data.len", "smb2.write_length"];
         count(&self.fields("smb2", &fields)?)
@@ -130,8 +130,8 @@ impl Captured {
 }
 
 /// Counts rows with the fields command, response flag, data length, WRITE length.
-fn count(rows: &str) -> Result<Seen> {
-    let mut seen = Seen::default();
+fn count(rows: &str) -> Result<CapturedCounts> {
+    let mut seen = CapturedCounts::default();
     for row in rows.lines() {
         let mut columns = row.split('\t').map(|column| column.split(',').filter(|value| !value.is_empty()));
         let mut column = || columns.next().with_context(|| format!("tshark's row {row:?} is too short"));

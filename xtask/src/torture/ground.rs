@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use test_environment::{ALICE, Crowd, Health, Kdc, People, REALM, Server, Target, TestEnvironment};
 
 use super::list::Which;
-use super::place::{self, Place};
+use super::place::{self, WorkerFileSystem};
 
 const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
@@ -53,7 +53,7 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Creates the environment for the calling thread at `place`.
-    pub(super) fn lay(target: Target, place: &Place) -> Result<Ground> {
+    pub(super) fn lay(target: Target, place: &WorkerFileSystem) -> Result<Ground> {
         let environment = TestEnvironment::make_in(place.base(), target, Crowd(0))?;
         for folder in FOLDERS {
             environment.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;

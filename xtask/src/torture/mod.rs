@@ -27,7 +27,7 @@ use crate::steps::{cargo, succeeds};
 pub(crate) use place::FileSystem;
 
 use ground::Ground;
-use place::Place;
+use place::WorkerFileSystem;
 use run::Outcome;
 
 /// Explanation of the results.
@@ -124,7 +124,7 @@ fn run_here(options: &Options) -> Result<Counts> {
     tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     let logs = folder.join(format!("{name}.logs"));
     fs::create_dir_all(&logs)?;
-    let place = Place::make(options.fs)?;
+    let place = WorkerFileSystem::make(options.fs)?;
     println!("file system of the shares: {}", place.says());
     let outcomes = run_all(options, &tests, &logs, &place);
     let (outcomes, ()) = (outcomes?, place.end()?);
@@ -162,7 +162,7 @@ fn log_name(test: &str, run: usize) -> String {
     if run == 1 { format!("{name}.log") } else { format!("{name}.{run}.log") }
 }
 
-fn run_all(options: &Options, tests: &[String], logs: &Path, place: &Place) -> Result<Vec<Outcome>> {
+fn run_all(options: &Options, tests: &[String], logs: &Path, place: &WorkerFileSystem) -> Result<Vec<Outcome>> {
     let times = |test| (1..=options.repeat.max(1)).map(move |run| (test, run));
     let queue: Queue<'_> = Mutex::new(tests.iter().map(String::as_str).flat_map(times).collect());
     let total = queue.lock().map_or(0, |queue| queue.len());
@@ -181,7 +181,13 @@ fn run_all(options: &Options, tests: &[String], logs: &Path, place: &Place) -> R
 }
 
 /// Runs tests from the queue until it is empty.
-fn work(options: &Options, queue: &Queue<'_>, logs: &Path, place: &Place, bar: &ProgressBar) -> Result<Vec<Outcome>> {
+fn work(
+    options: &Options,
+    queue: &Queue<'_>,
+    logs: &Path,
+    place: &WorkerFileSystem,
+    bar: &ProgressBar,
+) -> Result<Vec<Outcome>> {
     let stop_others = |error: anyhow::Error| {
         queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
         error

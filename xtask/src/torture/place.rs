@@ -61,7 +61,7 @@ impl FileSystem {
 }
 
 /// A directory for environments.
-pub(super) struct Place {
+pub(super) struct WorkerFileSystem {
     base: PathBuf,
     says: String,
     // Declared last, so that they are unmounted when the rest is no longer in use.
@@ -69,13 +69,13 @@ pub(super) struct Place {
     compressing: Option<Disk>,
 }
 
-impl Place {
+impl WorkerFileSystem {
     /// Creates the requested file system, or XFS if possible when none was requested. Afterwards, the calling thread
     /// and everything that it starts is in its own mount namespace.
-    pub(super) fn make(wish: Option<FileSystem>) -> Result<Place> {
-        let mut place = Place::plain(wish)?;
+    pub(super) fn make(wish: Option<FileSystem>) -> Result<WorkerFileSystem> {
+        let mut place = WorkerFileSystem::plain(wish)?;
         if place.disk.is_some() {
-            match Disk::make(&Place::temporary(), FileSystem::Btrfs) {
+            match Disk::make(&WorkerFileSystem::temporary(), FileSystem::Btrfs) {
                 Ok(disk) => place.compressing = disk,
                 Err(error) => place.says += &format!("; no compressing file system: {error:#}"),
             }
@@ -87,18 +87,23 @@ impl Place {
         std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
     }
 
-    fn plain(wish: Option<FileSystem>) -> Result<Place> {
-        let base = Place::temporary();
+    fn plain(wish: Option<FileSystem>) -> Result<WorkerFileSystem> {
+        let base = WorkerFileSystem::temporary();
         let kind = wish.unwrap_or(FileSystem::Xfs);
         match Disk::make(&base, kind) {
             Ok(Some(disk)) => {
                 let says = format!("{kind:?}, created for this run in a loop device on {}", base.display());
-                Ok(Place { base: disk.point(), says, disk: Some(disk), compressing: None })
+                Ok(WorkerFileSystem { base: disk.point(), says, disk: Some(disk), compressing: None })
             }
-            Ok(None) => Ok(Place { says: format!("that of {}", base.display()), base, disk: None, compressing: None }),
+            Ok(None) => Ok(WorkerFileSystem {
+                says: format!("that of {}", base.display()),
+                base,
+                disk: None,
+                compressing: None,
+            }),
             Err(error) if wish.is_none() => {
                 let says = format!("that of {} (no XFS: {error:#})", base.display());
-                Ok(Place { base, says, disk: None, compressing: None })
+                Ok(WorkerFileSystem { base, says, disk: None, compressing: None })
             }
             Err(error) => Err(error.context(format!("cannot create the file system {kind:?}"))),
         }
@@ -268,7 +273,7 @@ mod tests {
     #[test]
     fn without_a_selection_a_file_system_is_always_found() {
         let place = std::thread::spawn(|| {
-            let place = Place::make(None).unwrap();
+            let place = WorkerFileSystem::make(None).unwrap();
             assert!(place.base().is_dir(), "{}", place.says());
             place.end().unwrap();
         });

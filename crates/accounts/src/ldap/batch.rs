@@ -13,7 +13,7 @@ use server::policy::fold;
 use super::people::{ACCOUNT, People};
 use super::{is_accounts, mapping};
 use crate::groups::GroupKey;
-use ldap::message::{Filter, Found};
+use ldap::message::{Filter, SearchResultEntry};
 
 /// SIDs, or names and uids of users, per search.
 const AT_A_TIME: usize = 200;
@@ -69,7 +69,8 @@ impl People {
             let filter = Filter::And(vec![Filter::Or(any), Filter::Equal("objectClass", ACCOUNT.into())]);
             let found = self.search(&self.settings.suffix, filter, &["uid", "uidNumber", "sambaSID"], 0).await?;
             for (uid, name) in some {
-                let has_name = |entry: &Found| entry.first("uid").is_some_and(|known| fold(known) == fold(name));
+                let has_name =
+                    |entry: &SearchResultEntry| entry.first("uid").is_some_and(|known| fold(known) == fold(name));
                 let number = uid.to_string();
                 let mut its = found.iter().filter(|entry| {
                     entry.all("uid").any(|known| fold(known) == fold(name)) || entry.first("uidNumber") == Some(&number)
@@ -88,7 +89,7 @@ impl People {
     }
 
     /// Returns whether an account with the name of the UNIX user `number` is that user.
-    fn may_be(&self, entry: &Found, number: &str) -> bool {
+    fn may_be(&self, entry: &SearchResultEntry, number: &str) -> bool {
         match entry.first("uidNumber") {
             Some(known) => known == number,
             None => !self.settings.trusted,
@@ -102,13 +103,13 @@ impl People {
         sids: &[Sid],
         base: &str,
         attributes: &'static [&'static str],
-    ) -> Result<HashMap<Sid, Found>> {
+    ) -> Result<HashMap<Sid, SearchResultEntry>> {
         if sids.is_empty() {
             return Ok(HashMap::new());
         }
         let any = sids.iter().map(|sid| Filter::Equal("sambaSID", sid.to_string())).collect();
         let filter = Filter::And(vec![Filter::Or(any), Filter::Equal("objectClass", class.into())]);
-        let mut of: HashMap<Sid, Found> = HashMap::new();
+        let mut of: HashMap<Sid, SearchResultEntry> = HashMap::new();
         let mut twice = Vec::new();
         for found in self.search(base, filter, attributes, 0).await? {
             let Some(Ok(sid)) = found.first("sambaSID").map(str::parse::<Sid>) else { continue };

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::change::done;
 use super::entry::in_dn;
 use super::people::People;
-use ldap::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
+use ldap::message::{Change, ChangeKind, Filter, Request, ResultCode, SearchResultEntry};
 
 /// The first RID for an account: lower RIDs are reserved by Windows ([MS-DTYP] 2.4.2.4).
 const FIRST_RID: u32 = 1000;
@@ -51,7 +51,7 @@ impl People {
     }
 
     /// Returns the domain's entry. It is created with this machine's SID if it is missing.
-    async fn domain(&self) -> Result<Found> {
+    async fn domain(&self) -> Result<SearchResultEntry> {
         let name = &self.settings.domain;
         for made in [false, true] {
             let filter = Filter::And(vec![
@@ -83,7 +83,7 @@ impl People {
     }
 
     /// Allocates `rid`; `false` if another program was faster.
-    async fn take_rid(&self, domain: &Found, rid: u32) -> Result<bool> {
+    async fn take_rid(&self, domain: &SearchResultEntry, rid: u32) -> Result<bool> {
         let mut changes = Vec::new();
         if let Some(last) = domain.first("sambaNextRid") {
             changes.push(Change::new(ChangeKind::Delete, "sambaNextRid", last));
@@ -103,7 +103,7 @@ impl People {
 }
 
 /// Returns the RID after all allocated ones. Old directories have separate counters for users and groups.
-fn next_rid(domain: &Found) -> Result<u32> {
+fn next_rid(domain: &SearchResultEntry) -> Result<u32> {
     let counter = |name| domain.first(name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     let last = ATTRIBUTES[1..].iter().map(|name| counter(name)).max().unwrap_or(0);
     Ok(last.checked_add(1).with_context(|| format!("{}: all RIDs are in use", domain.dn))?.max(FIRST_RID))
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_next_rid_is_above_all_counters() {
         let check = |counters: &[(&str, &str)], expected: Option<u32>| {
-            assert_eq!(next_rid(&Found::of("x", counters)).ok(), expected, "{counters:?}");
+            assert_eq!(next_rid(&SearchResultEntry::of("x", counters)).ok(), expected, "{counters:?}");
         };
         check(&[], Some(1000));
         check(&[("sambaNextRid", "12")], Some(1000));

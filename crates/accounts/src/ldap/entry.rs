@@ -7,7 +7,7 @@ use server::accounts::NtHash;
 
 use crate::backend::Entry;
 use crate::record::{Record, hash_from_hex};
-use ldap::message::{Change, ChangeKind, Found};
+use ldap::message::{Change, ChangeKind, SearchResultEntry};
 
 /// The attributes that are fetched for an account.
 pub(super) const ATTRIBUTES: &[&str] = &[
@@ -50,7 +50,7 @@ impl Person {
     }
 
     /// Parses the account in `found`; the error says what is missing.
-    pub(super) fn read(found: &Found) -> Result<Person, String> {
+    pub(super) fn read(found: &SearchResultEntry) -> Result<Person, String> {
         let wrong = |what: &str| format!("{}: {what}", found.dn);
         let name = found.first("uid").ok_or_else(|| wrong("has no uid"))?.to_owned();
         let sid: Sid = match found.first("sambaSID").map(str::parse) {

@@ -13,7 +13,7 @@ use super::mapping::{self, read};
 use super::people::People;
 use crate::groups::{Group, GroupKind, NewSid, Wanted};
 use ldap::Reply;
-use ldap::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
+use ldap::message::{Change, ChangeKind, Filter, Request, ResultCode, SearchResultEntry};
 
 /// The class of groups with SIDs.
 const MAPPING: &str = "sambaGroupMapping";
@@ -39,16 +39,20 @@ impl People {
     }
 
     /// Returns the entry of the group with the Windows name `name`.
-    async fn mapped(&self, name: &str, attributes: &'static [&'static str]) -> Result<Option<(Found, Group)>> {
+    async fn mapped(
+        &self,
+        name: &str,
+        attributes: &'static [&'static str],
+    ) -> Result<Option<(SearchResultEntry, Group)>> {
         let named =
             Filter::Or(vec![Filter::Equal("displayName", name.to_owned()), Filter::Equal("cn", name.to_owned())]);
         let filter = Filter::And(vec![Filter::Equal("objectClass", MAPPING.into()), named]);
         let found = self.search(&self.settings.group_suffix, filter, attributes, 0).await?;
-        let is_it = |entry: Found| {
+        let is_it = |entry: SearchResultEntry| {
             let group = read(&entry).filter(|group| fold(&group.name) == fold(name))?;
             Some((entry, group))
         };
-        let mut groups: Vec<(Found, Group)> = found.into_iter().filter_map(is_it).collect();
+        let mut groups: Vec<(SearchResultEntry, Group)> = found.into_iter().filter_map(is_it).collect();
         ensure!(groups.len() < 2, "the directory has more than one group {name:?}: {} is one of them", groups[0].0.dn);
         Ok(groups.pop())
     }
@@ -183,7 +187,7 @@ impl People {
     }
 
     /// Returns the `posixGroup` with this gid if it has no SID yet; an error if it has one.
-    async fn of_linux(&self, gid: u32) -> Result<Option<Found>> {
+    async fn of_linux(&self, gid: u32) -> Result<Option<SearchResultEntry>> {
         let filter = Filter::Equal("gidNumber", gid.to_string());
         let of_groups =
             Filter::Or(vec![Filter::Equal("objectClass", POSIX.into()), Filter::Equal("objectClass", MAPPING.into())]);
@@ -227,7 +231,7 @@ impl People {
 }
 
 /// Returns the attributes that make `there`, or a new entry, the group.
-fn attributes(group: &Group, there: Option<&Found>) -> Vec<Change> {
+fn attributes(group: &Group, there: Option<&SearchResultEntry>) -> Vec<Change> {
     let add = |attribute, value: String| Change::new(ChangeKind::Add, attribute, value);
     let kind = match group.kind {
         GroupKind::Domain => "2",
@@ -250,7 +254,7 @@ fn attributes(group: &Group, there: Option<&Found>) -> Vec<Change> {
 }
 
 /// Returns the changes that replace the displayed comment. Further descriptions of the entry are preserved.
-fn described(entry: &Found, comment: &str) -> Vec<Change> {
+fn described(entry: &SearchResultEntry, comment: &str) -> Vec<Change> {
     let before = entry.first("description");
     if before.unwrap_or_default() == comment {
         return Vec::new();
@@ -262,7 +266,7 @@ fn described(entry: &Found, comment: &str) -> Vec<Change> {
 }
 
 /// Returns a class of an entry that shows that it is also used for something else.
-fn others_class(entry: &Found) -> Option<&str> {
+fn others_class(entry: &SearchResultEntry) -> Option<&str> {
     let own = |class: &&str| [MAPPING, SID_ENTRY, "top"].iter().any(|own| class.eq_ignore_ascii_case(own));
     entry.all("objectClass").find(|class| !own(class))
 }
@@ -281,7 +285,7 @@ fn entry(group: &Group, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizin
 }
 
 /// Returns the changes that remove a mapping. The description also belongs to the Linux group and remains.
-fn mapping_removals(entry: &Found) -> Vec<Change> {
+fn mapping_removals(entry: &SearchResultEntry) -> Vec<Change> {
     let mut changes = vec![Change::new(ChangeKind::Delete, "objectClass", MAPPING)];
     for attribute in ["sambaSID", "sambaGroupType", "displayName"] {
         changes.extend(entry.first(attribute).map(|value| Change::new(ChangeKind::Delete, attribute, value)));
@@ -306,7 +310,7 @@ mod tests {
     fn entries_with_other_object_classes_are_recognized() {
         let class = |classes: &[&str]| {
             let classes: Vec<_> = classes.iter().map(|class| ("objectClass", *class)).collect();
-            others_class(&Found::of("x", &classes)).map(str::to_owned)
+            others_class(&SearchResultEntry::of("x", &classes)).map(str::to_owned)
         };
         assert_eq!(class(&["top", "sambaSidEntry", "SambaGroupMapping"]), None);
         assert_eq!(class(&["top", "groupOfNames", "sambaGroupMapping"]).as_deref(), Some("groupOfNames"));
@@ -316,7 +320,7 @@ mod tests {
     fn a_new_comment_replaces_only_the_displayed_one() {
         let check = |there: &[&str], comment: &str, expected: &[(ChangeKind, &str)]| {
             let there: Vec<_> = there.iter().map(|text| ("description", *text)).collect();
-            let changes = described(&Found::of("x", &there), comment);
+            let changes = described(&SearchResultEntry::of("x", &there), comment);
             let changes: Vec<_> =
                 changes.iter().map(|change| (change.kind as i32, change.values[0].as_str())).collect();
             let expected: Vec<_> = expected.iter().map(|(kind, text)| (*kind as i32, *text)).collect();

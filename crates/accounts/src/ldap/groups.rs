@@ -21,7 +21,7 @@ use super::mapping;
 use super::people::People;
 use crate::unix::User;
 use ldap::NoAnswer;
-use ldap::message::{Filter, Found};
+use ldap::message::{Filter, SearchResultEntry};
 
 /// How long groups are cached.
 const KEPT: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ impl Groups {
         self.users.clear();
     }
 
-    async fn search(&self, people: &People, person: &Person, gid: u32) -> Result<Vec<Found>> {
+    async fn search(&self, people: &People, person: &Person, gid: u32) -> Result<Vec<SearchResultEntry>> {
         let mut member =
             vec![Filter::Equal("memberUid", person.record.name.clone()), Filter::Equal("gidNumber", gid.to_string())];
         if self.have_named_members(people).await? {
@@ -127,14 +127,14 @@ fn of_linux() -> Filter {
     Filter::Equal("objectClass", "posixGroup".into())
 }
 
-fn number(group: &Found) -> Option<u32> {
+fn number(group: &SearchResultEntry) -> Option<u32> {
     // The largest number is not a group: the kernel refuses it.
     group.first("gidNumber").and_then(|text| text.parse().ok()).filter(|number| *number != u32::MAX)
 }
 
 /// Builds the user. Group 0 is root's and is dropped, because a directory must not grant it.
-fn user(name: &str, uid: u32, gid: u32, found: &[Found]) -> User {
-    let named = |entry: &Found| Some((number(entry)?, entry.first("cn")?.to_owned()));
+fn user(name: &str, uid: u32, gid: u32, found: &[SearchResultEntry]) -> User {
+    let named = |entry: &SearchResultEntry| Some((number(entry)?, entry.first("cn")?.to_owned()));
     let mut groups: Vec<(u32, String)> = found.iter().filter_map(named).filter(|(group, _)| *group != 0).collect();
     groups.sort_unstable();
     groups.dedup_by_key(|(group, _)| *group);
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn the_primary_group_is_first_and_gid_0_is_omitted() {
-        let group = |name: &str, gid: &str| Found::of(&format!("cn={name}"), &[("cn", name), ("gidNumber", gid)]);
+        let group =
+            |name: &str, gid: &str| SearchResultEntry::of(&format!("cn={name}"), &[("cn", name), ("gidNumber", gid)]);
         let found = [
             group("b", "20"),
             group("root", "0"),

@@ -15,7 +15,7 @@ use super::entry::{ATTRIBUTES, Person};
 use super::people::{ACCOUNT, People, found};
 use super::worker::Worker;
 use crate::backend::Entry;
-use ldap::message::{Filter, Found, Request, Search};
+use ldap::message::{Filter, Request, Search, SearchResultEntry};
 
 /// How long the names are cached: a list that is read more slowly is fetched from the directory again.
 const KEPT: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ impl People {
     async fn names(&self) -> Result<Vec<String>> {
         let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut names = Vec::new();
-        let note = |entry: Found| names.extend(entry.first("uid").map(fold));
+        let note = |entry: SearchResultEntry| names.extend(entry.first("uid").map(fold));
         self.each(&self.settings.suffix, filter, &["uid"], note).await?;
         names.sort_unstable();
         names.dedup();
@@ -102,7 +102,7 @@ impl People {
     pub(super) async fn count(&self, domain: Sid) -> Result<usize> {
         let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut count = 0;
-        let note = |entry: Found| {
+        let note = |entry: SearchResultEntry| {
             let sid = entry.first("sambaSID").and_then(|text| text.parse::<Sid>().ok());
             count += usize::from(sid.is_some_and(|sid| sid.domain() == Some(domain)));
         };
@@ -116,7 +116,7 @@ impl People {
         base: &str,
         filter: Filter,
         attributes: &'static [&'static str],
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<SearchResultEntry>> {
         let mut all = Vec::new();
         self.each(base, filter, attributes, |entry| all.push(entry)).await?;
         Ok(all)
@@ -128,7 +128,7 @@ impl People {
         base: &str,
         filter: Filter,
         attributes: &'static [&'static str],
-        mut note: impl FnMut(Found),
+        mut note: impl FnMut(SearchResultEntry),
     ) -> Result<()> {
         let size = i32::from(self.settings.page_size);
         let search = Search { size_limit: 0, ..self.search_for(base, filter, attributes, 0) };

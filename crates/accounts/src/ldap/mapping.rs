@@ -12,7 +12,7 @@ use server::policy::fold;
 use super::cache::{Kept, STALE};
 use super::people::{People, unavailable};
 use crate::groups::{Group, GroupKey, GroupKind};
-use ldap::message::{Filter, Found};
+use ldap::message::{Filter, SearchResultEntry};
 
 /// The attributes that are fetched for a group.
 pub(super) const ATTRIBUTES: &[&str] = &["cn", "gidNumber", "sambaSID", "sambaGroupType", "displayName", "description"];
@@ -39,12 +39,12 @@ impl Mappings {
     }
 
     /// Caches the group of a `posixGroup`, mapped or not.
-    pub(super) fn note(&self, gid: u32, found: &Found) {
+    pub(super) fn note(&self, gid: u32, found: &SearchResultEntry) {
         self.0.put(GroupKey::Gid(gid), read(found).map(Arc::new), STALE);
     }
 
     /// Caches the group with `sid`, or that there is none.
-    pub(super) fn note_sid(&self, sid: Sid, found: Option<&Found>) {
+    pub(super) fn note_sid(&self, sid: Sid, found: Option<&SearchResultEntry>) {
         self.0.put(GroupKey::Sid(sid), found.and_then(read).map(Arc::new), STALE);
     }
 }
@@ -95,7 +95,7 @@ fn folded(key: &GroupKey) -> GroupKey {
 }
 
 /// Returns the group in an entry; `None` without a mapping. Group 0 is root's and is refused.
-pub(super) fn read(found: &Found) -> Option<Group> {
+pub(super) fn read(found: &SearchResultEntry) -> Option<Group> {
     let gid = found.first("gidNumber")?.parse().ok().filter(|gid| ![0, u32::MAX].contains(gid))?;
     let kind = match found.first("sambaGroupType")? {
         "2" => GroupKind::Domain,
@@ -120,15 +120,15 @@ mod tests {
             ("sambaGroupType", "2"),
             ("displayName", "The Crew"),
         ];
-        let group = read(&Found::of("cn=crew", &all)).unwrap();
+        let group = read(&SearchResultEntry::of("cn=crew", &all)).unwrap();
         assert_eq!((group.name.as_str(), group.gid, group.kind), ("The Crew", 7, GroupKind::Domain));
         assert!(fits(&group, &GroupKey::Name("the crew".into())) && !fits(&group, &GroupKey::Name("crew".into())));
         for missing in ["gidNumber", "sambaSID", "sambaGroupType"] {
             let rest: Vec<_> = all.iter().copied().filter(|(name, _)| *name != missing).collect();
-            assert!(read(&Found::of("x", &rest)).is_none(), "{missing}");
+            assert!(read(&SearchResultEntry::of("x", &rest)).is_none(), "{missing}");
         }
         let root: Vec<_> =
             all.iter().map(|(name, value)| (*name, if *name == "gidNumber" { "0" } else { value })).collect();
-        assert!(read(&Found::of("x", &root)).is_none());
+        assert!(read(&SearchResultEntry::of("x", &root)).is_none());
     }
 }

@@ -23,7 +23,7 @@ use super::worker::as_process;
 use crate::backend::Entry;
 use crate::embedded::OwnDomain;
 use crate::unix::{self, Key, User, Users};
-use ldap::message::{Filter, Found, Request, ResultCode, Search};
+use ldap::message::{Filter, Request, ResultCode, Search, SearchResultEntry};
 use ldap::tls;
 use ldap::{NoAnswer, Servers};
 use ldap::{Reply, Way};
@@ -157,7 +157,7 @@ impl People {
     /// ignore spaces and differences between similar letters.
     pub(super) async fn person(&self, name: &str) -> Result<Option<Person>> {
         let asked = fold(name);
-        let is_it = |found: &Found| found.all("uid").any(|uid| fold(uid) == asked);
+        let is_it = |found: &SearchResultEntry| found.all("uid").any(|uid| fold(uid) == asked);
         let found = self.one_entry(Filter::Equal("uid", name.to_owned())).await?;
         Ok(found.filter(is_it).and_then(|found| read(&found)))
     }
@@ -166,7 +166,7 @@ impl People {
         Ok(self.one_entry(filter).await?.and_then(|found| read(&found)))
     }
 
-    async fn one_entry(&self, filter: Filter) -> Result<Option<Found>> {
+    async fn one_entry(&self, filter: Filter) -> Result<Option<SearchResultEntry>> {
         let filter = Filter::And(vec![filter, Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut found = self.search(&self.settings.suffix, filter, ATTRIBUTES, 2).await?;
         if let [one, other, ..] = &found[..] {
@@ -187,7 +187,7 @@ impl People {
         filter: Filter,
         attributes: &'static [&'static str],
         most: i32,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<SearchResultEntry>> {
         let search = self.search_for(base, filter, attributes, most);
         let reply = self.servers.ask(&Request::Search(&search), self.settings.timeout).await?;
         found(reply, base)
@@ -218,9 +218,9 @@ impl People {
     async fn entry(&self, person: &Person, early: Option<Asked>) -> Result<Option<Entry>, Unavailable> {
         let name = || Key::Name(person.record.name.clone());
         match self.user(person, || early.unwrap_or_else(|| self.users.find(name()))).await? {
-            Who::Known(user) => Ok(Some(entry_of(person, user))),
-            Who::Root => Ok(refuse_root(person)),
-            Who::NoUser => {
+            UnixUser::Known(user) => Ok(Some(entry_of(person, user))),
+            UnixUser::Root => Ok(refuse_root(person)),
+            UnixUser::NoUser => {
                 tracing::warn!(
                     account = person.record.name,
                     dn = &*person.dn,
@@ -228,7 +228,7 @@ impl People {
                 );
                 Ok(None)
             }
-            Who::Directory(ids) => {
+            UnixUser::Directory(ids) => {
                 let user = self.groups.user(self, person, ids).await.map_err(unavailable)?;
                 Ok(Some(entry_of(person, Some(user))))
             }
@@ -240,16 +240,16 @@ impl People {
         let asked = || self.users.glance(Key::Name(person.record.name.clone()));
         let mut refused = None;
         let user = match self.user(person, asked).await.map_err(|Unavailable(why)| anyhow!(why))? {
-            Who::Known(user) => user,
-            Who::Root => {
+            UnixUser::Known(user) => user,
+            UnixUser::Root => {
                 refused = Some("its UNIX user has uid 0 or gid 0, which is not allowed");
                 None
             }
-            Who::NoUser => {
+            UnixUser::NoUser => {
                 refused = Some("`ldapsam:trusted` requires uidNumber and gidNumber");
                 None
             }
-            Who::Directory((uid, gid)) => {
+            UnixUser::Directory((uid, gid)) => {
                 let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
                 Some(Arc::new(User { name: person.record.name.clone(), identity, groups: Arc::new([]) }))
             }
@@ -258,24 +258,24 @@ impl People {
     }
 
     /// Returns the UNIX user of `person`; `ask` queries NSS, if it is needed.
-    async fn user(&self, person: &Person, ask: impl FnOnce() -> Asked) -> Result<Who, Unavailable> {
+    async fn user(&self, person: &Person, ask: impl FnOnce() -> Asked) -> Result<UnixUser, Unavailable> {
         if self.users.only().is_some() {
-            return Ok(Who::Known(None));
+            return Ok(UnixUser::Known(None));
         }
         if !self.settings.trusted
             && let Ok(user) = ask().await?
         {
             return Ok(match (user.identity.uid, user.identity.gid) {
-                (0, _) | (_, 0) => Who::Root,
-                _ => Who::Known(Some(user)),
+                (0, _) | (_, 0) => UnixUser::Root,
+                _ => UnixUser::Known(Some(user)),
             });
         }
         Ok(match person.ids {
-            Some((0, _) | (_, 0)) => Who::Root,
-            Some(ids) => Who::Directory(ids),
+            Some((0, _) | (_, 0)) => UnixUser::Root,
+            Some(ids) => UnixUser::Directory(ids),
             // A look-up by name in NSS could return root.
-            None if self.settings.trusted => Who::NoUser,
-            None => Who::Known(None),
+            None if self.settings.trusted => UnixUser::NoUser,
+            None => UnixUser::Known(None),
         })
     }
 
@@ -291,7 +291,7 @@ impl People {
 }
 
 /// A query to NSS.
-type Asked = Answer<Result<unix::Found, Unavailable>>;
+type Asked = Answer<Result<unix::NssUser, Unavailable>>;
 
 /// Waits for `question`, and polls `early` meanwhile.
 async fn meanwhile<T>(question: impl Future<Output = T>, early: &mut Option<Asked>) -> T {
@@ -309,13 +309,13 @@ async fn meanwhile<T>(question: impl Future<Output = T>, early: &mut Option<Aske
     .await
 }
 
-fn read(found: &Found) -> Option<Person> {
+fn read(found: &SearchResultEntry) -> Option<Person> {
     let person = Person::read(found);
     person.inspect_err(|why| tracing::error!("invalid account in the LDAP directory: {why}")).ok()
 }
 
 /// The UNIX user of an account.
-enum Who {
+enum UnixUser {
     /// The user from NSS; `None` if the caller must look it up.
     Known(Option<Arc<User>>),
     /// The user from the directory: uid and primary gid.
@@ -340,7 +340,7 @@ fn entry_of(person: &Person, user: Option<Arc<User>>) -> Entry {
 }
 
 /// Returns the entries found by a search. A missing base is an error in the configuration, not a missing account.
-pub(super) fn found(reply: Reply, base: &str) -> Result<Vec<Found>> {
+pub(super) fn found(reply: Reply, base: &str) -> Result<Vec<SearchResultEntry>> {
     match reply.outcome.code {
         ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => Ok(reply.found),
         ResultCode::NO_SUCH_OBJECT => {

@@ -49,7 +49,7 @@ pub struct Complaint {
 }
 
 /// The result of a look-up by name.
-pub(super) enum Found<'a> {
+pub(super) enum NameLookup<'a> {
     /// A user's account.
     Account(Fields<'a>),
     /// An account that does not belong to a user; the string describes its kind.
@@ -127,19 +127,19 @@ impl Index {
     }
 
     /// Returns the entry of the folded name `name`.
-    pub(super) fn find(&self, name: &str) -> Option<Found<'_>> {
+    pub(super) fn find(&self, name: &str) -> Option<NameLookup<'_>> {
         self.names.get(name).map(|at| self.found(*at))
     }
 
-    fn found(&self, at: u32) -> Found<'_> {
+    fn found(&self, at: u32) -> NameLookup<'_> {
         let fields = match Fields::read(self.line(at)) {
             Ok(Some(fields)) => fields,
-            Ok(None) => return Found::Damaged(self.number(at), anyhow::anyhow!("it is not an account any more")),
-            Err(error) => return Found::Damaged(self.number(at), error),
+            Ok(None) => return NameLookup::Damaged(self.number(at), anyhow::anyhow!("it is not an account any more")),
+            Err(error) => return NameLookup::Damaged(self.number(at), error),
         };
         match fields.flags.machine() {
-            Some(kind) => Found::Machine(kind),
-            None => Found::Account(fields),
+            Some(kind) => NameLookup::Machine(kind),
+            None => NameLookup::Account(fields),
         }
     }
 
@@ -150,7 +150,7 @@ impl Index {
     /// Returns the account of the user `uid`.
     pub(super) fn by_uid(&self, uid: u32) -> Option<Fields<'_>> {
         match self.found(*self.uids.get(&uid)?) {
-            Found::Account(fields) => Some(fields),
+            NameLookup::Account(fields) => Some(fields),
             _ => None,
         }
     }
@@ -164,7 +164,7 @@ impl Index {
         });
         let from = after.map_or(0, |after| order.partition_point(|name| **name <= *after));
         let account = |name: &str| match self.find(name) {
-            Some(Found::Account(fields)) => Some(fields),
+            Some(NameLookup::Account(fields)) => Some(fields),
             _ => None,
         };
         order[from..].iter().filter_map(|name| account(name)).take(count).collect()

@@ -27,7 +27,7 @@ use server::policy::fold;
 use self::change::Change;
 use self::file::Locked;
 pub use self::index::Complaint;
-use self::index::{Found, Index};
+use self::index::{Index, NameLookup};
 use self::line::Fields;
 use self::live::Live;
 use super::backend::{Backend, Check, Entry, misnamed, weigh};
@@ -41,14 +41,14 @@ const WARNED: usize = 10_000;
 
 /// The location of the file, from the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct SmbpasswdFile {
     /// The file.
     pub file: PathBuf,
     /// `algorithmic rid base`: even, 1000 or more.
     pub rid_base: u32,
 }
 
-impl Place {
+impl SmbpasswdFile {
     /// Returns the problems of lines in the file, up to a limit, and their number. Nothing is changed, and a missing
     /// file has no problems. Blocks.
     pub fn complaints(&self) -> Result<(Vec<Complaint>, usize)> {
@@ -90,7 +90,7 @@ type Answered = Answer<Result<Option<Entry>, Unavailable>>;
 impl Smbpasswd {
     /// Opens the accounts in the file of `place`, which is created if it is missing. SIDs are those of `domain`.
     /// Blocks.
-    pub fn open(place: &Place, domain: impl Into<OwnDomain>, users: Arc<Users>) -> Result<Self> {
+    pub fn open(place: &SmbpasswdFile, domain: impl Into<OwnDomain>, users: Arc<Users>) -> Result<Self> {
         let live = Live::open(&place.file)?;
         let (rid_base, warned) = (place.rid_base, Mutex::default());
         let name = format!("smbpasswd:{}", place.file.display());
@@ -183,11 +183,11 @@ impl Parts {
     /// Returns the account called `name`, as its line specifies it.
     fn listed(&self, name: &str, index: &Index) -> Result<Option<LineAccount>, Unavailable> {
         match index.find(&fold(name)) {
-            Some(Found::Account(fields)) => Ok(Some(LineAccount::of(&fields))),
-            Some(Found::Damaged(line, error)) => {
+            Some(NameLookup::Account(fields)) => Ok(Some(LineAccount::of(&fields))),
+            Some(NameLookup::Damaged(line, error)) => {
                 Err(Unavailable(format!("{}, line {line}: {error:#}", self.live.place())))
             }
-            Some(Found::Machine(_)) | None => Ok(None),
+            Some(NameLookup::Machine(_)) | None => Ok(None),
         }
     }
 
@@ -362,11 +362,11 @@ impl Backend for Smbpasswd {
 
 impl Parts {
     /// Returns why there cannot be a new account whose name leads to `found`.
-    fn obstacle(&self, record: &Record, found: &Found<'_>) -> String {
+    fn obstacle(&self, record: &Record, found: &NameLookup<'_>) -> String {
         match found {
-            Found::Account(there) => format!("account {} exists already", there.name),
-            Found::Machine(kind) => format!("{} is {kind} in the file", record.name),
-            Found::Damaged(line, error) => format!("line {line} of that account is invalid: {error:#}"),
+            NameLookup::Account(there) => format!("account {} exists already", there.name),
+            NameLookup::Machine(kind) => format!("{} is {kind} in the file", record.name),
+            NameLookup::Damaged(line, error) => format!("line {line} of that account is invalid: {error:#}"),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Bed {
 }
 
 fn open(file: &Path) -> Smbpasswd {
-    let place = Place { file: file.to_owned(), rid_base: 1000 };
+    let place = SmbpasswdFile { file: file.to_owned(), rid_base: 1000 };
     Smbpasswd::open(&place, DOMAIN, users()).unwrap()
 }
 
@@ -267,7 +267,7 @@ fn the_file_is_created_and_kept_private() {
     open(&dir.path().join("link")).add(record("u2", "b")).unwrap();
     assert!(accounts.get("u2").unwrap().is_some());
     assert!(fs::symlink_metadata(dir.path().join("link")).unwrap().is_symlink());
-    let place = Place { file: dir.path().join("no/f"), rid_base: 1000 };
+    let place = SmbpasswdFile { file: dir.path().join("no/f"), rid_base: 1000 };
     let error = Smbpasswd::open(&place, DOMAIN, users()).err().unwrap();
     assert!(format!("{error:#}").contains("no directory"), "{error:#}");
 }

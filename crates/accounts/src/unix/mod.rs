@@ -50,7 +50,7 @@ pub enum Key {
 }
 
 /// A user, or the reason why an account cannot be that user.
-pub type Found = Result<Arc<User>, Arc<str>>;
+pub type NssUser = Result<Arc<User>, Arc<str>>;
 
 /// Answers [`Key`]s: NSS, or a substitute in tests.
 pub type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
@@ -69,8 +69,8 @@ pub struct Users {
 /// Look-ups of one kind, with their cache.
 struct LookUps {
     source: Source,
-    kept: Kept<Key, Found>,
-    asking: Asking<Key, Found>,
+    kept: Kept<Key, NssUser>,
+    asking: Asking<Key, NssUser>,
 }
 
 impl Users {
@@ -112,7 +112,7 @@ impl Users {
     }
 
     /// Returns the user of `key`, at once if it is cached, otherwise from a blocking thread.
-    pub fn find(&self, key: Key) -> Answer<Result<Found, Unavailable>> {
+    pub fn find(&self, key: Key) -> Answer<Result<NssUser, Unavailable>> {
         match &self.only {
             Some(only) => Answer::now(Ok(Ok(only.clone()))),
             None => self.whole.find(key),
@@ -120,7 +120,7 @@ impl Users {
     }
 
     /// Like [`Users::find`], on a thread that may block.
-    pub fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+    pub fn find_blocking(&self, key: &Key) -> Result<NssUser, Unavailable> {
         match &self.only {
             Some(only) => Ok(Ok(only.clone())),
             None => self.whole.find_blocking(key),
@@ -129,7 +129,7 @@ impl Users {
 
     /// Returns the user of `key` with only the primary group, for lists of many users. NSS looks up the other groups
     /// user by user, and a directory service searches all its groups each time.
-    pub fn glance(&self, key: Key) -> Answer<Result<Found, Unavailable>> {
+    pub fn glance(&self, key: Key) -> Answer<Result<NssUser, Unavailable>> {
         match &self.only {
             Some(only) => Answer::now(Ok(Ok(only.clone()))),
             None => self.glances_at(&key).find(key),
@@ -137,7 +137,7 @@ impl Users {
     }
 
     /// Like [`Users::glance`], on a thread that may block.
-    pub fn glance_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+    pub fn glance_blocking(&self, key: &Key) -> Result<NssUser, Unavailable> {
         match &self.only {
             Some(only) => Ok(Ok(only.clone())),
             None => self.glances_at(key).find_blocking(key),
@@ -161,7 +161,7 @@ impl LookUps {
         Arc::new(LookUps { source, kept: Kept::default(), asking: Asking::default() })
     }
 
-    fn find(self: &Arc<Self>, key: Key) -> Answer<Result<Found, Unavailable>> {
+    fn find(self: &Arc<Self>, key: Key) -> Answer<Result<NssUser, Unavailable>> {
         if let Some(found) = self.kept.get(&key, Instant::now()) {
             return Answer::now(Ok(found));
         }
@@ -170,14 +170,14 @@ impl LookUps {
             let asked = this.clone();
             match this.asking.ask(key.clone(), move |key| asked.find_blocking(key)).await {
                 Err(unavailable) => {
-                    this.kept.late(&key, Instant::now()).filter(Found::is_ok).map(Ok).ok_or(unavailable)?
+                    this.kept.late(&key, Instant::now()).filter(NssUser::is_ok).map(Ok).ok_or(unavailable)?
                 }
                 answer => answer,
             }
         })
     }
 
-    fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+    fn find_blocking(&self, key: &Key) -> Result<NssUser, Unavailable> {
         // Another task may have looked up the same key in the meantime.
         if let Some(found) = self.kept.get(key, Instant::now()) {
             return Ok(found);
@@ -197,7 +197,7 @@ impl LookUps {
 
 /// Checks that an account may be `user`. Only the name `root` gives uid 0: neither another name of uid 0 in the
 /// password file nor a number in an account does.
-fn admit(key: &Key, user: User) -> Found {
+fn admit(key: &Key, user: User) -> NssUser {
     // To the kernel the largest uid or gid means "unchanged", which would be root.
     if [user.identity.uid, user.identity.gid].contains(&u32::MAX) {
         return Err(format!("UNIX user {:?} has the uid or gid 4294967295, which is reserved", user.name).into());

@@ -67,7 +67,7 @@ impl AddAssign for Spent {
 /// The current state of a process. `reaped` must have been read before the `cpu` of any of its children, so that it
 /// does not include a child that still exists then.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Seen {
+pub(super) struct ProcessState {
     pub(super) id: Id,
     /// Its parent, if the parent belongs to the server too.
     pub(super) parent: Option<Id>,
@@ -109,7 +109,7 @@ impl Ledger {
     }
 
     /// Records the current processes and returns the use of all processes, including ended ones.
-    pub(super) fn update(&mut self, seen: Vec<Seen>) -> Spent {
+    pub(super) fn update(&mut self, seen: Vec<ProcessState>) -> Spent {
         let mut now: HashMap<Id, Member> = seen.iter().map(|it| (it.id, Member::default())).collect();
         for (id, gone) in self.members.iter().filter(|(id, _)| !now.contains_key(id)).collect::<Vec<_>>() {
             let heir = self.heir(*id, |id| now.contains_key(id)).and_then(|heir| now.get_mut(&heir));
@@ -148,7 +148,7 @@ impl Member {
     }
 
     /// `self.ended` holds the use of descendants that ended since `before`.
-    fn take(&mut self, before: Member, seen: Seen) {
+    fn take(&mut self, before: Member, seen: ProcessState) {
         self.ended = (self.ended + before.ended).at_least(seen.reaped);
         let has_ended = |(thread, count): &(&u32, &u64)| seen.switches.get(thread).is_none_or(|now| now < count);
         let ended: u64 = before.threads.iter().filter(has_ended).map(|(_, count)| count).sum();
@@ -169,10 +169,10 @@ mod tests {
     }
 
     /// A process with one thread, and as many switches as nanoseconds.
-    fn seen(pid: u32, parent: u32, cpu: u64, reaped: u64) -> Seen {
+    fn seen(pid: u32, parent: u32, cpu: u64, reaped: u64) -> ProcessState {
         let parent = (parent > 0).then_some(id(parent));
         let reaped = Spent { cpu: reaped, system: reaped, switches: 0 };
-        Seen { id: id(pid), parent, cpu, system: cpu, switches: [(pid, cpu)].into(), reaped }
+        ProcessState { id: id(pid), parent, cpu, system: cpu, switches: [(pid, cpu)].into(), reaped }
     }
 
     /// Processes as (pid, parent, own time, time of reaped children), and the expected sums of processor time and
@@ -216,7 +216,7 @@ mod tests {
     fn a_reused_pid_is_another_process() {
         let mut ledger = Ledger::default();
         ledger.update(vec![seen(1, 0, 50, 0), seen(2, 1, 7, 0)]);
-        let again = Seen { id: Id { pid: 2, started: 9 }, ..seen(2, 1, 3, 0) };
+        let again = ProcessState { id: Id { pid: 2, started: 9 }, ..seen(2, 1, 3, 0) };
         assert_eq!(ledger.update(vec![seen(1, 0, 50, 0), again]).cpu, 60);
         assert!(ledger.contains(&Id { pid: 2, started: 9 }) && !ledger.contains(&id(2)));
     }
@@ -225,7 +225,7 @@ mod tests {
     fn switches_of_ended_threads_are_kept() {
         let mut ledger = Ledger::default();
         let mut check = |threads: &[(u32, u64)], expected| {
-            let seen = Seen { switches: threads.iter().copied().collect(), ..seen(1, 0, 0, 0) };
+            let seen = ProcessState { switches: threads.iter().copied().collect(), ..seen(1, 0, 0, 0) };
             assert_eq!(ledger.update(vec![seen]).switches, expected, "{threads:?}");
         };
         check(&[(1, 10), (2, 5)], 15);

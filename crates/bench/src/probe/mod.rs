@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, ensure};
 use report::record::Cost;
 
-use ledger::{Ledger, Seen, Spent};
+use ledger::{Ledger, ProcessState, Spent};
 use proc::{Id, Stat};
 pub use syscalls::Syscalls;
 
@@ -138,13 +138,20 @@ impl Processes {
         let members = self.members(&ledger).context("cannot read /proc")?;
         let mut seen = Vec::with_capacity(members.len());
         // The clocks are read first, close together. `members` has already read the time of children that parents
-        // waited for, as `Seen` requires.
+        // waited for, as `ProcessState` requires.
         for (stat, parent) in &members {
             let pid = stat.id.pid;
             if let Some(cpu) = proc::cpu(pid).map_err(|error| unreadable(pid, "processor time", error))? {
                 let reaped = Spent { cpu: stat.reaped, system: stat.reaped_system, switches: 0 };
                 let parent = *parent;
-                seen.push(Seen { id: stat.id, parent, cpu, system: stat.system, switches: Default::default(), reaped });
+                seen.push(ProcessState {
+                    id: stat.id,
+                    parent,
+                    cpu,
+                    system: stat.system,
+                    switches: Default::default(),
+                    reaped,
+                });
             }
         }
         for (seen, stat) in seen.iter_mut().zip(members.iter().map(|(stat, _)| stat)) {

@@ -7,7 +7,7 @@ use super::show::size;
 
 /// The resources that the server holds for clients.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
-pub struct Held {
+pub struct HeldResources {
     /// Total memory, bytes.
     pub memory: Bytes,
     /// Memory of connections on which no user has logged on, bytes.
@@ -60,8 +60,8 @@ impl Usage {
     }
 }
 
-impl From<Report> for Held {
-    fn from(report: Report) -> Held {
+impl From<Report> for HeldResources {
+    fn from(report: Report) -> HeldResources {
         let resource = |(resource, usage): (accounting::Resource, accounting::Usage)| Usage {
             name: resource.name().into(),
             unit: if resource.unit() == Unit::Bytes { "bytes" } else { "count" }.into(),
@@ -73,7 +73,7 @@ impl From<Report> for Held {
             held: usage.held as u64,
             bound: usage.bound as u64,
         };
-        Held {
+        HeldResources {
             memory: report.memory.into(),
             before_logon: report.unauthenticated.into(),
             resources: report.resources.into_iter().map(resource).collect(),

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use server::status::{Caching, Depth, Snapshot};
 
-pub use self::held::{Held, Share, Usage};
+pub use self::held::{HeldResources, Share, Usage};
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
 use accounts::state_dir::StateDir;
@@ -90,7 +90,7 @@ pub struct Status {
     pub acl_cache: CacheStatistics,
     /// Resources that the server holds for clients.
     #[serde(default)]
-    pub held: Held,
+    pub held: HeldResources,
     /// For each share that stores descriptors, which descriptors synthesized from POSIX ACLs are stored: the effective
     /// value of `frevo:acl store`.
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Held, Lock, Open, Session, Share, Status, Tree};
+use super::{HeldResources, Lock, Open, Session, Share, Status, Tree};
 use crate::admin::message::Version;
 use accounts::when;
 
@@ -37,7 +37,7 @@ pub(super) fn table(version: &Version, status: &Status) -> String {
     text
 }
 
-fn held(text: &mut String, held: &Held) {
+fn held(text: &mut String, held: &HeldResources) {
     let memory = |name: &str, held: u64, bound: u64| vec![name.to_owned(), size(held), size(bound)];
     let mut rows = vec![
         memory("memory", held.memory.held, held.memory.bound),

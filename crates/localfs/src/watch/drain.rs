@@ -33,9 +33,9 @@ impl Event {
 /// State gathered while draining the queue once.
 #[derive(Default)]
 struct Findings {
-    found: Found,
+    found: ReportedPaths,
     /// From the previous drain.
-    found_before: Found,
+    found_before: ReportedPaths,
     /// Per subscription, whether the process has just changed any file of its share.
     busy: HashMap<u64, bool>,
     /// Current paths of the watched directories.

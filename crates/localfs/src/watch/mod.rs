@@ -46,7 +46,7 @@ impl Subscription {
 
 /// The directory that one kernel watch stands for in one subscription.
 #[derive(Clone)]
-struct Place {
+struct WatchedDirectory {
     subscription: u64,
     /// The directory, relative to the subscription's directory.
     path: RelPath,
@@ -55,7 +55,7 @@ struct Place {
 #[derive(Default)]
 struct State {
     subscriptions: HashMap<u64, (Arc<Subscription>, Vec<i32>)>,
-    places: HashMap<i32, Vec<Place>>,
+    places: HashMap<i32, Vec<WatchedDirectory>>,
     /// Total number of places.
     count: usize,
     next: u64,
@@ -75,14 +75,14 @@ impl State {
 }
 
 /// Paths found and reported in new directories, by subscription. The kernel may still have events for them.
-type Found = HashSet<(u64, RelPath)>;
+type ReportedPaths = HashSet<(u64, RelPath)>;
 
 /// The process's inotify queue.
 struct Watcher {
     inotify: OwnedFd,
     state: Mutex<State>,
     /// Held while the queue is read and reported, so that events are reported in order.
-    turn: Mutex<Found>,
+    turn: Mutex<ReportedPaths>,
 }
 
 /// Ends its subscription when dropped.
@@ -189,14 +189,14 @@ impl Watcher {
         }
         let places = state.places.entry(watch).or_default();
         if !places.iter().any(|place| place.subscription == number && place.path == path) {
-            places.push(Place { subscription: number, path });
+            places.push(WatchedDirectory { subscription: number, path });
             state.count += 1;
         }
         Ok(())
     }
 
     /// Removes places of a kernel watch, and the watch itself with the last place.
-    fn leave(&self, state: &mut State, watch: i32, leaves: impl Fn(&Place) -> bool) {
+    fn leave(&self, state: &mut State, watch: i32, leaves: impl Fn(&WatchedDirectory) -> bool) {
         let Some(places) = state.places.get_mut(&watch) else { return };
         let before = places.len();
         places.retain(|place| !leaves(place));
@@ -247,7 +247,9 @@ impl Watcher {
     fn uncover(&self, number: u64, path: &RelPath) {
         let mut state = self.state.lock();
         let Some((_, watches)) = state.subscriptions.get_mut(&number) else { return };
-        let left = |place: &Place| place.subscription == number && (place.path == *path || place.path.is_beneath(path));
+        let left = |place: &WatchedDirectory| {
+            place.subscription == number && (place.path == *path || place.path.is_beneath(path))
+        };
         for watch in std::mem::take(watches) {
             self.leave(&mut state, watch, left);
             let stays =

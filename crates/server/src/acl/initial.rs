@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::acl::cache::{By, Place};
+use crate::acl::cache::{By, VolumeView};
 use crate::policy::limits::CACHED_INITIAL_ACL_BYTES;
 use crate::policy::limits::CACHED_INITIAL_ACLS;
 use crate::vfs::InitialAcl;
@@ -25,7 +25,7 @@ pub(crate) struct New {
 pub(crate) struct InitialAclKey {
     pub(crate) from: By,
     pub(crate) stored: bool,
-    pub(crate) place: Place,
+    pub(crate) place: VolumeView,
     pub(crate) token: u64,
     pub(crate) new: New,
 }
@@ -78,9 +78,9 @@ mod tests {
         InitialAcl { owner: (1, 1), mode: None, lists: Vec::new(), descriptor: (String::new(), vec![0; length]) }
     }
 
-    fn key(print: u64) -> InitialAclKey {
+    fn key(inputs_hash: u64) -> InitialAclKey {
         let new = New { gid: 1, directory: false, executable: false, hands_group_on: false };
-        InitialAclKey { from: By::AclInputs(print), stored: false, place: Place::default(), token: 1, new }
+        InitialAclKey { from: By::AclInputs(inputs_hash), stored: false, place: VolumeView::default(), token: 1, new }
     }
 
     #[test]
@@ -117,8 +117,10 @@ mod tests {
         let initial_acls = InitialAcls::default();
         initial_acls.keep(key(0), at(0), Some(initial(CACHED_INITIAL_ACL_BYTES + 1)));
         assert_eq!(initial_acls.find(&key(0), at(0)), None);
-        (0..100).for_each(|print| initial_acls.keep(key(print), at(0), Some(initial(CACHED_INITIAL_ACL_BYTES))));
-        let known = (0..100).filter(|&print| initial_acls.find(&key(print), at(0)).is_some()).count();
+        (0..100).for_each(|inputs_hash| {
+            initial_acls.keep(key(inputs_hash), at(0), Some(initial(CACHED_INITIAL_ACL_BYTES)))
+        });
+        let known = (0..100).filter(|&inputs_hash| initial_acls.find(&key(inputs_hash), at(0)).is_some()).count();
         assert_eq!((known, initial_acls.find(&key(99), at(0)).is_some()), (CACHED_INITIAL_ACLS, true));
     }
 }

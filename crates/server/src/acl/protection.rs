@@ -35,7 +35,7 @@ impl LastGrant {
 
 /// The effective security descriptor of a file, in compact form.
 pub(crate) struct Protection {
-    pub(crate) made: Made,
+    pub(crate) made: CachedAclSource,
     /// The file's owner and group in Linux.
     pub(crate) owner: (u32, u32),
     /// The descriptor is a stored one, shown to clients as it is. In other descriptors, SIDs of Linux ids are replaced
@@ -48,60 +48,71 @@ pub(crate) struct Protection {
     pub(crate) default_acl_denies: bool,
     /// The result of the last access check.
     pub(crate) last: LastGrant,
-    /// Hash of the inputs: [`Cache::print`](crate::acl::cache::Cache::print).
-    pub(crate) print: u64,
+    /// Hash of the inputs: [`Cache::inputs_hash`](crate::acl::cache::Cache::inputs_hash).
+    pub(crate) inputs_hash: u64,
 }
 
 /// As [`AclSource`](crate::acl::source::AclSource), but for the cache. POSIX ACLs take a tenth of the space of the
 /// descriptor synthesized from them.
-pub(crate) enum Made {
+pub(crate) enum CachedAclSource {
     Descriptor(Arc<Descriptor>, Option<PosixAcl>),
     Lists(Posix),
 }
 
 impl Protection {
-    /// Creates the protection of the file of `metadata` by a stored `descriptor`; `print` is the hash of its inputs.
-    pub(crate) fn by_descriptor(descriptor: Arc<Descriptor>, metadata: &Metadata, print: u64) -> Self {
-        Protection::new(Made::Descriptor(descriptor, None), true, metadata, print)
+    /// Creates the protection of the file of `metadata` by a stored `descriptor`; `inputs_hash` is the hash of its
+    /// inputs.
+    pub(crate) fn by_descriptor(descriptor: Arc<Descriptor>, metadata: &Metadata, inputs_hash: u64) -> Self {
+        Protection::new(CachedAclSource::Descriptor(descriptor, None), true, metadata, inputs_hash)
     }
 
     /// Creates the protection of the file of `metadata`.
-    pub(crate) fn new(made: Made, stored: bool, metadata: &Metadata, print: u64) -> Self {
-        let default = if let Made::Lists(lists) = &made { lists.default.as_ref() } else { None };
+    pub(crate) fn new(made: CachedAclSource, stored: bool, metadata: &Metadata, inputs_hash: u64) -> Self {
+        let default = if let CachedAclSource::Lists(lists) = &made { lists.default.as_ref() } else { None };
         let default_acl_denies = default.is_some_and(PosixAcl::keeps_out);
         let owner = (metadata.uid, metadata.gid);
-        Protection { made, owner, stored, owner_stands: false, default_acl_denies, last: LastGrant::default(), print }
+        Protection {
+            made,
+            owner,
+            stored,
+            owner_stands: false,
+            default_acl_denies,
+            last: LastGrant::default(),
+            inputs_hash,
+        }
     }
 
     /// Adds the POSIX ACL that the kernel enforces.
     pub(crate) fn beside(self, list: PosixAcl) -> Self {
         match self.made {
-            Made::Descriptor(descriptor, _) => Protection { made: Made::Descriptor(descriptor, Some(list)), ..self },
-            Made::Lists(_) => self,
+            CachedAclSource::Descriptor(descriptor, _) => {
+                Protection { made: CachedAclSource::Descriptor(descriptor, Some(list)), ..self }
+            }
+            CachedAclSource::Lists(_) => self,
         }
     }
 
     /// Returns the descriptor of a file of `share`.
     pub(crate) fn descriptor(&self, share: &Share) -> Cow<'_, SecurityDescriptor> {
         match &self.made {
-            Made::Descriptor(descriptor, _) => Cow::Borrowed(descriptor),
-            Made::Lists(lists) => Cow::Owned(synthesized::synthesize(share, lists)),
+            CachedAclSource::Descriptor(descriptor, _) => Cow::Borrowed(descriptor),
+            CachedAclSource::Lists(lists) => Cow::Owned(synthesized::synthesize(share, lists)),
         }
     }
 
     /// Identifies the descriptor, for caches of access rights and inheritance.
     pub(crate) fn by(&self) -> By {
         match &self.made {
-            Made::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
-            Made::Lists(_) => By::AclInputs(self.print),
+            CachedAclSource::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
+            CachedAclSource::Lists(_) => By::AclInputs(self.inputs_hash),
         }
     }
 
     /// Returns the bytes that this takes besides a descriptor.
     pub(crate) fn bytes(&self) -> usize {
         let lists = match &self.made {
-            Made::Descriptor(_, list) => [list.as_ref(), None],
-            Made::Lists(lists) => [Some(&lists.access), lists.default.as_ref()],
+            CachedAclSource::Descriptor(_, list) => [list.as_ref(), None],
+            CachedAclSource::Lists(lists) => [Some(&lists.access), lists.default.as_ref()],
         };
         held::shared::<Self>() + lists.into_iter().flatten().map(PosixAcl::bytes).sum::<usize>()
     }
@@ -111,8 +122,8 @@ impl Protection {
     pub(crate) fn permits(&self, who: &Identity, wanted: u8) -> Option<bool> {
         let (uid, gid) = self.owner;
         let list = match &self.made {
-            Made::Descriptor(_, list) => list.as_ref()?,
-            Made::Lists(lists) => &lists.access,
+            CachedAclSource::Descriptor(_, list) => list.as_ref()?,
+            CachedAclSource::Lists(lists) => &lists.access,
         };
         Some(list.permits(who, uid, gid, wanted))
     }

@@ -38,7 +38,7 @@ struct Lists {
 }
 
 /// The descriptor in force.
-pub(crate) struct Found {
+pub(crate) struct EffectiveDescriptor {
     pub(crate) basis: AclSource,
     /// The descriptor is a stored one, shown to clients as it is.
     pub(crate) stored: bool,
@@ -55,7 +55,7 @@ pub(crate) enum AclSource {
     Lists(Posix),
 }
 
-impl Found {
+impl EffectiveDescriptor {
     /// Whether a valid descriptor is stored, or a default one replaces it.
     pub(crate) fn confirmed(&self) -> bool {
         matches!(self.basis, AclSource::Descriptor(..))
@@ -129,7 +129,7 @@ impl AclInputs {
     }
 
     /// Determines which descriptor is in force.
-    pub(crate) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
+    pub(crate) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<EffectiveDescriptor> {
         let acls = share.acls.stored.as_ref();
         let (has_one, lists) = (self.value.is_some(), self.posix(metadata));
         let stored = match (self.value, acls) {
@@ -140,7 +140,11 @@ impl AclInputs {
             let is_stored = stored.is_some();
             let style = acls.map_or(AclStyle::Posix, |acls| acls.default_style);
             let descriptor = stored.map_or_else(|| default_descriptor(style, metadata), |stored| stored.descriptor);
-            return Ok(Found { basis: AclSource::Descriptor(descriptor, None), stored: is_stored, outdated: false });
+            return Ok(EffectiveDescriptor {
+                basis: AclSource::Descriptor(descriptor, None),
+                stored: is_stored,
+                outdated: false,
+            });
         };
         let counts = |condition| match condition {
             Condition::Always => true,
@@ -148,10 +152,12 @@ impl AclInputs {
             Condition::Unknown => false,
         };
         Ok(match stored.filter(|stored| counts(stored.condition)) {
-            Some(Stored { descriptor, .. }) => {
-                Found { basis: AclSource::Descriptor(descriptor, Some(lists.access)), stored: true, outdated: false }
-            }
-            None => Found { basis: AclSource::Lists(lists), stored: false, outdated: has_one },
+            Some(Stored { descriptor, .. }) => EffectiveDescriptor {
+                basis: AclSource::Descriptor(descriptor, Some(lists.access)),
+                stored: true,
+                outdated: false,
+            },
+            None => EffectiveDescriptor { basis: AclSource::Lists(lists), stored: false, outdated: has_one },
         })
     }
 }
@@ -163,7 +169,7 @@ pub(crate) async fn look_up(
     op: &Op,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
-) -> Result<Found> {
+) -> Result<EffectiveDescriptor> {
     AclInputs::read(share, kind, op, node, metadata).await?.resolve(share, metadata)
 }
 

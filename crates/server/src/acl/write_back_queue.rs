@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::acl::cache::{Descriptor, Place};
+use crate::acl::cache::{Descriptor, VolumeView};
 use crate::acl::posix::Posix;
 use crate::policy::Share;
 use crate::policy::limits::QUEUED_WRITE_BACKS;
@@ -23,7 +23,7 @@ pub(crate) struct Waiting {
 /// A descriptor that was synthesized from a file's POSIX ACLs.
 pub(crate) struct Conversion {
     pub(crate) share: Arc<Share>,
-    pub(crate) place: Place,
+    pub(crate) place: VolumeView,
     pub(crate) node: Arc<dyn Node>,
     pub(crate) metadata: Metadata,
     pub(crate) lists: Posix,

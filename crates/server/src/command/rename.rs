@@ -28,7 +28,7 @@ use crate::vfs::{Access, Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Re
 const ATTEMPTS: usize = 16;
 
 /// The file whose cached handle a client must close first, and the wait for that.
-pub(super) type Held = Option<(FileId, Wait)>;
+pub(super) type PendingHandleBreak = Option<(FileId, Wait)>;
 
 /// The relation of the new name to the current one.
 #[derive(Clone, Copy)]
@@ -62,7 +62,13 @@ pub(crate) async fn name(
     Err(Error::because(Status::SHARING_VIOLATION, "other clients keep opening the file"))
 }
 
-async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
+async fn rename(
+    request: &Request<'_>,
+    buffer: &[u8],
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<PendingHandleBreak> {
     let asked = FileRenameInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() || asked.file_name.starts_with(b":\0") {
         return rename_stream::rename(request, &asked, file, disk).await;
@@ -132,7 +138,13 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     Ok(None)
 }
 
-async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
+async fn link(
+    request: &Request<'_>,
+    buffer: &[u8],
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<PendingHandleBreak> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() {
         return Err(Error::because(Status::INVALID_PARAMETER, "a stream cannot have a hard link"));

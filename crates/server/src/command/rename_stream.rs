@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proto::fscc::FileRenameInformation;
 use proto::status::Status;
 
-use super::rename::Held;
+use super::rename::PendingHandleBreak;
 use crate::error::{Error, Result};
 use crate::files::NameInUse;
 use crate::files::notify::Change;
@@ -23,7 +23,7 @@ pub(crate) async fn rename(
     asked: &FileRenameInformation<'_>,
     file: &FileOpen,
     disk: &Disk,
-) -> Result<Held> {
+) -> Result<PendingHandleBreak> {
     let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node) else {
         return Err(Error::because(Status::NOT_SUPPORTED, "the unnamed stream cannot become an alternate stream"));
     };

@@ -21,7 +21,7 @@ use crate::state::Server;
 use crate::state::connection::Negotiated;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::user::User;
-use crate::user_lists::Who;
+use crate::user_lists::UserMatcher;
 
 pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = TreeConnectRequest::decode(request.message)?;
@@ -125,7 +125,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     }
     let (server, policy) = (&request.connection.server, request.connection.server.policy());
     let sids = sids(server, user).await?;
-    let who = Who::new(user, &sids, &server.accounts, &policy);
+    let who = UserMatcher::new(user, &sids, &server.accounts, &policy);
     let listed = share.access.valid_users.is_empty() || who.is_on(&share.access.valid_users).await?;
     if !listed || who.is_on(&share.access.invalid_users).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
@@ -149,7 +149,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
 /// Returns the share, whose directory is known, with the settings for `user`.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
     let (own, policy) = (sids(server, user).await?, server.policy());
-    let who = Who::new(user, &own, &server.accounts, &policy);
+    let who = UserMatcher::new(user, &own, &server.accounts, &policy);
     let identity = identity(server, &share, user, who.is_on(&share.access.admin_users).await?)?;
     let read_only = read_only(&share, &who).await?;
     let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
@@ -263,7 +263,7 @@ fn protocol_name(dialect: Dialect) -> &'static str {
 
 /// Returns whether the share is read-only for the user. `read list` overrides `read only`, and `write list` overrides
 /// both. `admin users` does not affect this, as in Samba.
-async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
+async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
     if who.is_on(&share.access.write_list).await? {
         return Ok(false);
     }

@@ -357,7 +357,7 @@ pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata)
     if !is_checked(disk) && is_by_mode(metadata, who) {
         return mode_permissions(metadata, who) & 0o4 != 0;
     }
-    if let Some(own) = effective::own_if_bare(disk, metadata, VISIBLE).filter(|_| is_checked(disk)) {
+    if let Some(own) = effective::owner_rights(disk, metadata, VISIBLE).filter(|_| is_checked(disk)) {
         return own.contains(VISIBLE);
     }
     if let Some(seen) = effective::known(disk, metadata).and_then(|known| seen(&known)) {

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use proto::dtyp::{AccessMask, SecurityDescriptor};
 
-use crate::acl::cache::{Descriptor, Seen};
+use crate::acl::cache::{Descriptor, Validity};
 use crate::acl::model::evaluate;
 use crate::acl::model::evaluate::Token;
 use crate::acl::ntacl;
-use crate::acl::protection::{Made, Protection};
+use crate::acl::protection::{CachedAclSource, Protection};
 use crate::acl::sids;
 use crate::acl::sids::is_account;
-use crate::acl::source::{AclInputs, AclSource, Found, read_value};
+use crate::acl::source::{AclInputs, AclSource, EffectiveDescriptor, read_value};
 use crate::acl::synthesized;
 use crate::error::Result;
 use crate::policy::StoredAcls;
@@ -43,14 +43,14 @@ impl Protection {
         let (who, cache) = (&disk.op, &disk.descriptors);
         let (uid, _) = self.owner;
         match &self.made {
-            Made::Descriptor(descriptor, _) => {
+            CachedAclSource::Descriptor(descriptor, _) => {
                 let owns = self.owner_stands && who.uid == uid;
                 cache.granted((self.by(), disk.token_id, owns), || match self.token(&disk.token, descriptor, owns) {
                     Some(token) => evaluate::granted(&token, descriptor),
                     None => evaluate::granted(&disk.token, descriptor),
                 })
             }
-            Made::Lists(lists) => {
+            CachedAclSource::Lists(lists) => {
                 let all = cache.granted((self.by(), disk.token_id, false), || {
                     evaluate::granted(&disk.token, &synthesized::synthesize(&disk.share, lists))
                 });
@@ -124,7 +124,7 @@ async fn granted_on_file(
 
 /// Returns the rights of the user on the file of `metadata` if it has no descriptor stored, the user owns it, and the
 /// mode shows that the rights contain `enough` or are complete.
-pub(in crate::security) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
+pub(in crate::security) fn owner_rights(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
     own(disk, metadata, enough).filter(|(acls, _)| lacks_descriptor(disk, acls, metadata)).map(|(_, own)| own)
 }
 
@@ -133,7 +133,7 @@ fn lacks_descriptor(disk: &Disk, acls: &StoredAcls, metadata: &Metadata) -> bool
     disk.vfs.capabilities().attributes.has(&acls.attribute, metadata.absent)
 }
 
-/// As [`own_if_bare`], provided that no descriptor is stored. For the owner the mode usually suffices, so the POSIX
+/// As [`owner_rights`], provided that no descriptor is stored. For the owner the mode usually suffices, so the POSIX
 /// ACLs need not be read.
 fn own<'a>(disk: &'a Disk, metadata: &Metadata, enough: AccessMask) -> Option<(&'a StoredAcls, AccessMask)> {
     let share = &disk.share;
@@ -177,29 +177,29 @@ async fn read(
     value: Option<Vec<u8>>,
 ) -> Result<Arc<Protection>> {
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
-    let seen = Seen { changed: settled.then_some(metadata.stamped), state };
+    let seen = Validity { changed: settled.then_some(metadata.stamped), state };
     let (share, kind, who) = (&disk.share, disk.vfs.capabilities().acls, &disk.op);
     let material = match value {
         Some(_) => AclInputs::beside(value, share, kind, who, node, metadata).await?,
         None => AclInputs::read(share, kind, who, node, metadata).await?,
     };
-    let print = disk.descriptors.print(disk.place, &material);
+    let inputs_hash = disk.descriptors.inputs_hash(disk.place, &material);
     // A descriptor that is due for write-back is read again.
     let due = write_back::is_due(disk, metadata, &material);
-    if !due && let Some(same) = disk.descriptors.renew(disk.place, metadata.id, seen, print) {
+    if !due && let Some(same) = disk.descriptors.renew(disk.place, metadata.id, seen, inputs_hash) {
         return Ok(same);
     }
-    let Found { basis, stored, .. } = material.resolve(share, metadata)?;
+    let EffectiveDescriptor { basis, stored, .. } = material.resolve(share, metadata)?;
     let (made, owner_stands) = match basis {
         AclSource::Descriptor(descriptor, list) => {
             let stands = owner_stands(disk, &descriptor, metadata.uid).await;
-            (Made::Descriptor(disk.descriptors.share(descriptor), list), stands)
+            (CachedAclSource::Descriptor(disk.descriptors.share(descriptor), list), stands)
         }
-        AclSource::Lists(lists) => (Made::Lists(lists), false),
+        AclSource::Lists(lists) => (CachedAclSource::Lists(lists), false),
     };
-    let protection = Arc::new(Protection { owner_stands, ..Protection::new(made, stored, metadata, print) });
+    let protection = Arc::new(Protection { owner_stands, ..Protection::new(made, stored, metadata, inputs_hash) });
     disk.descriptors.keep(disk.place, metadata.id, seen, protection.clone());
-    if let Made::Lists(lists) = &protection.made
+    if let CachedAclSource::Lists(lists) = &protection.made
         && due
     {
         write_back::offer(disk, node, metadata, lists.clone(), &synthesized::synthesize(share, lists)).await;

@@ -18,7 +18,7 @@ use std::task::Poll;
 
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
-use crate::acl::cache::{Cache, Seen};
+use crate::acl::cache::{Cache, Validity};
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::acl::ntacl;
 use crate::acl::posix::Posix;
@@ -81,9 +81,9 @@ pub(crate) async fn after_answer(cache: &Cache, environment: &dyn Environment) {
         match put(&share, &node, &metadata, &lists, &descriptor, FileTime::from(environment.now())).await {
             Ok(None) => {}
             Ok(value) => {
-                let print = cache.print(place, &AclInputs::stored(&metadata, value, &lists));
-                let protection = Protection::by_descriptor(descriptor, &metadata, print).beside(lists.access);
-                cache.keep(place, metadata.id, Seen { changed: None, state: None }, Arc::new(protection));
+                let inputs_hash = cache.inputs_hash(place, &AclInputs::stored(&metadata, value, &lists));
+                let protection = Protection::by_descriptor(descriptor, &metadata, inputs_hash).beside(lists.access);
+                cache.keep(place, metadata.id, Validity { changed: None, state: None }, Arc::new(protection));
             }
             Err(errno) => tracing::debug!(share = share.name, %errno, "cannot store a converted security descriptor"),
         }
@@ -198,7 +198,12 @@ mod tests {
             let metadata = block_on(node.metadata(&SERVER)).expect("it exists");
             let material = block_on(AclInputs::read(&share, crate::vfs::AclKind::Posix, &SERVER, &node, &metadata))
                 .expect("root has permission");
-            cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
+            cache.renew(
+                place,
+                metadata.id,
+                Validity { changed: None, state: None },
+                cache.inputs_hash(place, &material),
+            )
         };
         assert!(known().is_some_and(|protection| protection.stored));
         let mode = |mode| SetMetadata { mode: Some(mode), ..SetMetadata::default() };

@@ -9,7 +9,7 @@ use proto::status::Status;
 
 pub(crate) use self::views::Views;
 use crate::accounts::{Authenticator, IdMap};
-use crate::acl::cache::{Cache, Place};
+use crate::acl::cache::{Cache, VolumeView};
 use crate::acl::model::evaluate::Token;
 use crate::error::Error;
 use crate::name::glob::Globs;
@@ -54,7 +54,7 @@ pub struct Disk {
     /// The cache of security descriptors.
     pub(crate) descriptors: Arc<Cache>,
     /// The location of the share's files in that cache.
-    pub(crate) place: Place,
+    pub(crate) place: VolumeView,
     /// The mapping between SIDs and ids.
     pub ids: Arc<dyn IdMap>,
     /// The accounts, by which the groups of other users are known; `None` if they cannot be looked up.

@@ -196,7 +196,7 @@ pub(crate) fn passdb_backend(value: ValueReader<'_>) -> Vec<PassdbBackend> {
                 if !place.starts_with('/') {
                     value.bad_value(place, "an absolute path after smbpasswd:");
                 }
-                PassdbBackend::Smbpasswd(smbpasswd::Place { file: place.into(), ..smbpasswd })
+                PassdbBackend::Smbpasswd(smbpasswd::SmbpasswdFile { file: place.into(), ..smbpasswd })
             }
             "ldapsam" => match ::ldap::Uri::list(place) {
                 Ok(servers) => {
@@ -226,7 +226,7 @@ pub(crate) fn passdb_backend(value: ValueReader<'_>) -> Vec<PassdbBackend> {
 }
 
 /// Returns the smbpasswd file to use if `passdb backend` names none. RIDs begin where Samba's begin.
-fn smbpasswd_file(backend: ValueReader<'_>) -> smbpasswd::Place {
+fn smbpasswd_file(backend: ValueReader<'_>) -> smbpasswd::SmbpasswdFile {
     let (file_value, base_value) = (backend.of(&SMB_PASSWD_FILE), backend.of(&RID_BASE));
     let file = PathBuf::from(file_value.text());
     if !file.is_absolute() {
@@ -238,7 +238,7 @@ fn smbpasswd_file(backend: ValueReader<'_>) -> smbpasswd::Place {
         let problem = note(Code::BadValue, format!("`algorithmic rid base` = {base} is read as {rid_base}"));
         base_value.report(problem.remedy("allowed: even numbers, 1000 or more"));
     }
-    smbpasswd::Place { file, rid_base }
+    smbpasswd::SmbpasswdFile { file, rid_base }
 }
 
 fn map_to_guest(value: ValueReader<'_>) -> MapToGuest {

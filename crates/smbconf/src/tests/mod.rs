@@ -411,7 +411,7 @@ fn the_configured_smbpasswd_file_is_used() {
         let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
         let (loaded, _directory) = load_files(&[("smb.conf", &text)]);
         let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
-        let place = smbpasswd::Place { file: file.into(), rid_base };
+        let place = smbpasswd::SmbpasswdFile { file: file.into(), rid_base };
         assert!(loaded.daemon.passdb_backend.contains(&PassdbBackend::Smbpasswd(place)), "{lines}");
         assert_eq!(loaded.warnings.0.len(), notes, "{lines}: {}", loaded.warnings);
     };

@@ -17,7 +17,7 @@ use bench::target::Target as Address;
 use proto::smb2::header::Command;
 use proto::status::Status;
 
-use crate::capture::{Capture, Seen};
+use crate::capture::{Capture, CapturedCounts};
 use crate::fixture::Fixture;
 use crate::profile::{self, Profile};
 use crate::suite::Case;
@@ -163,7 +163,7 @@ fn counted(fixture: &Fixture, server: &Server) -> Result<Option<Profile>> {
 
 /// Computes what one pass and its cleanup should send, by command code. The load's own lines are counted from the load.
 /// Only the deletion of trees is taken from the plan.
-fn expected(load: &Load, plan: &Plan) -> Seen {
+fn expected(load: &Load, plan: &Plan) -> CapturedCounts {
     let lines = load.census();
     let of = |kinds: &[Kind]| kinds.iter().map(|kind| lines.get(kind).map_or(0, |count| count.operations)).sum::<u64>();
     let bytes = |kind| lines.get(&kind).map_or(0, |count| count.bytes);
@@ -192,10 +192,10 @@ fn expected(load: &Load, plan: &Plan) -> Seen {
         *requests.entry(command.0).or_default() += count;
     }
     requests.retain(|_, count| *count > 0);
-    Seen { requests, read: bytes(Kind::ReadX), written: bytes(Kind::WriteX) }
+    CapturedCounts { requests, read: bytes(Kind::ReadX), written: bytes(Kind::WriteX) }
 }
 
-fn same_on_the_wire(load: &Load, plan: &Plan, seen: &Seen) -> Result<()> {
+fn same_on_the_wire(load: &Load, plan: &Plan, seen: &CapturedCounts) -> Result<()> {
     let expected = expected(load, plan);
     ensure!(*seen == expected, "tshark saw\n{seen:?}\nbut the load has\n{expected:?}");
     println!(
@@ -207,7 +207,7 @@ fn same_on_the_wire(load: &Load, plan: &Plan, seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-fn total(seen: &Seen) -> u64 {
+fn total(seen: &CapturedCounts) -> u64 {
     seen.requests.values().sum()
 }
 

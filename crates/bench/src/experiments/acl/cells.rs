@@ -19,7 +19,7 @@ use report::record::Experiment;
 use tokio::task::JoinSet;
 
 use super::ground::{Ground, drop_caches};
-use super::mix::{Hand, Made, NEW, Plan, fill, ground, hands, local, path, work};
+use super::mix::{Hand, NEW, Plan, TemporaryFiles, fill, ground, hands, local, path, work};
 use super::operations::{Operation, Requests};
 use super::security::{descriptor, set};
 use super::sets::{DataSet, SETS};
@@ -158,7 +158,7 @@ pub(super) async fn run(bench: &Bench, plan: &Plan, cells: &[Cell], cold: bool) 
     for (server, cell) in bench.servers.iter().zip(cells) {
         sites.push(Site::prepare(bench, server, cell, plan, cold).await?);
     }
-    let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
+    let made: Vec<TemporaryFiles> = bench.servers.iter().map(|_| TemporaryFiles::default()).collect();
     let hands = hands(bench, plan.workers, &made).await?;
     let mut found = Vec::new();
     for (set, entries) in SETS.into_iter().zip(&plan.entries).skip(1) {
@@ -170,7 +170,7 @@ pub(super) async fn run(bench: &Bench, plan: &Plan, cells: &[Cell], cold: bool) 
         };
         let cases = bench.cases(&names, turn).await?;
         let stored = sites.iter().map(|site| site.stored(set, plan.files)).collect::<Result<_>>()?;
-        found.push(grid::Found { cases, stored, files: losses::Files::of(entries) });
+        found.push(grid::DataSetResult { cases, stored, files: losses::Files::of(entries) });
     }
     let refused = sites.iter().zip(bench.names()).filter(|(site, _)| site.refused > 0);
     let remarks = refused.map(|(site, name)| {

@@ -16,7 +16,7 @@ const MOST: [f64; 2] = [0.05, 0.15];
 const CONVERTED: [State; 2] = [State::While, State::Beforehand];
 
 /// The measurements of a data set.
-pub(super) struct Found {
+pub(super) struct DataSetResult {
     /// A case for each of [`STATES`].
     pub(super) cases: Vec<Case>,
     /// For each server, how many of the files that were converted beforehand have a stored ACL.
@@ -84,7 +84,7 @@ fn policy(store: &str) -> String {
 /// A data set with its cells.
 struct Set<'a> {
     cells: &'a [Cell],
-    found: &'a Found,
+    found: &'a DataSetResult,
     then: &'a [Then],
 }
 
@@ -270,7 +270,7 @@ fn whole(percent: Option<u8>) -> String {
 /// Builds the experiment from the results of the data sets.
 pub(super) fn experiment(
     cells: &[Cell],
-    found: Vec<Found>,
+    found: Vec<DataSetResult>,
     settings: Vec<(String, String)>,
     mut remarks: Vec<String>,
 ) -> Experiment {
@@ -397,7 +397,7 @@ mod tests {
             cell("samba", false, "posix"),
             cell("samba", false, "acl_xattr"),
         ];
-        let found = || Found {
+        let found = || DataSetResult {
             cases: vec![
                 case(&[2000, 0, 0, 500, 0]),
                 case(&[1000, 0, 0, 400, 0]),

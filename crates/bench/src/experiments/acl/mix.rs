@@ -60,7 +60,7 @@ pub(super) struct Plan {
 }
 
 /// The files that are created and removed during the measurement. They are removed at the end, also after a failure.
-pub(super) type Made = Arc<Mutex<HashSet<String>>>;
+pub(super) type TemporaryFiles = Arc<Mutex<HashSet<String>>>;
 
 /// A connection with its work.
 pub(super) struct Hand {
@@ -73,7 +73,7 @@ pub(super) struct Hand {
     /// Files that it created and has not removed yet.
     own: VecDeque<String>,
     count: u64,
-    made: Made,
+    made: TemporaryFiles,
 }
 
 impl Worker for Hand {
@@ -190,7 +190,7 @@ async fn measure_here(bench: &Bench, plan: &Plan) -> Result<(Vec<Case>, Vec<Stri
         }
         grounds.push(ground);
     }
-    let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
+    let made: Vec<TemporaryFiles> = bench.servers.iter().map(|_| TemporaryFiles::default()).collect();
     let cases = turns(bench, plan, &made).await?;
     let mut remarks = Vec::new();
     for (server, ground) in bench.servers.iter().zip(&grounds) {
@@ -203,7 +203,7 @@ async fn measure_here(bench: &Bench, plan: &Plan) -> Result<(Vec<Case>, Vec<Stri
 
 /// Measures on files that are created over SMB. They are removed at the end, also after a failure.
 async fn measure_over_smb(bench: &Bench, plan: &Plan) -> Result<Vec<Case>> {
-    let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
+    let made: Vec<TemporaryFiles> = bench.servers.iter().map(|_| TemporaryFiles::default()).collect();
     let measured = async {
         for server in &bench.servers {
             bench.say(&format!("{}: creating {} files", server.name, plan.files));
@@ -223,7 +223,7 @@ async fn measure_over_smb(bench: &Bench, plan: &Plan) -> Result<Vec<Case>> {
 }
 
 /// Runs all turns of all servers.
-async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
+async fn turns(bench: &Bench, plan: &Plan, made: &[TemporaryFiles]) -> Result<Vec<Case>> {
     let hands = hands(bench, plan.workers, made).await?;
     let turn = async |server: &Server, turn: &Turn<'_>| {
         let held = &hands[server.index];
@@ -244,7 +244,7 @@ async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
 }
 
 /// Opens the connections to each server.
-pub(super) async fn hands(bench: &Bench, workers: usize, made: &[Made]) -> Result<Vec<RefCell<Vec<Hand>>>> {
+pub(super) async fn hands(bench: &Bench, workers: usize, made: &[TemporaryFiles]) -> Result<Vec<RefCell<Vec<Hand>>>> {
     let mut content = vec![0; FILE_SIZE as usize];
     Content { file: 0 }.fill(0, &mut content);
     let content: Arc<[u8]> = content.into();
@@ -350,7 +350,7 @@ async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
 }
 
 /// Removes all files and directories that exist. Returns the first error.
-async fn remove_over_smb(server: &Server, files: usize, made: &Made) -> Result<()> {
+async fn remove_over_smb(server: &Server, files: usize, made: &TemporaryFiles) -> Result<()> {
     let mut client = server.connect().await?;
     let made: Vec<String> = made.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
     let files_of_all = made.into_iter().chain((0..files).map(|file| path(DataSet::Plain.directory(), file)));

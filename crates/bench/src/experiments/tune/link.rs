@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::relay::Relay;
-use super::start::Place;
+use super::start::Location;
 use crate::child;
 
 /// Prefix of the names of namespaces. The rest is the pid of the process that created it.
@@ -72,9 +72,9 @@ impl Link {
     }
 
     /// Returns the location for starting a server behind the link.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Location {
         let prefix = format!("'{}' netns exec {}", self.ip.display(), self.namespace);
-        Place { prefix, address: self.addresses[1].into() }
+        Location { prefix, address: self.addresses[1].into() }
     }
 
     /// Describes how the link is made.

@@ -26,8 +26,8 @@ use report::record::{Experiment, ServerRecord};
 use self::conf::{Scope, Setting};
 use self::link::Link;
 use self::parameters::{OBSOLETE, PARAMETERS, Parameter};
-use self::result::{Found, experiment};
-use self::start::{Place, Started, Starter};
+use self::result::{VariantResult, experiment};
+use self::start::{Location, Started, Starter};
 use self::work::{Sizes, Work};
 use super::Asked;
 use crate::cli::Common;
@@ -124,7 +124,7 @@ impl Tune {
         }
         let mut records = Vec::new();
         for starter in self.serve().starters(bench)? {
-            let started = starter.start(&[], &Place::here()).await?;
+            let started = starter.start(&[], &Location::here()).await?;
             records.push(introduce(&started.server).await?);
         }
         Ok(records)
@@ -184,7 +184,7 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     };
     let mut remarks = plan.obsolete().await?;
     bench.begin("tune", parameters.iter().map(|parameter| cases(parameter, bench).len()).sum());
-    let place = Place::here();
+    let place = Location::here();
     for starter in &plan.starters {
         bench.say(&format!("{}: creating files", starter.server().name));
         work::prepare(&starter.start(&[], &place).await?.server, sizes).await?;
@@ -233,7 +233,7 @@ fn cases(parameter: &Parameter, bench: &Bench) -> Vec<Variant> {
 }
 
 impl Plan<'_> {
-    async fn parameter(&self, bench: &Bench, parameter: &'static Parameter) -> Result<Vec<Found>> {
+    async fn parameter(&self, bench: &Bench, parameter: &'static Parameter) -> Result<Vec<VariantResult>> {
         let variants = cases(parameter, bench);
         if variants.is_empty() {
             return Ok(Vec::new());
@@ -265,7 +265,7 @@ impl Plan<'_> {
             let refused = (0..self.starters.len()).map(refused).collect();
             let said = |server| value.is_some_and(|it| self.said.borrow().contains_key(&(server, parameter.name, it)));
             let said = (0..self.starters.len()).map(said).collect();
-            found.push(Found { parameter, value, work, case, baseline, refused, said });
+            found.push(VariantResult { parameter, value, work, case, baseline, refused, said });
         }
         Ok(found)
     }
@@ -287,7 +287,7 @@ impl Plan<'_> {
         }
         let settings: Vec<Setting<'_>> =
             value.map(|value| (parameter.scope, parameter.name, value)).into_iter().collect();
-        let started = match self.starters[server].start(&settings, &Place::here()).await {
+        let started = match self.starters[server].start(&settings, &Location::here()).await {
             Ok(started) => started,
             Err(error) if value.is_some() => {
                 self.refused.borrow_mut().insert(key, format!("{error:#}"));
@@ -329,7 +329,7 @@ impl Plan<'_> {
             OBSOLETE.iter().map(|(name, value, _)| (Scope::Global, *name, *value)).collect();
         for starter in &self.starters {
             let name = &starter.server().name;
-            match starter.start(&settings, &Place::here()).await {
+            match starter.start(&settings, &Location::here()).await {
                 Err(error) => remarks.push(format!("{name} does not start with these parameters: {error:#}.")),
                 Ok(started) => {
                     for said in OBSOLETE.iter().flat_map(|(parameter, ..)| started.about(parameter)) {

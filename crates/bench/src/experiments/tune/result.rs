@@ -8,7 +8,7 @@ use super::parameters::Parameter;
 use super::work::Work;
 
 /// A variant of a parameter with one kind of work.
-pub(super) struct Found {
+pub(super) struct VariantResult {
     /// The parameter.
     pub(super) parameter: &'static Parameter,
     /// Its value. `None` is the unchanged configuration.
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) said: Vec<bool>,
 }
 
-impl Found {
+impl VariantResult {
     fn rounds(case: &Case, server: usize) -> &[Round] {
         case.servers.get(server).map_or(&[], Vec::as_slice)
     }
@@ -84,7 +84,7 @@ fn short(value: &str) -> String {
 /// Returns the experiment with its tables, figures and remarks.
 pub(super) fn experiment(
     names: &[&str],
-    found: Vec<Found>,
+    found: Vec<VariantResult>,
     settings: Vec<(String, String)>,
     remarks: Vec<String>,
 ) -> Experiment {
@@ -106,14 +106,14 @@ pub(super) fn experiment(
     }
 }
 
-fn table(names: &[&str], found: &[Found]) -> Table {
+fn table(names: &[&str], found: &[VariantResult]) -> Table {
     let mut head = vec!["parameter".to_owned(), "value".to_owned(), "work".to_owned()];
     head.extend(
         names
             .iter()
             .flat_map(|name| [(*name).to_owned(), "relative to unchanged".to_owned(), "CPU, relative".to_owned()]),
     );
-    let row = |it: &Found| {
+    let row = |it: &VariantResult| {
         let value = match it.value {
             None => "unchanged".to_owned(),
             Some("") => "(empty)".to_owned(),
@@ -127,7 +127,7 @@ fn table(names: &[&str], found: &[Found]) -> Table {
 }
 
 /// Returns a table of the study's statements about the measured parameters.
-fn then(found: &[Found]) -> Table {
+fn then(found: &[VariantResult]) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for it in found.iter().map(|it| it.parameter).filter(|it| !it.then.is_empty()) {
         let row = vec![it.name.to_owned(), it.then.to_owned()];
@@ -140,7 +140,7 @@ fn then(found: &[Found]) -> Table {
 }
 
 /// Returns a figure for each kind of work, with all variants that used it.
-fn figures(names: &[&str], found: &[Found]) -> Vec<Figure> {
+fn figures(names: &[&str], found: &[VariantResult]) -> Vec<Figure> {
     let mut works: Vec<Work> = Vec::new();
     for it in found {
         if !works.contains(&it.work) {
@@ -150,10 +150,11 @@ fn figures(names: &[&str], found: &[Found]) -> Vec<Figure> {
     works.into_iter().filter_map(|work| figure(names, found, work)).collect()
 }
 
-fn figure(names: &[&str], found: &[Found], work: Work) -> Option<Figure> {
-    let shown: Vec<&Found> = found.iter().filter(|it| it.work == work && it.value.is_some()).collect();
+fn figure(names: &[&str], found: &[VariantResult], work: Work) -> Option<Figure> {
+    let shown: Vec<&VariantResult> = found.iter().filter(|it| it.work == work && it.value.is_some()).collect();
     let series = |(server, name): (usize, &&str)| {
-        let point = |(index, it): (usize, &&Found)| Some(Point { x: index as f64, ..it.ratio(server, work.metric())? });
+        let point =
+            |(index, it): (usize, &&VariantResult)| Some(Point { x: index as f64, ..it.ratio(server, work.metric())? });
         let points = shown.iter().enumerate().filter_map(point).collect();
         Series { name: (*name).to_owned(), then: false, server: Some(server), points }
     };
@@ -170,14 +171,14 @@ fn figure(names: &[&str], found: &[Found], work: Work) -> Option<Figure> {
 
 /// Returns the cost of logging, the only figure that the study gives for a parameter: level 3 compared with level 0, or
 /// with the unchanged configuration if level 0 was not measured.
-fn log_level(names: &[&str], found: &[Found]) -> Vec<String> {
+fn log_level(names: &[&str], found: &[VariantResult]) -> Vec<String> {
     let mut remarks = Vec::new();
     for three in found.iter().filter(|it| it.parameter.name == "log level" && it.value == Some("3")) {
         let zero =
             found.iter().find(|it| it.parameter.name == "log level" && it.value == Some("0") && it.work == three.work);
         let base = zero.map_or(&three.baseline, |zero| &zero.case);
         for (server, name) in names.iter().enumerate() {
-            let speed = |case| three.work.metric().median(Found::rounds(case, server));
+            let speed = |case| three.work.metric().median(VariantResult::rounds(case, server));
             if let (Some(with), Some(without)) = (speed(&three.case), speed(base)) {
                 let (work, kept) = (three.work.name(), units::percent(with / without));
                 remarks.push(format!(
@@ -200,10 +201,10 @@ mod tests {
         Case { servers, ..Case::default() }
     }
 
-    fn found(value: Option<&'static str>, speeds: &[&[u64]]) -> Found {
+    fn found(value: Option<&'static str>, speeds: &[&[u64]]) -> VariantResult {
         let baseline = case(&[&[95, 100, 105], &[100, 100]]);
         let refused = speeds.iter().map(|rounds| rounds.is_empty().then(|| "no".to_owned())).collect();
-        Found {
+        VariantResult {
             parameter: &PARAMETERS[0],
             value,
             work: Work::Small,

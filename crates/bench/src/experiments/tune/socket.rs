@@ -16,7 +16,7 @@ use super::conf::{Scope, Setting};
 use super::link::{Link, Shape};
 use super::start::{Started, Starter};
 use super::work::{self, Sizes, Work};
-use super::{Place, Serve};
+use super::{Location, Serve};
 use crate::load::{self, Pace, Until};
 use crate::method::{Bench, Server, Turn};
 
@@ -114,7 +114,7 @@ pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Experiment> 
     bench.begin("tune socket", delays.len() * variants.len() * works.len());
     let usual = sizes(Duration::ZERO, megabits);
     for starter in &sweep.starters {
-        work::prepare(&starter.start(&[], &Place::here()).await?.server, usual).await?;
+        work::prepare(&starter.start(&[], &Location::here()).await?.server, usual).await?;
     }
     let (mut over, mut remarks) = (Vec::new(), Vec::new());
     for delay in delays {
@@ -128,7 +128,7 @@ pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Experiment> 
         remarks.push(format!("The link of {delay} ms was made with {}; an ECHO over it took {echo}.", link.made_by()));
     }
     for starter in &sweep.starters {
-        work::clean(&starter.start(&[], &Place::here()).await?.server, usual).await?;
+        work::clean(&starter.start(&[], &Location::here()).await?.server, usual).await?;
     }
     for ((server, value), why) in sweep.refused.borrow().iter() {
         let name = &bench.servers[*server].name;

@@ -26,17 +26,17 @@ pub(super) struct Starter<'a> {
 
 /// The network location of a started server: this host, or behind a link.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// Prefix of its command, such as `ip netns exec NAME`.
     pub(super) prefix: String,
     /// The address on which it listens.
     pub(super) address: IpAddr,
 }
 
-impl Place {
+impl Location {
     /// Returns the location on this host.
-    pub(super) fn here() -> Place {
-        Place { prefix: String::new(), address: Ipv4Addr::LOCALHOST.into() }
+    pub(super) fn here() -> Location {
+        Location { prefix: String::new(), address: Ipv4Addr::LOCALHOST.into() }
     }
 }
 
@@ -68,7 +68,7 @@ impl<'a> Starter<'a> {
     }
 
     /// Starts the server with `settings` changed. If it does not start, the error contains its output.
-    pub(super) async fn start(&self, settings: &[Setting<'_>], place: &Place) -> Result<Started> {
+    pub(super) async fn start(&self, settings: &[Setting<'_>], place: &Location) -> Result<Started> {
         let directory = child::scratch(None)?;
         let reserved = ReservedPort::any()?;
         let port = reserved.number()?;
@@ -94,7 +94,7 @@ impl<'a> Starter<'a> {
         Ok(started)
     }
 
-    fn command(&self, file: &Path, port: u16, place: &Place) -> Command {
+    fn command(&self, file: &Path, port: u16, place: &Location) -> Command {
         let file = format!("'{}'", file.display().to_string().replace('\'', r"'\''"));
         let line = self.command.replace("{conf}", &file).replace("{port}", &port.to_string());
         let mut command = Command::new("/bin/sh");

@@ -73,12 +73,12 @@ impl<'a> Challenge<'a> {
     /// Decodes a message. Target information is empty if the flags indicate that there is none.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = begin(message, CHALLENGE)?;
-        let target_name = Place::decode(&mut reader)?;
+        let target_name = PayloadField::decode(&mut reader)?;
         let negotiate_flags = NegotiateFlags(reader.u32()?);
         let server_challenge = reader.array()?;
         reader.skip(8)?;
         let target_info = match negotiate_flags.contains(NegotiateFlags::NEGOTIATE_TARGET_INFO) {
-            true => Place::decode(&mut reader)?.resolve(message, CHALLENGE_FIXED - 8)?,
+            true => PayloadField::decode(&mut reader)?.resolve(message, CHALLENGE_FIXED - 8)?,
             false => &[],
         };
         let target_name = target_name.resolve(message, CHALLENGE_FIXED - 8)?;
@@ -127,9 +127,9 @@ impl<'a> Authenticate<'a> {
     /// the OEM character set.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = begin(message, AUTHENTICATE)?;
-        let mut places = [Place::default(); 6];
+        let mut places = [PayloadField::default(); 6];
         for place in &mut places {
-            *place = Place::decode(&mut reader)?;
+            *place = PayloadField::decode(&mut reader)?;
         }
         let negotiate_flags = NegotiateFlags(reader.u32()?);
         let mut parts = [&[][..]; 6];
@@ -216,17 +216,17 @@ fn begin(message: &[u8], message_type: u32) -> Result<Reader<'_>> {
 
 /// A `Len`, `MaxLen`, `BufferOffset` triple.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct PayloadField {
     length: usize,
     offset: usize,
 }
 
-impl Place {
+impl PayloadField {
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let length = usize::from(reader.u16()?);
         reader.skip(2)?;
         let offset = usize::try_from(reader.u32()?).map_err(|_| Malformed::Offset)?;
-        Ok(Place { length, offset })
+        Ok(PayloadField { length, offset })
     }
 
     fn resolve(self, message: &[u8], fixed: usize) -> Result<&[u8]> {

@@ -5,7 +5,7 @@
 //! not one that a client set. Where the clock behind that time has a coarse granularity
 //! ([`Changes::granularity`](crate::vfs::Changes::granularity)), an entry for a file that changed just now is not
 //! valid, because a second change may get the same time. A changed file is read again. Most changes are changes of
-//! content, though: if a hash of the inputs of the descriptor is unchanged ([`Cache::print`]), the entry is
+//! content, though: if a hash of the inputs of the descriptor is unchanged ([`Cache::inputs_hash`]), the entry is
 //! revalidated. Equal stored descriptors are kept only once.
 //!
 //! The size of the cache is bounded in bytes. Beyond the limit, entries that were not used since they were last
@@ -41,7 +41,7 @@ const SHARDS: usize = 16;
 /// The validity conditions of an entry; either one suffices. An entry with neither waits to be revalidated by
 /// [`Cache::renew`].
 #[derive(Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct Validity {
     /// The file's change time, if any later change gets a different time.
     pub(crate) changed: Option<Time>,
     /// [`DirectoryVersion::state`] of a directory. Names added to and removed from a directory change its change time,
@@ -58,13 +58,13 @@ const GRANTS: usize = 896;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     file: FileId,
-    place: Place,
+    place: VolumeView,
 }
 
 /// A volume, and the configuration under which a share presents its files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(test, derive(Default))]
-pub(crate) struct Place {
+pub(crate) struct VolumeView {
     volume: u64,
     view: u32,
 }
@@ -135,7 +135,7 @@ struct Shard {
 
 struct Slot {
     key: Key,
-    seen: Seen,
+    seen: Validity,
     protection: Arc<Protection>,
     used: bool,
 }
@@ -164,7 +164,7 @@ impl Cache {
 
     /// Returns the key for the files of `share` on `volume`. There are as many views as there are different share
     /// configurations.
-    pub(crate) fn place(&self, volume: u64, share: &Share) -> Place {
+    pub(crate) fn place(&self, volume: u64, share: &Share) -> VolumeView {
         let masks = [
             share.modes.create_mask,
             share.modes.force_create_mode,
@@ -182,7 +182,7 @@ impl Cache {
             views.push(view);
             views.len() - 1
         });
-        Place { volume, view: index as u32 }
+        VolumeView { volume, view: index as u32 }
     }
 
     /// Returns a number that identifies a token: a keyed hash of it. The same user has the same number on all
@@ -192,16 +192,16 @@ impl Cache {
     }
 
     /// Returns the protection of the file of `metadata` if a valid entry exists.
-    pub(crate) fn find(&self, place: Place, metadata: &Metadata) -> Option<Arc<Protection>> {
+    pub(crate) fn find(&self, place: VolumeView, metadata: &Metadata) -> Option<Arc<Protection>> {
         self.find_seen(Key { file: metadata.id, place }, |seen| seen.changed == Some(metadata.stamped))
     }
 
     /// As [`Cache::find`], for a watched directory.
-    pub(crate) fn find_watched(&self, place: Place, watched: &DirectoryVersion) -> Option<Arc<Protection>> {
+    pub(crate) fn find_watched(&self, place: VolumeView, watched: &DirectoryVersion) -> Option<Arc<Protection>> {
         self.find_seen(Key { file: watched.id, place }, |seen| seen.state == Some(watched.state))
     }
 
-    fn find_seen(&self, key: Key, counts: impl Fn(&Seen) -> bool) -> Option<Arc<Protection>> {
+    fn find_seen(&self, key: Key, counts: impl Fn(&Validity) -> bool) -> Option<Arc<Protection>> {
         if self.is_off() {
             return None;
         }
@@ -217,8 +217,14 @@ impl Cache {
         found
     }
 
-    /// Revalidates the entry of `file` under `seen` and returns it, if its inputs have the hash `print`.
-    pub(crate) fn renew(&self, place: Place, file: FileId, seen: Seen, print: u64) -> Option<Arc<Protection>> {
+    /// Revalidates the entry of `file` under `seen` and returns it, if its inputs have the hash `inputs_hash`.
+    pub(crate) fn renew(
+        &self,
+        place: VolumeView,
+        file: FileId,
+        seen: Validity,
+        inputs_hash: u64,
+    ) -> Option<Arc<Protection>> {
         if self.is_off() {
             return None;
         }
@@ -226,7 +232,7 @@ impl Cache {
         let mut shard = self.shard(&key).lock();
         let shard = &mut *shard;
         let slot = shard.index.map().get(&key).and_then(|&index| shard.ring.get_mut(index))?;
-        if slot.protection.print != print {
+        if slot.protection.inputs_hash != inputs_hash {
             return None;
         }
         (slot.seen, slot.used) = (seen, true);
@@ -235,7 +241,7 @@ impl Cache {
 
     /// Returns a keyed hash of `material` and the share configuration. Collisions cannot be constructed because the key
     /// is private to this cache.
-    pub(crate) fn print(&self, place: Place, material: &AclInputs) -> u64 {
+    pub(crate) fn inputs_hash(&self, place: VolumeView, material: &AclInputs) -> u64 {
         if self.is_off() {
             return 0;
         }
@@ -252,7 +258,7 @@ impl Cache {
 
     /// Caches the protection of `file` under `seen`, which has a change time for which [`Cache::is_settled`] is true,
     /// or a watched state.
-    pub(crate) fn keep(&self, place: Place, file: FileId, seen: Seen, protection: Arc<Protection>) {
+    pub(crate) fn keep(&self, place: VolumeView, file: FileId, seen: Validity, protection: Arc<Protection>) {
         if self.is_off() {
             return;
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::testing::{self, ManualClock};
 use crate::vfs::{Kind, TICK};
 
-const PLACE: Place = Place { volume: 1, view: 0 };
+const PLACE: VolumeView = VolumeView { volume: 1, view: 0 };
 
 /// A protection by a POSIX ACL of `count` entries whose owner is `owner`.
 fn protection(cache: &Cache, owner: u32, count: u32) -> Arc<Protection> {
@@ -16,8 +16,8 @@ fn protection(cache: &Cache, owner: u32, count: u32) -> Arc<Protection> {
     Arc::new(Protection::by_descriptor(shared, &Metadata { uid: owner, ..file(1, 0) }, 0))
 }
 
-fn at(secs: i64) -> Seen {
-    Seen { changed: Some(Time { secs, nanos: 0 }), state: None }
+fn at(secs: i64) -> Validity {
+    Validity { changed: Some(Time { secs, nanos: 0 }), state: None }
 }
 
 fn file(inode: u64, changed: i64) -> Metadata {
@@ -38,7 +38,7 @@ fn an_entry_is_valid_for_one_change_time() {
     for other in [file(1, 6), file(1, 4), file(2, 5)] {
         assert!(cache.find(PLACE, &other).is_none());
     }
-    assert!(cache.find(Place { view: 1, ..PLACE }, &file(1, 5)).is_none());
+    assert!(cache.find(VolumeView { view: 1, ..PLACE }, &file(1, 5)).is_none());
     cache.keep(PLACE, file(1, 6).id, at(6), protection(&cache, 8, 3));
     assert!(cache.find(PLACE, &file(1, 6)).is_some() && cache.find(PLACE, &file(1, 5)).is_none());
     assert_eq!(cache.state(), CacheStatistics { entries: 1, hits: 2, misses: 5, bytes: cache.bytes() });

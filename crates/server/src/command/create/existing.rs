@@ -29,7 +29,7 @@ use crate::tree::Disk;
 use crate::vfs::{Access, Errno, Extent, FileId, Kind, Metadata, Node, Op, RelPath, SetMetadata};
 
 /// The result of a look-up.
-pub(super) struct Found {
+pub(super) struct ExistingFile {
     pub(super) path: RelPath,
     pub(super) node: Arc<dyn Node>,
     pub(super) metadata: Metadata,
@@ -51,7 +51,7 @@ pub(super) async fn open(
     name: &Name,
     parameters: &Parameters,
     contexts: &Contexts,
-    found: Found,
+    found: ExistingFile,
 ) -> Result<Option<Opened>> {
     if parameters.disposition == CreateDisposition::CREATE {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
@@ -107,7 +107,7 @@ async fn enter(
     reply: &mut Reply,
     parameters: &Parameters,
     granted: AccessMask,
-    found: &Found,
+    found: &ExistingFile,
     open_name: &Arc<OpenName>,
 ) -> Result<Option<u64>> {
     let server = &request.connection.server;
@@ -188,7 +188,7 @@ fn check_kind(
 }
 
 /// Checks the restrictions by the file's own attributes.
-fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<()> {
+fn check_attributes(disk: &Disk, parameters: &Parameters, found: &ExistingFile) -> Result<()> {
     let present = attributes::file_attributes(disk, found.path.name(), &found.metadata).0;
     let readonly = present & FileAttributes::READONLY.0 != 0 && found.metadata.kind != Kind::Directory;
     if readonly && (parameters.desired_access.0 & REFUSED_BY_READONLY != 0 || parameters.overwrites()) {
@@ -215,8 +215,8 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
 }
 
 /// Determines the access granted to the open.
-pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<AccessMask> {
-    let Found { path, node, metadata, .. } = found;
+pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &ExistingFile) -> Result<AccessMask> {
+    let ExistingFile { path, node, metadata, .. } = found;
     let wanted = parameters.desired_access;
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let needed = AccessMask((wanted.0 | overwriting) & !AccessMask::ACCESS_SYSTEM_SECURITY.0);
@@ -257,7 +257,7 @@ async fn open_data(
     disk: &Disk,
     parameters: &Parameters,
     contexts: &Contexts,
-    found: &Found,
+    found: &ExistingFile,
     granted: AccessMask,
 ) -> Result<Option<(Arc<dyn Node>, Metadata, CreateAction)>> {
     let op = &disk.op;
@@ -291,7 +291,7 @@ async fn open_data(
 /// Opens the file for data. A stored descriptor may grant execution of a file that the kernel does not let the user
 /// read. The open then succeeds but cannot read.
 async fn open_as_granted(
-    found: &Found,
+    found: &ExistingFile,
     op: &Op,
     wanted: Access,
     granted: AccessMask,

@@ -272,7 +272,7 @@ async fn open_file(
         let removals = request.connection.server.opens.files.removals();
         let opened = match look_up(request, disk, &mut wanted, attempt, parameters).await? {
             Lookup::Found { path, node, metadata } => {
-                let found = existing::Found { path, node, metadata, removals };
+                let found = existing::ExistingFile { path, node, metadata, removals };
                 existing::open(request, reply, disk, name, parameters, contexts, found).await?
             }
             Lookup::Missing { path, parent } => {

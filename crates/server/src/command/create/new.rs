@@ -155,7 +155,7 @@ impl Creation<'_> {
         let protection = match (self.parent, found.mode_and_group()) {
             (Some(parent), Some(above)) if plan.acl_at_creation => {
                 let now = self.request.connection.server.environment.now();
-                new_file::foresee(disk, now, parent, above, plan.mode, directory).await
+                new_file::predict_acl(disk, now, parent, above, plan.mode, directory).await
             }
             _ => None,
         };

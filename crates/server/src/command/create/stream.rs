@@ -14,7 +14,7 @@ use proto::status::Status;
 
 use super::contexts::Contexts;
 use super::entered::Entered;
-use super::existing::{self, Found};
+use super::existing::{self, ExistingFile};
 use super::parameters::Parameters;
 use super::{ATTEMPTS, Opened, look_up, new, no_parent};
 use crate::attributes;
@@ -38,7 +38,7 @@ const EVERYTHING: ShareAccess = ShareAccess(7);
 
 /// The open file of a stream.
 struct Base {
-    found: Found,
+    found: ExistingFile,
     stream: Arc<Stream>,
     /// The file's entry in the table of open files, with the same open id as the stream's.
     entered: Entered,
@@ -64,7 +64,7 @@ pub(super) async fn open(
         let removals = server.opens.files.removals();
         let base = match look_up(request, disk, &mut wanted, attempt, &of_base(parameters)).await? {
             Lookup::Found { path, node, metadata } => {
-                let found = Found { path, node, metadata, removals };
+                let found = ExistingFile { path, node, metadata, removals };
                 open_base(request, reply, disk, stream, parameters, found).await?
             }
             Lookup::Missing { path, parent } => {
@@ -129,7 +129,8 @@ fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Param
     let server = &request.connection.server;
     let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
     let path = made.name.path.lock().clone();
-    let found = Found { path, node: made.node, metadata: made.metadata, removals: server.opens.files.removals() };
+    let found =
+        ExistingFile { path, node: made.node, metadata: made.metadata, removals: server.opens.files.removals() };
     let stream = stream_of(server, disk, found.metadata.id, stream)?;
     Ok(Base { found, stream, entered: made.entered, name: made.name, granted, made: true })
 }
@@ -141,7 +142,7 @@ async fn open_base(
     disk: &Disk,
     stream: &str,
     parameters: &Parameters,
-    found: Found,
+    found: ExistingFile,
 ) -> Result<Option<Base>> {
     let server = &request.connection.server;
     if !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
@@ -183,7 +184,7 @@ async fn open_base(
 }
 
 /// Determines the access granted to the open, which is that of the file.
-async fn grant(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool) -> Result<AccessMask> {
+async fn grant(disk: &Disk, parameters: &Parameters, found: &ExistingFile, exists: bool) -> Result<AccessMask> {
     let mut wanted = parameters.desired_access;
     // Creating a stream changes the file, and so does deleting one of the share's root, which itself cannot be deleted.
     let ends = found.path.is_root() && wanted.contains(AccessMask::DELETE);
@@ -220,7 +221,7 @@ fn check_disposition(parameters: &Parameters, exists: bool) -> Result<()> {
 }
 
 /// Checks the restrictions by the file's attributes ([MS-FSA] 2.1.5.1.2.1).
-fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool) -> Result<()> {
+fn check_attributes(disk: &Disk, parameters: &Parameters, found: &ExistingFile, exists: bool) -> Result<()> {
     let shown = attributes::file_attributes(disk, found.path.name(), &found.metadata);
     if !shown.contains(FileAttributes::READONLY) || found.metadata.kind == Kind::Directory {
         return Ok(());
@@ -306,7 +307,7 @@ async fn open_content(
 /// Removes the file that was created for a stream, if opening the stream failed and no other client has opened the
 /// file.
 async fn unmake(server: &Server, disk: &Disk, base: Base) {
-    let Found { node, metadata, path, .. } = base.found;
+    let ExistingFile { node, metadata, path, .. } = base.found;
     drop(base.entered);
     if server.opens.files.is_open(metadata.id) {
         return;

@@ -305,8 +305,8 @@ fn changes_by_local_programs_are_filtered() {
 /// A watch that the file system also references ends nevertheless.
 #[test]
 fn a_closed_handle_ends_its_watch_in_the_file_system() {
-    struct Held(Arc<AtomicUsize>);
-    impl Drop for Held {
+    struct CountedCharge(Arc<AtomicUsize>);
+    impl Drop for CountedCharge {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -317,7 +317,7 @@ fn a_closed_handle_ends_its_watch_in_the_file_system() {
         if closed_before {
             watch.close();
         }
-        watch.hold(Box::new(Held(dropped.clone())));
+        watch.hold(Box::new(CountedCharge(dropped.clone())));
         assert_eq!(dropped.load(Ordering::Relaxed), usize::from(closed_before));
         fixture.0.remove(Path::new("/share"), &RelPath::root(), &watch);
         assert_eq!(dropped.load(Ordering::Relaxed), 1);

@@ -23,7 +23,7 @@ use crate::vfs::{InitialAcl, Kind, Time};
 /// Returns the [`InitialAcl`] of a new file or `directory` of the user in a directory with the mode and group `above`,
 /// which is protected by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual
 /// owner. `mode` is the mode of the file without inheritance.
-pub(crate) async fn foresee(
+pub(crate) async fn predict_acl(
     disk: &Disk,
     now: Time,
     parent: &Protection,
@@ -60,7 +60,7 @@ pub(crate) async fn foresee(
     Some(initial)
 }
 
-/// Computes the result of [`foresee`], with a time stamp of zero.
+/// Computes the result of [`predict_acl`], with a time stamp of zero.
 async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New) -> Option<InitialAcl> {
     let New { gid, directory, executable, hands_group_on } = new;
     let uid = disk.op.uid;

@@ -8,27 +8,27 @@ pub(super) struct Kept {
     /// Handles with data access.
     data_opens: usize,
     lease: Option<(u64, LeaseCallback)>,
-    locks: Vec<Held>,
+    locks: Vec<HeldLock>,
 }
 
 /// A locked range.
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldLock {
     handle: u64,
     first: u64,
     last: u64,
     exclusive: bool,
 }
 
-impl Held {
-    fn overlaps(&self, other: &Held) -> bool {
+impl HeldLock {
+    fn overlaps(&self, other: &HeldLock) -> bool {
         self.first <= other.last && self.last >= other.first
     }
 
     /// Returns the parts of the range outside `hole`.
-    fn without(self, hole: &Held) -> impl Iterator<Item = Held> {
-        let before = (self.first < hole.first).then(|| Held { last: self.last.min(hole.first - 1), ..self });
-        let behind = (self.last > hole.last).then(|| Held { first: self.first.max(hole.last + 1), ..self });
+    fn without(self, hole: &HeldLock) -> impl Iterator<Item = HeldLock> {
+        let before = (self.first < hole.first).then(|| HeldLock { last: self.last.min(hole.first - 1), ..self });
+        let behind = (self.last > hole.last).then(|| HeldLock { first: self.first.max(hole.last + 1), ..self });
         before.into_iter().chain(behind)
     }
 }
@@ -86,14 +86,14 @@ impl Kept {
             return Err(Errno::BADF);
         }
         let exclusive = lock == RangeLock::Exclusive;
-        let new = Held { handle, first: offset, last: end - 1, exclusive };
-        let blocks = |held: &Held| held.handle != handle && (exclusive || held.exclusive) && held.overlaps(&new);
+        let new = HeldLock { handle, first: offset, last: end - 1, exclusive };
+        let blocks = |held: &HeldLock| held.handle != handle && (exclusive || held.exclusive) && held.overlaps(&new);
         if lock != RangeLock::Free && self.locks.iter().any(blocks) {
             return Err(Errno::AGAIN);
         }
         let (own, others): (Vec<_>, Vec<_>) = self.locks.drain(..).partition(|held| held.handle == handle);
         self.locks = others;
-        let apart = |held: Held| if held.overlaps(&new) { held.without(&new).collect() } else { vec![held] };
+        let apart = |held: HeldLock| if held.overlaps(&new) { held.without(&new).collect() } else { vec![held] };
         self.locks.extend(own.into_iter().flat_map(apart));
         if lock != RangeLock::Free {
             self.locks.push(new);
