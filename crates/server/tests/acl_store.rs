@@ -25,7 +25,7 @@ use server::policy::{AclStore, Entries, Share};
 use server::state::Server;
 use server::testing::{self, TestClient, TestServer};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
-use server::vfs::memory::{Memory, Options};
+use server::vfs::memory::Options;
 use server::vfs::{Access, Create, Errno, NewFile, Node, RelPath, SERVER, SetMetadata, SetXattr, Time, Vfs};
 
 const ATTRIBUTE: &str = "security.NTACL";
@@ -45,7 +45,7 @@ impl Fixture {
     fn new(store: Entries) -> Fixture {
         let environment: Arc<dyn Environment> = Arc::new(testing::ManualClock::ticking());
         let options = Options { mode: 0o777, lists: true, ..Options::default() };
-        let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment, options));
+        let plain = testing::volume::new(environment, options);
         let mut share = Share::clone(&testing::policy().shares["share"]);
         share.acls.stored = Some(testing::stored_acls());
         share.acls.acl_store = AclStore::Said(store);
@@ -345,4 +345,9 @@ fn a_closed_connection_leaves_no_conversions_behind() {
         drop(server);
         assert!(gone.upgrade().is_none(), "{kind:?}: a reference keeps the server alive");
     }
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
 }

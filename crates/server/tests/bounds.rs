@@ -258,3 +258,11 @@ fn one_user_leaves_connections_for_others() {
     connections.into_iter().for_each(TestClient::disconnect);
     assert_eq!((server.accounting.held(Resource::Connections), server.accounting.memory()), (0, 0));
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[(
+        "few_responses_are_queued_for_a_client_that_reads_none",
+        "requests whose storage answers later are in progress together; the driver limits them (`in_flight_bytes`)",
+    )]);
+}

@@ -43,3 +43,8 @@ fn a_server_that_omits_breaks_is_detected() {
     std::panic::set_hook(silence);
     assert!(found, "twenty runs did not detect a server that breaks no lease on a write");
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    server::testing::passes_on_remote_storage(&[]);
+}

@@ -256,3 +256,8 @@ fn a_long_search_lets_other_requests_run() {
     }
     assert!(answered(&frames, Command::QUERY_DIRECTORY));
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -238,3 +238,8 @@ fn logons_while_the_controller_is_unavailable_are_not_counted_as_guesses() {
         assert_eq!(log_on(&server, "nowhere", PASSWORD), Status::NO_LOGON_SERVERS);
     }
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -17,7 +17,7 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
-use server::testing::{ManualClock, Message, PipelinedClient, TestServer, opened, root, volume};
+use server::testing::{self, ManualClock, Message, PipelinedClient, TestServer, opened, root, volume};
 use server::vfs::{Access, Errno, Node, RangeChange, RangeLock, Result};
 
 const READ: Access = Access { read: true, write: false };
@@ -448,4 +448,26 @@ fn the_rest_of_many_locks_blocks_local_programs() {
     both.is_free(1, 1, true);
     both.is_free(1_000, 1, true);
     both.ask(&[(1_000, 1, EXCLUSIVE)]).check(Status::SUCCESS);
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    const LEASES: &str = "the storage has no leases";
+    const LOCKS: &str = "the storage has no locks";
+    testing::passes_on_remote_storage(&[
+        ("oplocks_that_the_kernel_can_guarantee", LEASES),
+        ("a_file_that_is_open_locally_is_not_cached", LEASES),
+        ("a_local_program_waits_until_the_client_has_acknowledged", LEASES),
+        ("a_client_that_does_not_answer_loses_its_oplock", LEASES),
+        ("another_client_opens_when_the_first_has_acknowledged", LEASES),
+        ("a_client_waits_for_the_lease_of_a_local_program", LEASES),
+        ("a_disconnected_client_does_not_block_local_programs", LEASES),
+        ("locks_of_clients_block_local_programs", LOCKS),
+        ("locks_of_local_programs_block_clients", LOCKS),
+        ("a_client_waits_for_the_lock_of_a_local_program", LOCKS),
+        ("a_client_that_waits_for_a_client_gets_its_lock_at_once", LOCKS),
+        ("features_that_the_administrator_can_disable", LOCKS),
+        ("a_request_for_too_many_ranges_is_refused_entirely", LOCKS),
+        ("the_rest_of_many_locks_blocks_local_programs", LOCKS),
+    ]);
 }

@@ -531,3 +531,8 @@ fn a_logon_uses_little_memory() {
     assert_eq!(client.try_receive().map(|message| message.header().status), Some(Status::INVALID_PARAMETER));
     assert!(fixture.server.sessions.all().is_empty());
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

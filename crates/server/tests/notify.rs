@@ -501,3 +501,8 @@ fn changes_waiting_for_a_check_are_bounded() {
     }
     assert_eq!(fixture.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -235,3 +235,8 @@ fn the_loss_of_a_connection_cancels_its_requests_and_closes_its_files() {
     assert!(reading.is_cancelled());
     assert_eq!(script.closes.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -394,3 +394,8 @@ fn contexts_are_bounded() {
     assert_eq!(results.iter().filter(|result| **result == (0, 0)).count(), 64);
     assert_eq!(results.iter().filter(|result| **result == (2, 3)).count(), 36);
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -315,3 +315,8 @@ fn a_share_without_snapshots_has_no_versions() {
     assert_eq!(token, Err(Status::OBJECT_PATH_NOT_FOUND));
     assert_eq!(versions(&mut client, "file", 4096).number_of_snapshots, 0);
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

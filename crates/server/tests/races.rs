@@ -355,3 +355,8 @@ fn a_file_that_is_created_while_its_directory_is_renamed() {
     assert!(!exists(&mut first, r"after\file"), "the file is deleted by its current name");
     assert_eq!((server.open_count(), server.open_files()), (0, 0));
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -14,7 +14,7 @@ use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 use server::policy::{Encryption, Guest, MapToGuest, Policy, Signing};
-use server::testing::{ManualClock, PASSWORD, PipelinedClient, TestServer, opened};
+use server::testing::{self, ManualClock, PASSWORD, PipelinedClient, TestServer, opened};
 
 const GUID: [u8; 16] = [7; 16];
 
@@ -196,4 +196,9 @@ fn another_user_cannot_acknowledge_the_break_of_a_lease() {
     // The holder's user may, including over another connection of that client.
     acknowledge(&mut server.log_on_as("alice", GUID)).check(Status::SUCCESS);
     opened(&second.receive());
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
 }

@@ -10,7 +10,7 @@ use proto::smb2::oplock_break::{OplockBreak, OplockBreakAcknowledgment, OplockBr
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
-use server::testing::{Message, PASSWORD, PipelinedClient, TestServer, chain, opened};
+use server::testing::{self, Message, PASSWORD, PipelinedClient, TestServer, chain, opened};
 
 const NO_OPLOCK: OplockLevel = OplockLevel::NONE;
 
@@ -254,4 +254,9 @@ fn a_break_never_overtakes_the_open_that_it_is_about() {
     assert!(client.send(&message));
     client.receive().check(Status::SUCCESS);
     opened(&client.receive());
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
 }

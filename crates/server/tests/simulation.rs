@@ -16,7 +16,7 @@ use proto::smb2::header::Command;
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::{WriteRequest, WriteResponse};
 use proto::status::Status;
-use server::testing::{TestClient, TestServer, status};
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::faulty::{Faulty, Seeded};
 
 const SEEDS: u64 = 50;
@@ -226,4 +226,9 @@ impl Model {
             self.names.retain(|_, file| *file != handle.file);
         }
     }
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
 }

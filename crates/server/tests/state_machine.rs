@@ -260,3 +260,8 @@ fn statuses(frames: &[Vec<u8>]) -> Vec<Status> {
     }
     found
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

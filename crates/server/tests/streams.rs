@@ -523,3 +523,8 @@ fn attributes_that_clients_cannot_access() {
     }
     assert_eq!(fixture.streams(file).len(), 1);
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

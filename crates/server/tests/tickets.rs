@@ -21,7 +21,7 @@ use proto::smb2::session_setup::SessionSetupResponse;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::Answer;
-use server::testing::{ManualClock, Message, PASSWORD, PipelinedClient, TestServer};
+use server::testing::{self, ManualClock, Message, PASSWORD, PipelinedClient, TestServer};
 use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
 
 const KERBEROS: MechType<'static> = MechType::KERBEROS;
@@ -375,4 +375,9 @@ fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     let again = DurableHandleReconnectV2 { file_id, create_guid, flags }.to_context();
     assert_eq!(come(&server, "bob", vec![again.clone()]).0, Status::ACCESS_DENIED);
     assert_eq!(come(&server, "nora", vec![again]).0, Status::SUCCESS);
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
 }

@@ -61,3 +61,8 @@ fn an_ordinary_build_has_no_torture_controls() {
         assert_eq!(same, !cfg!(feature = "torture"), "{code:#x}");
     }
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

@@ -8,6 +8,7 @@ mod io;
 mod language;
 mod limits;
 mod size;
+mod suites;
 mod tokens;
 mod unsafe_code;
 
@@ -60,6 +61,7 @@ pub(crate) fn check() -> Result<Counts> {
         found.extend(unsafe_code::check(source)?);
         found.extend(limits::check(source)?);
         found.extend(io::check(source)?);
+        found.extend(suites::check(source));
     }
     for source in &sources {
         found.extend(language::check(source));

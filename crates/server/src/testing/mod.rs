@@ -10,6 +10,7 @@ mod clock;
 mod pipelined;
 mod server;
 mod store;
+mod suite;
 pub mod volume;
 
 use crate::policy::{AclStyle, Policy, Share, StoredAcls};
@@ -20,6 +21,7 @@ pub use self::clock::ManualClock;
 pub use self::pipelined::{Message, PipelinedClient, opened};
 pub use self::server::{TestServer, TestServerBuilder};
 pub use self::store::MemoryStore;
+pub use self::suite::passes_on_remote_storage;
 pub use self::volume::{metadata, root};
 
 /// Returns a configuration with one writable share, `share`.

@@ -1,14 +1,28 @@
 //! The volume of a test server, and access to it as by a local program.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::answer::{Answer, block_on};
 use crate::environment::Environment;
 use crate::policy::Share;
-use crate::state::{VolumeId, Volumes, directories_overlap};
+use crate::state::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
+use crate::vfs::faulty::{Wait, yields};
 use crate::vfs::memory::{Memory, Options};
+use crate::vfs::remote::Remote;
 use crate::vfs::{self, Kind, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SymlinkPolicy, Time, Vfs, XattrSet};
+
+/// The environment variable that chooses the storage of test servers. It is memory if the variable is not set.
+pub const STORAGE: &str = "FREVO_TEST_STORAGE";
+
+/// The value of [`STORAGE`] for a [`Remote`].
+pub const REMOTE: &str = "remote";
+
+thread_local! {
+    /// Whether a call of remote storage began on this thread.
+    static CALLED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The volume of all shares.
 pub struct SingleVolume(pub Arc<dyn Vfs>);
@@ -36,9 +50,38 @@ pub fn options() -> Options {
     Options { mode: 0o777, capacity: 16 << 20, ..Options::default() }
 }
 
-/// Returns the volume of a test server, unless the test names another one.
+/// Returns the volume of a test server, unless the test names another one: a [`Memory`], or a [`Remote`] if [`STORAGE`]
+/// says so.
 pub fn new(environment: Arc<dyn Environment>, options: Options) -> Arc<dyn Vfs> {
-    Arc::new(Memory::with_options(environment, options))
+    if !is_remote() {
+        return Arc::new(Memory::with_options(environment, options));
+    }
+    let mut share = Share::new("share", "/share");
+    share.acls.stored = Some(super::stored_acls());
+    let options = Options { attributes: wanted_xattrs(&share), ..options };
+    Arc::new(Remote::new(environment, options, Arc::new(latency)))
+}
+
+/// Returns whether test servers have a [`Remote`] volume.
+///
+/// # Panics
+/// If [`STORAGE`] has another value.
+pub fn is_remote() -> bool {
+    let storage = std::env::var_os(STORAGE);
+    assert!(storage.as_ref().is_none_or(|storage| storage == REMOTE), "the only value of {STORAGE} is {REMOTE}");
+    storage.is_some()
+}
+
+/// Returns the wait of a call: the answer is not ready when it is polled for the first time, and is when it is polled
+/// again, whatever the clock of the test does.
+fn latency() -> Wait {
+    CALLED.set(true);
+    yields(1)
+}
+
+/// Returns whether a call of remote storage began on this thread since the last time.
+pub(super) fn take_called() -> bool {
+    CALLED.take()
 }
 
 /// Returns the path of components separated by `/`.

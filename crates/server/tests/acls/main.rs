@@ -11,3 +11,8 @@ mod mode_bits;
 mod privileges;
 mod setting;
 mod stored;
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    server::testing::passes_on_remote_storage(&[]);
+}

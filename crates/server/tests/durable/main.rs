@@ -7,3 +7,8 @@ mod persistent;
 mod reconnecting;
 mod requests;
 mod resilient;
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    server::testing::passes_on_remote_storage(&[]);
+}

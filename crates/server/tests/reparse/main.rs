@@ -5,3 +5,8 @@ mod escapes;
 mod fixture;
 mod handles;
 mod points;
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    server::testing::passes_on_remote_storage(&[]);
+}
