@@ -55,8 +55,8 @@ use backing::workers::Lane;
 use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::{
-    AclKind, Capabilities, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
-    Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs, WantedXattrs,
+    AclKind, Capabilities, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
+    NewFile, Node, Op, Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs, WantedXattrs,
 };
 
 use crate::filesystem::FileSystem;
@@ -192,7 +192,7 @@ impl Share {
                 acls: AclKind::Posix,
                 changes: clock.changes(),
                 leases: true,
-                superuser: true,
+                enforcement: Enforcement::ExceptRoot,
                 // The only attribute whose absence is cached, whatever shares of the process want.
                 attributes: WantedXattrs::new([ntacl::ATTRIBUTE]),
                 locks: true,

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::security::effective;
 use crate::tree::Disk;
-use crate::vfs::{Identity, Kind, Lookup, LookupOptions, Metadata, Node, Parent, RelPath};
+use crate::vfs::{Enforcement, Identity, Kind, Lookup, LookupOptions, Metadata, Node, Parent, RelPath};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// A user who may read a file may also execute it, because the same bytes are sent over the wire. Deviates from Samba's
@@ -98,7 +98,7 @@ fn is_checked(disk: &Disk) -> bool {
 
 /// Whether the user has uid 0 on a file system that gives uid 0 no special permissions.
 fn is_root_refused(disk: &Disk) -> bool {
-    disk.op.uid == 0 && !disk.vfs.capabilities().superuser
+    disk.op.uid == 0 && disk.vfs.capabilities().enforcement == Enforcement::AllUsers
 }
 
 /// Returns the rights that a file's descriptor grants to the user of `disk` on open, or a subset that contains

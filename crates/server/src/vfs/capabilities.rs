@@ -16,10 +16,8 @@ pub struct Capabilities {
     pub leases: bool,
     /// [`Node::lock`](super::Node::lock) works.
     pub locks: bool,
-    /// A user with uid 0 may do everything, as on Linux. Otherwise such a user has the permissions that
-    /// [`Node::permissions`](super::Node::permissions) returns, and only the server itself
-    /// ([`Op::is_server`](super::Op::is_server)) may do everything.
-    pub superuser: bool,
+    /// For which users it enforces permissions.
+    pub enforcement: Enforcement,
     /// The extended attributes whose absence the metadata of a file may show
     /// ([`Metadata::absent`](super::Metadata::absent)).
     pub attributes: WantedXattrs,
@@ -45,6 +43,17 @@ pub enum AclKind {
     Posix,
     /// None. The server need not ask for any.
     None,
+}
+
+/// For which users a file system enforces the permissions of files. The server itself
+/// ([`Op::is_server`](super::Op::is_server)) may always do everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enforcement {
+    /// For all but a user with uid 0. That user may do everything, as on Linux.
+    ExceptRoot,
+    /// For all users. A user with uid 0 has the permissions that [`Node::permissions`](super::Node::permissions)
+    /// returns.
+    AllUsers,
 }
 
 /// How changes that others make to the files become known.

@@ -31,7 +31,7 @@ use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-pub use capabilities::{AclKind, Capabilities, Changes, Features, TICK};
+pub use capabilities::{AclKind, Capabilities, Changes, Enforcement, Features, TICK};
 pub use copy::copy_range;
 pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};

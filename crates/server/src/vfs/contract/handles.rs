@@ -12,8 +12,8 @@ use crate::acl::model::posix_acl;
 use crate::answer::block_on;
 use crate::vfs::watch::{Listener, Noticed, Wanted};
 use crate::vfs::{
-    Access, AclKind, Cancellation, Case, Changes, Create, Errno, Identity, InitialAcl, Kind, Lookup, LookupOptions,
-    Metadata, NewFile, Op, RangeLock, RelPath, Removed, SERVER, SetMetadata, SetXattr, cancellable,
+    Access, AclKind, Cancellation, Case, Changes, Create, Enforcement, Errno, Identity, InitialAcl, Kind, Lookup,
+    LookupOptions, Metadata, NewFile, Op, RangeLock, RelPath, Removed, SERVER, SetMetadata, SetXattr, cancellable,
 };
 
 pub(super) const CHECKS: [fn(&Fixture); 14] = [
@@ -245,8 +245,9 @@ fn capabilities_are_true(on: &Fixture) {
     if on.other.is_some() {
         let mode = SetMetadata { mode: Some(0o600), ..SetMetadata::default() };
         now(node.set_metadata(&on.owner, mode));
-        assert_eq!(block_on(node.open(&root, READ)).is_ok(), declared.superuser, "a user with uid 0");
-        assert_eq!(now(node.permissions(&root)) & 6 == 6, declared.superuser);
+        let superuser = declared.enforcement == Enforcement::ExceptRoot;
+        assert_eq!(block_on(node.open(&root, READ)).is_ok(), superuser, "a user with uid 0");
+        assert_eq!(now(node.permissions(&root)) & 6 == 6, superuser);
         assert!(block_on(node.open(&SERVER, READ)).is_ok(), "the server itself");
     }
     assert_eq!(*on.vfs.capabilities(), declared, "they are constant");

@@ -24,9 +24,9 @@ use self::inode::{Body, Inode};
 use self::resolve::Place;
 use self::view::View;
 use super::{
-    Access, AclKind, Capabilities, Changes, Create, Created, Errno, Features, FileId, Identity, InitialAcl, Kind,
-    Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, Result, Space, TICK, Time,
-    Vfs, WantedXattrs,
+    Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, Identity,
+    InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, Result,
+    Space, TICK, Time, Vfs, WantedXattrs,
 };
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
@@ -72,7 +72,8 @@ impl Options {
     fn capabilities(&self, changes: Changes) -> Capabilities {
         let acls = if self.lists { AclKind::Posix } else { AclKind::None };
         let (attributes, features) = (self.attributes.clone(), self.features);
-        Capabilities { acls, changes, leases: true, locks: true, superuser: true, attributes, features }
+        let enforcement = Enforcement::ExceptRoot;
+        Capabilities { acls, changes, leases: true, locks: true, enforcement, attributes, features }
     }
 }
 

@@ -31,9 +31,9 @@ use self::private::RemotePrivate;
 use super::faulty::{Operation, Wait};
 use super::memory::{self, Memory};
 use super::{
-    Access, AclKind, Capabilities, Changes, Created, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
-    Metadata, NewFile, Node, Op, Opened, Parent, Private, RelPath, Removed, Result, Space, SymlinkPolicy, Time, Vfs,
-    WantedXattrs,
+    Access, AclKind, Capabilities, Changes, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup,
+    LookupOptions, Metadata, NewFile, Node, Op, Opened, Parent, Private, RelPath, Removed, Result, Space,
+    SymlinkPolicy, Time, Vfs, WantedXattrs,
 };
 use crate::answer::Answer;
 use crate::environment::Environment;
@@ -81,8 +81,9 @@ impl Remote {
         // A change is at most as old as its time stamp is coarse when it is read, and is returned for a while.
         let granularity = GRANULARITY + VALID;
         let changes = Changes::Timestamp { granularity, of_whole_seconds: granularity };
-        let (leases, locks, superuser, attributes) = (false, false, false, options.attributes.clone());
-        let capabilities = Capabilities { acls, changes, leases, locks, superuser, attributes, features };
+        let (leases, locks, attributes) = (false, false, options.attributes.clone());
+        let enforcement = Enforcement::AllUsers;
+        let capabilities = Capabilities { acls, changes, leases, locks, enforcement, attributes, features };
         let client = Client {
             latency,
             environment: Arc::clone(&environment),
