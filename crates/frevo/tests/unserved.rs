@@ -12,6 +12,13 @@ use proto::status::Status;
 /// A server that is killed at the end of the test.
 struct Server(Child);
 
+impl Server {
+    fn reload(&self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("the server is there");
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -36,6 +43,16 @@ fn configure(directory: &Path, of_volume: &str, of_files: &str) {
         path.display()
     );
     std::fs::write(directory.join("smb.conf"), text).expect("a file");
+}
+
+/// Adds an account for the user of this process, so no other user is needed.
+fn add_account(directory: &Path) -> Credentials {
+    let user = String::from_utf8(Command::new("id").arg("-un").output().expect("it runs").stdout).expect("a name");
+    let mut add = frevo(directory, &["user", "add", user.trim(), "--password-stdin"]);
+    let mut add = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    std::io::Write::write_all(&mut add.stdin.take().expect("a pipe"), b"secret-1\n").expect("it reads");
+    assert!(add.wait().expect("it ends").success());
+    Credentials::password(user.trim(), "secret-1")
 }
 
 async fn connect(port: u16, share: &str, credentials: &Credentials) -> client::Result<Client> {
@@ -63,16 +80,10 @@ async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
     let said = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
     assert_eq!(check.status.code(), Some(1), "{said}");
     assert!(said.contains("error: the share [volume] is not served") && said.contains("the server starts"), "{said}");
-    // The account is the user of this process, so no other user is needed.
-    let user = String::from_utf8(Command::new("id").arg("-un").output().expect("it runs").stdout).expect("a name");
-    let mut add = frevo(directory.path(), &["user", "add", user.trim(), "--password-stdin"]);
-    let mut add = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
-    std::io::Write::write_all(&mut add.stdin.take().expect("a pipe"), b"secret-1\n").expect("it reads");
-    assert!(add.wait().expect("it ends").success());
+    let me = add_account(directory.path());
     let log = directory.path().join("log");
     let (process, port) = served::start(frevo(directory.path(), &["serve"]).stdout(Stdio::null()), &log);
     let server = Server(process);
-    let me = Credentials::password(user.trim(), "secret-1");
     assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);
     assert_eq!(answer(port, "files", &me).await, Status::SUCCESS);
     let logged = std::fs::read_to_string(&log).expect("a log");
@@ -80,10 +91,7 @@ async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
     assert!(logged.contains("ERROR"), "{logged}");
 
     // A reload decides again, and a share may be served again if the administrator allows it.
-    let reload = || {
-        let pid = rustix::process::Pid::from_child(&server.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("the server is there");
-    };
+    let reload = || server.reload();
     configure(directory.path(), "vfs objects = glusterfs\nfrevo:without = glusterfs", "vfs objects = full_audit");
     reload();
     while answer(port, "files", &me).await != Status::BAD_NETWORK_NAME {
@@ -96,4 +104,57 @@ async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);
+}
+
+#[tokio::test]
+async fn a_share_with_an_error_is_not_served_or_keeps_its_version() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    std::fs::create_dir(path.join("files")).expect("a directory");
+    let configure = |global: &str, of_faulty: &str| {
+        let (state, files) = (path.join("state"), path.join("files"));
+        let (state, files) = (state.display(), files.display());
+        let text = format!(
+            "state directory = {state}\n[global]\n{global}\n[files]\npath = {files}\n\
+             [faulty]\npath = {files}\n{of_faulty}\n"
+        );
+        std::fs::write(path.join("smb.conf"), text).expect("a file");
+    };
+    configure("", "read only = perhaps");
+    let check = frevo(path, &["check"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: the share [faulty] is not served: `perhaps`"), "{said}");
+    let me = add_account(path);
+    let log = path.join("log");
+    let (process, port) = served::start(frevo(path, &["serve"]).stdout(Stdio::null()), &log);
+    let server = Server(process);
+    assert_eq!(answer(port, "faulty", &me).await, Status::BAD_NETWORK_NAME);
+    assert_eq!(answer(port, "files", &me).await, Status::SUCCESS);
+    let logged = || std::fs::read_to_string(&log).expect("a log");
+    assert!(
+        logged().lines().any(|line| line.contains("ERROR") && line.contains("[faulty] is not served")),
+        "{}",
+        logged()
+    );
+    // Waits for the line about the reload.
+    let reload = async |message: &str| {
+        let before = logged().matches(message).count();
+        server.reload();
+        while logged().matches(message).count() == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    configure("", "");
+    reload("configuration reloaded, 2 shares").await;
+    assert_eq!(answer(port, "faulty", &me).await, Status::SUCCESS);
+    configure("", "read only = perhaps");
+    reload("2 shares; with their previous versions, because of errors: [faulty]").await;
+    assert_eq!(answer(port, "faulty", &me).await, Status::SUCCESS);
+    configure("hosts deny 127.", "available = no");
+    reload("cannot reload the configuration").await;
+    assert_eq!(answer(port, "faulty", &me).await, Status::SUCCESS);
+    configure("", "available = no");
+    reload("configuration reloaded, 2 shares").await;
+    assert_eq!(answer(port, "faulty", &me).await, Status::BAD_NETWORK_NAME);
 }

@@ -81,7 +81,7 @@ impl Inner {
         let reader = Reader { global: &self.global, share: Some(&section), variables: &variables, problems: &problems };
         let share = share::build(&reader, &section);
         let problems = problems.into_inner();
-        if problems.any_error() {
+        if problems.faulty_shares().next().is_some() {
             tracing::error!(share = section.name, "[homes]: {problems}");
             return Ok(None);
         }

@@ -16,8 +16,11 @@
 #![deny(unsafe_code)]
 
 mod acl_store;
+mod comment;
 mod confinement;
 mod daemon;
+mod defaults;
+mod faults;
 mod homes;
 pub mod host;
 mod idmap;
@@ -29,10 +32,12 @@ mod lists;
 pub mod location;
 pub mod man;
 mod membership;
+mod obsolete;
 mod policy;
 mod problem;
 mod raw;
 mod reader;
+mod registry;
 mod resolve;
 mod share;
 pub mod table;
@@ -40,6 +45,7 @@ mod value;
 mod variables;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -199,7 +205,8 @@ fn add_shares(raw: &mut Raw, shares: &[(String, PathBuf)], problems: &mut Proble
             let setting = |name: &str, value: String| Setting { name: name.into(), value, place: None };
             let settings =
                 vec![setting(SHARED_PATH.name, path.replace('%', "%%")), setting(READ_ONLY.name, "no".into())];
-            raw.shares.push(Section { name: name.clone(), place: None, settings });
+            let globals = raw.global.len();
+            raw.shares.push(Section { name: name.clone(), place: None, settings, globals });
         } else {
             let problem = error(Code::NotText, format!("the path {} is not valid UTF-8", path.display()));
             problems.add(problem.of(name, "").remedy("rename the directory, or share its parent directory"));
@@ -213,19 +220,15 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     let variables = server_variables(&resolved, names, &mut problems);
     let problems = RefCell::new(problems);
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
-    let Global { policy, mut daemon } = policy::build(&reader, &resolved);
+    let Global { mut policy, mut daemon } = policy::build(&reader, &resolved);
     let mut warnings = problems.into_inner();
     daemon.idmap = idmap::build(raw, policy.membership.as_ref(), &mut warnings);
-    warnings.0.sort_by(|a, b| order(a).cmp(&order(b)));
+    warnings.tidy();
+    faults::disable(&mut policy, &warnings);
     match warnings.any_error() {
         true => Err(warnings),
         false => Ok(Loaded { policy, daemon, effective: effective(&resolved, &warnings), warnings }),
     }
-}
-
-/// The sort key of reported problems: by file and line, problems without a line last.
-fn order(problem: &Problem) -> (bool, Option<&Place>, Severity) {
-    (problem.place.is_none(), problem.place.as_ref(), problem.severity)
 }
 
 /// Reads the names of the server itself, to which other texts refer.
@@ -270,9 +273,10 @@ fn default_netbios_name(names: &dyn Names) -> String {
 /// Collects the served parameters whose values differ from the defaults.
 fn effective(resolved: &Resolved, problems: &Problems) -> Effective {
     let mut sections = vec![("global".to_owned(), differing(&resolved.global, None))];
+    let absent: HashSet<&str> = problems.shares_not_served().filter_map(|problem| problem.share.as_deref()).collect();
     let served = |share: &&resolve::Share| {
         resolve::special(&share.name, &share.settings, &resolved.global).is_none()
-            && !problems.shares_not_served().any(|problem| problem.subject == share.name)
+            && !absent.contains(share.name.as_str())
     };
     for share in resolved.shares.iter().filter(served) {
         sections.push((share.name.clone(), differing(&share.settings, Some(&resolved.global))));

@@ -15,10 +15,12 @@ pub(super) struct Line {
 }
 
 /// Why a line cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Unreadable {
-    /// It is not UTF-8, or contains a NUL.
-    NotText,
+    /// It is not UTF-8. The text is that of ISO-8859-1.
+    NotUtf8(String),
+    /// It contains a NUL.
+    Nul,
     /// It is longer than [`LONGEST`].
     TooLong,
 }
@@ -56,11 +58,18 @@ fn clean(line: &[u8]) -> Result<String, Unreadable> {
     if line.len() > LONGEST {
         return Err(Unreadable::TooLong);
     }
-    let text = std::str::from_utf8(line).map_err(|_| Unreadable::NotText)?;
-    if text.contains('\0') {
-        return Err(Unreadable::NotText);
+    if line.contains(&0) {
+        return Err(Unreadable::Nul);
     }
-    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    match std::str::from_utf8(line) {
+        Ok(text) => Ok(spaced(text)),
+        Err(_) => Err(Unreadable::NotUtf8(spaced(&line.iter().copied().map(char::from).collect::<String>()))),
+    }
+}
+
+/// Returns `text` with one blank for each run of white space.
+fn spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -90,8 +99,9 @@ mod tests {
 
     #[test]
     fn lines_that_are_not_text_are_errors() {
-        assert_eq!(split(b"a = \xff\nb = \0")[0].text, Err(Unreadable::NotText));
-        assert_eq!(split(b"a = \xff\nb = \0")[1].text, Err(Unreadable::NotText));
+        assert_eq!(split(b"a =  \xe9\nb = \0")[0].text, Err(Unreadable::NotUtf8("a = \u{e9}".into())));
+        assert_eq!(split(b"a =  \xe9\nb = \0")[1].text, Err(Unreadable::Nul));
+        assert_eq!(split(b"# \xff \0\na = 1")[0].text, Ok("a = 1".into()));
         assert_eq!(split(&vec![b'x'; LONGEST + 1])[0].text, Err(Unreadable::TooLong));
     }
 }

@@ -1,5 +1,7 @@
 //! Problems of a configuration, described for an administrator: location, what is wrong, and the remedy.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 /// A line of a file.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// The file, as named by the user or by an include.
     pub file: Arc<Path>,
@@ -31,11 +33,11 @@ impl Serialize for Place {
 }
 
 /// The severity of a problem.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The server does not start, or keeps its current configuration. For [`Code::ShareNotServed`] it starts without
-    /// that share.
+    /// The server does not start, or keeps its current configuration. If the problem is that of a share, only the share
+    /// is not served.
     Error,
     /// The server starts without something that the file requests.
     Warning,
@@ -54,7 +56,7 @@ impl fmt::Display for Severity {
 }
 
 /// The kind of a problem. The names are stable, for programs that read the JSON form.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
     /// The file cannot be read.
@@ -65,13 +67,15 @@ pub enum Code {
     IncludeLoop,
     /// An included file does not exist.
     IncludeMissing,
-    /// A parameter before the first section.
+    /// A parameter before the first section, which belongs to `[global]`.
     OutsideSection,
     /// An invalid section header, or a name that is not allowed for a share.
     BadSection,
-    /// A line that is neither a section header nor a parameter.
+    /// A line that sets no value, although a parameter is expected.
     BadLine,
-    /// Two shares with the same name.
+    /// A line that is ignored because it is neither a section header nor a parameter.
+    IgnoredLine,
+    /// Two sections with the same name, which are one share.
     DuplicateShare,
     /// `copy` of a share that does not exist.
     CopyMissing,
@@ -79,6 +83,10 @@ pub enum Code {
     UnknownParameter,
     /// A value that is not allowed.
     BadValue,
+    /// A value that Samba has removed, or that has no meaning any more.
+    ObsoleteValue,
+    /// A comment behind a value.
+    TrailingComment,
     /// Two values that contradict each other.
     Contradiction,
     /// A share without a directory.
@@ -104,7 +112,7 @@ pub enum Code {
 }
 
 /// One problem or note.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct Problem {
     /// The severity.
     pub severity: Severity,
@@ -112,6 +120,9 @@ pub struct Problem {
     pub code: Code,
     /// The location, as `file:line`.
     pub place: Option<Place>,
+    /// The share that has the problem; `None` if it is one of `[global]` or of the whole file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
     /// The parameter or section, as written.
     pub subject: String,
     /// The value, as written.
@@ -125,8 +136,31 @@ pub struct Problem {
 impl Problem {
     /// Returns whether `frevo check` fails for this problem: for errors, and for warnings that are certainly mistakes.
     pub fn fails_check(&self) -> bool {
-        let never_meant = matches!(self.code, Code::UnknownParameter | Code::MissingPath | Code::RootShared);
+        let never_meant = matches!(
+            self.code,
+            Code::UnknownParameter
+                | Code::MissingPath
+                | Code::RootShared
+                | Code::IgnoredLine
+                | Code::BadValue
+                | Code::TrailingComment
+        );
         self.severity == Severity::Error || self.severity == Severity::Warning && never_meant
+    }
+
+    /// Returns whether the problem keeps a share from being served, while the server starts.
+    pub fn is_of_share(&self) -> bool {
+        self.severity == Severity::Error && self.share.is_some()
+    }
+
+    /// Returns the message, which names the share if the problem keeps it from being served.
+    pub fn full_message(&self) -> Cow<'_, str> {
+        match &self.share {
+            Some(share) if self.is_of_share() && self.code != Code::ShareNotServed => {
+                format!("the share [{share}] is not served: {}", self.message).into()
+            }
+            _ => self.message.as_str().into(),
+        }
     }
 }
 
@@ -135,7 +169,7 @@ impl fmt::Display for Problem {
         if let Some(place) = &self.place {
             write!(out, "{place}: ")?;
         }
-        write!(out, "{}: {}", self.severity, self.message)?;
+        write!(out, "{}: {}", self.severity, self.full_message())?;
         if !self.remedy.is_empty() {
             write!(out, "\n  remedy: {}", self.remedy)?;
         }
@@ -148,21 +182,39 @@ impl fmt::Display for Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Adds `problem` unless an equal one is already present.
+    /// Adds `problem`.
     pub fn add(&mut self, problem: Problem) {
-        if !self.0.contains(&problem) {
-            self.0.push(problem);
-        }
+        self.0.push(problem);
+    }
+
+    /// Sorts the problems by file and line, those without a line last, and removes repeated ones: a share's problem with
+    /// an inherited value is not reported if `[global]` has the same one.
+    pub(super) fn tidy(&mut self) {
+        let order = |problem: &Problem| (problem.place.is_none(), problem.place.clone(), problem.severity);
+        self.0.sort_by_cached_key(order);
+        let mut seen = HashSet::new();
+        let global: HashSet<Problem> = self.0.iter().filter(|problem| problem.share.is_none()).cloned().collect();
+        self.0.retain(|problem| {
+            let inherited = problem.share.is_some() && global.contains(&Problem { share: None, ..problem.clone() });
+            !inherited && seen.insert(problem.clone())
+        });
     }
 
     /// Returns the problems that keep single shares from being served.
     pub fn shares_not_served(&self) -> impl Iterator<Item = &Problem> {
-        self.0.iter().filter(|problem| problem.code == Code::ShareNotServed)
+        self.0.iter().filter(|problem| problem.is_of_share())
+    }
+
+    /// Returns the shares that have an error, by the names in their sections. A share that asks for something that it
+    /// must not be served without has none.
+    pub fn faulty_shares(&self) -> impl Iterator<Item = &str> {
+        let faults = self.shares_not_served().filter(|problem| problem.code != Code::ShareNotServed);
+        faults.filter_map(|problem| problem.share.as_deref())
     }
 
     /// Returns whether the server must not start with these problems.
     pub fn any_error(&self) -> bool {
-        self.0.iter().any(|problem| problem.severity == Severity::Error && problem.code != Code::ShareNotServed)
+        self.0.iter().any(|problem| problem.severity == Severity::Error && !problem.is_of_share())
     }
 }
 
@@ -194,7 +246,19 @@ pub(super) fn note(code: Code, message: impl Into<String>) -> Problem {
 
 fn new(severity: Severity, code: Code, message: String) -> Problem {
     let (subject, value, remedy) = Default::default();
-    Problem { severity, code, place: None, subject, value, message, remedy }
+    let message = shortened(&message);
+    Problem { severity, code, place: None, share: None, subject, value, message, remedy }
+}
+
+/// The most characters of a value that are reported.
+const LONGEST: usize = 1000;
+
+/// Returns the beginning of a text that may be the whole of a long line.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{} ...", &text[..at]),
+        None => text.to_owned(),
+    }
 }
 
 impl Problem {
@@ -205,7 +269,12 @@ impl Problem {
 
     /// Sets the parameter or section, and its value.
     pub(super) fn of(self, subject: &str, value: &str) -> Problem {
-        Problem { subject: subject.to_owned(), value: value.to_owned(), ..self }
+        Problem { subject: shortened(subject), value: shortened(value), ..self }
+    }
+
+    /// Sets the share that has the problem.
+    pub(super) fn in_share(self, share: &str) -> Problem {
+        Problem { share: Some(share.to_owned()), ..self }
     }
 
     /// Sets the remedy.

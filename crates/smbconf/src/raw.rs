@@ -1,17 +1,22 @@
 //! Stage one: text -> sections with `name = value` lines, each with its file and line.
 //!
+//! As in Samba, lines before the first section belong to `[global]`, and sections with the same name are one section.
+//! An error in a section is one of its share; an error in `[global]` is one of the whole configuration.
+//!
 //! Included files are read here, at the position of the `include` line, as in Samba: lines after an `include` belong to
 //! the last section that the included file opened. Stage two interprets the names.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use server::policy::{Template, fold};
 
 use super::lines::{self, Unreadable};
-use super::problem::{Code, Place, Problems, error, warning};
-use super::table::fold_name;
+use super::problem::{Code, Place, Problem, Problems, error, note, warning};
+use super::registry;
+use super::table::{self, Status, fold_name};
 use super::variables::ServerVariables;
 
 /// Maximum nesting depth of includes.
@@ -42,6 +47,8 @@ pub(super) struct Section {
     pub(super) place: Option<Place>,
     /// Its lines.
     pub(super) settings: Vec<Setting>,
+    /// The number of lines of `[global]` before it. Later ones are not defaults of the section, as in Samba.
+    pub(super) globals: usize,
 }
 
 /// One `name = value`.
@@ -56,22 +63,43 @@ pub(super) struct Setting {
 }
 
 /// The section to which the next line belongs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 enum Current {
-    None,
+    /// Before the first section.
+    Start,
     Global,
     Share(usize),
-    /// A refused section, whose lines are skipped.
-    Refused,
+    /// A section with this invalid name, whose lines are skipped.
+    Refused(String),
+    /// A section that is not wanted, whose lines are skipped.
+    Skipped,
+}
+
+/// The part of a file that is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    All,
+    /// `[global]` only.
+    Global,
+    /// Sections of shares other than the first, of which this is the number.
+    NewShares(usize),
 }
 
 pub(super) struct Reader<'a> {
-    read_file: ReadFile<'a>,
+    pub(super) read_file: ReadFile<'a>,
     variables: &'a mut ServerVariables<'a>,
     problems: &'a mut Problems,
-    raw: Raw,
+    /// The configuration file itself.
+    pub(super) main: PathBuf,
+    pub(super) raw: Raw,
     current: Current,
-    known: HashMap<String, Option<Place>>,
+    part: Part,
+    /// The line that asks for the registry.
+    pub(super) wants_registry: Option<Place>,
+    /// Whether there is a copy of the registry.
+    pub(super) has_registry: bool,
+    /// The positions of the sections, by folded names.
+    known: HashMap<String, usize>,
     /// The files being read, outermost first.
     stack: Vec<PathBuf>,
     files: usize,
@@ -88,14 +116,21 @@ pub(super) fn read<'a>(
         read_file,
         variables,
         problems,
+        main: path.to_owned(),
         raw: Raw::default(),
-        current: Current::None,
+        current: Current::Start,
+        part: Part::All,
+        wants_registry: None,
+        has_registry: false,
         known: HashMap::new(),
         stack: Vec::new(),
         files: 0,
     };
     match read_file(path) {
-        Ok(bytes) => reader.file(path, &bytes),
+        Ok(bytes) => {
+            reader.file(path, &bytes);
+            reader.registry_shares();
+        }
         Err(why) => {
             let place = Place { file: path.into(), line: 0 };
             let problem = error(Code::Unreadable, format!("cannot read the configuration file: {why}"));
@@ -106,135 +141,213 @@ pub(super) fn read<'a>(
 }
 
 impl Reader<'_> {
+    /// Reports a problem of the current section.
+    pub(super) fn report(&mut self, problem: Problem, place: &Place, subject: &str, value: &str) {
+        let problem = problem.at(place).of(subject, value);
+        self.problems.add(match &self.current {
+            Current::Share(index) => problem.in_share(&self.raw.shares[*index].name),
+            Current::Refused(name) => problem.in_share(name),
+            Current::Start | Current::Global | Current::Skipped => problem,
+        });
+    }
+
     fn file(&mut self, path: &Path, bytes: &[u8]) {
         self.stack.push(identity(path));
         self.files += 1;
         let file: Arc<Path> = path.into();
         for line in lines::split(bytes) {
             let place = Place { file: file.clone(), line: line.number };
-            match &line.text {
-                Ok(text) => self.line(text, place),
-                Err(Unreadable::NotText) => self.problems.add(
-                    error(Code::NotText, "the line is not UTF-8 text")
-                        .at(&place)
-                        .remedy("save the file as UTF-8; `iconv -f ISO-8859-1 -t UTF-8` converts an old file"),
-                ),
-                Err(Unreadable::TooLong) => self.problems.add(
-                    error(Code::NotText, "the line is longer than 1 MiB")
-                        .at(&place)
-                        .remedy("check that this is a configuration file; put long lists of users into a group"),
-                ),
+            match line.text {
+                Ok(text) => self.line(&text, place),
+                Err(why) => self.unreadable(why, place),
             }
         }
         self.stack.pop();
+    }
+
+    /// Reads a part of a file, as if it were included in `[global]`.
+    pub(super) fn read_part(&mut self, path: &Path, bytes: &[u8], part: Part) {
+        let former = (std::mem::replace(&mut self.current, Current::Skipped), self.part);
+        if !self.stack.contains(&identity(path)) {
+            self.part = part;
+            self.file(path, bytes);
+        }
+        (self.current, self.part) = former;
+    }
+
+    fn unreadable(&mut self, why: Unreadable, place: Place) {
+        let problem = match why {
+            Unreadable::NotUtf8(text) if is_shown_only(&text) => {
+                let problem = warning(Code::NotText, "the line is not UTF-8 text, and is read as ISO-8859-1");
+                self.report(problem.remedy(TO_UTF8), &place, "", "");
+                return self.line(&text, place);
+            }
+            Unreadable::NotUtf8(_) => error(Code::NotText, "the line is not UTF-8 text").remedy(TO_UTF8),
+            Unreadable::Nul => error(Code::NotText, "the line contains a NUL byte")
+                .remedy("check that this is a configuration file, and write the line again"),
+            Unreadable::TooLong => error(Code::NotText, "the line is longer than 1 MiB")
+                .remedy("check that this is a configuration file; put long lists of users into a group"),
+        };
+        if !matches!(self.current, Current::Skipped) {
+            self.report(problem, &place, "", "");
+        }
     }
 
     fn line(&mut self, text: &str, place: Place) {
         if text.starts_with('[') {
             return self.header(text, place);
         }
+        if matches!(self.current, Current::Refused(_) | Current::Skipped) {
+            return;
+        }
         let Some((name, value)) = text.split_once('=').map(|(name, value)| (name.trim(), value.trim())) else {
-            let remedy = "write `name = value`; a comment begins with # or ; at the start of its line, and a line is \
-                          continued by a backslash at its end";
-            let problem = error(Code::BadLine, format!("`{text}` is neither a [section] nor `name = value`"));
-            return self.problems.add(problem.at(&place).of(text, "").remedy(remedy));
+            return self.bad_line(text, &place);
         };
         if name.is_empty() {
             let problem = error(Code::BadLine, format!("`{text}` has no name before the ="));
-            return self.problems.add(problem.at(&place).of("", value).remedy("write `name = value`"));
+            return self.report(problem.remedy("write `name = value`"), &place, "", value);
         }
         let setting = Setting { name: name.to_owned(), value: value.to_owned(), place: Some(place.clone()) };
         match self.current {
-            Current::None => {
-                let problem = error(Code::OutsideSection, format!("`{name}` is set before the first section"));
-                self.problems.add(problem.at(&place).of(name, value).remedy("put a line [global] above it"));
-            }
-            Current::Refused => {}
-            Current::Global => self.raw.global.push(setting),
             Current::Share(index) => self.raw.shares[index].settings.push(setting),
+            _ => self.raw.global.push(setting),
         }
+        if matches!(self.current, Current::Start) {
+            let problem = note(Code::OutsideSection, format!("`{name}` is before the first section"));
+            self.report(problem.remedy("it belongs to [global]; put a line [global] above it"), &place, name, value);
+        }
+        let is_global = !matches!(self.current, Current::Share(_));
         match fold_name(name).as_str() {
+            _ if registry::is_asked_for(name, value) => self.registry(name, &place),
             "include" if !value.is_empty() => self.include(value, &place),
-            "netbiosname" if matches!(self.current, Current::Global) => {
-                self.variables.netbios_name = value.to_uppercase()
-            }
-            "workgroup" if matches!(self.current, Current::Global) => self.variables.workgroup = value.to_uppercase(),
+            "netbiosname" if is_global => self.variables.netbios_name = value.to_uppercase(),
+            "workgroup" if is_global => self.variables.workgroup = value.to_uppercase(),
             _ => {}
         }
     }
 
+    /// Reports a line that is neither a header nor a parameter. Samba ignores it; a parameter without its equals sign
+    /// may be a restriction.
+    fn bad_line(&mut self, text: &str, place: &Place) {
+        let remedy = "write `name = value`; a comment begins with # or ; at the start of its line, and a line is \
+                      continued by a backslash at its end";
+        let problem = match begins_with_parameter(text) {
+            Some(name) => error(Code::BadLine, format!("`{text}` has no = after `{name}`")),
+            None => warning(Code::IgnoredLine, format!("`{text}` is neither a [section] nor `name = value`")),
+        };
+        self.report(problem.remedy(remedy), place, text, "");
+    }
+
     fn header(&mut self, text: &str, place: Place) {
-        self.current = Current::Refused;
         let inside = text[1..].split_once(']');
         let Some((name, behind)) = inside.map(|(name, behind)| (name.trim(), behind.trim())) else {
+            let name = text[1..].trim();
+            self.current = if fold(name) == "global" { Current::Global } else { Current::Refused(name.to_owned()) };
             let problem = error(Code::BadSection, format!("`{text}` has no closing bracket"));
-            return self.problems.add(problem.at(&place).of(text, "").remedy("write `[name]`"));
+            return self.report(problem.remedy("write `[name]`"), &place, text, "");
         };
-        if !(behind.is_empty() || behind.starts_with(['#', ';'])) {
+        self.current = self.section(name, &place);
+        if !(behind.is_empty() || behind.starts_with(['#', ';']) || matches!(self.current, Current::Skipped)) {
             let problem = error(Code::BadSection, format!("text `{behind}` after the section header [{name}]"));
-            return self.problems.add(problem.at(&place).of(name, behind).remedy("put it on a line of its own"));
+            self.report(problem.remedy("put it on a line of its own"), &place, name, behind);
         }
+    }
+
+    /// Returns the section that the header [name] begins or continues.
+    fn section(&mut self, name: &str, place: &Place) -> Current {
         let folded = fold(name);
         if folded == "global" {
-            self.current = Current::Global;
-            return;
+            return if matches!(self.part, Part::NewShares(_)) { Current::Skipped } else { Current::Global };
+        }
+        let is_wanted = match self.part {
+            Part::All => true,
+            Part::Global => false,
+            Part::NewShares(first) => self.known.get(&folded).is_none_or(|index| *index >= first),
+        };
+        if !is_wanted {
+            return Current::Skipped;
         }
         if let Err(why) = check_share_name(name) {
+            self.current = Current::Refused(name.to_owned());
             let problem = error(Code::BadSection, format!("[{name}] cannot be the name of a share: {why}"));
-            return self.problems.add(problem.at(&place).of(name, "").remedy("choose another name"));
+            self.report(problem.remedy("choose another name"), place, name, "");
+            return self.current.clone();
         }
-        if let Some(first) = self.known.get(&folded) {
-            let first = first.as_ref().map(|place| format!(", first defined at {place}")).unwrap_or_default();
-            let problem = error(Code::DuplicateShare, format!("the share [{name}] is defined twice{first}"));
-            let remedy = "remove or rename one of the two; names are compared without regard to case";
-            return self.problems.add(problem.at(&place).of(name, "").remedy(remedy));
+        if let Some(index) = self.known.get(&folded).copied() {
+            let first = self.raw.shares[index].place.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+            self.current = Current::Share(index);
+            let problem = note(Code::DuplicateShare, format!("this section continues the section [{name}]{first}"));
+            let remedy = "no action needed: later values apply, as in Samba; names are compared without regard to case";
+            self.report(problem.remedy(remedy), place, name, "");
+            return Current::Share(index);
         }
-        self.known.insert(folded, Some(place.clone()));
-        self.current = Current::Share(self.raw.shares.len());
-        self.raw.shares.push(Section { name: name.to_owned(), place: Some(place), settings: Vec::new() });
+        let index = self.raw.shares.len();
+        self.known.insert(folded, index);
+        self.raw.shares.push(Section {
+            name: name.to_owned(),
+            place: Some(place.clone()),
+            settings: Vec::new(),
+            globals: self.raw.global.len(),
+        });
+        Current::Share(index)
     }
 
     fn include(&mut self, value: &str, place: &Place) {
-        if value.eq_ignore_ascii_case("registry") {
-            let problem = warning(Code::NotServed, "include = registry is not supported: Frevo has no registry");
-            return self.problems.add(
-                problem
-                    .at(place)
-                    .of("include", value)
-                    .remedy("write the output of `net conf list` to a file and include that file"),
-            );
-        }
         let expanded = self.variables.expand(unquote(value));
         let Some(path) = Template::parse(&expanded.text).ok().and_then(|template| template.constant()) else {
             let message = format!("include = {value} is ignored: a file for each client or user is not supported");
             let remedy = "use %h, %L, %D or %$(VARIABLE), which are the same for the whole server";
-            return self.problems.add(warning(Code::NotServed, message).at(place).of("include", value).remedy(remedy));
+            return self.report(warning(Code::NotServed, message).remedy(remedy), place, "include", value);
         };
         let folder = place.file.parent().unwrap_or(Path::new(""));
         // Deviates from Samba, which resolves relative paths against the working directory of the process.
-        let path = folder.join(path);
-        if self.stack.contains(&identity(&path)) {
+        self.include_file(&folder.join(path), value, place);
+    }
+
+    fn include_file(&mut self, path: &Path, value: &str, place: &Place) {
+        if self.stack.contains(&identity(path)) {
             let chain: Vec<_> = self.stack.iter().map(|file| file.display().to_string()).collect();
             let message =
                 format!("include = {value}: the file includes itself ({} -> {})", chain.join(" -> "), path.display());
             let remedy = "remove this include, or the one that leads here";
-            return self.problems.add(error(Code::IncludeLoop, message).at(place).of("include", value).remedy(remedy));
+            return self.report(error(Code::IncludeLoop, message).remedy(remedy), place, "include", value);
         }
         if self.stack.len() >= DEEPEST || self.files >= MOST_FILES {
             let message =
                 format!("include = {value}: more than {DEEPEST} levels of includes, or {MOST_FILES} files in all");
             let remedy = "look for files that include each other";
-            return self.problems.add(error(Code::IncludeLoop, message).at(place).of("include", value).remedy(remedy));
+            return self.report(error(Code::IncludeLoop, message).remedy(remedy), place, "include", value);
         }
-        match (self.read_file)(&path) {
-            Ok(bytes) => self.file(&path, &bytes),
+        match (self.read_file)(path) {
+            Ok(bytes) => self.file(path, &bytes),
             Err(why) => {
                 let message = format!("include = {value}: cannot read {}: {why}", path.display());
                 let remedy = "correct the path (relative paths start at this file's directory) or remove the line";
-                self.problems.add(error(Code::IncludeMissing, message).at(place).of("include", value).remedy(remedy));
+                // Samba ignores a file that does not exist. A file that exists may contain restrictions.
+                let missing = matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+                let problem =
+                    if missing { warning(Code::IncludeMissing, message) } else { error(Code::IncludeMissing, message) };
+                self.report(problem.remedy(remedy), place, "include", value);
             }
         }
     }
+}
+
+/// The remedy for a line in another character set.
+const TO_UTF8: &str = "save the file as UTF-8; `iconv -f ISO-8859-1 -t UTF-8` converts an old file";
+
+/// Returns whether the line sets a text that is only shown to clients, so that wrong characters do no harm.
+fn is_shown_only(line: &str) -> bool {
+    let name = line.split('=').next().map(fold_name).unwrap_or_default();
+    ["comment", "serverstring", "volume"].contains(&name.as_str())
+}
+
+/// Returns the parameter with whose name the line begins.
+fn begins_with_parameter(line: &str) -> Option<&'static str> {
+    let words: Vec<&str> = line.split_whitespace().take(8).collect();
+    let names = (1..=words.len()).rev().map(|count| words[..count].join(" "));
+    let served = names.filter_map(|name| table::find(&name)).map(|(parameter, _)| parameter);
+    served.filter(|parameter| parameter.status == Status::Served).map(|parameter| parameter.name).next()
 }
 
 /// Returns the canonical path of `path`, with symbolic links resolved.

@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
     /// Reports `problem` at the header of the share's section.
     pub(super) fn report_share(&self, problem: Problem) {
         let Some(share) = self.share else { return };
-        let problem = problem.of(&share.name, "");
+        let problem = problem.of(&share.name, "").in_share(&share.name);
         self.problems.borrow_mut().add(match &share.place {
             Some(place) => problem.at(place),
             None => problem,
@@ -93,6 +93,10 @@ impl<'a> ValueReader<'a> {
     /// Reports `problem` at the line of the parameter.
     pub(super) fn report(&self, problem: Problem) {
         let problem = problem.of(self.name(), &self.normalized());
+        let problem = match self.section.share {
+            Some(share) => problem.in_share(&share.name),
+            None => problem,
+        };
         self.section.problems.borrow_mut().add(match self.place() {
             Some(place) => problem.at(&place),
             None => problem,

@@ -1,13 +1,16 @@
 //! Between the stages, the meaning of each name. Synonyms are replaced by their parameter, `copy` is applied, values
 //! are checked against the table, and every unknown, misplaced or unsupported parameter is reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::problem::{Code, Place, Problem, Problems, error, note, warning};
+use server::policy::fold;
+
+use super::defaults::Defaults;
+use super::problem::{Code, Place, Problem, Problems, Severity, error, note, warning};
 use super::raw::{Raw, Section, Setting};
 use super::table::share::{COPY, INCLUDE};
 use super::table::{self, Kind, Parameter, Scope, Status};
-use super::value;
+use super::{comment, obsolete, value};
 
 /// The recognized parameters that one section sets, by their name in the table.
 #[derive(Clone, Debug, Default)]
@@ -43,17 +46,38 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
     for setting in &raw.global {
         enter(&mut resolved.global, None, setting, problems);
     }
+    let mut faulty: HashSet<String> =
+        problems.shares_not_served().filter_map(|it| it.share.as_deref()).map(fold).collect();
+    let mut known = HashMap::new();
+    let mut defaults = Defaults::new(raw, &resolved.global);
     for section in &raw.shares {
         let (mut settings, mut own) = (Settings::default(), Problems::default());
         for setting in &section.settings {
             enter(&mut settings, Some(section), setting, &mut own);
         }
-        copy(&mut settings, section, &resolved.shares, &mut own);
+        if let Some(from) = settings.0.get(COPY.name).cloned() {
+            let earlier = known.get(&fold(&from.text)).map(|index: &usize| &resolved.shares[*index]);
+            let problem = match earlier {
+                Some(share) => copy(&mut settings, share).filter(|_| faulty.contains(&fold(&from.text))),
+                None => Some(no_such_share(&from, section)),
+            };
+            problem.into_iter().for_each(|it| add(&mut own, it, COPY.name, &from.text, &from.place));
+        }
+        let ignored =
+            |settings: &mut Settings, setting: &Setting| enter(settings, None, setting, &mut Problems::default());
+        defaults.give(&mut settings, section.globals, ignored);
         // In a section that is not served at all, notes about single parameters are irrelevant.
         if special(&section.name, &settings, &resolved.global).is_some() {
             own.0.retain(|problem| !matches!(problem.code, Code::NotServed | Code::Accepted));
         }
-        own.0.into_iter().for_each(|problem| problems.add(problem));
+        for problem in own.0 {
+            let problem = problem.in_share(&section.name);
+            if problem.is_of_share() {
+                faulty.insert(fold(&section.name));
+            }
+            problems.add(problem);
+        }
+        known.insert(fold(&section.name), resolved.shares.len());
         resolved.shares.push(Share { name: section.name.clone(), place: section.place.clone(), settings });
     }
     resolved
@@ -69,22 +93,19 @@ pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Opt
     }
 }
 
-/// Applies `copy`: adds the other share's parameters that this one does not set.
-fn copy(settings: &mut Settings, section: &Section, earlier: &[Share], problems: &mut Problems) {
-    let Some(from) = settings.0.get(COPY.name).cloned() else { return };
-    let folded = server::policy::fold(&from.text);
-    match earlier.iter().find(|share| server::policy::fold(&share.name) == folded) {
-        Some(share) => {
-            for (name, value) in &share.settings.0 {
-                settings.0.entry(name).or_insert_with(|| value.clone());
-            }
-        }
-        None => {
-            let message = format!("copy = {}: no share of this name is defined before [{}]", from.text, section.name);
-            let remedy = "name a share that is defined earlier in the file";
-            add(problems, error(Code::CopyMissing, message).remedy(remedy), COPY.name, &from.text, &from.place);
-        }
+/// Applies `copy`: adds the other share's parameters that this one does not set. Returns the problem if the other share
+/// has errors, because a restriction may be missing in it.
+fn copy(settings: &mut Settings, share: &Share) -> Option<Problem> {
+    for (name, value) in &share.settings.0 {
+        settings.0.entry(name).or_insert_with(|| value.clone());
     }
+    let message = format!("it is a copy of the share [{}], which has errors", share.name);
+    Some(error(Code::CopyMissing, message).remedy("correct the other share"))
+}
+
+fn no_such_share(from: &Value, section: &Section) -> Problem {
+    let message = format!("copy = {}: no share of this name is defined before [{}]", from.text, section.name);
+    error(Code::CopyMissing, message).remedy("name a share that is defined earlier in the file")
 }
 
 fn add(problems: &mut Problems, problem: Problem, subject: &str, value: &str, place: &Option<Place>) {
@@ -110,10 +131,12 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
         let message = format!("`{name}` is for [global] and has no effect in the share [{}]{opened}", section.name);
         return report(problems, warning(Code::WrongSection, message).remedy("move the line to [global]"));
     }
-    let text = match value::normalize(parameter.kind, value) {
-        Ok(text) if inverted => if text == "yes" { "no" } else { "yes" }.to_owned(),
-        Ok(text) => text,
-        Err(allowed) => return report(problems, bad_value(name, value, &allowed)),
+    let text = match read_value(parameter, name, value) {
+        Ok((text, remark)) => {
+            remark.into_iter().for_each(|problem| report(problems, problem));
+            if inverted { if text == "yes" { "no" } else { "yes" }.to_owned() } else { text }
+        }
+        Err(problem) => return report(problems, problem),
     };
     if parameter.name != INCLUDE.name {
         let entered = Value { text: text.clone(), place: place.clone() };
@@ -142,16 +165,31 @@ fn unknown(name: &str, value: &str) -> Problem {
     warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}` is ignored")).remedy(remedy)
 }
 
+/// Returns the value in its normalized spelling, and a remark about it. The error is the problem of a value that is not
+/// allowed. It does no harm if the parameter has no effect.
+fn read_value(parameter: &Parameter, name: &str, value: &str) -> Result<(String, Option<Problem>), Problem> {
+    if let Some((instead, why, remedy)) = obsolete::find(parameter.name, value) {
+        let text = value::normalize(parameter.kind, instead).unwrap_or_default();
+        let problem = warning(Code::ObsoleteValue, format!("`{name} = {value}` {why}; it is read as {instead}"));
+        return Ok((text, Some(problem.remedy(remedy))));
+    }
+    match value::normalize(parameter.kind, value) {
+        Ok(text) => Ok((text, comment::within(parameter, name, value))),
+        Err(allowed) => match comment::number(parameter, name, value) {
+            Some((text, remark)) => Ok((text, Some(remark))),
+            None if parameter.status == Status::Served => Err(bad_value(name, value, &allowed)),
+            None => Err(Problem { severity: Severity::Warning, ..bad_value(name, value, &allowed) }),
+        },
+    }
+}
+
 fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
     let message = match value.is_empty() {
         true => format!("`{name}` has no value"),
         false => format!("`{value}` is not a valid value for `{name}`"),
     };
     // Samba does not support comments after a value, but users of other programs write them.
-    let comment = match value.contains(" #") || value.contains(" ;") || value.starts_with(['#', ';']) {
-        true => "; a comment must be on its own line",
-        false => "",
-    };
+    let comment = comment::split(value).map(|_| "; a comment must be on its own line").unwrap_or_default();
     error(Code::BadValue, message).remedy(format!("allowed: {allowed}{comment}"))
 }
 
@@ -215,7 +253,6 @@ fn turns_feature_off(parameter: &Parameter, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::Severity;
 
     fn setting(name: &str, value: &str) -> Setting {
         Setting { name: name.into(), value: value.into(), place: None }
@@ -242,7 +279,13 @@ mod tests {
         check("load printers", "no", Some((Severity::Note, Code::NotServed)));
         check("kernel share modes", "yes", Some((Severity::Warning, Code::NotServed)));
         check("read raw", "yes", Some((Severity::Note, Code::Accepted)));
-        check("read raw", "perhaps", Some((Severity::Error, Code::BadValue)));
+        check("read raw", "perhaps", Some((Severity::Warning, Code::BadValue)));
+        check("security", "SHARE", Some((Severity::Warning, Code::ObsoleteValue)));
+        check("create mask", "0700 # x", Some((Severity::Warning, Code::TrailingComment)));
+        check("create mask", "0700 x", Some((Severity::Error, Code::BadValue)));
+        check("valid users", "ann # not bob", Some((Severity::Warning, Code::TrailingComment)));
+        check("path", "/srv ; data", Some((Severity::Warning, Code::TrailingComment)));
+        check("comment", "Room #5 # left", None);
         check("fruit:metadata", "stream", Some((Severity::Warning, Code::NotServed)));
         check("friut:metadata", "stream", Some((Severity::Warning, Code::UnknownParameter)));
         check("idmap config * : range", "1000-2000", None);
@@ -266,6 +309,7 @@ mod tests {
         let section = |name: &str, settings: &[(&str, &str)]| Section {
             name: name.into(),
             place: None,
+            globals: 0,
             settings: settings.iter().map(|(name, value)| setting(name, value)).collect(),
         };
         let shares = vec![

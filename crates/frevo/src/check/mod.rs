@@ -1,8 +1,8 @@
 //! `frevo check`: checks a configuration and shows its effective values, as Samba's testparm does.
 //!
 //! Problems are written to standard error, the effective configuration to standard output. Exit status: 0 if the server
-//! starts with the configuration; 1 if it does not, or if the file has an unknown parameter or a share without its
-//! directory; 2 for wrong usage.
+//! starts with the configuration and serves all shares; 1 if it does not, or if the file has a likely mistake, such as an
+//! unknown parameter or a share without its directory; 2 for wrong usage.
 
 mod parameters;
 
@@ -97,6 +97,7 @@ fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
         severity: Severity::Warning,
         code: if line > 0 { Code::BadLine } else { Code::Unreadable },
         place: Some(Place { file: place.file.as_path().into(), line }),
+        share: None,
         subject: "passdb backend".into(),
         value: format!("smbpasswd:{}", place.file.display()),
         message,
@@ -129,6 +130,7 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
                 severity: Severity::Warning,
                 code: Code::Unreadable,
                 place: None,
+                share: Some(share.name.clone()),
                 subject: format!("[{}] frevo:acl store", share.name),
                 value: "auto".into(),
                 message: format!("{error:#}"),

@@ -64,8 +64,8 @@ fn each_error_fails_the_check() {
     let cases = [
         ("[global]\nwrokgroup = A\n", true),
         ("[x]\npath = @DIR@/gone\n", true),
-        ("[x]\npath = @DIR@\nread only = perhaps\n", false),
-        ("[x]\npath = @DIR@\n[x]\npath = @DIR@\n", false),
+        ("[x]\npath = @DIR@\nread only = perhaps\n", true),
+        ("[global]\nguest ok = perhaps\n", false),
         ("[global]\ninclude = smb.conf\n", false),
     ];
     for (text, starts) in cases {
@@ -86,7 +86,7 @@ fn json_has_locations_and_stable_names() {
     assert_eq!(problem["place"], format!("{path}/smb.conf:3"));
     assert_eq!((&problem["code"], &problem["severity"]), (&"bad-value".into(), &"error".into()));
     assert_eq!((&problem["subject"], &problem["value"]), (&"read only".into(), &"perhaps".into()));
-    assert_eq!((&json["starts"], &json["errors"]), (&false.into(), &1.into()));
+    assert_eq!((&json["starts"], &json["errors"], &problem["share"]), (&true.into(), &1.into(), &"x".into()));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn an_invalid_policy_is_an_error_that_lists_valid_values() {
     for value in ["6", "yes", "34-6", ">= 2"] {
         let (report, _) = report(&format!("[a]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = {value}\n"));
         let said = report.complaints();
-        assert!(!report.starts && said.contains("smb.conf:4") && said.contains(&format!("`{value}`")), "{said}");
+        assert!(!report.passes && said.contains("smb.conf:4") && said.contains(&format!("`{value}`")), "{said}");
         assert!(said.contains("allowed: auto, always, never, >= N or N-M"), "{said}");
     }
 }

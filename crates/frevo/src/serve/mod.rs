@@ -2,6 +2,7 @@
 
 mod environment;
 mod memory;
+mod faults;
 mod privileges;
 mod usage;
 mod volumes;
@@ -45,7 +46,7 @@ use accounts::state_dir::StateDir;
 use accounts::username_map::FileMap;
 use smbconf::host::Host;
 use smbconf::interfaces::{interfaces, reachable};
-use smbconf::{Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
+use smbconf::{Daemon, Loaded, LogTarget, NoUsers, Problems};
 use winbind::idmap::OwnDomain;
 use winbind::{Member, Winbind, WithDomain};
 
@@ -124,7 +125,7 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
         }
     };
     // Shares that are not served are reported in the log.
-    let said = Problems(loaded.warnings.0.iter().filter(|it| it.code != Code::ShareNotServed).cloned().collect());
+    let said = Problems(loaded.warnings.0.iter().filter(|it| !it.is_of_share()).cloned().collect());
     if !said.0.is_empty() {
         eprintln!("{said}");
     }
@@ -188,7 +189,7 @@ fn share_name(directory: &Path) -> String {
 async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
     let notifier = Notifier::of_process();
-    log_shares_not_served(&loaded.warnings);
+    faults::log(&loaded.warnings);
     let means = Means { descriptors: limits::raise_open_files(), memory: limits::memory() };
     let state_path = plan.state_dir(&loaded.daemon)?;
     let state = Arc::new(StateDir::create(&state_path)?);
@@ -285,14 +286,6 @@ fn status_text(server: Arc<Server>) -> impl Fn() -> String + Send + 'static {
     move || {
         let (shares, connections) = (server.policy().shares.len(), server.connections.all().len());
         format!("serving; {shares} shares, {connections} connections")
-    }
-}
-
-/// Logs the shares that are not served, with the reasons.
-fn log_shares_not_served(problems: &Problems) {
-    for problem in problems.shares_not_served() {
-        let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-        tracing::error!("{place}{}; {}", problem.message, problem.remedy);
     }
 }
 
@@ -540,19 +533,19 @@ impl Operations {
         self.log.reopen()?;
         let plan = self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match plan.load() {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
                 if plan.args.log_level.is_none() {
                     self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
                 }
+                let faults = faults::keep_former(&mut loaded, &self.server.policy());
                 let shares = loaded.policy.shares.len();
-                log_shares_not_served(&loaded.warnings);
                 self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
                 self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
                 let later = self.daemon.changed_until_restart(&loaded.daemon);
                 Ok(match later.is_empty() {
-                    true => format!("configuration reloaded, {shares} shares"),
+                    true => format!("configuration reloaded, {shares} shares{faults}"),
                     false => format!(
-                        "configuration reloaded, {shares} shares; restart the server to apply changes of parameters \
+                        "configuration reloaded, {shares} shares{faults}; restart the server to apply changes of parameters \
                          that are read only at the start: {}",
                         later.join(", ")
                     ),

@@ -103,6 +103,7 @@ fn refuse(reader: &Reader<'_>, section: &resolve::Share, missing: &[Missing]) {
         OVERRIDE.name, section.name
     );
     let problem = error(Code::ShareNotServed, message).remedy(remedy).of(&section.name, &names);
+    let problem = problem.in_share(&section.name);
     let place = reader.value(&VFS_OBJECTS).place();
     reader.problems.borrow_mut().add(match &place {
         Some(place) => problem.at(place),

@@ -9,7 +9,7 @@ use super::daemon::directory;
 use super::people;
 use super::{BOOL, COMMANDS, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 use crate::membership;
-use crate::problem::{Code, note};
+use crate::problem::{Code, note, warning};
 use crate::reader::ValueReader;
 use accounts::PassdbBackend;
 use accounts::{ldap, smbpasswd};
@@ -191,6 +191,11 @@ pub(crate) fn passdb_backend(value: ValueReader<'_>) -> Vec<PassdbBackend> {
                 PassdbBackend::Embedded
             }
             "embedded" => PassdbBackend::Embedded,
+            "guest" => {
+                let problem = warning(Code::ObsoleteValue, "`guest` in `passdb backend` was removed from Samba");
+                value.report(problem.remedy("remove `guest`: `guest account` names the user of guests"));
+                continue;
+            }
             "smbpasswd" if place.is_empty() => PassdbBackend::Smbpasswd(smbpasswd.clone()),
             "smbpasswd" => {
                 if !place.starts_with('/') {

@@ -14,7 +14,6 @@ const ONE_PROCESS: &str = "one process serves all clients";
 const LOG_LINES: &str = "each line of the log has its time, level and module";
 const TDB: &str = "there are no tdb files";
 const USERSHARES: &str = "shares created by users";
-const REGISTRY: &str = "Samba's registry";
 const SERVICES: &str = "Samba's other services";
 
 pub(crate) const STATE_DIRECTORY: Parameter = global(
@@ -36,6 +35,18 @@ pub(crate) const SANDBOX: Parameter = global(
     "Give up privileges and system calls that serving does not need. Not in Samba.",
 )
 .reads(|value, global| global.daemon.sandbox = value.boolean());
+
+pub(crate) const CONFIG_BACKEND: Parameter =
+    global("config backend", TEXT, "file", "registry: like include = registry. Any other value: the file itself.")
+        .read_by_others();
+
+pub(crate) const REGISTRY_SHARES: Parameter = global(
+    "registry shares",
+    BOOL,
+    "no",
+    "Also serve the shares in registry.conf, next to this file: the output of `net conf list`.",
+)
+.read_by_others();
 
 pub(super) static TABLE: &[Parameter] = &[
     STATE_DIRECTORY,
@@ -109,10 +120,10 @@ pub(super) static TABLE: &[Parameter] = &[
     global("panic action", TEXT, "", "A command to run when the server crashes.").unserved(COMMANDS),
     global("enable core files", BOOL, "yes", "Write core files.")
         .accepted("core files are never written, because they would contain passwords"),
-    global("config backend", TEXT, "file", "The storage of the configuration.").unserved(REGISTRY),
+    CONFIG_BACKEND,
     global("config file", PATH, "", "Another configuration file instead of this one.")
         .unserved("replacement of the configuration file; use include"),
-    global("registry shares", BOOL, "no", "Shares from the registry.").unserved(REGISTRY),
+    REGISTRY_SHARES,
     global("auto services", TEXT, "", "Shares created for these users at start.")
         .also(&["preload"])
         .unserved("home directories"),
