@@ -8,7 +8,8 @@
 //!   stored account, [`groups`] are the group mappings, and [`policies`] the account policies.
 //! - `administration`, `group_changes` and `changes` change accounts and groups, and [`records`] has their arguments
 //!   and results. `lists`, `principals`, `former` and `clients` answer the server's queries.
-//! - [`unix`] asks NSS for users and groups. [`username_map`] maps the names that clients send.
+//! - [`unix`] asks NSS for users and groups. [`username_map`] maps the names that clients send, and [`hosts`] resolves
+//!   names in `hosts allow`.
 //! - [`state_dir`] is the directory of the database and of the server's other state. [`when`] formats times.
 //!
 //! Unsafe code is confined to [`unix`] and [`when`].
@@ -23,6 +24,7 @@ pub mod embedded;
 mod former;
 mod group_changes;
 pub mod groups;
+pub mod hosts;
 mod import;
 pub mod ldap;
 mod lists;

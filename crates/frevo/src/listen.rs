@@ -146,8 +146,12 @@ async fn accept_on(
         match accepted {
             Ok((stream, remote)) => {
                 if let Some(connection) = admit(&server, &stream, remote, bound) {
-                    let inputs = inputs.clone();
-                    connections.spawn(driver::drive(stream, connection, inputs, dead_time, stop.clone()));
+                    let (inputs, stop) = (inputs.clone(), stop.clone());
+                    connections.spawn(async move {
+                        if is_permitted_by_name(&connection).await {
+                            driver::drive(stream, connection, inputs, dead_time, stop).await;
+                        }
+                    });
                 }
             }
             Err(error) => {
@@ -191,8 +195,9 @@ fn admit(
 ) -> Option<Arc<Connection>> {
     let remote = canonical(remote);
     let address: IpAddr = remote.ip();
-    if !server.policy().hosts.permits(address) {
-        tracing::info!(%remote, "refused because of hosts allow or hosts deny");
+    let policy = server.policy();
+    if !policy.hosts.has_names() && !policy.hosts.permits(address) {
+        tracing::info!(%remote, "{REFUSED}");
         return None;
     }
     if let Err(TooMany { limit, from }) = server.admit(address) {
@@ -202,6 +207,20 @@ fn admit(
     }
     let local = canonical(bound.or_else(|| stream.local_addr().ok())?);
     Some(Connection::new(server, Peer { remote, local }))
+}
+
+const REFUSED: &str = "refused because of hosts allow or hosts deny";
+
+/// Returns whether the client may connect, by the names in `hosts allow` and `hosts deny` if there are any. The
+/// connection counts while they are resolved.
+async fn is_permitted_by_name(connection: &Connection) -> bool {
+    let policy = connection.server.policy().clone();
+    let remote = connection.peer.remote;
+    let permitted = !policy.hosts.has_names() || policy.permits(&policy.hosts, remote.ip()).await;
+    if !permitted {
+        tracing::info!(%remote, "{REFUSED}");
+    }
+    permitted
 }
 
 /// Returns the IPv4 address that an IPv6 socket shows as `::ffff:192.0.2.1`. Sockets of the service manager may be open

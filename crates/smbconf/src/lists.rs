@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use server::policy::hosts::{HostList, HostRule};
 
-/// Parses `hosts allow` or `hosts deny`. The error is the invalid element.
+/// Parses `hosts allow` or `hosts deny`: addresses, networks, host names, `.domain` and `@netgroup`. The error is the
+/// invalid element.
 pub(super) fn hosts(elements: &[String]) -> Result<HostList, String> {
     let mut list = HostList::default();
     for (at, element) in elements.iter().enumerate() {
@@ -30,11 +31,26 @@ fn host_rules(element: &str, rules: &mut Vec<HostRule>) -> Option<()> {
         octets.get_mut(..parts.len())?.copy_from_slice(&parts);
         let prefix = u8::try_from(parts.len() * 8).ok()?;
         rules.push(HostRule::Network { network: Ipv4Addr::from(octets).into(), prefix });
-    } else {
-        let (network, prefix) = network(element)?;
+    } else if let Some((network, prefix)) = network(element) {
         rules.push(HostRule::Network { network, prefix });
+    } else if let Some(group) = element.strip_prefix('@').filter(|group| !group.is_empty()) {
+        rules.push(HostRule::Netgroup(group.to_owned()));
+    } else if is_host_name(element.strip_prefix('.').unwrap_or(element)) {
+        let rule = if element.starts_with('.') { HostRule::Domain } else { HostRule::Name };
+        rules.push(rule(element.to_owned()));
+    } else {
+        return None;
     }
     Some(())
+}
+
+/// Whether `text` can be the name of a host: labels with a letter somewhere, or it would be a wrong address.
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+        (1..=63).contains(&label.len()) && label.chars().all(plain) && !label.starts_with('-')
+    };
+    text.len() <= 253 && text.chars().any(char::is_alphabetic) && text.split('.').all(is_label)
 }
 
 /// Parses `address`, `address/bits` or `address/mask`.
@@ -249,8 +265,23 @@ mod tests {
                 assert_eq!(hosts.matches(address.parse().expect("an address")), expected, "{address} in {text}");
             }
         }
-        for wrong in ["host.example.org", "10.0.0.0/33", "10.0.0.0/255.0.255.0", "1.2.3.4.5.", "@netgroup", "300.", "."]
-        {
+        let rule = |text: &str| hosts(&list(text)).expect("a list").any;
+        assert_eq!(rule("host.example.org"), [HostRule::Name("host.example.org".into())]);
+        assert_eq!(
+            rule(".example.org @office"),
+            [HostRule::Domain(".example.org".into()), HostRule::Netgroup("office".into())]
+        );
+        for wrong in [
+            "host.example.org/8",
+            "10.0.0.0/33",
+            "10.0.0.0/255.0.255.0",
+            "1.2.3.4.5.",
+            "@",
+            "300.",
+            ".",
+            "1.2.3",
+            "a..b",
+        ] {
             assert_eq!(hosts(&list(wrong)), Err(wrong.to_owned()));
         }
     }

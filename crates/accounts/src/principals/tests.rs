@@ -34,7 +34,7 @@ fn directory(path: &Path) -> Directory {
             Question::Group(gid) => GROUPS.into_iter().find(|(_, id)| id == gid).map(named),
             Question::Uid(name) => PEOPLE.into_iter().find(|(known, _)| known == name).map(named),
             Question::Gid(name) => GROUPS.into_iter().find(|(known, _)| known == name).map(named),
-            Question::Home(_) | Question::Netgroup { .. } => None,
+            _ => None,
         })
     };
     let store = Store::open(&StateDir::create(path).unwrap()).unwrap();

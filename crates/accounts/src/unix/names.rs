@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +36,17 @@ pub enum Question {
         /// The netgroup's name.
         group: String,
     },
+    /// The addresses of the host with this name.
+    Addresses(String),
+    /// The name of the host with this address, which has the address according to its name, too.
+    Host(IpAddr),
+    /// Whether the host with this name is in the netgroup.
+    HostNetgroup {
+        /// The host's name.
+        host: String,
+        /// The netgroup's name.
+        group: String,
+    },
 }
 
 /// The answer to a [`Question`], if there is one.
@@ -44,8 +56,12 @@ pub enum Reply {
     Named(String, u32),
     /// A home directory.
     Home(PathBuf),
-    /// The user is a member.
+    /// The user or host is a member.
     Member,
+    /// The addresses of a host.
+    Addresses(Vec<IpAddr>),
+    /// The name of a host.
+    Host(String),
 }
 
 /// Answers queries: NSS, or a substitute in tests.
@@ -106,7 +122,10 @@ fn ask(question: &Question) -> io::Result<Option<Reply>> {
         Question::Uid(name) => passwd(&Key::Name(name.clone()))?.map(|(name, uid, _)| Reply::Named(lossy(&name), uid)),
         Question::Gid(name) => group_by_name(name)?.map(|gid| Reply::Named(name.clone(), gid)),
         Question::Home(name) => home(name)?.map(Reply::Home),
-        Question::Netgroup { user, group } => in_netgroup(user, group).then_some(Reply::Member),
+        Question::Netgroup { user, group } => in_netgroup(group, None, Some(user)).then_some(Reply::Member),
+        Question::Addresses(name) => Some(Reply::Addresses(addresses(name)?)),
+        Question::Host(address) => host(*address)?.map(Reply::Host),
+        Question::HostNetgroup { host, group } => in_netgroup(group, Some(host), None).then_some(Reply::Member),
     })
 }
 
@@ -126,9 +145,63 @@ fn home(name: &str) -> io::Result<Option<PathBuf>> {
     unsafe { nss(call, take) }
 }
 
-/// Returns whether `user` is in the netgroup `group`, on any host and in any NIS domain. Blocks.
+/// Returns the addresses of the host called `name`. Blocks.
+fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip().to_canonical()).collect())
+}
+
+/// Returns the name of the host at `address`, if its name has that address: the operator of the address chooses the
+/// name alone. Blocks.
+fn host(address: IpAddr) -> io::Result<Option<String>> {
+    let Some(name) = reverse(address)? else { return Ok(None) };
+    Ok(addresses(&name)?.contains(&address).then_some(name))
+}
+
+/// Returns the name that the operator of `address` gives it. Blocks.
+fn reverse(address: IpAddr) -> io::Result<Option<String>> {
+    let mut name = [0u8; 1025];
+    let length = libc::socklen_t::try_from(name.len()).unwrap_or(0);
+    let call = |socket: *const libc::sockaddr, size: usize, name: &mut [u8]| {
+        let size = libc::socklen_t::try_from(size).unwrap_or(0);
+        // SAFETY: `socket` is an address of `size` bytes, and `name` has `length` bytes.
+        unsafe {
+            libc::getnameinfo(
+                socket,
+                size,
+                name.as_mut_ptr().cast(),
+                length,
+                std::ptr::null_mut(),
+                0,
+                libc::NI_NAMEREQD,
+            )
+        }
+    };
+    let code = match address {
+        IpAddr::V4(address) => {
+            // SAFETY: all bytes zero is a valid address.
+            let mut socket: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            socket.sin_family = libc::AF_INET as libc::sa_family_t;
+            socket.sin_addr.s_addr = u32::from_ne_bytes(address.octets());
+            call((&raw const socket).cast(), size_of_val(&socket), &mut name)
+        }
+        IpAddr::V6(address) => {
+            // SAFETY: all bytes zero is a valid address.
+            let mut socket: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+            socket.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            socket.sin6_addr.s6_addr = address.octets();
+            call((&raw const socket).cast(), size_of_val(&socket), &mut name)
+        }
+    };
+    match code {
+        0 => Ok(CStr::from_bytes_until_nul(&name).ok().map(|name| name.to_string_lossy().into_owned())),
+        libc::EAI_NONAME => Ok(None),
+        code => Err(io::Error::other(format!("the name of {address} cannot be looked up (error {code})"))),
+    }
+}
+
+/// Returns whether the host or user is in the netgroup `group`, in any NIS domain. Blocks.
 #[cfg(target_env = "gnu")]
-fn in_netgroup(user: &str, group: &str) -> bool {
+fn in_netgroup(group: &str, host: Option<&str>, user: Option<&str>) -> bool {
     unsafe extern "C" {
         /// innetgr(3); glibc locks its state internally.
         fn innetgr(
@@ -138,14 +211,16 @@ fn in_netgroup(user: &str, group: &str) -> bool {
             domain: *const libc::c_char,
         ) -> libc::c_int;
     }
-    let (Ok(user), Ok(group)) = (CString::new(user), CString::new(group)) else { return false };
-    // SAFETY: both names are C strings, and null matches anything.
-    unsafe { innetgr(group.as_ptr(), std::ptr::null(), user.as_ptr(), std::ptr::null()) == 1 }
+    let text = |name: Option<&str>| name.map(CString::new).transpose();
+    let (Ok(group), Ok(host), Ok(user)) = (CString::new(group), text(host), text(user)) else { return false };
+    let pointer = |name: &Option<CString>| name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+    // SAFETY: the names are C strings, and null matches anything.
+    unsafe { innetgr(group.as_ptr(), pointer(&host), pointer(&user), std::ptr::null()) == 1 }
 }
 
 /// C libraries other than glibc have no netgroups.
 #[cfg(not(target_env = "gnu"))]
-fn in_netgroup(_: &str, _: &str) -> bool {
+fn in_netgroup(_: &str, _: Option<&str>, _: Option<&str>) -> bool {
     false
 }
 
@@ -167,6 +242,7 @@ mod tests {
             (Question::Gid("a\0b".into()), None),
             (Question::Home("a\0b".into()), None),
             (Question::Netgroup { user: "root".into(), group: "no such netgroup".into() }, None),
+            (Question::HostNetgroup { host: "localhost".into(), group: "no such netgroup".into() }, None),
         ];
         for (question, expected) in cases {
             assert_eq!(names.ask(question.clone()).await.unwrap(), expected, "{question:?}");

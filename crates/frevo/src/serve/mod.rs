@@ -42,6 +42,7 @@ use crate::systemd::{self, Notifier};
 use crate::welcome::{self, Welcome};
 use crate::{limits, listen};
 use accounts::Directory;
+use accounts::hosts::Hosts;
 use accounts::state_dir::StateDir;
 use accounts::username_map::FileMap;
 use smbconf::host::Host;
@@ -567,5 +568,6 @@ fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &S
         let users = accounts.users().clone();
         Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _
     });
+    policy.host_names = Some(Arc::new(Hosts::of_host()));
     privileges::within_our_means(policy)
 }

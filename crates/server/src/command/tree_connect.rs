@@ -117,13 +117,14 @@ fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
 }
 
 async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
-    if !share.access.hosts.permits(request.connection.peer.remote.ip()) {
+    let policy = request.connection.server.policy().clone();
+    if !policy.permits(&share.access.hosts, request.connection.peer.remote.ip()).await {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `hosts allow` or `hosts deny` of the share"));
     }
     if user.anonymous || (user.guest && !share.access.guest_ok) {
         return Err(Error::because(Status::ACCESS_DENIED, "guests are refused (`guest ok = no`)"));
     }
-    let (server, policy) = (&request.connection.server, request.connection.server.policy());
+    let server = &request.connection.server;
     let sids = sids(server, user).await?;
     let who = UserMatcher::new(user, &sids, &server.accounts, &policy);
     let listed = share.access.valid_users.is_empty() || who.is_on(&share.access.valid_users).await?;
@@ -261,8 +262,8 @@ fn protocol_name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns whether the share is read-only for the user. `read list` overrides `read only`, and `write list` overrides
-/// both. `admin users` does not affect this, as in Samba.
+/// Returns whether the share is read-only for the user. `read list` overrides `read only`, `write list` overrides both,
+/// and the ACL of a user's share overrides them all. `admin users` does not affect this, as in Samba.
 async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
     if who.is_on(&share.access.write_list).await? {
         return Ok(false);

@@ -22,6 +22,7 @@ mod sync;
 pub mod template;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub use acls::{AclPolicy, AclStyle, InheritOwner, StoredAcls};
 pub use attributes::AttributePolicy;
 pub use caching::{CachePolicy, CscPolicy};
 pub use handles::HandlePolicy;
-pub use hosts::HostAccess;
+pub use hosts::{HostAccess, HostNames};
 pub use limits::Limits;
 pub use locks::LockPolicy;
 pub use modes::ModePolicy;
@@ -82,6 +83,8 @@ pub struct Policy {
     pub server_multi_channel_support: bool,
     /// `hosts allow` and `hosts deny` of the global section: the addresses that may connect at all.
     pub hosts: HostAccess,
+    /// Resolves host names and netgroups in `hosts allow` and `hosts deny`; `None` if they cannot be resolved.
+    pub host_names: Option<Arc<dyn HostNames>>,
     /// `smb2 leases`: leases are offered.
     pub smb2_leases: bool,
     /// Not `smb2 disable lock sequence checking`: a repeated LOCK request is not executed twice.
@@ -143,6 +146,11 @@ impl Policy {
         }
     }
 
+    /// Returns whether the client at `address` may connect, by the lists of the server or of a share.
+    pub async fn permits(&self, hosts: &HostAccess, address: IpAddr) -> bool {
+        hosts.permits_with(address, self.host_names.as_deref()).await
+    }
+
     /// Returns the share called `name`, ignoring case.
     pub fn share(&self, name: &str) -> Option<&Arc<Share>> {
         self.shares.get(&fold(name))
@@ -183,6 +191,7 @@ impl Default for Policy {
             server_smb3_signing_algorithms: SigningAlgorithm::ALL.to_vec(),
             server_multi_channel_support: true,
             hosts: HostAccess::default(),
+            host_names: None,
             smb2_leases: true,
             lock_sequence_checking: true,
             lock_spin_time: Duration::from_millis(200),

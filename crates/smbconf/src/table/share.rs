@@ -82,14 +82,24 @@ pub(super) static TABLE: &[Parameter] = &[
     share("force group", TEXT, "", "The primary UNIX group in the share; +group: only for its members.")
         .also(&["group"])
         .reads(read_force_group),
-    share("hosts allow", LIST, "", "Only these addresses and networks may connect; in [global], to any share.")
-        .also(&["allow hosts"])
-        .reads(|value, share| share.access.hosts.allow = hosts(value))
-        .reads_global(|value, global| global.policy.hosts.allow = hosts(value)),
-    share("hosts deny", LIST, "", "These addresses and networks may not connect, unless they are in hosts allow.")
-        .also(&["deny hosts"])
-        .reads(|value, share| share.access.hosts.deny = hosts(value))
-        .reads_global(|value, global| global.policy.hosts.deny = hosts(value)),
+    share(
+        "hosts allow",
+        LIST,
+        "",
+        "Only these addresses, networks, hosts and @netgroups may connect; in [global], to any share.",
+    )
+    .also(&["allow hosts"])
+    .reads(|value, share| share.access.hosts.allow = hosts(value))
+    .reads_global(|value, global| global.policy.hosts.allow = hosts(value)),
+    share(
+        "hosts deny",
+        LIST,
+        "",
+        "These addresses, networks, hosts and @netgroups may not connect, unless in hosts allow.",
+    )
+    .also(&["deny hosts"])
+    .reads(|value, share| share.access.hosts.deny = hosts(value))
+    .reads_global(|value, global| global.policy.hosts.deny = hosts(value)),
     share("max connections", COUNT, "0", "Maximum number of clients connected to the share; 0: no limit.")
         .reads(|value, share| share.access.max_connections = value.number().unwrap_or(u32::MAX)),
     share("create mask", OCTAL, "0744", "Permission bits that are allowed in a new file.")
@@ -189,7 +199,7 @@ fn no_such(kind: &str, name: &str) -> Problem {
 fn hosts(value: ValueReader<'_>) -> HostList {
     lists::hosts(&value.list()).unwrap_or_else(|wrong| {
         let allowed = "addresses (10.0.0.5), networks (10.0.0.0/8, 10.0.0.0/255.0.0.0, 10., fd00::/8), localhost, ALL, \
-                       and EXCEPT before exceptions; host names are not supported";
+                       host names, .domain, @netgroup, and EXCEPT before exceptions";
         value.bad_value(&wrong, allowed);
         HostList::default()
     })
