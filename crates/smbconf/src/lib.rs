@@ -41,6 +41,7 @@ mod registry;
 mod resolve;
 mod share;
 pub mod table;
+mod user_shares;
 mod value;
 mod variables;
 
@@ -134,7 +135,12 @@ pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn 
         None => Raw::default(),
     };
     add_shares(&mut raw, shares, &mut problems);
-    finish(&raw, problems, names)
+    let mut loaded = finish(&raw, problems, names)?;
+    if path.is_none() {
+        // Nobody has configured them.
+        loaded.policy.user_shares = None;
+    }
+    Ok(loaded)
 }
 
 /// Returns where the configuration in `path` keeps user accounts and other state, even if other parts are wrong.

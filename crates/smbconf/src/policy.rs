@@ -11,6 +11,7 @@ use super::resolve::Resolved;
 use super::share;
 use super::table::access::GUEST_ACCOUNT;
 use super::table::{self, Global};
+use super::user_shares;
 use super::variables::ServerVariables;
 
 /// Builds the settings of the server with its shares. Problems are added to the reader's; if one of them is an error,
@@ -33,6 +34,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
             policy.shares.insert(fold(&name), Arc::new(share));
         }
     }
+    user_shares::build(global, &resolved.shares, &mut policy);
     policy.guest = guest(global, &policy);
     Global { policy, daemon }
 }

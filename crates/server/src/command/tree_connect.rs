@@ -41,7 +41,10 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     } else {
         let share = match policy.share(&name) {
             Some(share) => Some(share.clone()),
-            None => policy.home(&name, &user).await?,
+            None => match policy.home(&name, &user).await? {
+                None => policy.user_share(&name).await?,
+                home => home,
+            },
         };
         let share = share.filter(|share| share.available);
         let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
@@ -130,6 +133,11 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     let listed = share.access.valid_users.is_empty() || who.is_on(&share.access.valid_users).await?;
     if !listed || who.is_on(&share.access.invalid_users).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
+    }
+    if let Some(acl) = &share.access.share_acl
+        && (!who.is_on(&acl.connect).await? || who.is_on(&acl.refuse).await?)
+    {
+        return Err(Error::because(Status::ACCESS_DENIED, "refused by the ACL of the user's share"));
     }
     if share.access.max_connections > 0 && connections_to(request, &share) >= share.access.max_connections as usize {
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the limit of `max connections` is reached"));
@@ -265,6 +273,11 @@ fn protocol_name(dialect: Dialect) -> &'static str {
 /// Returns whether the share is read-only for the user. `read list` overrides `read only`, `write list` overrides both,
 /// and the ACL of a user's share overrides them all. `admin users` does not affect this, as in Samba.
 async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
+    if let Some(acl) = &share.access.share_acl
+        && !who.is_on(&acl.write).await?
+    {
+        return Ok(true);
+    }
     if who.is_on(&share.access.write_list).await? {
         return Ok(false);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Encryption, HostAccess, UserPattern};
+use super::{Encryption, HostAccess, ShareAcl, UserPattern};
 use crate::vfs::Identity;
 
 /// The users and hosts that may connect to a share, and their rights in it.
@@ -26,6 +26,8 @@ pub struct AccessPolicy {
     pub write_list: Vec<UserPattern>,
     /// `admin users`: users who act as root.
     pub admin_users: Vec<UserPattern>,
+    /// The ACL of a share that a user defined; `None` for other shares.
+    pub share_acl: Option<ShareAcl>,
     /// `force user`, resolved.
     pub force_user: Option<Arc<Identity>>,
     /// `force group`, resolved to its gid.
@@ -50,6 +52,7 @@ impl Default for AccessPolicy {
             read_list: Vec::new(),
             write_list: Vec::new(),
             admin_users: Vec::new(),
+            share_acl: None,
             force_user: None,
             force_group: None,
             force_group_members_only: false,

@@ -20,6 +20,7 @@ pub mod snapshots;
 pub mod stream_layout;
 mod sync;
 pub mod template;
+mod user_shares;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -43,6 +44,7 @@ pub use people::{Homes, UserPattern, UsernameMap, is_home};
 pub use share::Share;
 pub use sync::SyncPolicy;
 pub use template::Template;
+pub use user_shares::{ShareAcl, UserShares};
 
 use crate::domain::Membership;
 use crate::vfs::Identity;
@@ -116,6 +118,8 @@ pub struct Policy {
     pub utc_offset: UtcOffset,
     /// `[homes]`: the users' home directories as shares.
     pub homes: Option<Arc<dyn Homes>>,
+    /// `usershare path` and related parameters: shares that users define; `None` if there are none.
+    pub user_shares: Option<Arc<dyn UserShares>>,
     /// `username map`.
     pub username_map: Option<Arc<dyn UsernameMap>>,
     /// The shares by folded name ([`Policy::share`] looks one up), without IPC$.
@@ -207,6 +211,7 @@ impl Default for Policy {
             kernel_change_notify: true,
             utc_offset: |_| 0,
             homes: None,
+            user_shares: None,
             username_map: None,
             shares: BTreeMap::new(),
             limits: Limits::default(),

@@ -13,7 +13,6 @@ use crate::reader::ValueReader;
 const ONE_PROCESS: &str = "one process serves all clients";
 const LOG_LINES: &str = "each line of the log has its time, level and module";
 const TDB: &str = "there are no tdb files";
-const USERSHARES: &str = "shares created by users";
 const SERVICES: &str = "Samba's other services";
 
 pub(crate) const STATE_DIRECTORY: Parameter = global(
@@ -130,15 +129,6 @@ pub(super) static TABLE: &[Parameter] = &[
     global("default service", TEXT, "", "The share that replaces unknown shares.")
         .also(&["default"])
         .unserved("a substitute for unknown shares"),
-    global("usershare allow guests", BOOL, "no", "Allow guest access to user-defined shares.").unserved(USERSHARES),
-    global("usershare max shares", NUMBER, "100", "Maximum number of user-defined shares.").unserved(USERSHARES),
-    global("usershare owner only", BOOL, "yes", "Let users share their own directories only.").unserved(USERSHARES),
-    global("usershare path", PATH, "/var/lib/samba/usershares", "Directory of user-defined shares.")
-        .unserved(USERSHARES),
-    global("usershare prefix allow list", LIST, "", "Allowed locations of user-defined shares.").unserved(USERSHARES),
-    global("usershare prefix deny list", LIST, "", "Forbidden locations of user-defined shares.").unserved(USERSHARES),
-    global("usershare template share", TEXT, "", "The section that is the template of user-defined shares.")
-        .unserved(USERSHARES),
     global("add share command", TEXT, "", "A command that adds a share to the file.").unserved(COMMANDS),
     global("change share command", TEXT, "", "A command that changes a share in the file.").unserved(COMMANDS),
     global("delete share command", TEXT, "", "A command that deletes a share from the file.").unserved(COMMANDS),

@@ -22,6 +22,7 @@ pub(super) mod protocol;
 mod removed;
 pub(super) mod share;
 pub(super) mod snapshots;
+pub(super) mod user_shares;
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -232,6 +233,7 @@ static GROUPS: &[&[Parameter]] = &[
     snapshots::TABLE,
     protocol::TABLE,
     daemon::TABLE,
+    user_shares::TABLE,
     people::TABLE,
     domain::TABLE,
     browsing::TABLE,

@@ -33,11 +33,12 @@ impl Interface for Srvsvc {
     }
 }
 
-/// Returns the shares that are browseable, the caller's home and IPC$.
+/// Returns the shares that are browseable, those that users defined, the caller's home and IPC$.
 async fn share_enum(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
     let policy = call.server.policy();
     let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
     let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
+    shares.extend(of_users(&policy).await);
     shares.extend(own_home(&policy, call).await);
     shares.push(ipc(&policy));
     srvsvc::share_enum_response(asked.level, &shares)
@@ -50,7 +51,10 @@ async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<u8> {
     } else {
         match policy.share(&asked.name) {
             Some(share) => share.available.then(|| describe(share)),
-            None => home(&policy, &asked.name, call).await,
+            None => match home(&policy, &asked.name, call).await {
+                None => policy.user_share(&asked.name).await.ok().flatten().map(|share| describe(&share)),
+                home => home,
+            },
         }
     };
     srvsvc::share_get_info_response(asked.level, share.as_ref())
@@ -66,6 +70,18 @@ async fn remote_tod(call: &Call<'_>, (): ()) -> Vec<u8> {
     let environment = &call.server.environment;
     let seconds = u64::try_from(environment.now().secs).unwrap_or(0);
     srvsvc::remote_tod_response(seconds, environment.uptime().as_millis() as u32)
+}
+
+/// Returns the shares that users defined, unless a share of the configuration has the same name.
+async fn of_users(policy: &Policy) -> Vec<Share> {
+    let Some(shares) = &policy.user_shares else { return Vec::new() };
+    let list = shares.list().await.unwrap_or_else(|why| {
+        tracing::error!(why = why.0, "cannot list the shares that users defined");
+        Vec::new()
+    });
+    let shown =
+        |share: &&Arc<policy::Share>| share.browseable && share.available && policy.share(&share.name).is_none();
+    list.iter().filter(shown).map(|share| describe(share)).collect()
 }
 
 /// Returns the share of the caller's own home, which only they see, and `homes` itself if it is browseable.
