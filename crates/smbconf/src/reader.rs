@@ -109,6 +109,12 @@ impl<'a> ValueReader<'a> {
         self.report(problem.remedy(format!("allowed: {remedy}")));
     }
 
+    /// Reports that `what`, a part of the value, is invalid and ignored, as Samba does where nobody gets more rights.
+    pub(super) fn ignored_value(&self, what: &str, remedy: &str) {
+        let message = format!("`{what}` is not a valid value for `{}`, and is ignored", self.name());
+        self.report(warning(Code::BadValue, message).remedy(format!("allowed: {remedy}")));
+    }
+
     pub(super) fn boolean(&self) -> bool {
         self.normalized() == "yes"
     }

@@ -204,7 +204,7 @@ fn log_target(value: ValueReader<'_>) -> LogTarget {
 
 fn log_level(value: ValueReader<'_>) -> LogLevel {
     lists::log_level(&value.list()).unwrap_or_else(|wrong| {
-        value.bad_value(&wrong, "a number from 0 to 10, and class:number for single classes");
+        value.ignored_value(&wrong, "a number from 0 to 10, and class:number for single classes");
         LogLevel::default()
     })
 }

@@ -106,7 +106,7 @@ pub(super) static TABLE: &[Parameter] = &[
         .accepted("a slow request does not delay the next one, including ECHO"),
     global("enable asu support", BOOL, "no", "Offer the printers' pipe of old clients.").accepted(SMB1),
     global("hostname lookups", BOOL, "no", "Look up the names of clients.")
-        .accepted("clients are identified only by address, because names could be forged"),
+        .accepted("names are looked up only if hosts allow or hosts deny has one"),
     global("name resolve order", TEXT, "lmhosts wins host bcast", "The order of name services.").unserved(DISCOVERY),
     global("name cache timeout", NUMBER, "660", "Seconds for which a name is cached.").unserved(DISCOVERY),
     global("nbt port", NUMBER, "137", "The port of the NetBIOS name service.").unserved("the NetBIOS name service"),
@@ -263,7 +263,7 @@ fn socket_options(value: ValueReader<'_>) -> Vec<SocketOption> {
             Some(option) => options.push(option),
             None => {
                 let allowed = "TCP_NODELAY, SO_KEEPALIVE, SO_RCVBUF=65536 and other options of socket(7) and tcp(7)";
-                value.bad_value(&element, allowed);
+                value.ignored_value(&element, allowed);
             }
         }
     }
