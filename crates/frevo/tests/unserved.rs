@@ -1,4 +1,4 @@
-//! Clients' view of shares that are not served, with the built program and the project's own client.
+//! Clients' view of shares that are not served, or not always, with the built program and the project's own client.
 
 mod served;
 
@@ -45,14 +45,20 @@ fn configure(directory: &Path, of_volume: &str, of_files: &str) {
     std::fs::write(directory.join("smb.conf"), text).expect("a file");
 }
 
+/// Returns the name of the user of this process.
+fn own_name() -> String {
+    let name = String::from_utf8(Command::new("id").arg("-un").output().expect("it runs").stdout).expect("a name");
+    name.trim().to_owned()
+}
+
 /// Adds an account for the user of this process, so no other user is needed.
 fn add_account(directory: &Path) -> Credentials {
-    let user = String::from_utf8(Command::new("id").arg("-un").output().expect("it runs").stdout).expect("a name");
-    let mut add = frevo(directory, &["user", "add", user.trim(), "--password-stdin"]);
+    let user = own_name();
+    let mut add = frevo(directory, &["user", "add", &user, "--password-stdin"]);
     let mut add = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
     std::io::Write::write_all(&mut add.stdin.take().expect("a pipe"), b"secret-1\n").expect("it reads");
     assert!(add.wait().expect("it ends").success());
-    Credentials::password(user.trim(), "secret-1")
+    Credentials::password(&user, "secret-1")
 }
 
 async fn connect(port: u16, share: &str, credentials: &Credentials) -> client::Result<Client> {
@@ -157,4 +163,36 @@ async fn a_share_with_an_error_is_not_served_or_keeps_its_version() {
     configure("", "available = no");
     reload("configuration reloaded, 2 shares").await;
     assert_eq!(answer(port, "faulty", &me).await, Status::BAD_NETWORK_NAME);
+}
+
+#[tokio::test]
+async fn shares_of_users_and_of_sessions_appear_without_a_reload() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    for name in ["files", "shares"] {
+        std::fs::create_dir(path.join(name)).expect("a directory");
+    }
+    let shares = path.join("shares");
+    std::fs::set_permissions(&shares, std::fs::Permissions::from_mode(0o1770)).expect("permissions");
+    let text = format!(
+        "[global]\nstate directory = {0}/state\nusershare path = {0}/shares\ninclude = {0}/of-%U\n\
+         [files]\npath = {0}/files\n",
+        path.display()
+    );
+    std::fs::write(path.join("smb.conf"), text).expect("a file");
+    let me = add_account(path);
+    let (process, port) = served::start(frevo(path, &["serve"]).stdout(Stdio::null()), &path.join("log"));
+    let _server = Server(process);
+    assert_eq!(answer(port, "music", &me).await, Status::BAD_NETWORK_NAME);
+    assert_eq!(answer(port, "mine", &me).await, Status::BAD_NETWORK_NAME);
+    let user_share =
+        format!("#VERSION 2\npath={}/files\ncomment=\nusershare_acl=S-1-1-0:F\nguest_ok=n\n", path.display());
+    std::fs::write(shares.join("music"), user_share).expect("a file");
+    assert_eq!(answer(port, "music", &me).await, Status::SUCCESS);
+    let of_me = format!("[mine]\npath = {}/files\n", path.display());
+    std::fs::write(path.join(format!("of-{}", own_name())), of_me).expect("a file");
+    assert_eq!(answer(port, "mine", &me).await, Status::SUCCESS);
+    assert_eq!(answer(port, "files", &me).await, Status::SUCCESS);
 }

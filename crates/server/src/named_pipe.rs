@@ -68,6 +68,9 @@ pub trait Caller: Sync {
     /// Returns the client's address.
     fn address(&self) -> SocketAddr;
 
+    /// Returns the value that a `%` variable of smb.conf, identified by its letter, has in the session.
+    fn variable(&self, letter: char) -> Option<String>;
+
     /// Waits until a wrong password for `name`, which arrived at `arrived`, may be answered. Ends the connection if too
     /// many responses already wait.
     fn delay_wrong_password<'a>(&'a self, name: &'a str, arrived: Duration) -> BoxFuture<'a, ()>;

@@ -170,7 +170,7 @@ mod tests {
     fn check(lines: &[(&str, &str)], expected: Option<Map>, said: &[(Severity, &str)]) {
         let setting =
             |(name, value): &(&str, &str)| Setting { name: (*name).into(), value: (*value).into(), place: None };
-        let raw = Raw { global: lines.iter().map(setting).collect(), shares: Vec::new() };
+        let raw = Raw { global: lines.iter().map(setting).collect(), ..Raw::default() };
         let mut problems = Problems::default();
         let membership = Membership { workgroup: "DOM".into(), realm: "DOM.TEST".into() };
         assert_eq!(build(&raw, Some(&membership), &mut problems), expected, "{lines:?}");

@@ -3,10 +3,13 @@
 //! Stage one (`lines`, `raw`) handles the syntax of the file: sections, continued lines, includes. Every element keeps
 //! its file and line. Between the stages, `resolve` looks up each name in the one [`table`]. Stage two (`policy`,
 //! `share`) runs the functions of the table, which build values that the server uses without the text. All problems are
-//! collected; a problem does not stop the search for the next one.
+//! collected; a problem does not stop the search for the next one. A problem of a share does not stop the other shares
+//! (`faults`).
 //!
 //! [`load`] reads only files and the answers of [`Names`], and changes nothing. A reload is a second call.
 //!
+//! - `sessions` builds the policies of single sessions, and `user_shares` the shares that users define, while the server
+//!   runs. `registry` reads the copy of Samba's registry.
 //! - [`host`] answers [`Names`] for this machine, and [`interfaces`] lists its addresses.
 //! - [`location`] looks up the state directory and the back ends of accounts, for the server and for commands.
 //! - [`man`] is the manual page of all parameters.
@@ -39,6 +42,7 @@ mod raw;
 mod reader;
 mod registry;
 mod resolve;
+mod sessions;
 mod share;
 pub mod table;
 mod user_shares;
@@ -46,12 +50,12 @@ mod value;
 mod variables;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use server::policy::Policy;
+use server::policy::{Policy, SessionValues};
 use server::vfs::Identity;
 
 pub use acl_store::parse as parse_acl_store;
@@ -65,6 +69,7 @@ use problem::error;
 use raw::{Raw, Section, Setting};
 use reader::Reader;
 use resolve::Resolved;
+use sessions::Sessions;
 use table::Global;
 use table::access::PASSDB_BACKEND;
 use table::daemon::STATE_DIRECTORY;
@@ -130,15 +135,25 @@ pub fn load(path: &Path, names: &dyn Names) -> Result<Loaded, Problems> {
 /// Reads the configuration in `path`, if any, and adds writable shares from the command line.
 pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn Names) -> Result<Loaded, Problems> {
     let mut problems = Problems::default();
+    let files = RefCell::new(HashMap::new());
+    let read_and_keep = |path: &Path| {
+        let bytes = read_file(path)?;
+        files.borrow_mut().insert(path.to_owned(), bytes.clone());
+        Ok(bytes)
+    };
     let mut raw = match path {
-        Some(path) => read(path, &read_file, names, &mut problems),
+        Some(path) => read(path, &read_and_keep, names, &mut problems),
         None => Raw::default(),
     };
     add_shares(&mut raw, shares, &mut problems);
     let mut loaded = finish(&raw, problems, names)?;
-    if path.is_none() {
+    match path {
+        Some(path) => {
+            let sessions = Sessions::new(path, shares, names, files.into_inner(), raw.includes);
+            loaded.policy.sessions = sessions.map(|sessions| Arc::new(sessions) as _);
+        }
         // Nobody has configured them.
-        loaded.policy.user_shares = None;
+        None => loaded.policy.user_shares = None,
     }
     Ok(loaded)
 }
@@ -151,7 +166,7 @@ pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
         return Err(problems);
     }
     let mut ignored = Problems::default();
-    let resolved = resolve::resolve(&Raw { global: raw.global, shares: Vec::new() }, &mut ignored);
+    let resolved = resolve::resolve(&Raw { global: raw.global, ..Raw::default() }, &mut ignored);
     let variables = server_variables(&resolved, names, &mut ignored);
     let problems = RefCell::new(problems);
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
@@ -172,13 +187,24 @@ pub struct Places {
 }
 
 fn read(path: &Path, read_file: raw::ReadFile<'_>, names: &dyn Names, problems: &mut Problems) -> Raw {
+    read_for(path, read_file, names, None, problems)
+}
+
+/// Same as [`read`], with the files of a session in which variables have these values.
+fn read_for(
+    path: &Path,
+    read_file: raw::ReadFile<'_>,
+    names: &dyn Names,
+    session: Option<&SessionValues>,
+    problems: &mut Problems,
+) -> Raw {
     let mut variables = ServerVariables {
         names,
         netbios_name: default_netbios_name(names),
         workgroup: "WORKGROUP".into(),
         share: None,
     };
-    raw::read(path, read_file, &mut variables, problems)
+    raw::read(path, read_file, &mut variables, session, problems)
 }
 
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {

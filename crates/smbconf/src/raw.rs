@@ -11,11 +11,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use server::policy::{Template, fold};
+use server::policy::{SessionValues, Template, fold};
 
 use super::lines::{self, Unreadable};
 use super::problem::{Code, Place, Problem, Problems, error, note, warning};
 use super::registry;
+use super::sessions;
 use super::table::{self, Status, fold_name};
 use super::variables::ServerVariables;
 
@@ -36,6 +37,8 @@ pub(super) struct Raw {
     pub(super) global: Vec<Setting>,
     /// The other sections in file order.
     pub(super) shares: Vec<Section>,
+    /// The names of included files that depend on the session, as absolute paths.
+    pub(super) includes: Vec<Template>,
 }
 
 /// A section other than `[global]`.
@@ -88,6 +91,8 @@ pub(super) enum Part {
 pub(super) struct Reader<'a> {
     pub(super) read_file: ReadFile<'a>,
     variables: &'a mut ServerVariables<'a>,
+    /// The session's variables; `None` for the policy of the server.
+    session: Option<&'a SessionValues>,
     problems: &'a mut Problems,
     /// The configuration file itself.
     pub(super) main: PathBuf,
@@ -110,11 +115,13 @@ pub(super) fn read<'a>(
     path: &Path,
     read_file: ReadFile<'a>,
     variables: &'a mut ServerVariables<'a>,
+    session: Option<&'a SessionValues>,
     problems: &'a mut Problems,
 ) -> Raw {
     let mut reader = Reader {
         read_file,
         variables,
+        session,
         problems,
         main: path.to_owned(),
         raw: Raw::default(),
@@ -293,15 +300,38 @@ impl Reader<'_> {
     }
 
     fn include(&mut self, value: &str, place: &Place) {
-        let expanded = self.variables.expand(unquote(value));
-        let Some(path) = Template::parse(&expanded.text).ok().and_then(|template| template.constant()) else {
-            let message = format!("include = {value} is ignored: a file for each client or user is not supported");
-            let remedy = "use %h, %L, %D or %$(VARIABLE), which are the same for the whole server";
-            return self.report(warning(Code::NotServed, message).remedy(remedy), place, "include", value);
-        };
         let folder = place.file.parent().unwrap_or(Path::new(""));
+        let expanded = self.variables.expand(unquote(value)).text;
         // Deviates from Samba, which resolves relative paths against the working directory of the process.
-        self.include_file(&folder.join(path), value, place);
+        let template = match expanded.starts_with('/') {
+            true => Template::parse(&expanded),
+            false => Template::parse(&format!("{}/{expanded}", folder.display().to_string().replace('%', "%%"))),
+        };
+        match template {
+            Ok(template) if template.constant().is_none() => self.include_of_session(template, value, place),
+            template => {
+                let path = template.ok().and_then(|template| template.constant()).unwrap_or_default();
+                self.include_file(Path::new(&path), value, place);
+            }
+        }
+    }
+
+    /// Reads a file of the session, if it exists. Without a session only its name is noted.
+    fn include_of_session(&mut self, template: Template, value: &str, place: &Place) {
+        if !sessions::is_possible(&template) {
+            let message =
+                format!("include = {value} is ignored: it has a variable that does not depend on the session");
+            let remedy = "use %U, %G, %u, %g, %m, %M, %I, %J, %i, %j or %R, or variables of the server";
+            return self.report(warning(Code::NotServed, message).remedy(remedy), place, "include", value);
+        }
+        let path = self.session.map(|values| sessions::expand(&template, values));
+        self.raw.includes.push(template);
+        let Some(Some(path)) = path else { return };
+        // Samba does not require the file either.
+        if (self.read_file)(&path).is_err_and(|why| why.kind() == ErrorKind::NotFound) {
+            return;
+        }
+        self.include_file(&path, value, place);
     }
 
     fn include_file(&mut self, path: &Path, value: &str, place: &Place) {

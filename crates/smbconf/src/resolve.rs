@@ -260,7 +260,7 @@ mod tests {
 
     fn check(name: &str, value: &str, expected: Option<(Severity, Code)>) {
         let mut problems = Problems::default();
-        let raw = Raw { global: vec![setting(name, value)], shares: Vec::new() };
+        let raw = Raw { global: vec![setting(name, value)], ..Raw::default() };
         resolve(&raw, &mut problems);
         let found = problems.0.first().map(|problem| (problem.severity, problem.code));
         assert_eq!(found, expected, "{name} = {value}: {problems}");
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn inverted_synonyms_are_negated() {
         for (name, text, expected) in [("writable", "yes", "no"), ("write ok", "0", "yes"), ("read only", "1", "yes")] {
-            let raw = Raw { global: vec![setting(name, text)], shares: Vec::new() };
+            let raw = Raw { global: vec![setting(name, text)], ..Raw::default() };
             let resolved = resolve(&raw, &mut Problems::default());
             assert_eq!(resolved.global.0["read only"].text, expected, "{name} = {text}");
         }
@@ -319,7 +319,7 @@ mod tests {
             section("d", &[("path", "/d")]),
         ];
         let mut problems = Problems::default();
-        let resolved = resolve(&Raw { global: Vec::new(), shares }, &mut problems);
+        let resolved = resolve(&Raw { shares, ..Raw::default() }, &mut problems);
         let b = &resolved.shares[1].settings.0;
         assert_eq!((&*b["path"].text, &*b["comment"].text, &*b["guest ok"].text), ("/b", "one", "no"));
         assert_eq!(problems.0.len(), 1, "{problems}");

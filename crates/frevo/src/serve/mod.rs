@@ -1,5 +1,6 @@
 //! `frevo serve`: starts the server from a configuration, runs it and stops it.
 
+mod completion;
 mod environment;
 mod memory;
 mod faults;
@@ -26,8 +27,8 @@ use server::tickets::Tickets;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use self::completion::complete;
 use self::volumes::LocalVolumes;
-use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
@@ -42,9 +43,7 @@ use crate::systemd::{self, Notifier};
 use crate::welcome::{self, Welcome};
 use crate::{limits, listen};
 use accounts::Directory;
-use accounts::hosts::Hosts;
 use accounts::state_dir::StateDir;
-use accounts::username_map::FileMap;
 use smbconf::host::Host;
 use smbconf::interfaces::{interfaces, reachable};
 use smbconf::{Daemon, Loaded, LogTarget, NoUsers, Problems};
@@ -539,6 +538,8 @@ impl Operations {
                     self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
                 }
                 let faults = faults::keep_former(&mut loaded, &self.server.policy());
+                // Its answers are cached.
+                loaded.policy.host_names.clone_from(&self.server.policy().host_names);
                 let shares = loaded.policy.shares.len();
                 self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
                 self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
@@ -555,19 +556,4 @@ impl Operations {
             Err(problems) => bail!("the configuration has errors, the previous one remains in effect\n{problems}"),
         }
     }
-}
-
-/// Completes the policy with settings from outside the configuration, and adapts it to the process's resources.
-fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &StateDir, means: Means) -> Policy {
-    means.bound(&mut policy.limits, daemon.memory_limit);
-    localfs::bound_indexes(policy.limits.index_bytes());
-    saved::fill_in(&mut policy, state, &mut |share, error| {
-        tracing::warn!(share = share.name, "frevo:acl store = auto has no effect: {error:#}");
-    });
-    policy.username_map = daemon.username_map.clone().map(|path| {
-        let users = accounts.users().clone();
-        Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _
-    });
-    policy.host_names = Some(Arc::new(Hosts::of_host()));
-    privileges::within_our_means(policy)
 }

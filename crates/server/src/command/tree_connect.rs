@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use proto::bytes::utf16_units;
 use proto::dtyp::{AccessMask, Sid};
-use proto::smb2::negotiate::{Capabilities, Dialect};
+use proto::smb2::negotiate::Capabilities;
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
 use crate::acl::model::token;
-use crate::domain;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
-use crate::policy::{CscPolicy, Encryption, Share};
+use crate::policy::{CscPolicy, Encryption, Policy, Share};
 use crate::request::{Reply, Request};
 use crate::state::Server;
 use crate::state::connection::Negotiated;
@@ -39,6 +38,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         }
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {
+        let policy = session_policy(request, policy.clone(), &user).await?;
         let share = match policy.share(&name) {
             Some(share) => Some(share.clone()),
             None => match policy.home(&name, &user).await? {
@@ -91,6 +91,16 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
 pub(crate) fn is_continuous(request: &Request<'_>, disk: &Disk) -> bool {
     let offers = |it: &Negotiated| it.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES);
     disk.share.handles.continuously_available && request.connection.negotiated().is_some_and(offers)
+}
+
+/// Returns the policy of the session, by which the client must be admitted, too.
+async fn session_policy(request: &Request<'_>, policy: Arc<Policy>, user: &User) -> Result<Arc<Policy>> {
+    let session = policy.clone().of_session(|variable| request.variable(user, variable)).await?;
+    let address = request.connection.peer.remote.ip();
+    if !Arc::ptr_eq(&session, &policy) && !session.permits(&session.hosts, address).await {
+        return Err(Error::because(Status::ACCESS_DENIED, "refused by `hosts allow` or `hosts deny` of the session"));
+    }
+    Ok(session)
 }
 
 /// The rights on a read-only share.
@@ -228,23 +238,10 @@ fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<
 /// Expands a share's `path` if it has variables that depend on the session.
 fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Arc<Share>> {
     let Some(template) = &share.path_template else { return Ok(share) };
-    let connection = request.connection;
-    let (remote, local) = (connection.peer.remote.ip().to_string(), connection.peer.local.ip().to_string());
-    let plain = |address: &str| address.replace(['.', ':'], "_");
     let value = |variable| match variable {
-        // As in Samba: `SESSION_USER` is the name without the domain.
-        Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_owned()),
-        Variable::USER => Some(user.name.clone()),
-        Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
-        Variable::CLIENT_NETBIOS_NAME if !user.workstation.is_empty() => Some(user.workstation.to_lowercase()),
-        Variable::CLIENT_NETBIOS_NAME | Variable::CLIENT_HOST | Variable::CLIENT_ADDRESS => Some(remote.clone()),
-        Variable::CLIENT_ADDRESS_PLAIN => Some(plain(&remote)),
-        Variable::SERVER_ADDRESS => Some(local.clone()),
-        Variable::SERVER_ADDRESS_PLAIN => Some(plain(&local)),
-        Variable::PROTOCOL => Some(protocol_name(connection.dialect()).to_string()),
         Variable::SHARE => Some(share.name.clone()),
-        Variable::TIME_PLAIN => Some(time(&connection.server)),
-        _ => None,
+        Variable::TIME_PLAIN => Some(time(&request.connection.server)),
+        other => request.variable(user, other),
     };
     let path = template.expand_path(value).ok_or_else(|| {
         let why = format!("the variables in path {:?} cannot be expanded for this session", share.path.display());
@@ -257,17 +254,6 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
 fn time(server: &Server) -> String {
     let form = Format::parse("%Y%m%d_%H%M%S", false).unwrap_or_else(|_| Format::token());
     String::from_utf8_lossy(&form.name(server.environment.now().secs, Some(server.policy().utc_offset))).into_owned()
-}
-
-/// Returns the value of `%R`.
-fn protocol_name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::SMB_3_1_1 => "SMB3_11",
-        Dialect::SMB_3_0_2 => "SMB3_02",
-        Dialect::SMB_3_0 => "SMB3_00",
-        Dialect::SMB_2_1 => "SMB2_10",
-        _ => "SMB2_02",
-    }
 }
 
 /// Returns whether the share is read-only for the user. `read list` overrides `read only`, `write list` overrides both,

@@ -15,6 +15,7 @@ mod locks;
 mod modes;
 mod names;
 mod people;
+mod session_policies;
 mod share;
 pub mod snapshots;
 pub mod stream_layout;
@@ -41,6 +42,7 @@ pub use locks::LockPolicy;
 pub use modes::ModePolicy;
 pub use names::NamePolicy;
 pub use people::{Homes, UserPattern, UsernameMap, is_home};
+pub use session_policies::{Complete, SESSION_VARIABLES, SessionPolicies, SessionValues};
 pub use share::Share;
 pub use sync::SyncPolicy;
 pub use template::Template;
@@ -120,6 +122,8 @@ pub struct Policy {
     pub homes: Option<Arc<dyn Homes>>,
     /// `usershare path` and related parameters: shares that users define; `None` if there are none.
     pub user_shares: Option<Arc<dyn UserShares>>,
+    /// Policies that depend on the session, by `include` of a file whose name has variables; `None` if there are none.
+    pub sessions: Option<Arc<dyn SessionPolicies>>,
     /// `username map`.
     pub username_map: Option<Arc<dyn UsernameMap>>,
     /// The shares by folded name ([`Policy::share`] looks one up), without IPC$.
@@ -212,6 +216,7 @@ impl Default for Policy {
             utc_offset: |_| 0,
             homes: None,
             user_shares: None,
+            sessions: None,
             username_map: None,
             shares: BTreeMap::new(),
             limits: Limits::default(),

@@ -4,6 +4,7 @@
 mod notifier;
 mod outgoing;
 mod reply;
+mod variables;
 
 use std::sync::Arc;
 

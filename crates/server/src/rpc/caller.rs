@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::Disconnect;
 use crate::logon_throttle::Guess;
 use crate::named_pipe::{BoxFuture, Caller};
+use crate::policy::template::Variable;
 use crate::request::Request;
 use crate::state::connection::Failed;
 use crate::state::connection::NoRoom;
@@ -19,6 +20,10 @@ impl Caller for Request<'_> {
 
     fn address(&self) -> SocketAddr {
         self.connection.peer.remote
+    }
+
+    fn variable(&self, letter: char) -> Option<String> {
+        Request::variable(self, &*self.user()?, Variable(letter))
     }
 
     /// Delays the response as that to a failed logon, by user account and by address.

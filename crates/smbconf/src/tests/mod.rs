@@ -12,6 +12,7 @@ mod faults;
 mod grammar;
 mod modules;
 mod readers;
+mod sessions;
 
 /// The parameters that are applied before stage two.
 const READ_EARLIER: [&str; 4] = [COPY.name, INCLUDE.name, CONFIG_BACKEND.name, REGISTRY_SHARES.name];
@@ -49,6 +50,31 @@ impl Names for TestNames {
 
     fn environment(&self, variable: &str) -> Option<String> {
         (variable == "HERE").then(|| "/here".into())
+    }
+}
+
+/// [`TestNames`], also while the server runs.
+pub(super) struct Owned;
+
+impl Names for Owned {
+    fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String> {
+        TestNames.user(name)
+    }
+
+    fn group(&self, name: &str) -> Result<Option<u32>, String> {
+        TestNames.group(name)
+    }
+
+    fn owned(&self) -> Option<Arc<dyn Names + Send + Sync>> {
+        Some(Arc::new(Owned))
+    }
+
+    fn host(&self) -> String {
+        TestNames.host()
+    }
+
+    fn environment(&self, variable: &str) -> Option<String> {
+        TestNames.environment(variable)
     }
 }
 

@@ -3,35 +3,8 @@
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use server::vfs::Identity;
-
 use super::*;
-use crate::tests::TestNames;
-
-/// [`TestNames`], also while the server runs.
-struct Owned;
-
-impl Names for Owned {
-    fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String> {
-        TestNames.user(name)
-    }
-
-    fn group(&self, name: &str) -> Result<Option<u32>, String> {
-        TestNames.group(name)
-    }
-
-    fn owned(&self) -> Option<Arc<dyn Names + Send + Sync>> {
-        Some(Arc::new(Owned))
-    }
-
-    fn host(&self) -> String {
-        TestNames.host()
-    }
-
-    fn environment(&self, variable: &str) -> Option<String> {
-        TestNames.environment(variable)
-    }
-}
+use crate::tests::Owned;
 
 /// A directory `shares` for definitions, and `music` to share.
 fn host() -> tempfile::TempDir {

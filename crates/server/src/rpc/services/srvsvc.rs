@@ -7,6 +7,7 @@ use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
+use crate::policy::template::Variable;
 use crate::policy::{self, Policy};
 use crate::rpc::interface::{Call, Interface, Operation, operations};
 
@@ -35,7 +36,7 @@ impl Interface for Srvsvc {
 
 /// Returns the shares that are browseable, those that users defined, the caller's home and IPC$.
 async fn share_enum(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
-    let policy = call.server.policy();
+    let policy = session_policy(call).await;
     let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
     let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
     shares.extend(of_users(&policy).await);
@@ -45,7 +46,7 @@ async fn share_enum(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
 }
 
 async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<u8> {
-    let policy = call.server.policy();
+    let policy = session_policy(call).await;
     let share = if asked.name.eq_ignore_ascii_case("IPC$") {
         Some(ipc(&policy))
     } else {
@@ -70,6 +71,13 @@ async fn remote_tod(call: &Call<'_>, (): ()) -> Vec<u8> {
     let environment = &call.server.environment;
     let seconds = u64::try_from(environment.now().secs).unwrap_or(0);
     srvsvc::remote_tod_response(seconds, environment.uptime().as_millis() as u32)
+}
+
+/// Returns the policy of the caller's session; one without shares if it cannot be determined.
+async fn session_policy(call: &Call<'_>) -> Arc<Policy> {
+    let policy = call.server.policy().clone();
+    let value = |variable: Variable| call.caller.variable(variable.0);
+    policy.of_session(value).await.unwrap_or_default()
 }
 
 /// Returns the shares that users defined, unless a share of the configuration has the same name.
