@@ -10,6 +10,7 @@
 //!
 //! - `sessions` builds the policies of single sessions, and `user_shares` the shares that users define, while the server
 //!   runs. `registry` reads the copy of Samba's registry.
+//! - [`Effective`] is the values in effect, for `frevo check`.
 //! - [`host`] answers [`Names`] for this machine, and [`interfaces`] lists its addresses.
 //! - [`location`] looks up the state directory and the back ends of accounts, for the server and for commands.
 //! - [`man`] is the manual page of all parameters.
@@ -23,6 +24,7 @@ mod comment;
 mod confinement;
 mod daemon;
 mod defaults;
+mod effective;
 mod faults;
 mod homes;
 pub mod host;
@@ -50,7 +52,7 @@ mod value;
 mod variables;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,11 +64,12 @@ pub use acl_store::parse as parse_acl_store;
 
 pub use confinement::{Confinement, NoUsers, confinement};
 pub use daemon::{Daemon, LogTarget};
+pub use effective::{Effective, Section};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
-pub use problem::{Code, Place, Problem, Problems, Severity};
+pub use problem::{Code, Place, Problem, Problems, Severity, UNAVAILABLE, WITHOUT_EFFECT, warning};
 
 use problem::error;
-use raw::{Raw, Section, Setting};
+use raw::{Raw, Setting};
 use reader::Reader;
 use resolve::Resolved;
 use sessions::Sessions;
@@ -111,15 +114,8 @@ pub struct Loaded {
     pub daemon: Daemon,
     /// Warnings and notes.
     pub warnings: Problems,
-    /// The values that differ from the defaults, for `frevo check`.
+    /// The values in effect, for `frevo check`.
     pub effective: Effective,
-}
-
-/// The served parameters whose values differ from the defaults.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Effective {
-    /// `[global]` first, then the shares in file order, each with parameter names and values.
-    pub sections: Vec<(String, Vec<(&'static str, String)>)>,
 }
 
 /// Returns the file that is read if none is named: Frevo's own, else Samba's, `None` if neither exists.
@@ -238,7 +234,7 @@ fn add_shares(raw: &mut Raw, shares: &[(String, PathBuf)], problems: &mut Proble
             let settings =
                 vec![setting(SHARED_PATH.name, path.replace('%', "%%")), setting(READ_ONLY.name, "no".into())];
             let globals = raw.global.len();
-            raw.shares.push(Section { name: name.clone(), place: None, settings, globals });
+            raw.shares.push(raw::Section { name: name.clone(), place: None, settings, globals });
         } else {
             let problem = error(Code::NotText, format!("the path {} is not valid UTF-8", path.display()));
             problems.add(problem.of(name, "").remedy("rename the directory, or share its parent directory"));
@@ -259,7 +255,10 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     faults::disable(&mut policy, &warnings);
     match warnings.any_error() {
         true => Err(warnings),
-        false => Ok(Loaded { policy, daemon, effective: effective(&resolved, &warnings), warnings }),
+        false => {
+            let effective = Effective::new(resolved, &policy, &warnings);
+            Ok(Loaded { policy, daemon, effective, warnings })
+        }
     }
 }
 
@@ -300,33 +299,6 @@ fn default_netbios_name(names: &dyn Names) -> String {
     let name: String =
         first.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').take(15).collect();
     if name.is_empty() { "FREVO".into() } else { name.to_uppercase() }
-}
-
-/// Collects the served parameters whose values differ from the defaults.
-fn effective(resolved: &Resolved, problems: &Problems) -> Effective {
-    let mut sections = vec![("global".to_owned(), differing(&resolved.global, None))];
-    let absent: HashSet<&str> = problems.shares_not_served().filter_map(|problem| problem.share.as_deref()).collect();
-    let served = |share: &&resolve::Share| {
-        resolve::special(&share.name, &share.settings, &resolved.global).is_none()
-            && !absent.contains(share.name.as_str())
-    };
-    for share in resolved.shares.iter().filter(served) {
-        sections.push((share.name.clone(), differing(&share.settings, Some(&resolved.global))));
-    }
-    Effective { sections }
-}
-
-fn differing(settings: &resolve::Settings, inherited: Option<&resolve::Settings>) -> Vec<(&'static str, String)> {
-    let mut differing = Vec::new();
-    for (name, value) in &settings.0 {
-        let Some((parameter, _)) = table::find(name) else { continue };
-        let default = value::normalize(parameter.kind, parameter.default).unwrap_or_default();
-        let before = inherited.and_then(|global| global.0.get(name)).map_or(&default, |value| &value.text);
-        if parameter.status == table::Status::Served && value.text != *before && *name != table::share::COPY.name {
-            differing.push((*name, value.text.clone()));
-        }
-    }
-    differing
 }
 
 #[cfg(test)]

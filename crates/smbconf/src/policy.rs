@@ -51,7 +51,8 @@ fn guest(global: &Reader<'_>, policy: &Policy) -> Option<Guest> {
         Ok(None) => {
             let problem =
                 warning(Code::UnknownName, format!("the UNIX user `{name}` does not exist: guests are refused"));
-            value.report(problem.remedy("set `guest account` to an existing user of this host"));
+            let remedy = "set `guest account` to an existing user of this host";
+            value.report(problem.remedy(remedy).loses("guest access", None));
             None
         }
         Err(why) => {

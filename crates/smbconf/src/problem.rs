@@ -131,6 +131,21 @@ pub struct Problem {
     pub message: String,
     /// What to do about it, in one line.
     pub remedy: String,
+    /// What users miss because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+    /// What has no effect, if that is all that is wrong. Such problems are reported together.
+    #[serde(skip)]
+    pub without_effect: Option<String>,
+}
+
+/// Something that users miss.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
+pub struct Lost {
+    /// The feature, as part of a list; empty for the share as a whole.
+    pub feature: String,
+    /// The share in which it is missing; `None` for the whole server.
+    pub share: Option<String>,
 }
 
 impl Problem {
@@ -160,6 +175,19 @@ impl Problem {
                 format!("the share [{share}] is not served: {}", self.message).into()
             }
             _ => self.message.as_str().into(),
+        }
+    }
+
+    /// Returns whether this is a note that is not part of the note about lines without effect or about lost features.
+    pub fn is_single_note(&self) -> bool {
+        self.severity == Severity::Note && self.without_effect.is_none() && self.lost.is_none()
+    }
+
+    /// Returns the feature that users miss, and the share if it is missing only there.
+    fn lost(&self) -> Option<(&str, Option<&str>)> {
+        match &self.lost {
+            Some(lost) => Some((&lost.feature, lost.share.as_deref())),
+            None => self.is_of_share().then_some(("", self.share.as_deref())),
         }
     }
 }
@@ -212,9 +240,69 @@ impl Problems {
         faults.filter_map(|problem| problem.share.as_deref())
     }
 
+    /// Returns what users miss, for a list: `printing`, `the recycle bin in [a], [b]`, `the share [c]`.
+    pub fn unavailable(&self) -> Vec<String> {
+        let mut features: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (feature, share) in self.0.iter().filter_map(Problem::lost) {
+            let at = features.iter().position(|(known, _)| *known == feature).unwrap_or_else(|| {
+                features.push((feature, Vec::new()));
+                features.len() - 1
+            });
+            if let Some(share) = share.filter(|share| !features[at].1.contains(share)) {
+                features[at].1.push(share);
+            }
+        }
+        features.into_iter().map(|(feature, shares)| phrase(feature, &shares)).collect()
+    }
+
+    /// Returns what the file sets without effect, each once. Nothing is lost by these lines alone.
+    pub fn without_effect(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.0.iter().filter_map(|problem| problem.without_effect.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Formats the problems for the start of a server: errors, warnings and single notes, then one note about all
+    /// lines without effect, and what users miss.
+    pub fn brief(&self) -> String {
+        let alone = |problem: &&Problem| problem.severity != Severity::Note || problem.is_single_note();
+        let mut text: String = self.0.iter().filter(alone).map(|problem| format!("{problem}\n")).collect();
+        let names = self.without_effect();
+        if !names.is_empty() {
+            text += &format!("note: {WITHOUT_EFFECT}: {}\n", names.join(", "));
+        }
+        let lost = self.unavailable();
+        if !lost.is_empty() {
+            text += &format!("note: {UNAVAILABLE}: {}\n", lost.join("; "));
+        }
+        text
+    }
+
     /// Returns whether the server must not start with these problems.
     pub fn any_error(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error && !problem.is_of_share())
+    }
+}
+
+/// The title of [`Problems::without_effect`].
+pub const WITHOUT_EFFECT: &str = "without effect (`frevo help NAME` has the reason)";
+
+/// The title of [`Problems::unavailable`].
+pub const UNAVAILABLE: &str = "not available to users";
+
+/// Returns a feature and the shares in which it is missing, as part of a list.
+fn phrase(feature: &str, shares: &[&str]) -> String {
+    let names = match shares {
+        [] => return feature.to_owned(),
+        [_, _, _, _, _, _, ..] => format!("{} shares", shares.len()),
+        shares => shares.iter().map(|share| format!("[{share}]")).collect::<Vec<_>>().join(", "),
+    };
+    match (feature, shares.len()) {
+        ("", 1) => format!("the share {names}"),
+        ("", ..=5) => format!("the shares {names}"),
+        ("", _) => names,
+        _ => format!("{feature} in {names}"),
     }
 }
 
@@ -235,7 +323,7 @@ pub(super) fn error(code: Code, message: impl Into<String>) -> Problem {
 }
 
 /// Starts a warning.
-pub(super) fn warning(code: Code, message: impl Into<String>) -> Problem {
+pub fn warning(code: Code, message: impl Into<String>) -> Problem {
     new(Severity::Warning, code, message.into())
 }
 
@@ -244,10 +332,27 @@ pub(super) fn note(code: Code, message: impl Into<String>) -> Problem {
     new(Severity::Note, code, message.into())
 }
 
+/// Starts the note that `what` has no effect, and nothing is lost.
+pub(super) fn without_effect(code: Code, what: String, reason: &str) -> Problem {
+    let problem = note(code, format!("{what} has no effect: {reason}")).remedy("the line may be removed");
+    Problem { without_effect: Some(what), ..problem }
+}
+
 fn new(severity: Severity, code: Code, message: String) -> Problem {
     let (subject, value, remedy) = Default::default();
     let message = shortened(&message);
-    Problem { severity, code, place: None, share: None, subject, value, message, remedy }
+    Problem {
+        severity,
+        code,
+        place: None,
+        share: None,
+        subject,
+        value,
+        message,
+        remedy,
+        lost: None,
+        without_effect: None,
+    }
 }
 
 /// The most characters of a value that are reported.
@@ -263,23 +368,29 @@ fn shortened(text: &str) -> String {
 
 impl Problem {
     /// Sets the location.
-    pub(super) fn at(self, place: &Place) -> Problem {
+    pub fn at(self, place: &Place) -> Problem {
         Problem { place: Some(place.clone()), ..self }
     }
 
     /// Sets the parameter or section, and its value.
-    pub(super) fn of(self, subject: &str, value: &str) -> Problem {
+    pub fn of(self, subject: &str, value: &str) -> Problem {
         Problem { subject: shortened(subject), value: shortened(value), ..self }
     }
 
     /// Sets the share that has the problem.
-    pub(super) fn in_share(self, share: &str) -> Problem {
+    pub fn in_share(self, share: &str) -> Problem {
         Problem { share: Some(share.to_owned()), ..self }
     }
 
     /// Sets the remedy.
-    pub(super) fn remedy(self, remedy: impl Into<String>) -> Problem {
+    pub fn remedy(self, remedy: impl Into<String>) -> Problem {
         Problem { remedy: remedy.into(), ..self }
+    }
+
+    /// Sets what users miss: a feature without its explanation, or the whole share if `feature` is empty.
+    pub fn loses(self, feature: &str, share: Option<&str>) -> Problem {
+        let feature = feature.split([',', ';']).next().unwrap_or_default().to_owned();
+        Problem { lost: Some(Lost { feature, share: share.map(str::to_owned) }), ..self }
     }
 }
 
@@ -287,4 +398,37 @@ impl Problem {
 pub(super) fn unanswered(name: &str, why: &str) -> Problem {
     error(Code::UnknownName, format!("cannot look up `{name}`: {why}"))
         .remedy("check the name service of this host (nsswitch.conf)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_miss_is_listed_once_with_its_shares() {
+        let lost = |feature: &str, share| warning(Code::NotServed, "").loses(feature, share);
+        let refused = error(Code::ShareNotServed, "").in_share("vol");
+        let problems = Problems(vec![
+            lost("printing", None),
+            lost("the recycle bin", Some("a")),
+            lost("printing", None),
+            lost("the recycle bin", Some("b")),
+            lost("the recycle bin", Some("a")),
+            lost("", Some("gone")),
+            refused,
+            warning(Code::UnknownParameter, ""),
+        ]);
+        let expected = ["printing", "the recycle bin in [a], [b]", "the shares [gone], [vol]"];
+        assert_eq!(problems.unavailable(), expected);
+        let many = Problems(["1", "2", "3", "4", "5", "6"].map(|share| lost("DFS", Some(share))).into());
+        assert_eq!(many.unavailable(), ["DFS in 6 shares"]);
+    }
+
+    #[test]
+    fn lines_without_effect_are_one_note() {
+        let problem = |name: &str| without_effect(Code::Accepted, name.to_owned(), "a reason");
+        let problems = Problems(vec![problem("`b`"), problem("`a`"), problem("`b`")]);
+        let brief = problems.brief();
+        assert_eq!(brief, format!("note: {WITHOUT_EFFECT}: `a`, `b`\n"));
+    }
 }

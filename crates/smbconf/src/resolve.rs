@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use server::policy::fold;
 
 use super::defaults::Defaults;
-use super::problem::{Code, Place, Problem, Problems, Severity, error, note, warning};
+use super::problem::{Code, Place, Problem, Problems, Severity, error, note, warning, without_effect};
 use super::raw::{Raw, Section, Setting};
 use super::table::share::{COPY, INCLUDE};
 use super::table::{self, Kind, Parameter, Scope, Status};
@@ -87,7 +87,7 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
 pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Option<&'static str> {
     let printable = settings.0.get("printable").or_else(|| global.0.get("printable"));
     match name.to_lowercase().as_str() {
-        "printers" => Some("printing"),
+        "printers" | "print$" => Some("printing"),
         "ipc$" => Some("IPC$ always exists and takes no parameters"),
         _ => printable.filter(|value| value.text == "yes").map(|_| "printing"),
     }
@@ -148,12 +148,11 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
     }
     match parameter.status {
         Status::Served => {}
-        Status::Accepted(table::WINBINDD) => {}
-        Status::Accepted(reason) => report(
-            problems,
-            note(Code::Accepted, format!("`{name}` has no effect: {reason}")).remedy("the line may be removed"),
-        ),
-        Status::NotServed(feature) => report(problems, not_served(parameter, name, &text, feature)),
+        status if status.is_for_other_programs() => {}
+        Status::Accepted(reason) => report(problems, without_effect(Code::Accepted, format!("`{name}`"), reason)),
+        Status::NotServed(feature) => {
+            report(problems, not_served(parameter, name, &text, feature, section.map(|section| &*section.name)))
+        }
     }
 }
 
@@ -193,14 +192,13 @@ fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
     error(Code::BadValue, message).remedy(format!("allowed: {allowed}{comment}"))
 }
 
+/// Parameters of a module that is missing are only notes, because the module itself is a warning.
 fn parametric(name: &str, value: &str) -> Option<Problem> {
     Some(match table::find_prefix(name).map(|prefix| prefix.status) {
-        Some(Status::Accepted(table::WINBINDD)) => return None,
-        Some(Status::Accepted(reason)) => {
-            note(Code::Accepted, format!("`{name}` has no effect: {reason}")).remedy("the line may be removed")
-        }
+        Some(status) if status.is_for_other_programs() => return None,
+        Some(Status::Accepted(reason)) => without_effect(Code::Accepted, format!("`{name}`"), reason),
         Some(Status::NotServed(feature)) => {
-            warning(Code::NotServed, format!("`{name}` is not supported: {feature}")).remedy(WITHOUT)
+            without_effect(Code::NotServed, format!("`{name}`"), &format!("it belongs to {feature}, not supported"))
         }
         Some(Status::Served) | None => {
             let front = name.split(':').next().unwrap_or_default().trim();
@@ -223,30 +221,39 @@ pub(super) const WITHOUT: &str = "remove it if it is not needed; otherwise keep 
 /// The remedy for a parameter that runs a command.
 const RUN_ELSEWHERE: &str = "run the command by other means, for example from a systemd unit, and remove the line";
 
-fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str) -> Problem {
-    match turns_feature_off(parameter, text) {
-        true => note(Code::NotServed, format!("`{name}` disables a feature that Frevo does not have: {feature}"))
-            .remedy("the line may be removed"),
-        false => warning(Code::NotServed, format!("`{name}` is not supported: {feature}"))
-            .remedy(if feature == table::COMMANDS { RUN_ELSEWHERE } else { WITHOUT }),
+fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str, share: Option<&str>) -> Problem {
+    if asks_for_nothing(parameter, text) {
+        let reason = format!("its value does not need what Frevo does not have: {feature}");
+        return without_effect(Code::NotServed, format!("`{name}`"), &reason);
     }
+    let lost = match feature {
+        table::COMMANDS => format!("the command of `{}`", parameter.name),
+        feature => feature.to_owned(),
+    };
+    let message = format!("`{name}` is not supported: {feature}");
+    let problem = match IN_STOCK_FILES.contains(&parameter.name) {
+        true => note(Code::NotServed, message),
+        false => warning(Code::NotServed, message),
+    };
+    problem.remedy(if feature == table::COMMANDS { RUN_ELSEWHERE } else { WITHOUT }).loses(&lost, share)
 }
+
+/// Parameters of distributions' own files, which are not a decision of the administrator. They are notes.
+const IN_STOCK_FILES: &[&str] = &["obey pam restrictions", "unix password sync"];
 
 /// Parameters that are on by default; turning them off is what is not supported.
 const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes"];
 
-/// Values that turn off features that do not exist here.
-const OFF: &[(&str, &str)] = &[("disable spoolss", "yes"), ("printcap name", "/dev/null"), ("printing", "bsd")];
-
-/// Returns whether the value turns off an unsupported feature, so that nothing is missing.
-fn turns_feature_off(parameter: &Parameter, text: &str) -> bool {
-    if OFF.contains(&(parameter.name, text)) {
+/// Returns whether nothing is missing with this value: it is Samba's default, or turns off an unsupported feature.
+fn asks_for_nothing(parameter: &Parameter, text: &str) -> bool {
+    let default = value::normalize(parameter.kind, parameter.default).unwrap_or_default();
+    if text.eq_ignore_ascii_case(&default) || text.is_empty() {
         return true;
     }
     if ALWAYS_ON.contains(&parameter.name) {
-        return text == "yes";
+        return false;
     }
-    let off = text.is_empty() || matches!(text.to_ascii_lowercase().as_str(), "no" | "false" | "off" | "0" | "never");
+    let off = matches!(text.to_ascii_lowercase().as_str(), "no" | "false" | "off" | "0" | "never");
     off || (parameter.kind == Kind::Octal && text == "0000")
 }
 
@@ -276,7 +283,11 @@ mod tests {
         check("raed only", "no", Some((Severity::Warning, Code::UnknownParameter)));
         check("preserve case", "no", Some((Severity::Warning, Code::NotServed)));
         check("preserve case", "yes", Some((Severity::Note, Code::NotServed)));
-        check("load printers", "no", Some((Severity::Note, Code::NotServed)));
+        check("load printers", "yes", Some((Severity::Note, Code::Accepted)));
+        check("obey pam restrictions", "yes", Some((Severity::Note, Code::NotServed)));
+        check("host msdfs", "yes", Some((Severity::Note, Code::NotServed)));
+        check("wins support", "yes", None);
+        check("client min protocol", "SMB3", None);
         check("kernel share modes", "yes", Some((Severity::Warning, Code::NotServed)));
         check("read raw", "yes", Some((Severity::Note, Code::Accepted)));
         check("read raw", "perhaps", Some((Severity::Warning, Code::BadValue)));
@@ -286,7 +297,7 @@ mod tests {
         check("valid users", "ann # not bob", Some((Severity::Warning, Code::TrailingComment)));
         check("path", "/srv ; data", Some((Severity::Warning, Code::TrailingComment)));
         check("comment", "Room #5 # left", None);
-        check("fruit:metadata", "stream", Some((Severity::Warning, Code::NotServed)));
+        check("fruit:metadata", "stream", Some((Severity::Note, Code::NotServed)));
         check("friut:metadata", "stream", Some((Severity::Warning, Code::UnknownParameter)));
         check("idmap config * : range", "1000-2000", None);
         check("idmap config EXAMPLE:backend", "rid", None);

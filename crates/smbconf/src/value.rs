@@ -63,12 +63,10 @@ pub(crate) fn normalize(kind: Kind, text: &str) -> Result<String, String> {
         Kind::Bytes(least, most) => {
             bytes(text).filter(|number| (least..=most).contains(number)).map(|number| number.to_string())
         }
-        Kind::Octal => octal(text).map(|bits| format!("{bits:04o}")),
+        Kind::Octal => octal(text).map(|bits| format!("0{bits:03o}")),
         Kind::Choice(values) => choice(values, text).map(str::to_owned),
         Kind::List => Some(list(text).iter().map(|element| quote(element)).collect::<Vec<_>>().join(", ")),
-        Kind::Patterns if text.is_empty() => Some(String::new()),
-        Kind::Patterns => Some(format!("/{}/", patterns(text).join("/"))),
-        Kind::Text | Kind::Path => Some(super::raw::unquote(text).to_owned()),
+        Kind::Patterns | Kind::Text | Kind::Path => Some(super::raw::unquote(text).to_owned()),
     };
     value.ok_or_else(|| allowed(kind))
 }
@@ -131,12 +129,22 @@ mod tests {
                 ("99999999999p", None),
             ],
         );
-        check(Kind::Octal, &[("755", Some("0755")), ("0o755", None), ("999", None), ("10000", None), ("", None)]);
+        check(
+            Kind::Octal,
+            &[
+                ("755", Some("0755")),
+                ("2770", Some("02770")),
+                ("0o755", None),
+                ("999", None),
+                ("10000", None),
+                ("", None),
+            ],
+        );
         check(
             Kind::Choice(&[&["Bad User"], &["Never", "no"]]),
             &[("baduser", Some("Bad User")), ("NO", Some("Never")), ("x", None)],
         );
-        check(Kind::Patterns, &[("*.tmp/a b/", Some("/*.tmp/a b/")), ("", Some(""))]);
+        check(Kind::Patterns, &[("/*.tmp/a b/", Some("/*.tmp/a b/")), ("\"/a/\"", Some("/a/")), ("", Some(""))]);
         check(Kind::Text, &[("\"a b\"", Some("a b")), ("\"a\" \"b\"", Some("\"a\" \"b\""))]);
     }
 

@@ -20,7 +20,7 @@ use accounts::PassdbBackend;
 use accounts::smbpasswd::Complaint;
 use accounts::state_dir::StateDir;
 use smbconf::host::Host;
-use smbconf::{Code, Effective, Loaded, Names, Place, Problem, Problems, Severity};
+use smbconf::{Code, Loaded, Names, Place, Problem, Problems, Severity, UNAVAILABLE, WITHOUT_EFFECT, warning};
 
 /// Checks a configuration file and prints the effective configuration
 #[derive(Args, Debug)]
@@ -31,6 +31,9 @@ pub struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print the value of every served parameter, not only those that differ from the defaults
+    #[arg(short, long)]
+    verbose: bool,
     /// List all known parameters and how each is treated
     #[arg(long)]
     parameters: bool,
@@ -47,7 +50,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
             "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
     let host = Host::of_process().context("cannot look up this process's user")?;
-    let report = Report::of(path, &host);
+    let report = Report::of(path, &host, args.verbose);
     if args.json {
         print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else {
@@ -57,7 +60,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     Ok(if report.passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(text: &str) -> Result<()> {
+/// Writes to standard output. A reader that has seen enough is not an error.
+pub(crate) fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         // `frevo check | head` is not an error.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
@@ -77,10 +81,15 @@ struct Report {
     warnings: usize,
     notes: usize,
     problems: Vec<Problem>,
+    /// What users miss that the file asks for; empty if the server does not start.
+    unavailable: Vec<String>,
+    /// What the file sets without effect.
+    without_effect: Vec<String>,
     /// For each share, which descriptors synthesized from POSIX ACLs are stored, according to `frevo:acl store` and the
     /// calibration.
     acl_store: BTreeMap<String, String>,
-    /// Served parameters that differ from their defaults; empty if the server does not start.
+    /// Served parameters that differ from their defaults, or all of them with `--verbose`; empty if the server does not
+    /// start.
     sections: Vec<Section>,
 }
 
@@ -93,15 +102,11 @@ struct Section {
 /// Adds the problems of an account file.
 fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
     let PassdbBackend::Smbpasswd(place) = backend else { return };
-    let problem = |line: u32, message: String, remedy: &str| Problem {
-        severity: Severity::Warning,
-        code: if line > 0 { Code::BadLine } else { Code::Unreadable },
-        place: Some(Place { file: place.file.as_path().into(), line }),
-        share: None,
-        subject: "passdb backend".into(),
-        value: format!("smbpasswd:{}", place.file.display()),
-        message,
-        remedy: remedy.into(),
+    let problem = |line: u32, message: String, remedy: &str| {
+        let code = if line > 0 { Code::BadLine } else { Code::Unreadable };
+        let value = format!("smbpasswd:{}", place.file.display());
+        let place = Place { file: place.file.as_path().into(), line };
+        warning(code, message).at(&place).of("passdb backend", &value).remedy(remedy)
     };
     match place.complaints() {
         Ok((complaints, count)) => {
@@ -126,16 +131,10 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
     if let Ok(Some(state)) = state.and_then(|path| StateDir::open(&path)) {
         let problems = &mut loaded.warnings;
         saved::fill_in(&mut loaded.policy, &state, &mut |share, error| {
-            problems.add(Problem {
-                severity: Severity::Warning,
-                code: Code::Unreadable,
-                place: None,
-                share: Some(share.name.clone()),
-                subject: format!("[{}] frevo:acl store", share.name),
-                value: "auto".into(),
-                message: format!("{error:#}"),
-                remedy: "until then no converted descriptors are stored".into(),
-            });
+            let problem = warning(Code::Unreadable, format!("{error:#}"));
+            let subject = format!("[{}] frevo:acl store", share.name);
+            let problem = problem.of(&subject, "auto").in_share(&share.name);
+            problems.add(problem.remedy("until then no converted descriptors are stored"));
         });
     }
     let shares = loaded.policy.shares.values().filter(|share| share.converts());
@@ -143,21 +142,23 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
 }
 
 impl Report {
-    fn of(file: PathBuf, names: &dyn Names) -> Report {
+    fn of(file: PathBuf, names: &dyn Names, verbose: bool) -> Report {
         let mut acl_store = BTreeMap::new();
-        let (starts, Problems(problems), effective) = match smbconf::load(&file, names) {
+        let (starts, problems, effective) = match smbconf::load(&file, names) {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
                 acl_store = stored_conversions(&mut loaded);
-                (true, loaded.warnings, loaded.effective)
+                let effective = if verbose { loaded.effective.all() } else { loaded.effective.differing() };
+                (true, loaded.warnings, effective)
             }
-            Err(problems) => (false, problems, Effective::default()),
+            Err(problems) => (false, problems, Vec::new()),
         };
+        let unavailable = if starts { problems.unavailable() } else { Vec::new() };
+        let without_effect = problems.without_effect().into_iter().map(str::to_owned).collect();
+        let Problems(problems) = problems;
         let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-        let section = |(name, parameters): (String, Vec<(&'static str, String)>)| Section {
-            name,
-            parameters: parameters.into_iter().collect(),
-        };
+        let section =
+            |(name, parameters): smbconf::Section| Section { name, parameters: parameters.into_iter().collect() };
         Report {
             file,
             passes: !problems.iter().any(Problem::fails_check),
@@ -166,7 +167,9 @@ impl Report {
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
             acl_store,
-            sections: effective.sections.into_iter().map(section).collect(),
+            unavailable,
+            without_effect,
+            sections: effective.into_iter().map(section).collect(),
             problems,
         }
     }
@@ -210,16 +213,26 @@ impl Report {
         for (share, store) in &self.acl_store {
             text += &format!("#   [{share}] {store}\n");
         }
-        text += &self.group(Code::Accepted, Severity::Note, "accepted, without effect");
-        text += &self.group(Code::NotServed, Severity::Note, "not served, and not needed");
-        text += &self.group(Code::NotServed, Severity::Warning, "not served");
+        for note in self.problems.iter().filter(|problem| problem.is_single_note()) {
+            text += &format!("# note: {}\n", note.message);
+        }
+        if !self.without_effect.is_empty() {
+            text += &format!("# {WITHOUT_EFFECT}: {}\n", self.without_effect.join(", "));
+        }
+        text += &self.not_served();
+        if !self.unavailable.is_empty() {
+            text += &format!("# {UNAVAILABLE}: {}\n", self.unavailable.join("; "));
+        }
         text
     }
 
-    /// Formats the problems of one kind as a comment: their number, then each message once.
-    fn group(&self, code: Code, severity: Severity, title: &str) -> String {
-        let chosen: Vec<_> =
-            self.problems.iter().filter(|problem| problem.code == code && problem.severity == severity).collect();
+    /// Formats what is not served as a comment: the number of lines, then each message once.
+    fn not_served(&self) -> String {
+        let chosen: Vec<_> = self
+            .problems
+            .iter()
+            .filter(|problem| problem.code == Code::NotServed && problem.without_effect.is_none())
+            .collect();
         if chosen.is_empty() {
             return String::new();
         }
@@ -230,7 +243,7 @@ impl Report {
                 None => messages.push((&problem.message, 1)),
             }
         }
-        let mut text = format!("# {title}: {}\n", chosen.len());
+        let mut text = format!("# not served: {}\n", chosen.len());
         for (message, count) in messages {
             let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
             text += &format!("#   {message}{times}\n");

@@ -31,7 +31,7 @@ fn report(text: &str) -> (Report, String) {
     let path = directory.path().to_str().expect("UTF-8").to_owned();
     let file = directory.path().join("smb.conf");
     std::fs::write(&file, text.replace("@DIR@", &path)).expect("a file");
-    (Report::of(file, &NoNames), path)
+    (Report::of(file, &NoNames, false), path)
 }
 
 #[test]
@@ -46,14 +46,12 @@ fn the_effective_configuration_lists_served_values_that_are_not_defaults() {
         "[global]\n\tcreate mask = 0664\n\tworkgroup = GROUP\n\n\
          [x]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
          [y]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
-         # accepted, without effect: 1\n\
-         #   `read raw` has no effect: SMB 1 is not served, and SMB 2 has no such option\n\
-         # not served, and not needed: 1\n\
-         #   `smbd force process locks` disables a feature that Frevo does not have: process-owned locks, which every \
-         close of the file would release\n\
+         # without effect (`frevo help NAME` has the reason): `read raw`, \
+         `smbd force process locks`\n\
          # not served: 2\n\
          #   `kernel share modes` is not supported: share modes visible to local programs, because Linux has removed \
-         the call (2 times)\n"
+         the call (2 times)\n\
+         # not available to users: share modes visible to local programs in [y]\n"
     );
     assert_eq!(report.text(), expected);
     assert!(report.complaints().ends_with("smb.conf: 2 warnings: the server starts\n"), "{}", report.complaints());
@@ -143,4 +141,39 @@ fn an_invalid_policy_is_an_error_that_lists_valid_values() {
         assert!(!report.passes && said.contains("smb.conf:4") && said.contains(&format!("`{value}`")), "{said}");
         assert!(said.contains("allowed: auto, always, never, >= N or N-M"), "{said}");
     }
+}
+
+#[test]
+fn every_served_parameter_is_printed_on_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("smb.conf");
+    let text = format!("[global]\nsecurity = user\nguest ok = 1\n[x]\npath = {}\n", directory.path().display());
+    std::fs::write(&file, text).expect("a file");
+    let report = Report::of(file, &NoNames, true);
+    let value = |section: usize, name| report.sections[section].parameters.get(name).map(String::as_str);
+    let served = |global| {
+        let counts = |entry: &&smbconf::table::Parameter| global || entry.scope == smbconf::table::Scope::Share;
+        let served = smbconf::table::all().filter(|entry| entry.status == smbconf::table::Status::Served);
+        // `copy` and `include` are not settings of a share, but ways to write them.
+        served.filter(counts).filter(|entry| !["copy", "include"].contains(&entry.name)).count()
+    };
+    let counts: Vec<_> = report.sections.iter().map(|section| section.parameters.len()).collect();
+    assert_eq!(counts, [served(true), served(false)]);
+    assert_eq!((value(0, "security"), value(0, "netbios name")), (Some("USER"), Some("BOX")));
+    assert_eq!((value(1, "guest ok"), value(1, "case sensitive")), (Some("Yes"), Some("Auto")));
+    assert_eq!((value(1, "create mask"), value(1, "security")), (Some("0744"), None));
+}
+
+#[test]
+fn the_last_line_is_what_users_miss() {
+    let last = |text: &str| report(text).0.text().lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last("[x]\npath = @DIR@\n"), "");
+    let text = "[global]\nobey pam restrictions = yes\nfruit:model = x\n[x]\npath = @DIR@\nvfs objects = dirsort\n\
+                [y]\npath = @DIR@\nvfs objects = dirsort\n[gone]\npath = @DIR@/gone\n\
+                [printers]\nprintable = yes\npath = @DIR@\n";
+    let expected = "# not available to users: account restrictions and sessions of PAM; sorted listings in [x], [y]; \
+                    the share [gone]; printing";
+    assert_eq!(last(text), expected);
+    let (report, _) = report("[printers]\nprintable = yes\n[global]\nload printers = no\n[x]\npath = @DIR@\n");
+    assert!(report.unavailable.is_empty() && report.warnings == 0, "{:?}", report.problems);
 }

@@ -2,8 +2,8 @@
 
 mod completion;
 mod environment;
-mod memory;
 mod faults;
+mod memory;
 mod privileges;
 mod usage;
 mod volumes;
@@ -126,9 +126,7 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
     };
     // Shares that are not served are reported in the log.
     let said = Problems(loaded.warnings.0.iter().filter(|it| !it.is_of_share()).cloned().collect());
-    if !said.0.is_empty() {
-        eprintln!("{said}");
-    }
+    eprint!("{}", said.brief());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // A new thread inherits the identity of the thread that started it, which may be impersonating a user.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use server::policy::{Share, fold};
 
-use super::problem::{Code, Problem, note, warning};
+use super::problem::{Code, Problem, note, warning, without_effect};
 use super::reader::Reader;
 use super::resolve;
 use super::table;
@@ -15,11 +15,7 @@ use super::table::share::SHARED_PATH;
 /// Builds the share; `None` if the section is not one that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Share> {
     if let Some(feature) = resolve::special(&section.name, &section.settings, reader.global) {
-        let message = format!("the section [{}] is not supported: {feature}", section.name);
-        reader.report_share(
-            warning(Code::NotServed, message)
-                .remedy("the other shares are served; remove the section to silence this warning"),
-        );
+        reader.report_share(special(reader, section, feature));
         return None;
     }
     let servable = modules::judge(reader, section);
@@ -31,6 +27,21 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
     }
     Some(share)
 }
+
+/// Returns the problem of a section that is not served. The sections of distributions' own files are notes.
+fn special(reader: &Reader<'_>, section: &resolve::Share, feature: &'static str) -> Problem {
+    let message = format!("the section [{}] is not supported: {feature}", section.name);
+    let of_global = |name: &str| reader.global.0.get(name).map(|value| value.text.as_str());
+    let printing_is_off = of_global("load printers") == Some("no") || of_global("printcap name") == Some("/dev/null");
+    match fold(&section.name).as_str() {
+        "printers" if !printing_is_off => note(Code::NotServed, message).remedy(REMOVE_SECTION).loses(feature, None),
+        "printers" | "print$" => without_effect(Code::NotServed, format!("[{}]", section.name), feature),
+        "ipc$" => warning(Code::NotServed, message).remedy(REMOVE_SECTION),
+        _ => warning(Code::NotServed, message).remedy(REMOVE_SECTION).loses("", Some(&section.name)),
+    }
+}
+
+const REMOVE_SECTION: &str = "the other shares are served; the section may be removed";
 
 fn is_root(path: &Path) -> bool {
     std::fs::canonicalize(path).is_ok_and(|path| path == Path::new("/"))

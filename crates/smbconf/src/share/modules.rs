@@ -1,6 +1,6 @@
 //! `vfs objects` and `frevo:without`: how the modules that a share names are treated.
 
-use crate::problem::{Code, Problem, error, note, warning};
+use crate::problem::{Code, Problem, error, note, warning, without_effect};
 use crate::reader::Reader;
 use crate::resolve::{self, WITHOUT};
 use crate::table::share::{OVERRIDE, VFS_OBJECTS};
@@ -34,9 +34,9 @@ pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
         match lacking(module).filter(|_| !overridden.contains(&name)) {
             Some(_) if asked.contains(&name) => {}
             Some(why) => missing.push(Missing { name: name.clone(), why }),
-            None => {
-                problem_of(&element, module).into_iter().for_each(|problem| reader.value(&VFS_OBJECTS).report(problem))
-            }
+            None => problem_of(&element, module, &section.name)
+                .into_iter()
+                .for_each(|problem| reader.value(&VFS_OBJECTS).report(problem)),
         }
         asked.push(name);
     }
@@ -60,16 +60,16 @@ fn lacking(module: Option<&Module>) -> Option<String> {
 }
 
 /// Returns the message about a module that the share is served with, or without.
-fn problem_of(element: &str, module: Option<&Module>) -> Option<Problem> {
+fn problem_of(element: &str, module: Option<&Module>, share: &str) -> Option<Problem> {
     let vital = module.is_none_or(|module| module.vital.is_some());
     match module.map(|module| module.status) {
         Some(Status::Served) => None,
-        Some(Status::Accepted(reason)) => Some(
-            note(Code::Accepted, format!("the module `{element}` has no effect: {reason}")).remedy("it may be removed"),
-        ),
+        Some(Status::Accepted(reason)) => {
+            Some(without_effect(Code::Accepted, format!("the module `{element}`"), reason).remedy("it may be removed"))
+        }
         Some(Status::NotServed(feature)) if !vital => {
             let message = format!("the module `{element}` is not supported: {feature}");
-            Some(warning(Code::NotServed, message).remedy(WITHOUT))
+            Some(warning(Code::NotServed, message).remedy(WITHOUT).loses(feature, Some(share)))
         }
         Some(Status::NotServed(feature)) => {
             let message = format!("the share is served without the module `{element}`: {feature}");

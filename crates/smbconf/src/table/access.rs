@@ -7,7 +7,7 @@ use server::policy::{MapToGuest, SpnCheck};
 
 use super::daemon::directory;
 use super::people;
-use super::{BOOL, COMMANDS, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
+use super::{BOOL, COMMANDS, CONTROLLERS_ONLY, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 use crate::membership;
 use crate::problem::{Code, note, warning};
 use crate::reader::ValueReader;
@@ -32,7 +32,10 @@ const NTLM: Kind = Kind::Choice(&[
     &["disabled"],
 ]);
 const YES: Kind = Kind::Choice(&[&["yes", "true", "on", "1"]]);
-const PASSWORD_SYNC: &str = "changing passwords over the network";
+const PAM: &str = "account restrictions and sessions of PAM";
+const PASSWORD_SYNC: &str = "changing the UNIX password together with the SMB password";
+const ONLY_WITH_SYNC: &str = "it is used only with unix password sync";
+const PROFILES: &str = "clients use it only at logons to a domain controller";
 
 pub(crate) const SECURITY: Parameter = global(
     "security",
@@ -107,7 +110,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "Names of the server for frevo:spn check, besides its own name and addresses. Not in Samba.",
     )
     .reads(|value, global| global.policy.spn_names = value.list()),
-    global("lanman auth", BOOL, "no", "Accept LM responses.").accepted("LM hashes are never used"),
+    global("lanman auth", BOOL, "no", "Accept the LM responses of old clients.").accepted("LM hashes are never used"),
     global("encrypt passwords", YES, "yes", "Do not accept plain-text passwords.")
         .accepted("SMB 2 has no plain-text passwords"),
     global("null passwords", BOOL, "no", "Let accounts without a password log on.")
@@ -129,47 +132,46 @@ pub(super) static TABLE: &[Parameter] = &[
         "The lowest UNIX uid of a user authenticated by a domain or a Kerberos realm; uid 0 is always refused.",
     )
     .reads(|value, global| global.policy.min_domain_uid = value.number().unwrap_or(u32::MAX)),
-    global("obey pam restrictions", BOOL, "no", "Check accounts and sessions with PAM.").unserved("PAM"),
-    global("pam password change", BOOL, "no", "Change passwords with PAM.").unserved(PASSWORD_SYNC),
+    global("obey pam restrictions", BOOL, "no", "Check accounts and sessions with PAM.").unserved(PAM),
+    global("pam password change", BOOL, "no", "Change passwords with PAM.").accepted(ONLY_WITH_SYNC),
     global("unix password sync", BOOL, "no", "Also change the UNIX password.").unserved(PASSWORD_SYNC),
-    global("passwd program", TEXT, "", "The command that changes UNIX passwords.").unserved(COMMANDS),
+    global("passwd program", TEXT, "", "The command that changes UNIX passwords.").accepted(ONLY_WITH_SYNC),
     global(
         "passwd chat",
         TEXT,
         "*new*password* %n\\n *new*password* %n\\n *changed*",
         "The dialogue with that command.",
     )
-    .unserved(COMMANDS),
-    global("passwd chat debug", BOOL, "no", "Log the dialogue.").unserved(COMMANDS),
-    global("passwd chat timeout", NUMBER, "2", "Timeout of the dialogue in seconds.").unserved(COMMANDS),
+    .accepted(ONLY_WITH_SYNC),
+    global("passwd chat debug", BOOL, "no", "Log the dialogue with passwd program.").accepted(ONLY_WITH_SYNC),
+    global("passwd chat timeout", NUMBER, "2", "Timeout of the dialogue in seconds.").accepted(ONLY_WITH_SYNC),
     global("check password script", TEXT, "", "A command that checks new passwords.").unserved(COMMANDS),
     SMB_PASSWD_FILE,
     RID_BASE,
-    global("passdb expand explicit", BOOL, "no", "Expand variables in stored profile paths.")
-        .unserved("logon profiles"),
+    global("passdb expand explicit", BOOL, "no", "Expand variables in stored profile paths.").accepted(PROFILES),
     global("old password allowed period", NUMBER, "60", "Minutes for which the old password remains valid.")
-        .unserved(PASSWORD_SYNC),
+        .accepted(CONTROLLERS_ONLY),
     global("nt hash store", TEXT, "always", "Whether NT hashes are stored.")
         .accepted("NTLMv2 needs the NT hash of each account"),
     global("password server", TEXT, "*", "The servers that check passwords.").accepted(WINBINDD),
     global("rename user script", TEXT, "", "A command that renames a UNIX user.").unserved(COMMANDS),
     global("add user script", TEXT, "", "A command that creates a UNIX user.").unserved(COMMANDS),
     global("add group script", TEXT, "", "A command that creates a UNIX group.").unserved(COMMANDS),
-    global("add machine script", TEXT, "", "A command that creates a machine account.").unserved(COMMANDS),
+    global("add machine script", TEXT, "", "A command that creates a machine account.").accepted(CONTROLLERS_ONLY),
     global("add user to group script", TEXT, "", "A command that adds a user to a group.").unserved(COMMANDS),
     global("delete user script", TEXT, "", "A command that deletes a UNIX user.").unserved(COMMANDS),
     global("delete group script", TEXT, "", "A command that deletes a UNIX group.").unserved(COMMANDS),
     global("delete user from group script", TEXT, "", "A command that removes a user from a group.").unserved(COMMANDS),
     global("set primary group script", TEXT, "", "A command that sets a user's primary group.").unserved(COMMANDS),
-    global("logon drive", TEXT, "", "The drive of a home directory.").unserved("logon profiles"),
-    global("logon home", TEXT, "\\\\%N\\%U", "The home directory of a user.").unserved("logon profiles"),
-    global("logon path", TEXT, "\\\\%N\\%U\\profile", "The location of a user's profile.").unserved("logon profiles"),
-    global("logon script", TEXT, "", "The script that clients run at logon.").unserved("logon profiles"),
+    global("logon drive", TEXT, "", "The drive of a home directory.").accepted(PROFILES),
+    global("logon home", TEXT, "\\\\%N\\%U", "The home directory of a user.").accepted(PROFILES),
+    global("logon path", TEXT, "\\\\%N\\%U\\profile", "The location of a user's profile.").accepted(PROFILES),
+    global("logon script", TEXT, "", "The script that clients run at logon.").accepted(PROFILES),
     global("log nt token command", TEXT, "", "A command that receives each NT token.").unserved(COMMANDS),
     global("auth event notification", BOOL, "no", "Send logons to the messaging bus.").unserved("Samba's messaging"),
     global("init logon delay", NUMBER, "100", "Milliseconds by which the logons of some hosts are delayed.")
-        .unserved("delayed logons"),
-    global("init logon delayed hosts", TEXT, "", "The hosts whose logons are delayed.").unserved("delayed logons"),
+        .accepted(CONTROLLERS_ONLY),
+    global("init logon delayed hosts", TEXT, "", "The hosts whose logons are delayed.").accepted(CONTROLLERS_ONLY),
 ];
 
 /// The lowest `algorithmic rid base` that Samba accepts: lower RIDs belong to Windows.

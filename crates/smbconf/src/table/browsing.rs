@@ -1,32 +1,28 @@
-//! NetBIOS browsing, WINS, and service announcements.
+//! NetBIOS browsing and WINS, which are the business of nmbd, and service announcements.
 
-use super::{BOOL, BOOL_OR_AUTO, COMMANDS, NUMBER, Parameter, TEXT, global};
-
-const BROWSING: &str = "NetBIOS browsing, which needs SMB 1";
-const WINS: &str = "WINS";
+use super::{BOOL, BOOL_OR_AUTO, NMBD, NUMBER, Parameter, TEXT, global};
 
 pub(super) static TABLE: &[Parameter] = &[
-    global("browse list", BOOL, "yes", "Provide the list of servers.").unserved(BROWSING),
-    global("domain master", BOOL_OR_AUTO, "auto", "Maintain the server list of a whole domain.").unserved(BROWSING),
-    global("local master", BOOL, "yes", "Maintain the server list of a subnet.").unserved(BROWSING),
+    global("browse list", BOOL, "yes", "Provide the list of servers.").accepted("the list of servers needs SMB 1"),
+    global("domain master", BOOL_OR_AUTO, "auto", "Maintain the server list of a whole domain.").accepted(NMBD),
+    global("local master", BOOL, "yes", "Maintain the server list of a subnet.").accepted(NMBD),
     global("preferred master", BOOL_OR_AUTO, "auto", "Force an election for the local master browser.")
         .also(&["prefered master"])
-        .unserved(BROWSING),
-    global("os level", NUMBER, "20", "The weight in browser elections.").unserved(BROWSING),
-    global("enhanced browsing", BOOL, "yes", "Synchronize server lists across subnets.").unserved(BROWSING),
-    global("lm announce", BOOL_OR_AUTO, "auto", "Announce the server to OS/2.").unserved(BROWSING),
-    global("lm interval", NUMBER, "60", "Seconds between announcements.").unserved(BROWSING),
-    global("remote announce", TEXT, "", "Other networks to which the server is announced.").unserved(BROWSING),
-    global("remote browse sync", TEXT, "", "Other networks with which server lists are synchronized.")
-        .unserved(BROWSING),
-    global("nmbd bind explicit broadcast", BOOL, "yes", "Listen on broadcast addresses.").unserved(BROWSING),
-    global("dns proxy", BOOL, "yes", "Look up NetBIOS names in DNS.").unserved(WINS),
-    global("wins support", BOOL, "no", "Be a WINS server.").unserved(WINS),
-    global("wins server", TEXT, "", "The WINS servers to register with.").unserved(WINS),
-    global("wins proxy", BOOL, "no", "Answer broadcast queries with names from WINS.").unserved(WINS),
-    global("wins hook", TEXT, "", "A command to run at changes of the WINS database.").unserved(COMMANDS),
-    global("max wins ttl", NUMBER, "518400", "The longest lifetime of a name.").unserved(WINS),
-    global("min wins ttl", NUMBER, "21600", "The shortest lifetime of a name.").unserved(WINS),
+        .accepted(NMBD),
+    global("os level", NUMBER, "20", "The weight in browser elections.").accepted(NMBD),
+    global("enhanced browsing", BOOL, "yes", "Synchronize server lists across subnets.").accepted(NMBD),
+    global("lm announce", BOOL_OR_AUTO, "auto", "Announce the server to OS/2.").accepted(NMBD),
+    global("lm interval", NUMBER, "60", "Seconds between two announcements to OS/2.").accepted(NMBD),
+    global("remote announce", TEXT, "", "Other networks to which the server is announced.").accepted(NMBD),
+    global("remote browse sync", TEXT, "", "Other networks with which server lists are synchronized.").accepted(NMBD),
+    global("nmbd bind explicit broadcast", BOOL, "yes", "Listen on broadcast addresses.").accepted(NMBD),
+    global("dns proxy", BOOL, "yes", "Look up NetBIOS names in DNS.").accepted(NMBD),
+    global("wins support", BOOL, "no", "Make nmbd a WINS server.").accepted(NMBD),
+    global("wins server", TEXT, "", "The WINS servers to register with.").accepted(NMBD),
+    global("wins proxy", BOOL, "no", "Answer broadcast queries with names from WINS.").accepted(NMBD),
+    global("wins hook", TEXT, "", "A command to run at changes of the WINS database.").accepted(NMBD),
+    global("max wins ttl", NUMBER, "518400", "The longest lifetime of a name.").accepted(NMBD),
+    global("min wins ttl", NUMBER, "21600", "The shortest lifetime of a name.").accepted(NMBD),
     global("multicast dns register", BOOL, "yes", "Announce the server by mDNS.").unserved("mDNS announcements"),
     global("mdns name", TEXT, "netbios", "The name to announce.").unserved("mDNS announcements"),
 ];

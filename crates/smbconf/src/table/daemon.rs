@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use server::policy::Limits;
 
-use super::{BOOL, BYTES, COMMANDS, COUNT, LIST, NUMBER, PATH, Parameter, TEXT, global};
+use super::{BOOL, BYTES, COMMANDS, CONTROLLERS_ONLY, COUNT, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 use crate::daemon::LogTarget;
 use crate::lists::{self, LogLevel};
 use crate::problem::{Code, note};
@@ -13,7 +13,8 @@ use crate::reader::ValueReader;
 const ONE_PROCESS: &str = "one process serves all clients";
 const LOG_LINES: &str = "each line of the log has its time, level and module";
 const TDB: &str = "there are no tdb files";
-const SERVICES: &str = "Samba's other services";
+const ONLY_IN_CLUSTERS: &str = "it is used only with clustering";
+const ONLY_WITH_UTMP: &str = "it is used only with utmp";
 
 pub(crate) const STATE_DIRECTORY: Parameter = global(
     "state directory",
@@ -94,30 +95,35 @@ pub(super) static TABLE: &[Parameter] = &[
     global("timestamp logs", BOOL, "yes", "Begin log lines with the time.")
         .also(&["debug timestamp"])
         .accepted(LOG_LINES),
-    global("debug pid", BOOL, "no", "Log the process id.").accepted(ONE_PROCESS),
+    global("debug pid", BOOL, "no", "Log the process id in each line.").accepted(ONE_PROCESS),
     global("debug uid", BOOL, "no", "Log the effective user and group.").accepted(LOG_LINES),
     global("debug class", BOOL, "no", "Log the debug class.").accepted(LOG_LINES),
-    global("debug hires timestamp", BOOL, "yes", "Log microseconds.").accepted(LOG_LINES),
+    global("debug hires timestamp", BOOL, "yes", "Log times with microseconds.").accepted(LOG_LINES),
     global("debug prefix timestamp", BOOL, "no", "Log only a time stamp as the header.").accepted(LOG_LINES),
     global("debug syslog format", TEXT, "no", "Log lines in the format of syslog.").accepted(LOG_LINES),
-    global("debug encryption", BOOL, "no", "Log session keys.")
+    global("debug encryption", BOOL, "no", "Log the keys of sessions.")
         .unserved("logging of session keys, because they decrypt all traffic"),
-    global("winbind debug traceid", BOOL, "no", "Log requests of winbindd by number.").unserved(SERVICES),
+    global("winbind debug traceid", BOOL, "no", "Log requests of winbindd by number.").accepted(WINBINDD),
     global("syslog", NUMBER, "1", "Verbosity of messages to syslog.")
         .accepted("logging selects the destination of the log"),
-    global("syslog only", BOOL, "no", "Log to syslog only.").accepted("logging selects the destination of the log"),
+    global("syslog only", BOOL, "no", "Log to syslog instead of the log file.")
+        .accepted("logging selects the destination of the log"),
     global("log writeable files on exit", BOOL, "no", "Log files that are open for writing when a connection ends.")
         .unserved("the log of open files at exit"),
-    global("smbd profiling level", TEXT, "off", "Count calls and times.").accepted("frevo status shows the counters"),
+    global("smbd profiling level", TEXT, "off", "Count calls and times.")
+        .accepted("Frevo does not keep Samba's profiling counters"),
     global("utmp", BOOL, "no", "Record sessions in utmp.").unserved("utmp"),
-    global("utmp directory", PATH, "", "The directory of utmp.").unserved("utmp"),
-    global("wtmp directory", PATH, "", "The directory of wtmp.").unserved("utmp"),
-    global("cache directory", PATH, "/var/cache/samba", "Samba's cache directory.").accepted(TDB),
-    global("lock directory", PATH, "/run/samba", "Samba's lock directory.").also(&["lock dir"]).accepted(TDB),
+    global("utmp directory", PATH, "", "The directory of utmp.").accepted(ONLY_WITH_UTMP),
+    global("wtmp directory", PATH, "", "The directory of wtmp.").accepted(ONLY_WITH_UTMP),
+    global("cache directory", PATH, "/var/cache/samba", "The directory of Samba's caches.").accepted(TDB),
+    global("lock directory", PATH, "/run/samba", "The directory of Samba's lock databases.")
+        .also(&["lock dir"])
+        .accepted(TDB),
     global("ncalrpc dir", PATH, "/run/samba/ncalrpc", "Directory of local RPC sockets.")
         .accepted("no RPC server listens locally"),
-    global("panic action", TEXT, "", "A command to run when the server crashes.").unserved(COMMANDS),
-    global("enable core files", BOOL, "yes", "Write core files.")
+    global("panic action", TEXT, "", "A command to run when the server crashes.")
+        .accepted("it is for finding errors in Samba's own processes"),
+    global("enable core files", BOOL, "yes", "Write a core file after a crash.")
         .accepted("core files are never written, because they would contain passwords"),
     CONFIG_BACKEND,
     global("config file", PATH, "", "Another configuration file instead of this one.")
@@ -134,24 +140,26 @@ pub(super) static TABLE: &[Parameter] = &[
     global("delete share command", TEXT, "", "A command that deletes a share from the file.").unserved(COMMANDS),
     global("shutdown script", TEXT, "", "A command that shuts the host down.").unserved(COMMANDS),
     global("abort shutdown script", TEXT, "", "A command that stops the shutdown.").unserved(COMMANDS),
-    global("message command", TEXT, "", "A command that receives pop-up messages.").unserved(COMMANDS),
+    global("message command", TEXT, "", "A command that receives pop-up messages.")
+        .accepted("SMB 2 has no pop-up messages"),
     global("svcctl list", TEXT, "", "Services that clients may start.").unserved(COMMANDS),
     global("eventlog list", TEXT, "", "Event logs that clients may read.").unserved("event logs"),
     global("perfcount module", TEXT, "", "The source of performance counters.")
         .unserved("performance counters over RPC"),
     global("preload modules", TEXT, "", "Modules that are loaded at start.").accepted("there are no loadable modules"),
-    global("server services", TEXT, "", "Services of the samba process.").unserved(SERVICES),
-    global("prefork children", NUMBER, "4", "Processes per service.").accepted(ONE_PROCESS),
+    global("server services", TEXT, "", "Services of the samba process.").accepted(CONTROLLERS_ONLY),
+    global("prefork children", NUMBER, "4", "Number of processes per service.").accepted(ONE_PROCESS),
     global("prefork backoff increment", NUMBER, "10", "Seconds before a failed process is restarted.")
         .accepted(ONE_PROCESS),
     global("prefork maximum backoff", NUMBER, "120", "Maximum of that delay in seconds.").accepted(ONE_PROCESS),
     global("clustering", BOOL, "no", "Be part of a ctdb cluster.").unserved("clusters"),
-    global("cluster addresses", TEXT, "", "The cluster's addresses.").unserved("clusters"),
-    global("ctdbd socket", PATH, "", "The socket of ctdbd.").unserved("clusters"),
-    global("ctdb timeout", NUMBER, "0", "Seconds before ctdbd is considered dead.").unserved("clusters"),
+    global("cluster addresses", TEXT, "", "The addresses of the cluster.").accepted(ONLY_IN_CLUSTERS),
+    global("ctdbd socket", PATH, "", "The socket of ctdbd.").accepted(ONLY_IN_CLUSTERS),
+    global("ctdb timeout", NUMBER, "0", "Seconds before ctdbd is considered dead.").accepted(ONLY_IN_CLUSTERS),
     global("ctdb locktime warn threshold", NUMBER, "0", "Lock time in milliseconds that is logged.")
-        .unserved("clusters"),
-    global("allow unsafe cluster upgrade", BOOL, "no", "Allow nodes with different versions.").unserved("clusters"),
+        .accepted(ONLY_IN_CLUSTERS),
+    global("allow unsafe cluster upgrade", BOOL, "no", "Allow nodes with different versions.")
+        .accepted(ONLY_IN_CLUSTERS),
 ];
 
 /// Returns a path that the configuration sets; `None` if it is not set or empty.

@@ -2,11 +2,9 @@
 
 use crate::kerberos;
 
-use super::{BOOL, COMMANDS, Kind, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
+use super::{BOOL, CONTROLLERS_ONLY, Kind, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 
-const UPDATES: &str = "Samba's other services";
-
-const KERBEROS_METHOD: Kind = Kind::Choice(&[
+pub(crate) const KERBEROS_METHOD: Kind = Kind::Choice(&[
     &["default"],
     &["secrets only"],
     &["system keytab"],
@@ -52,7 +50,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("sync machine password to keytab", TEXT, "", "Keytabs that are updated with new machine passwords.")
         .accepted(WINBINDD),
     global("sync machine password script", TEXT, "", "A command to run when the machine password changes.")
-        .unserved(COMMANDS),
+        .accepted(WINBINDD),
     global("machine password timeout", NUMBER, "604800", "Seconds before the machine's password changes.")
         .accepted(WINBINDD),
     global("allow trusted domains", BOOL, "yes", "Let users of trusted domains log on.").accepted(WINBINDD),
@@ -60,9 +58,9 @@ pub(super) static TABLE: &[Parameter] = &[
     global("reject md5 servers", BOOL, "yes", "Refuse controllers without AES.").accepted(WINBINDD),
     global("reject aes netlogon servers", BOOL, "no", "Refuse controllers without Kerberos.").accepted(WINBINDD),
     global("neutralize nt4 emulation", BOOL, "no", "Request controllers to disable NT4 emulation.").accepted(WINBINDD),
-    global("apply group policies", BOOL, "no", "Apply group policies to the host.").unserved(UPDATES),
+    global("apply group policies", BOOL, "no", "Apply group policies to the host.").accepted(WINBINDD),
     global("gpo update command", TEXT, "/usr/sbin/samba-gpupdate", "The command that applies group policies.")
-        .unserved(COMMANDS),
+        .accepted(WINBINDD),
     global("additional dns hostnames", TEXT, "", "More DNS names of the machine account.").accepted(WINBINDD),
     global("dns hostname", TEXT, "", "The DNS name of the machine account.").accepted(WINBINDD),
     global("async dns timeout", NUMBER, "10", "Seconds to wait for DNS.").accepted(WINBINDD),
@@ -72,8 +70,8 @@ pub(super) static TABLE: &[Parameter] = &[
     global("idmap cache time", NUMBER, "604800", "Seconds for which a mapping is cached.").accepted(WINBINDD),
     global("idmap negative cache time", NUMBER, "120", "Seconds for which a failed mapping is cached.")
         .accepted(WINBINDD),
-    global("idmap gid", TEXT, "", "The range of gids.").also(&["winbind gid"]).accepted(WINBINDD),
-    global("idmap uid", TEXT, "", "The range of uids.").also(&["winbind uid"]).accepted(WINBINDD),
+    global("idmap gid", TEXT, "", "The range of gids for domain groups.").also(&["winbind gid"]).accepted(WINBINDD),
+    global("idmap uid", TEXT, "", "The range of uids for domain users.").also(&["winbind uid"]).accepted(WINBINDD),
     global("winbindd socket directory", PATH, "/run/samba/winbindd", "Directory of winbindd's socket.")
         .accepted(WINBINDD),
     global("winbind cache time", NUMBER, "300", "Seconds for which an answer is cached.").accepted(WINBINDD),
@@ -90,7 +88,7 @@ pub(super) static TABLE: &[Parameter] = &[
         .accepted(WINBINDD),
     global("winbind reconnect delay", NUMBER, "30", "Seconds between connection attempts to a controller.")
         .accepted(WINBINDD),
-    global("winbind refresh tickets", BOOL, "no", "Renew users' tickets.").accepted(WINBINDD),
+    global("winbind refresh tickets", BOOL, "no", "Renew the Kerberos tickets of users.").accepted(WINBINDD),
     global("winbind request timeout", NUMBER, "60", "Seconds to wait for a controller.").accepted(WINBINDD),
     global("winbind rpc only", BOOL, "no", "Query controllers by RPC, not LDAP.").accepted(WINBINDD),
     global("winbind scan trusted domains", BOOL, "no", "Look for trusted domains.").accepted(WINBINDD),
@@ -100,9 +98,8 @@ pub(super) static TABLE: &[Parameter] = &[
     global("winbind use krb5 enterprise principals", BOOL, "yes", "Log on with enterprise principals.")
         .accepted(WINBINDD),
     global("winbind varlink service", BOOL, "no", "Offer users by varlink.").accepted(WINBINDD),
-    global("server schannel", BOOL, "yes", "Require a secure channel.").unserved("being a domain controller"),
+    global("server schannel", BOOL, "yes", "Require a secure channel.").accepted(CONTROLLERS_ONLY),
     global("server schannel require seal", BOOL, "yes", "Require sealing of the secure channel.")
-        .unserved("being a domain controller"),
-    global("lsa over netlogon", BOOL, "no", "Allow LSA calls on the netlogon pipe.")
-        .unserved("being a domain controller"),
+        .accepted(CONTROLLERS_ONLY),
+    global("lsa over netlogon", BOOL, "no", "Allow LSA calls on the netlogon pipe.").accepted(CONTROLLERS_ONLY),
 ];

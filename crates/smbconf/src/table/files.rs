@@ -49,7 +49,8 @@ pub(super) static TABLE: &[Parameter] = &[
     share("block size", NUMBER, "1024", "The block size for reported disk sizes.")
         .accepted("sizes are reported in the file system's block size"),
     share("dfree command", TEXT, "", "A command that reports the free space.").unserved(COMMANDS),
-    share("dfree cache time", NUMBER, "0", "Seconds for which its result is cached.").unserved(COMMANDS),
+    share("dfree cache time", NUMBER, "0", "Seconds for which its result is cached.")
+        .accepted("it is used only with dfree command"),
     global("max disk size", NUMBER, "0", "Report at most this many MiB as the disk size.").unserved(QUOTA),
     global("get quota command", TEXT, "", "A command that reports quotas.").unserved(COMMANDS),
     global("set quota command", TEXT, "", "A command that sets quotas.").unserved(COMMANDS),
@@ -84,17 +85,20 @@ pub(super) static TABLE: &[Parameter] = &[
     )
     .unserved("checks of the parent's delete-on-close state"),
     share("magic script", TEXT, "", "A file that is run when it is closed.").unserved(COMMANDS),
-    share("magic output", TEXT, "", "The file for its output.").unserved(COMMANDS),
+    share("magic output", TEXT, "", "The file for its output.").accepted("it is used only with magic script"),
     share("dmapi support", BOOL, "no", "Detect files on tape with DMAPI.").unserved("files on tape"),
     share("msdfs root", BOOL, "no", "The share is a root of a distributed file system.").unserved("DFS"),
     share("msdfs proxy", TEXT, "", "The share is on other servers.").unserved("DFS"),
-    share("msdfs shuffle referrals", BOOL, "no", "Vary the order of a link's targets.").unserved("DFS"),
+    share("msdfs shuffle referrals", BOOL, "no", "Vary the order of a link's targets.")
+        .accepted("it is used only with msdfs root"),
     global("host msdfs", BOOL, "yes", "Be a server of a distributed file system.").unserved("DFS"),
     share("spotlight", BOOL, "no", "Let Macs search the share's index.").unserved(SPOTLIGHT),
-    share("spotlight backend", TEXT, "noindex", "The index that is searched.").unserved(SPOTLIGHT),
+    share("spotlight backend", TEXT, "noindex", "The index that is searched.")
+        .accepted("it is used only with spotlight"),
     share("afs share", BOOL, "no", "The share is in AFS.").unserved("AFS"),
-    global("afs token lifetime", NUMBER, "604800", "Lifetime of AFS tokens.").unserved("AFS"),
-    global("afs username map", TEXT, "", "AFS names of users.").unserved("AFS"),
+    global("afs token lifetime", NUMBER, "604800", "Lifetime of AFS tokens.")
+        .accepted("it is used only with afs share"),
+    global("afs username map", TEXT, "", "The AFS names of users.").accepted("it is used only with afs share"),
     share("preexec", TEXT, "", "A command to run at each connect.").also(&["exec"]).unserved(COMMANDS),
     share("preexec close", BOOL, "no", "Refuse the connect if preexec fails.").unserved(COMMANDS),
     share("postexec", TEXT, "", "A command to run at each disconnect.").unserved(COMMANDS),
@@ -104,7 +108,8 @@ pub(super) static TABLE: &[Parameter] = &[
     share("access based share enum", BOOL, "no", "List a share only for users who may connect to it.")
         .unserved("share lists filtered by user"),
     share("administrative share", BOOL, "no", "Mark the share as administrative.").unserved("administrative shares"),
-    share("ntvfs handler", TEXT, "unixuid, default", "Samba's old file server.").unserved("Samba's ntvfs"),
+    share("ntvfs handler", TEXT, "unixuid, default", "Samba's old file server.")
+        .accepted("only Samba's old file server ntvfs uses it"),
     global("vfs mkdir use tmp name", TEXT, "auto", "Create directories under a temporary name first.").accepted(OWN_IO),
     global("dos charset", TEXT, "CP850", "The character set of DOS clients.").accepted("SMB 2 uses only UTF-16 names"),
     global("unix charset", Kind::Choice(&[&["UTF-8", "utf8"]]), "UTF-8", "The character set of names on disk.")

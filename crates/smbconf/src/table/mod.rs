@@ -133,6 +133,12 @@ impl Status {
         }
     }
 
+    /// Returns whether other programs read the parameter from the same file. The line has its effect there and must
+    /// not be removed, so it is not reported.
+    pub fn is_for_other_programs(self) -> bool {
+        matches!(self, Status::Accepted(WINBINDD | NMBD | TOOLS))
+    }
+
     /// Returns the reason or the feature; empty for served parameters.
     pub fn reason(self) -> &'static str {
         match self {
@@ -214,13 +220,23 @@ const TEXT: Kind = Kind::Text;
 const PATH: Kind = Kind::Path;
 
 /// `yes`, `no` or `auto`.
-const BOOL_OR_AUTO: Kind = Kind::Choice(&[&["auto"], &["yes", "true", "on", "1"], &["no", "false", "off", "0"]]);
+pub(crate) const BOOL_OR_AUTO: Kind =
+    Kind::Choice(&[&["auto"], &["yes", "true", "on", "1"], &["no", "false", "off", "0"]]);
 
 /// The feature of parameters whose value is run as a command.
 pub(super) const COMMANDS: &str = "running commands, because no text of the configuration is ever passed to a shell";
 
-/// The reason of parameters that winbindd reads. They have their effect there, so they must not be removed.
+/// The reason of parameters that winbindd reads.
 pub(super) const WINBINDD: &str = "winbindd reads it from the same file";
+
+/// The reason of parameters that nmbd reads. It runs beside Frevo as beside smbd.
+pub(super) const NMBD: &str = "nmbd reads it from the same file";
+
+/// The reason of parameters that Samba's client programs read.
+pub(super) const TOOLS: &str = "it is for Samba's client programs, which read it themselves";
+
+/// The reason of parameters that change nothing on a server that is not a domain controller.
+const CONTROLLERS_ONLY: &str = "only domain controllers use it, and Frevo cannot be one";
 
 /// All parameters, in groups.
 static GROUPS: &[&[Parameter]] = &[
@@ -299,13 +315,20 @@ pub fn find_prefix(name: &str) -> Option<&'static Prefix> {
 
 /// Returns the known name that is most similar to `name`, if it is similar enough for a typing mistake.
 pub fn nearest(name: &str) -> Option<&'static str> {
+    near(name).first().copied()
+}
+
+/// Returns the known names that `name` may be a misspelling of, the most similar one first.
+pub fn near(name: &str) -> Vec<&'static str> {
     let folded = fold_name(name);
     let names = all().flat_map(|parameter| std::iter::once(&parameter.name).chain(parameter.synonyms));
-    let (distance, nearest) = names
+    let mut near: Vec<_> = names
         .map(|known| known.trim_start_matches('!'))
         .map(|known| (distance(&folded, &fold_name(known)), known))
-        .min_by_key(|(distance, _)| *distance)?;
-    (distance <= 1 + folded.len() / 6).then_some(nearest)
+        .filter(|(distance, _)| *distance <= 1 + folded.len() / 6)
+        .collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    near.into_iter().map(|(_, known)| known).collect()
 }
 
 /// Returns the number of letters to insert, delete, replace or swap with a neighbour to turn one word into the other.

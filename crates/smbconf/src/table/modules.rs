@@ -1,6 +1,6 @@
 //! Parametric names (`fruit:metadata`), and the modules of `vfs objects` with the features that they provide.
 
-use super::{Status, WINBINDD};
+use super::{Status, TOOLS, WINBINDD};
 
 /// A family of parameters with a colon in their names.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,7 @@ pub static PREFIXES: &[Prefix] = &[
     ignored_prefix("syncops", "strict sync and sync always control when data is written to disk"),
     ignored_prefix("share", "it controls Samba's own process"),
     ignored_prefix("torture", "it controls Samba's tests"),
-    ignored_prefix("client ldap", "it is for Samba's client programs, which read it themselves"),
+    ignored_prefix("client ldap", TOOLS),
     ignored_prefix("vfs", "it controls Samba's own process"),
 ];
 

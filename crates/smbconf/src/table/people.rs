@@ -5,16 +5,14 @@ use std::time::Duration;
 use ldap::Deref;
 
 use super::controller::CA_FILE;
-use super::{BOOL, BYTES, COUNT, Kind, NUMBER, Parameter, TEXT, global};
+use super::{BOOL, BYTES, CONTROLLERS_ONLY, COUNT, Kind, NUMBER, Parameter, TEXT, WINBINDD, global};
 use crate::problem::{Code, error};
 use crate::reader::Reader;
 use accounts::ldap::Settings;
 
 const OWN_CLIENT: &str = "the built-in LDAP client uses log level";
-const MACHINES: &str = "machine accounts in an LDAP directory";
-const CONTROLLER: &str = "being a domain controller";
 
-const SSL_MODE: Kind = Kind::Choice(&[&["start tls", "start_tls", "starttls", "yes", "on"], &["off", "no"]]);
+pub(crate) const SSL_MODE: Kind = Kind::Choice(&[&["start tls", "start_tls", "starttls", "yes", "on"], &["off", "no"]]);
 const DEREF_MODE: Kind = Kind::Choice(&[&["auto"], &["never"], &["searching"], &["finding"], &["always"]]);
 
 const ADMIN_DN: Parameter = global(
@@ -61,9 +59,9 @@ pub(super) static TABLE: &[Parameter] = &[
     SUFFIX,
     USER_SUFFIX,
     GROUP_SUFFIX,
-    global("ldap machine suffix", TEXT, "", "The subtree of machines, relative to ldap suffix.").unserved(MACHINES),
-    global("ldap idmap suffix", TEXT, "", "The subtree of id mappings, relative to ldap suffix.")
-        .unserved("id mappings in an LDAP directory"),
+    global("ldap machine suffix", TEXT, "", "The subtree of machines, relative to ldap suffix.")
+        .accepted(CONTROLLERS_ONLY),
+    global("ldap idmap suffix", TEXT, "", "The subtree of id mappings, relative to ldap suffix.").accepted(WINBINDD),
     SSL,
     TIMEOUT,
     CONNECTION_TIMEOUT,
@@ -82,12 +80,13 @@ pub(super) static TABLE: &[Parameter] = &[
     global("ldap debug threshold", NUMBER, "10", "The log level at which LDAP messages are logged.")
         .accepted(OWN_CLIENT),
     global("ldap server require strong auth", TEXT, "yes", "Requirements of binds to the controller.")
-        .unserved(CONTROLLER),
+        .accepted(CONTROLLERS_ONLY),
     global("ldap max anonymous request size", BYTES, "256000", "Maximum size of a request before a bind.")
-        .unserved(CONTROLLER),
+        .accepted(CONTROLLERS_ONLY),
     global("ldap max authenticated request size", BYTES, "16777216", "Maximum size of a request after a bind.")
-        .unserved(CONTROLLER),
-    global("ldap max search request size", BYTES, "256000", "Maximum size of a search request.").unserved(CONTROLLER),
+        .accepted(CONTROLLERS_ONLY),
+    global("ldap max search request size", BYTES, "256000", "Maximum size of a search request.")
+        .accepted(CONTROLLERS_ONLY),
 ];
 
 /// Reads the settings; the caller sets `servers` and `name` for each element of `passdb backend`.

@@ -5,24 +5,25 @@ use std::time::Duration;
 use server::policy::{EncryptionAlgorithm, Protocol, Signing, SigningAlgorithm};
 
 use super::share::LEVEL;
-use super::{BOOL, BYTES, COUNT, Kind, LIST, NUMBER, Parameter, TEXT, global};
+use super::{BOOL, BYTES, CONTROLLERS_ONLY, COUNT, Kind, LIST, NMBD, NUMBER, Parameter, TEXT, TOOLS, global};
 use crate::lists::{self, InterfaceChoice, SocketOption};
 use crate::problem::{Code, error, warning};
 use crate::reader::ValueReader;
 
-/// Dialects; SMB 1 and older are one value because none of them is supported.
+/// Dialects, in the spelling of testparm, in which SMB2 is SMB 2.1. SMB 1 and older are one value, because none of them
+/// is supported.
 const DIALECT: Kind = Kind::Choice(&[
     &["default"],
     &["SMB2_02"],
-    &["SMB2_10", "SMB2"],
+    &["SMB2", "SMB2_10"],
     &["SMB3_00"],
     &["SMB3_02"],
-    &["SMB3_11", "SMB3"],
+    &["SMB3", "SMB3_11"],
     &["NT1", "LANMAN2", "LANMAN1", "COREPLUS", "CORE+", "CORE"],
 ]);
 const TRANSFER: Kind = Kind::Bytes(65_536, 8_388_608);
 const SMB1: &str = "SMB 1 is not served, and SMB 2 has no such option";
-const DISCOVERY: &str = "name queries to other hosts";
+const NO_RPC: &str = "there is no RPC over TCP";
 
 pub(crate) const NETBIOS_NAME: Parameter =
     global("netbios name", TEXT, "%h", "The server's name, at most 15 characters; the host's name by default.")
@@ -61,9 +62,9 @@ pub(super) static TABLE: &[Parameter] = &[
         "Signing algorithms, the preferred one first.",
     )
     .reads(|value, global| global.policy.server_smb3_signing_algorithms = algorithms(value, SIGNING_ALGORITHMS)),
-    global("smb2 max read", TRANSFER, "8388608", "The longest read.")
+    global("smb2 max read", TRANSFER, "8388608", "The longest read in bytes.")
         .reads(|value, global| global.policy.smb2_max_read = transfer(value)),
-    global("smb2 max write", TRANSFER, "8388608", "The longest write.")
+    global("smb2 max write", TRANSFER, "8388608", "The longest write in bytes.")
         .reads(|value, global| global.policy.smb2_max_write = transfer(value)),
     global("smb2 max trans", TRANSFER, "8388608", "The longest listing, query or control request.")
         .reads(|value, global| global.policy.smb2_max_trans = transfer(value)),
@@ -86,18 +87,18 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, global| global.daemon.keepalive = positive(value).map(Duration::from_secs)),
     global("server multi channel support", BOOL, "yes", "Let a session use several connections.")
         .reads(|value, global| global.policy.server_multi_channel_support = value.boolean()),
-    global("smb3 unix extensions", BOOL, "no", "Offer POSIX extensions.").unserved("POSIX extensions"),
+    global("smb3 unix extensions", BOOL, "no", "Offer the POSIX extensions of SMB 3.1.1.").unserved("POSIX extensions"),
     global("server smb transports", LIST, "tcp", "Transports and their ports.")
         .unserved("transports other than TCP; set the ports with smb ports"),
-    global("client smb transports", LIST, "tcp", "Transports of the client tools.").unserved("Samba's client tools"),
+    global("client smb transports", LIST, "tcp", "Transports of the client tools.").accepted(TOOLS),
     global("read raw", BOOL, "yes", "Use SMB 1's raw reads.").accepted(SMB1),
     global("write raw", BOOL, "yes", "Use SMB 1's raw writes.").accepted(SMB1),
     global("large readwrite", BOOL, "yes", "Allow SMB 1 transfers above 64 KiB.").accepted(SMB1),
     global("max xmit", BYTES, "16644", "The longest SMB 1 message.").accepted(SMB1),
     global("max mux", COUNT, "50", "Maximum number of concurrent SMB 1 requests.")
         .accepted("SMB 2 uses credits instead; see smb2 max credits"),
-    global("max ttl", NUMBER, "259200", "The lifetime of NetBIOS names.").accepted("NetBIOS names are not answered"),
-    global("nt pipe support", BOOL, "yes", "Offer named pipes.").accepted("IPC$ always provides named pipes"),
+    global("max ttl", NUMBER, "259200", "The lifetime of NetBIOS names.").accepted(NMBD),
+    global("nt pipe support", BOOL, "yes", "Offer named pipes on IPC$.").accepted("IPC$ always provides named pipes"),
     global("nt status support", BOOL, "yes", "Answer with NT status codes.").accepted(SMB1),
     global("reset on zero vc", BOOL, "no", "Drop a client's older connections at its first logon.").accepted(SMB1),
     global("time server", BOOL, "no", "Announce the server as a time server.")
@@ -107,34 +108,33 @@ pub(super) static TABLE: &[Parameter] = &[
     global("enable asu support", BOOL, "no", "Offer the printers' pipe of old clients.").accepted(SMB1),
     global("hostname lookups", BOOL, "no", "Look up the names of clients.")
         .accepted("names are looked up only if hosts allow or hosts deny has one"),
-    global("name resolve order", TEXT, "lmhosts wins host bcast", "The order of name services.").unserved(DISCOVERY),
-    global("name cache timeout", NUMBER, "660", "Seconds for which a name is cached.").unserved(DISCOVERY),
-    global("nbt port", NUMBER, "137", "The port of the NetBIOS name service.").unserved("the NetBIOS name service"),
-    global("dgram port", NUMBER, "138", "The port of the datagram service.").unserved("the NetBIOS name service"),
+    global("name resolve order", TEXT, "lmhosts wins host bcast", "The order of name services.").accepted(TOOLS),
+    global("name cache timeout", NUMBER, "660", "Seconds for which a name is cached.").accepted(TOOLS),
+    global("nbt port", NUMBER, "137", "The port of the NetBIOS name service.").accepted(NMBD),
+    global("dgram port", NUMBER, "138", "The port of the datagram service.").accepted(NMBD),
     global("nbt client socket address", TEXT, "0.0.0.0", "The address for NetBIOS and LDAP queries.")
         .also(&["socket address"])
-        .unserved(DISCOVERY),
-    global("disable netbios", BOOL, "no", "Disable NetBIOS.")
+        .accepted(TOOLS),
+    global("disable netbios", BOOL, "no", "Disable NetBIOS over TCP.")
         .accepted("there is no NetBIOS name service; smb ports selects whether port 139 is used"),
     global("netbios aliases", TEXT, "", "Other names of the server.").unserved("several names for one server"),
-    global("netbios scope", TEXT, "", "The NetBIOS scope.").unserved("the NetBIOS name service"),
+    global("netbios scope", TEXT, "", "The scope of NetBIOS names.").accepted(NMBD),
     global("rpc big endian", BOOL, "no", "Use big-endian byte order in RPC.")
         .accepted("all clients support little-endian"),
-    global("rpc server port", NUMBER, "0", "The port of RPC over TCP.").unserved("RPC over TCP"),
-    global("rpc server dynamic port range", TEXT, "49152-65535", "Ports of RPC over TCP.").unserved("RPC over TCP"),
+    global("rpc server port", NUMBER, "0", "The port of RPC over TCP.").accepted(NO_RPC),
+    global("rpc server dynamic port range", TEXT, "49152-65535", "Ports of RPC over TCP.").accepted(NO_RPC),
     global("rpc start on demand helpers", BOOL, "yes", "Start RPC servers on demand.")
         .accepted("the server itself handles named pipes"),
     global("allow dcerpc auth level connect", BOOL, "no", "Allow unprotected RPC calls.")
         .accepted("pipes have the protection of their session"),
-    global("dcerpc endpoint servers", TEXT, "", "The RPC servers of a controller.")
-        .unserved("being a domain controller"),
+    global("dcerpc endpoint servers", TEXT, "", "The RPC servers of a controller.").accepted(CONTROLLERS_ONLY),
 ];
 
 fn min_protocol(value: ValueReader<'_>) -> Protocol {
     match value.choice().as_str() {
         "NT1" => {
             let problem = warning(Code::NotServed, "SMB 1 and older are not served: the oldest dialect is SMB2_02");
-            value.report(problem.remedy("write SMB2_02"));
+            value.report(problem.remedy("write SMB2_02").loses("SMB 1", None));
             Protocol::Smb2_02
         }
         other => dialect(other).unwrap_or(Protocol::Smb2_02),
@@ -161,10 +161,10 @@ fn max_protocol(value: ValueReader<'_>) -> Protocol {
 fn dialect(name: &str) -> Option<Protocol> {
     match name {
         "SMB2_02" => Some(Protocol::Smb2_02),
-        "SMB2_10" => Some(Protocol::Smb2_10),
+        "SMB2" => Some(Protocol::Smb2_10),
         "SMB3_00" => Some(Protocol::Smb3_00),
         "SMB3_02" => Some(Protocol::Smb3_02),
-        "SMB3_11" => Some(Protocol::Smb3_11),
+        "SMB3" => Some(Protocol::Smb3_11),
         _ => None,
     }
 }

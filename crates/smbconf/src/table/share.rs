@@ -15,7 +15,7 @@ use crate::reader::ValueReader;
 const CSC: Kind = Kind::Choice(&[&["manual"], &["documents"], &["programs"], &["disable"]]);
 
 /// Values of `server smb encrypt`, `server signing` and similar parameters.
-pub(super) const LEVEL: Kind = Kind::Choice(&[
+pub(crate) const LEVEL: Kind = Kind::Choice(&[
     &["default"],
     &["off", "no", "false", "0", "disabled"],
     &["if_required", "yes", "true", "1", "on", "enabled", "auto"],
@@ -141,7 +141,7 @@ fn read_path(value: ValueReader<'_>, share: &mut Share) {
                 let problem = warning(Code::MissingPath, format!("the directory of [{}] {why}: {path}", share.name));
                 let remedy = "create the directory, mount its file system, or correct `path`; \
                               until then clients cannot connect to the share";
-                value.report(problem.remedy(remedy));
+                value.report(problem.remedy(remedy).loses("", Some(&share.name)));
             }
             share.path = path.into();
         }

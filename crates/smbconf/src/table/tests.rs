@@ -25,7 +25,8 @@ fn names_are_unique() {
 fn every_entry_is_complete() {
     for parameter in all() {
         let Parameter { name, help, default, .. } = parameter;
-        assert!(help.ends_with('.') && help.len() > 3, "{name}: help {help:?}");
+        let words = help.split_whitespace().count();
+        assert!(help.ends_with('.') && words >= 4, "{name}: {help:?} is not a sentence");
         assert!(parameter.status == Status::Served || !parameter.status.reason().is_empty(), "{name}: no reason");
         let value = crate::value::normalize(parameter.kind, default);
         assert!(value.is_ok() || (default.is_empty() && parameter.may_be_empty()), "{name}: default {default:?}");

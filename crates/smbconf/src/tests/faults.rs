@@ -22,7 +22,7 @@ fn a_share_with_an_error_does_not_stop_the_others() {
         assert!(loaded.policy.shares["y"].available, "{fault}");
         assert_eq!(loaded.warnings.faulty_shares().collect::<Vec<_>>(), ["x"], "{fault}: {}", loaded.warnings);
         assert!(loaded.warnings.0.iter().any(Problem::fails_check), "{fault}");
-        assert!(!loaded.effective.sections.iter().any(|(name, _)| name == "x"), "{fault}");
+        assert!(!loaded.effective.differing().iter().any(|(name, _)| name == "x"), "{fault}");
     }
 }
 

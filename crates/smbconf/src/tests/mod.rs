@@ -13,6 +13,7 @@ mod grammar;
 mod modules;
 mod readers;
 mod sessions;
+mod stock;
 
 /// The parameters that are applied before stage two.
 const READ_EARLIER: [&str; 4] = [COPY.name, INCLUDE.name, CONFIG_BACKEND.name, REGISTRY_SHARES.name];
@@ -230,13 +231,11 @@ fn a_missing_directory_is_a_warning_and_the_server_starts() {
 }
 
 #[test]
-fn an_unserved_section_is_one_warning() {
+fn a_printer_is_one_warning_and_the_section_of_all_printers_none() {
     check(
         "[homes]\nbrowseable = no\noplocks = yes\n[printers]\nprintable = yes\n[p]\nprint ok = yes\nguest ok = x\n",
-        "@DIR@/smb.conf:4: warning: the section [printers] is not supported: printing\n  \
-         remedy: the other shares are served; remove the section to silence this warning\n\
-         @DIR@/smb.conf:6: warning: the section [p] is not supported: printing\n  \
-         remedy: the other shares are served; remove the section to silence this warning\n\
+        "@DIR@/smb.conf:6: warning: the section [p] is not supported: printing\n  \
+         remedy: the other shares are served; the section may be removed\n\
          @DIR@/smb.conf:8: error: the share [p] is not served: `x` is not a valid value for `guest ok`\n  \
          remedy: allowed: yes or no (also true, false, on, off, 1, 0)",
     );

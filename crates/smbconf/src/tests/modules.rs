@@ -29,7 +29,7 @@ fn only_shares_that_need_a_missing_module_are_not_served() {
          share (GlusterFS volumes); `worm`, which forbids operations (files that cannot be changed)"
     );
     assert!(problem.remedy.ends_with("write `frevo:without = glusterfs worm` into [vol]"), "{}", problem.remedy);
-    let sections: Vec<_> = loaded.effective.sections.iter().map(|(name, _)| name.as_str()).collect();
+    let sections: Vec<_> = loaded.effective.differing().into_iter().map(|(name, _)| name).collect();
     assert_eq!(sections, ["global", "x"]);
 }
 
