@@ -8,6 +8,7 @@ use crate::acl::{self, AclArgs};
 use crate::bench::{self, BenchArgs};
 use crate::check::{self, CheckArgs};
 use crate::group::{self, GroupArgs};
+use crate::help::{self, HelpArgs};
 use crate::join::{self, JoinArgs};
 use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::serve::{self, ServeArgs};
@@ -18,7 +19,7 @@ use crate::version;
 /// A file server for SMB 2 and 3
 #[derive(Parser, Debug)]
 #[command(name = "frevo", version = version::LONG, propagate_version = true)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -34,10 +35,16 @@ enum Command {
     Status(StatusArgs),
     Acl(AclArgs),
     Bench(BenchArgs),
+    Help(HelpArgs),
     #[command(hide = true)]
     Man(ManArgs),
     #[command(hide = true)]
     Completions(CompletionsArgs),
+}
+
+/// Parses the command line of this process. A wrong one ends the process.
+pub fn parse() -> Cli {
+    Cli::parse_from(help::moved_to_front(std::env::args_os().collect(), &Cli::command()))
 }
 
 /// Runs the command of `cli`. An error is printed to standard error and results in exit status 1.
@@ -51,6 +58,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Acl(args) => acl::run(args),
         Command::Bench(args) => bench::run(&args),
+        Command::Help(args) => help::run(&args, Cli::command()),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Completions(args) => manual::complete(&args, Cli::command()),
     };

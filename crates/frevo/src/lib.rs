@@ -1,7 +1,7 @@
 //! The `frevo` program as a library: the commands, sockets, the sandbox, and the control socket.
 //!
 //! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`status`],
-//!   [`acl`], [`bench`]. [`manual`] has their manual pages.
+//!   [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
@@ -20,6 +20,7 @@ mod driver;
 pub mod environment;
 pub mod group;
 mod handles;
+mod help;
 mod input;
 pub mod join;
 pub mod kerberos;

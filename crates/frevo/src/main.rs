@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    frevo::cli::run(frevo::cli::Cli::parse())
+    frevo::cli::run(frevo::cli::parse())
 }

@@ -1,6 +1,7 @@
-//! Generates the manual page frevo-smb.conf(5) from the table, in the man(7) macros.
+//! The manual of all parameters, generated from the table: the page frevo-smb.conf(5) in the man(7) macros, and single
+//! entries as text for `frevo help`.
 
-use super::table::{self, Kind, MODULES, PREFIXES, Parameter, Status};
+use super::table::{self, MODULES, Module, PREFIXES, Parameter, Prefix, Scope, Status};
 use super::value;
 
 /// Returns the page.
@@ -13,29 +14,89 @@ pub fn page() -> String {
     section(&mut page, "DESCRIPTION", DESCRIPTION);
     section(&mut page, "VARIABLES", VARIABLES);
     section(&mut page, "ACCOUNTS", ACCOUNTS);
-    let served: Vec<_> = table::all().filter(|entry| entry.status == Status::Served).collect();
     section(
         &mut page,
         "PARAMETERS",
-        &["Letters as in Samba's manual: (G) for [global] only, (S) for shares and [global]."],
+        &["These parameters are served. Letters as in Samba's manual: (G) for [global] only, (S) for shares and \
+             [global]."],
     );
-    for parameter in sorted(served) {
-        entry(&mut page, parameter);
-    }
-    section(&mut page, "ACCEPTED", &["These parameters are accepted and have no effect."]);
-    reasons(&mut page, |status| match status {
-        Status::Accepted(reason) => Some(reason),
-        _ => None,
-    });
-    let intro =
-        "These parameters belong to features that Frevo does not have. Setting one causes a warning. By feature:";
-    section(&mut page, "NOT SERVED", &[intro]);
-    reasons(&mut page, |status| match status {
-        Status::NotServed(feature) => Some(feature),
-        _ => None,
-    });
-    section(&mut page, "SEE ALSO", &["frevo(1), frevo check \\-\\-parameters"]);
+    entries(&mut page, |status| status == Status::Served);
+    section(&mut page, "PARAMETERS WITHOUT EFFECT", &["These parameters are accepted and change nothing in Frevo."]);
+    entries(&mut page, |status| matches!(status, Status::Accepted(_)));
+    let intro = "These parameters belong to features that Frevo does not have. Setting one causes a warning, unless \
+                 the value does not need the feature.";
+    section(&mut page, "PARAMETERS THAT ARE NOT SERVED", &[intro]);
+    entries(&mut page, |status| matches!(status, Status::NotServed(_)));
+    section(
+        &mut page,
+        "MODULES AND FAMILIES",
+        &["These modules of vfs objects, and families of parameters with a colon in their names, are known. frevo \
+         help NAME says how each is treated."],
+    );
+    families(&mut page);
+    section(&mut page, "SEE ALSO", &["frevo(1), frevo-check(1), frevo-help(1)"]);
     page
+}
+
+/// Returns the entry of a parameter, a family of parameters (`fruit:model`) or a module, as text; `None` if the name is
+/// unknown.
+pub fn text(name: &str) -> Option<String> {
+    if let Some((parameter, inverted)) = table::find(name) {
+        return Some(parameter_text(parameter, inverted.then_some(name)));
+    }
+    let (title, status, vital) = match table::find_prefix(name).filter(|_| name.contains(':')) {
+        Some(Prefix { name, status }) => (format!("{name}:*"), status, None),
+        None => {
+            let folded = table::fold_name(name);
+            let Module { name, status, vital } = MODULES.iter().find(|module| module.name == folded)?;
+            (format!("vfs objects = {name}"), status, *vital)
+        }
+    };
+    let refused = vital.map(|why| format!("; a share that names it is not served, because the module {why}"));
+    Some(format!("{title}\n\n    Status:   {}{}\n", treatment(*status), refused.unwrap_or_default()))
+}
+
+fn parameter_text(parameter: &Parameter, inverted: Option<&str>) -> String {
+    let mut text = format!("{}\n\n    {}\n\n", parameter.name, parameter.help);
+    if let Some(name) = inverted {
+        text += &format!("    `{name}` is the opposite of `{}`.\n\n", parameter.name);
+    }
+    for (title, value) in facts(parameter) {
+        text += &format!("    {:<10}{value}\n", format!("{title}:"));
+    }
+    text
+}
+
+/// Returns everything about a parameter except its name and help, as titles and values.
+fn facts(parameter: &Parameter) -> Vec<(&'static str, String)> {
+    let (inverted, plain): (Vec<&str>, Vec<&str>) = parameter.synonyms.iter().partition(|name| name.starts_with('!'));
+    let section = match parameter.scope {
+        Scope::Global => "[global]",
+        Scope::Share => "a share; in [global] it is the default of all shares",
+    };
+    let default = if parameter.default.is_empty() { "nothing" } else { parameter.default };
+    let mut facts = vec![
+        ("Section", section.to_owned()),
+        ("Value", value::allowed(parameter.kind)),
+        ("Default", default.to_owned()),
+    ];
+    if !plain.is_empty() {
+        facts.push(("Synonyms", plain.join(", ")));
+    }
+    if !inverted.is_empty() {
+        facts.push(("Opposite", inverted.join(", ").replace('!', "")));
+    }
+    facts.push(("Status", treatment(parameter.status)));
+    facts
+}
+
+/// Describes how Frevo treats a parameter, a family or a module.
+fn treatment(status: Status) -> String {
+    match status {
+        Status::Served => "served".to_owned(),
+        Status::Accepted(reason) => format!("no effect in Frevo: {reason}"),
+        Status::NotServed(feature) => format!("not supported: {feature}"),
+    }
 }
 
 const DESCRIPTION: &[&str] = &[
@@ -44,8 +105,8 @@ const DESCRIPTION: &[&str] = &[
      and blanks in names are ignored.",
     "Each section except [global] is a share. Parameters that a share does not set are taken from [global], then from \
      the defaults below.",
-    "An unknown parameter is a warning. A bad value, a duplicate share, and an include that is missing or includes \
-     itself are errors, and the server does not start. frevo check lists all problems with file, line and remedy.",
+    "An unknown parameter is a warning. frevo check lists all problems with file, line and remedy, and says whether \
+     the server starts.",
     "No text of the configuration is ever run as a command.",
 ];
 
@@ -76,46 +137,37 @@ fn section(page: &mut String, title: &str, paragraphs: &[&str]) {
     }
 }
 
-fn sorted(mut parameters: Vec<&'static Parameter>) -> Vec<&'static Parameter> {
+/// Adds an entry for each parameter with a status that `belongs`, in alphabetical order.
+fn entries(page: &mut String, belongs: impl Fn(Status) -> bool) {
+    let mut parameters: Vec<_> = table::all().filter(|parameter| belongs(parameter.status)).collect();
     parameters.sort_by_key(|parameter| parameter.name.to_lowercase());
-    parameters
+    parameters.into_iter().for_each(|parameter| entry(page, parameter));
 }
 
 fn entry(page: &mut String, parameter: &Parameter) {
-    let Parameter { name, help, default, .. } = parameter;
+    let Parameter { name, help, .. } = parameter;
     page.push_str(&format!(".TP\n.B {} ({})\n{}\n", escape(name), parameter.scope.letter(), escape(help)));
-    let allowed = match parameter.kind {
-        Kind::Text | Kind::Path | Kind::List => String::new(),
-        kind => format!("Allowed: {}. ", value::allowed(kind)),
-    };
-    let default = if default.is_empty() { "nothing" } else { default };
-    page.push_str(&format!(".br\n{}Default: {}.\n", escape(&allowed), escape(default)));
-    let (inverted, plain): (Vec<&str>, Vec<&str>) = parameter.synonyms.iter().partition(|name| name.starts_with('!'));
-    if !plain.is_empty() {
-        page.push_str(&format!(".br\nAlso called {}.\n", escape(&plain.join(", "))));
-    }
-    if !inverted.is_empty() {
-        let names = inverted.join(", ").replace('!', "");
-        page.push_str(&format!(".br\nThe opposite of {}.\n", escape(&names)));
+    let told = |title: &str| title != "Section" && (title != "Status" || parameter.status != Status::Served);
+    for (title, value) in facts(parameter).into_iter().filter(|(title, _)| told(title)) {
+        page.push_str(&format!(".br\n{title}: {}.\n", escape(&value)));
     }
 }
 
-/// Adds one paragraph for each reason, with all parameters that it applies to.
-fn reasons(page: &mut String, of: impl Fn(Status) -> Option<&'static str>) {
-    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    let parameters = table::all().map(|entry| (entry.status, entry.name.to_owned()));
+/// Adds one paragraph for each reason, with all modules and families that it applies to.
+fn families(page: &mut String) {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     let prefixes = PREFIXES.iter().map(|prefix| (prefix.status, format!("{}:*", prefix.name)));
     let modules = MODULES.iter().map(|module| (module.status, format!("vfs objects = {}", module.name)));
-    for (status, name) in parameters.chain(prefixes).chain(modules) {
-        let Some(reason) = of(status) else { continue };
-        match groups.iter_mut().find(|(known, _)| *known == reason) {
+    for (status, name) in prefixes.chain(modules) {
+        let treatment = treatment(status);
+        match groups.iter_mut().find(|(known, _)| *known == treatment) {
             Some((_, names)) => names.push(name),
-            None => groups.push((reason, vec![name])),
+            None => groups.push((treatment, vec![name])),
         }
     }
-    groups.sort_by_key(|(reason, _)| reason.to_lowercase());
-    for (reason, names) in groups {
-        page.push_str(&format!(".TP\n.I {}\n{}\n", escape(reason), escape(&names.join(", "))));
+    groups.sort();
+    for (treatment, names) in groups {
+        page.push_str(&format!(".TP\n.I {}\n{}\n", escape(&treatment), escape(&names.join(", "))));
     }
 }
 
@@ -131,16 +183,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_parameter_is_on_the_page() {
+    fn every_parameter_has_an_entry() {
         let page = page();
         for parameter in table::all() {
-            assert!(page.contains(&escape(parameter.name)), "{}", parameter.name);
+            let head = format!(".TP\n.B {} ({})\n", escape(parameter.name), parameter.scope.letter());
+            assert_eq!(page.matches(&head).count(), 1, "{}", parameter.name);
+            let text = text(parameter.name).expect("an entry");
+            assert!(text.contains(parameter.help) && text.contains("Default:"), "{text}");
+        }
+        for name in MODULES.iter().map(|module| module.name).chain(PREFIXES.iter().map(|prefix| prefix.name)) {
+            assert!(page.contains(&escape(name)), "{name}");
         }
         for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
             assert!(
                 [".TH ", ".SH ", ".PP", ".TP", ".B ", ".I ", ".br"].iter().any(|known| line.starts_with(known)),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn an_entry_names_synonyms_and_status() {
+        let entry = |name: &str| text(name).unwrap_or_else(|| panic!("{name} is unknown"));
+        assert_eq!(
+            entry("Create Mode"),
+            "create mask\n\n    Permission bits that are allowed in a new file.\n\n    \
+             Section:  a share; in [global] it is the default of all shares\n    \
+             Value:    permission bits in octal, 0000 to 7777\n    Default:  0744\n    Synonyms: create mode\n    \
+             Status:   served\n"
+        );
+        assert!(entry("writable").contains("`writable` is the opposite of `read only`."), "{}", entry("writable"));
+        assert!(entry("wins support").contains("no effect in Frevo: nmbd reads it"), "{}", entry("wins support"));
+        assert!(entry("magic script").contains("not supported: running commands"), "{}", entry("magic script"));
+        assert!(entry("gpfs:acl").starts_with("gpfs:*\n"), "{}", entry("gpfs:acl"));
+        assert!(entry("worm").contains("is not served, because the module forbids operations"), "{}", entry("worm"));
+        for unknown in ["raed only", "x:y", "no module", ""] {
+            assert_eq!(text(unknown), None, "{unknown}");
         }
     }
 }
