@@ -32,6 +32,7 @@ mod sizes;
 mod smbpasswd;
 mod store;
 mod streams;
+mod testparm;
 mod trees;
 mod twins;
 mod versions;
@@ -50,6 +51,7 @@ const AREAS: &[&[Case]] = &[
     many::CASES,
     escape::CASES,
     config::CASES,
+    testparm::CASES,
     first_run::CASES,
     signals::CASES,
     budgets::CASES,
