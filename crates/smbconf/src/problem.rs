@@ -243,13 +243,12 @@ impl Problems {
     /// Returns what users miss, for a list: `printing`, `the recycle bin in [a], [b]`, `the share [c]`.
     pub fn unavailable(&self) -> Vec<String> {
         let mut features: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (feature, share) in self.0.iter().filter_map(Problem::lost) {
-            let at = features.iter().position(|(known, _)| *known == feature).unwrap_or_else(|| {
-                features.push((feature, Vec::new()));
-                features.len() - 1
-            });
-            if let Some(share) = share.filter(|share| !features[at].1.contains(share)) {
-                features[at].1.push(share);
+        let mut listed = HashSet::new();
+        for (feature, share) in self.0.iter().filter_map(Problem::lost).filter(|lost| listed.insert(*lost)) {
+            let shares = share.into_iter();
+            match features.iter_mut().find(|(known, _)| *known == feature) {
+                Some((_, known)) => known.extend(shares),
+                None => features.push((feature, shares.collect())),
             }
         }
         features.into_iter().map(|(feature, shares)| phrase(feature, &shares)).collect()

@@ -12,6 +12,25 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// Reads a whole number. As in Samba, it is octal after a leading 0, and hexadecimal after 0x.
+fn integer(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let hexadecimal = digits.strip_prefix("0x").or(digits.strip_prefix("0X"));
+    let (digits, radix) = match (hexadecimal, digits.strip_prefix('0')) {
+        (Some(digits), _) => (digits, 16),
+        (None, Some(digits)) if !digits.is_empty() => (digits, 8),
+        _ => (digits, 10),
+    };
+    let digits = Some(digits).filter(|digits| !digits.starts_with(['+', '-']))?;
+    i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()
+}
+
 /// Reads a number of bytes: `65536`, `64k`, `8M`.
 pub(crate) fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
@@ -58,7 +77,7 @@ pub(crate) fn normalize(kind: Kind, text: &str) -> Result<String, String> {
     let value = match kind {
         Kind::Bool => boolean(text).map(|truth| if truth { "yes" } else { "no" }.to_owned()),
         Kind::Integer(least, most) => {
-            text.parse::<i64>().ok().filter(|number| (least..=most).contains(number)).map(|number| number.to_string())
+            integer(text).filter(|number| (least..=most).contains(number)).map(|number| number.to_string())
         }
         Kind::Bytes(least, most) => {
             bytes(text).filter(|number| (least..=most).contains(number)).map(|number| number.to_string())
@@ -113,7 +132,12 @@ mod tests {
     fn values_of_each_kind_are_checked() {
         check(Kind::Bool, &[("YES", Some("yes")), ("0", Some("no")), ("Off", Some("no")), ("y", None), ("", None)]);
         check(Kind::Integer(0, 10), &[("7", Some("7")), ("-1", None), ("11", None), ("7x", None), ("", None)]);
-        check(Kind::Integer(-5, 10), &[("-5", Some("-5")), ("99999999999999999999", None)]);
+        check(
+            Kind::Integer(-5, 10),
+            &[("-5", Some("-5")), ("+7", Some("7")), ("--1", None), ("0", Some("0")), ("010", Some("8"))],
+        );
+        check(Kind::Integer(0, 300), &[("0x1f", Some("31")), ("0x", None), ("0x-1", None), ("09", None)]);
+        check(Kind::Integer(0, i64::MAX), &[("99999999999999999999", None)]);
         check(
             Kind::Bytes(0, u64::MAX),
             &[

@@ -60,11 +60,11 @@ fn effective_values(fixture: &mut Fixture) -> Result<()> {
     }
     let listed = listed()?;
     let mut wrong = Vec::new();
-    for difference in found.iter().filter(|found| !listed.iter().any(|line| line.matches(found))) {
-        wrong.push(format!("not listed: {difference}"));
-    }
     for line in listed.iter().filter(|line| !found.iter().any(|found| line.matches(found))) {
         wrong.push(format!("listed, but there is no such difference: {line}"));
+    }
+    for difference in found.iter().filter(|found| !listed.iter().any(|line| line.matches(found))) {
+        wrong.push(format!("not listed: {difference}"));
     }
     println!("    {} configurations, {compared} values, {} differences", names.len(), found.len());
     ensure!(wrong.is_empty(), "configs/deviations.txt:\n{}", wrong.join("\n"));
