@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::{AccessMask, Sid};
-use proto::rpc::pdu::{self, Bind, Context, Pdu, PduFlags, PduType};
+use proto::rpc::pdu::{self, Bind, Context, Header as Pdu, PduFlags, PduType};
 use proto::rpc::srvsvc;
-use proto::smb2::FsctlCode;
 use proto::smb2::header::Command;
-use proto::smb2::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use proto::smb2::negotiate::SecurityMode;
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;

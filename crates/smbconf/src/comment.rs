@@ -1,5 +1,5 @@
-//! Comments behind values, which smb.conf does not have: `read only = no # for now`. Samba and Frevo take the comment as
-//! a part of the value.
+//! Comments behind values, which smb.conf does not have: `read only = no # for now`. Samba and Frevo take the comment
+//! as a part of the value.
 
 use std::path::Path;
 

@@ -8,8 +8,8 @@
 //!
 //! [`load`] reads only files and the answers of [`Names`], and changes nothing. A reload is a second call.
 //!
-//! - `sessions` builds the policies of single sessions, and `user_shares` the shares that users define, while the server
-//!   runs. `registry` reads the copy of Samba's registry.
+//! - `sessions` builds the policies of single sessions, and `user_shares` the shares that users define, while the
+//!   server runs. `registry` reads the copy of Samba's registry.
 //! - [`Effective`] is the values in effect, for `frevo check`.
 //! - [`host`] answers [`Names`] for this machine, and [`interfaces`] lists its addresses.
 //! - [`location`] looks up the state directory and the back ends of accounts, for the server and for commands.

@@ -215,8 +215,8 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// Sorts the problems by file and line, those without a line last, and removes repeated ones: a share's problem with
-    /// an inherited value is not reported if `[global]` has the same one.
+    /// Sorts the problems by file and line, those without a line last, and removes repeated ones. The problem of a
+    /// share with an inherited value is not reported if `[global]` has the same one.
     pub(super) fn tidy(&mut self) {
         let order = |problem: &Problem| (problem.place.is_none(), problem.place.clone(), problem.severity);
         self.0.sort_by_cached_key(order);

@@ -1,8 +1,8 @@
-//! Samba's registry configuration (`include = registry`, `config backend = registry`, `registry shares`), from a copy in
-//! a file: the output of `net conf list` in `registry.conf`, next to the configuration file.
+//! Samba's registry configuration (`include = registry`, `config backend = registry`, `registry shares`), from a copy
+//! in a file: the output of `net conf list` in `registry.conf`, next to the configuration file.
 //!
-//! As in Samba, the `[global]` of the registry is read at the position of the line, and its shares are added to those of
-//! the configuration file, which come first.
+//! As in Samba, the `[global]` of the registry is read at the position of the line, and its shares are added to those
+//! of the configuration file, which come first.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -131,12 +131,12 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
         let message = format!("`{name}` is for [global] and has no effect in the share [{}]{opened}", section.name);
         return report(problems, warning(Code::WrongSection, message).remedy("move the line to [global]"));
     }
-    let text = match read_value(parameter, name, value) {
-        Ok((text, remark)) => {
-            remark.into_iter().for_each(|problem| report(problems, problem));
-            if inverted { if text == "yes" { "no" } else { "yes" }.to_owned() } else { text }
-        }
-        Err(problem) => return report(problems, problem),
+    let (text, problem) = read_value(parameter, name, value);
+    problem.into_iter().for_each(|problem| report(problems, problem));
+    let Some(text) = text else { return };
+    let text = match inverted {
+        true => if text == "yes" { "no" } else { "yes" }.to_owned(),
+        false => text,
     };
     if parameter.name != INCLUDE.name {
         let entered = Value { text: text.clone(), place: place.clone() };
@@ -164,20 +164,23 @@ fn unknown(name: &str, value: &str) -> Problem {
     warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}` is ignored")).remedy(remedy)
 }
 
-/// Returns the value in its normalized spelling, and a remark about it. The error is the problem of a value that is not
-/// allowed. It does no harm if the parameter has no effect.
-fn read_value(parameter: &Parameter, name: &str, value: &str) -> Result<(String, Option<Problem>), Problem> {
+/// Returns the value in its normalized spelling, `None` if it is not allowed, and a problem. A value that is not
+/// allowed does no harm if the parameter has no effect.
+fn read_value(parameter: &Parameter, name: &str, value: &str) -> (Option<String>, Option<Problem>) {
     if let Some((instead, why, remedy)) = obsolete::find(parameter.name, value) {
         let text = value::normalize(parameter.kind, instead).unwrap_or_default();
         let problem = warning(Code::ObsoleteValue, format!("`{name} = {value}` {why}; it is read as {instead}"));
-        return Ok((text, Some(problem.remedy(remedy))));
+        return (Some(text), Some(problem.remedy(remedy)));
     }
     match value::normalize(parameter.kind, value) {
-        Ok(text) => Ok((text, comment::within(parameter, name, value))),
+        Ok(text) => (Some(text), comment::within(parameter, name, value)),
         Err(allowed) => match comment::number(parameter, name, value) {
-            Some((text, remark)) => Ok((text, Some(remark))),
-            None if parameter.status == Status::Served => Err(bad_value(name, value, &allowed)),
-            None => Err(Problem { severity: Severity::Warning, ..bad_value(name, value, &allowed) }),
+            Some((text, remark)) => (Some(text), Some(remark)),
+            None if parameter.status == Status::Served => (None, Some(bad_value(name, value, &allowed))),
+            None => {
+                let problem = bad_value(name, value, &allowed);
+                (None, Some(Problem { severity: Severity::Warning, ..problem }))
+            }
         },
     }
 }

@@ -1,8 +1,8 @@
 //! `frevo check`: checks a configuration and shows its effective values, as Samba's testparm does.
 //!
 //! Problems are written to standard error, the effective configuration to standard output. Exit status: 0 if the server
-//! starts with the configuration and serves all shares; 1 if it does not, or if the file has a likely mistake, such as an
-//! unknown parameter or a share without its directory; 2 for wrong usage.
+//! starts with the configuration and serves all shares; 1 if it does not, or if the file has a likely mistake, such as
+//! an unknown parameter or a share without its directory; 2 for wrong usage.
 
 mod parameters;
 

@@ -545,8 +545,8 @@ impl Operations {
                 Ok(match later.is_empty() {
                     true => format!("configuration reloaded, {shares} shares{faults}"),
                     false => format!(
-                        "configuration reloaded, {shares} shares{faults}; restart the server to apply changes of parameters \
-                         that are read only at the start: {}",
+                        "configuration reloaded, {shares} shares{faults}; restart the server to apply changes of \
+                         parameters that are read only at the start: {}",
                         later.join(", ")
                     ),
                 })

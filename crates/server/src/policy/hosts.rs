@@ -65,8 +65,8 @@ type Resolved<'r> = &'r dyn Fn(&HostRule) -> Option<bool>;
 
 /// The host names and netgroups of this host.
 pub trait HostNames: Send + Sync {
-    /// Returns for each of `rules`, which have names, whether `address` matches; `None` if that cannot be determined. The
-    /// time for all of them together is bounded.
+    /// Returns for each of `rules`, which have names, whether `address` matches; `None` if that cannot be determined.
+    /// The time for all of them together is bounded.
     fn resolve(&self, rules: Vec<HostRule>, address: IpAddr) -> Answer<Vec<Option<bool>>>;
 }
 

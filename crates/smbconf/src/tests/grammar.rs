@@ -164,8 +164,8 @@ fn comments_behind_values_are_reported() {
 
 #[test]
 fn the_registry_is_read_from_its_copy() {
-    let registry = "[global]\n\tworkgroup = REGISTRY\n\tinclude = registry\n\n[x]\n\tpath = /\n\n[r]\n\tpath = @DIR@/x\n\
-                    \tread only = no\n";
+    let registry = "[global]\n\tworkgroup = REGISTRY\n\tinclude = registry\n\n[x]\n\tpath = /\n\n\
+                    [r]\n\tpath = @DIR@/x\n\tread only = no\n";
     for line in ["include = registry", "config backend = registry"] {
         let text = format!("[global]\nworkgroup = FILE\n{line}\nserver string = after\n[x]\npath = @DIR@/x\n");
         let loaded = loaded(&[("smb.conf", &text), ("registry.conf", registry)]);
