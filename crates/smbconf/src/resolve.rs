@@ -201,7 +201,7 @@ fn parametric(name: &str, value: &str) -> Option<Problem> {
         Some(status) if status.is_for_other_programs() => return None,
         Some(Status::Accepted(reason)) => without_effect(Code::Accepted, format!("`{name}`"), reason),
         Some(Status::NotServed(feature)) => {
-            without_effect(Code::NotServed, format!("`{name}`"), &format!("it belongs to {feature}, not supported"))
+            without_effect(Code::NotServed, format!("`{name}`"), &format!("not supported: {feature}"))
         }
         Some(Status::Served) | None => {
             let front = name.split(':').next().unwrap_or_default().trim();
@@ -225,9 +225,8 @@ pub(super) const WITHOUT: &str = "remove it if it is not needed; otherwise keep 
 const RUN_ELSEWHERE: &str = "run the command by other means, for example from a systemd unit, and remove the line";
 
 fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str, share: Option<&str>) -> Problem {
-    if asks_for_nothing(parameter, text) {
-        let reason = format!("its value does not need what Frevo does not have: {feature}");
-        return without_effect(Code::NotServed, format!("`{name}`"), &reason);
+    if let Some(why) = asks_for_nothing(parameter, text) {
+        return without_effect(Code::NotServed, format!("`{name}`"), &format!("{why}; not supported: {feature}"));
     }
     let lost = match feature {
         table::COMMANDS => format!("the command of `{}`", parameter.name),
@@ -247,17 +246,18 @@ const IN_STOCK_FILES: &[&str] = &["obey pam restrictions", "unix password sync"]
 /// Parameters that are on by default; turning them off is what is not supported.
 const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes"];
 
-/// Returns whether nothing is missing with this value: it is Samba's default, or turns off an unsupported feature.
-fn asks_for_nothing(parameter: &Parameter, text: &str) -> bool {
+/// Returns why nothing is missing with this value: it is Samba's default, or turns off an unsupported feature.
+fn asks_for_nothing(parameter: &Parameter, text: &str) -> Option<&'static str> {
     let default = value::normalize(parameter.kind, parameter.default).unwrap_or_default();
-    if text.eq_ignore_ascii_case(&default) || text.is_empty() {
-        return true;
+    if text.eq_ignore_ascii_case(&default) {
+        return Some("the value is Samba's default");
     }
-    if ALWAYS_ON.contains(&parameter.name) {
-        return false;
-    }
-    let off = matches!(text.to_ascii_lowercase().as_str(), "no" | "false" | "off" | "0" | "never");
-    off || (parameter.kind == Kind::Octal && text == "0000")
+    let off = match text.to_ascii_lowercase().as_str() {
+        _ if ALWAYS_ON.contains(&parameter.name) => false,
+        "" | "no" | "false" | "off" | "0" | "never" => true,
+        text => parameter.kind == Kind::Octal && text == "0000",
+    };
+    off.then_some("the value turns the feature off")
 }
 
 #[cfg(test)]
