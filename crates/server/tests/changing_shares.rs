@@ -207,3 +207,8 @@ fn a_share_is_restricted_by_host_names() {
         assert_eq!(writes(&mut client, "share"), expected, "{address:?}");
     }
 }
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}
