@@ -18,9 +18,8 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 use server::answer::block_on;
-use server::policy::snapshots::Format;
-use server::policy::snapshots::Snapshots;
-use server::policy::snapshots::Sort;
+use server::policy::Share;
+use server::policy::snapshots::{Format, Pattern, Prefix, Snapshots, Sort};
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, SetMetadata, Vfs};
 
@@ -54,6 +53,15 @@ fn client(configure: impl FnOnce(&mut Snapshots)) -> (TestClient, Arc<dyn Vfs>) 
 
 /// Like [`client`], with names matching `veto files`.
 fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (TestClient, Arc<dyn Vfs>) {
+    client_of(configure, |share| share.names.veto_files = veto.iter().map(|name| name.to_string()).collect())
+}
+
+/// Like [`client`], with a share of the directory `path`.
+fn client_at(path: &str, configure: impl FnOnce(&mut Snapshots)) -> (TestClient, Arc<dyn Vfs>) {
+    client_of(configure, |share| share.path = path.into())
+}
+
+fn client_of(configure: impl FnOnce(&mut Snapshots), change: impl Fn(&mut Share)) -> (TestClient, Arc<dyn Vfs>) {
     let environment: Arc<dyn server::environment::Environment> = Arc::new(testing::ManualClock::ticking());
     let volume = testing::volume::new(environment, testing::volume::options());
     for folder in
@@ -66,10 +74,12 @@ fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (TestCl
     let mut snapshots = Snapshots {
         directory: ".snapshots".into(),
         everywhere: false,
+        cross_mount_points: false,
         mount_point: None,
         base: None,
         share_path: None,
         format: Format::token(),
+        prefix: None,
         local: None,
         sort: Sort::Descending,
     };
@@ -78,7 +88,7 @@ fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (TestCl
     for share in policy.shares.values_mut() {
         let share = Arc::make_mut(share);
         share.snapshots = Some(Arc::new(snapshots.clone()));
-        share.names.veto_files = veto.iter().map(|name| name.to_string()).collect();
+        change(share);
     }
     let server = TestServer::builder().policy(policy).volume(volume.clone()).start();
     (TestClient::logged_on(&server, "alice"), volume)
@@ -314,6 +324,117 @@ fn a_share_without_snapshots_has_no_versions() {
     let token = create(&mut client, &open(&format!(r"{FIRST}\file")));
     assert_eq!(token, Err(Status::OBJECT_PATH_NOT_FOUND));
     assert_eq!(versions(&mut client, "file", 4096).number_of_snapshots, 0);
+}
+
+/// Matches text that begins with this.
+#[derive(Debug)]
+struct Beginning(&'static str);
+
+impl Pattern for Beginning {
+    fn matches(&self, text: &[u8]) -> bool {
+        text.starts_with(self.0.as_bytes())
+    }
+}
+
+/// Sets names as sanoid gives them: prefix, time, and interval.
+fn named(snapshots: &mut Snapshots) {
+    snapshots.directory = "taken".into();
+    snapshots.format = Format::parse("_%Y-%m-%d_%H:%M:%S", false).expect("a form");
+    snapshots.prefix = Some(Prefix { pattern: Arc::new(Beginning("auto")), delimiter: b"_".to_vec() });
+}
+
+#[test]
+fn names_with_a_prefix_are_found_by_their_time() {
+    let (mut client, volume) = client(named);
+    let snapshots = [
+        "auto_2015-10-31_19:40:30_hourly",
+        "auto_2015-10-31_19:40:30_daily",
+        "auto_2016-01-01_00:00:00",
+        "manual_2017-01-01_00:00:00",
+    ];
+    for snapshot in snapshots {
+        make(&volume, &format!("taken/{snapshot}/dir/file"));
+    }
+    assert_eq!(versions(&mut client, r"dir\file", 4096).snapshots, [SECOND, FIRST]);
+    let ask = |version| Ask { version: Some(version), ..open(r"dir\file") };
+    for _ in 0..2 {
+        opens(&mut client, &ask(FIRST), "taken/auto_2015-10-31_19:40:30_daily/dir/file");
+        opens(&mut client, &ask(SECOND), "taken/auto_2016-01-01_00:00:00/dir/file");
+    }
+    let refused = create(&mut client, &ask("@GMT-2017.01.01-00.00.00"));
+    assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
+    // The name that was found before is not used for another snapshot.
+    let root = testing::root();
+    let [hourly, daily] = [snapshots[0], snapshots[1]].map(|name| path(&format!("taken/{name}")));
+    let Ok(server::vfs::Lookup::Found { metadata, .. }) =
+        block_on(volume.lookup(&root, &daily, LookupOptions::exact(server::vfs::SymlinkPolicy::NONE)))
+    else {
+        panic!("it exists")
+    };
+    block_on(volume.rename(&root, &daily, metadata.id, &path("taken/gone"), false)).expect("the name is free");
+    opens(&mut client, &ask(FIRST), &format!("{hourly}/dir/file"));
+}
+
+#[test]
+fn other_spellings_of_a_time_can_be_opened() {
+    let (mut client, volume) = client(|_| {});
+    make(&volume, ".snapshots/@GMT-2017.1.1-00.00.00 weekly/dir/file");
+    let third = "@GMT-2017.01.01-00.00.00";
+    assert_eq!(versions(&mut client, "dir", 4096).snapshots, [third, SECOND, FIRST]);
+    let ask = Ask { version: Some(third), ..open(r"dir\file") };
+    opens(&mut client, &ask, ".snapshots/@GMT-2017.1.1-00.00.00 weekly/dir/file");
+}
+
+#[test]
+fn ten_thousand_snapshots_are_listed() {
+    let (mut client, volume) = client(named);
+    make(&volume, "taken/x/y");
+    for number in 0..10_000 {
+        let (minute, second) = (number / 60 % 60, number % 60);
+        let name = format!("taken/auto_2015-10-31_{:02}:{minute:02}:{second:02}", number / 3600);
+        block_on(volume.create(&testing::root(), &path(&name), NewFile::new(Create::Directory, 0o755)))
+            .expect("the name is not in use");
+    }
+    assert_eq!(versions(&mut client, "dir", 4096).number_of_snapshots, 10_000);
+}
+
+#[test]
+fn versions_above_a_directory_are_found_from_it() {
+    let (mut client, volume) = client(|snapshots| snapshots.everywhere = true);
+    make(&volume, "dir/.snapshots/@GMT-2016.06.01-00.00.00/file");
+    let near = "@GMT-2016.06.01-00.00.00";
+    assert_eq!(versions(&mut client, r"dir\file", 4096).snapshots, [near], "the nearest directory");
+    for (version, content) in [
+        (near, "dir/.snapshots/@GMT-2016.06.01-00.00.00/file"),
+        (FIRST, ".snapshots/@GMT-2015.10.31-19.40.30/dir/file"),
+    ] {
+        opens(&mut client, &Ask { version: Some(version), ..open(r"dir\file") }, content);
+    }
+}
+
+#[test]
+fn versions_above_the_share_are_found_up_to_the_mount_point() {
+    // Every directory outside the share is the same in-memory file system.
+    for (cross, mount_point, found) in [
+        (false, "/mount", Some((FIRST, "top/above/@GMT-2015.10.31-19.40.30/share/dir/file"))),
+        (false, "/mount/top/share", None),
+        (true, "/mount/top/share", Some((SECOND, "mount/top/above/@GMT-2016.01.01-00.00.00/share/dir/file"))),
+    ] {
+        let (mut client, volume) = client_at("/mount/top/share", |snapshots| {
+            snapshots.everywhere = true;
+            snapshots.directory = "above".into();
+            snapshots.cross_mount_points = cross;
+            snapshots.mount_point = Some(mount_point.into());
+        });
+        for (above, snapshot) in [("", FIRST), ("mount/", SECOND)] {
+            make(&volume, &format!("{above}top/above/{snapshot}/share/dir/file"));
+        }
+        let listed = versions(&mut client, r"dir\file", 4096).snapshots;
+        assert_eq!(listed, found.iter().map(|(version, _)| *version).collect::<Vec<_>>(), "{cross} {mount_point}");
+        if let Some((version, content)) = found {
+            opens(&mut client, &Ask { version: Some(version), ..open(r"dir\file") }, content);
+        }
+    }
 }
 
 #[test]

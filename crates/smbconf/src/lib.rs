@@ -43,6 +43,8 @@ mod problem;
 mod raw;
 mod reader;
 mod registry;
+#[allow(unsafe_code)]
+mod regular_expression;
 mod resolve;
 mod sessions;
 mod share;

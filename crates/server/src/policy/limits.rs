@@ -40,6 +40,15 @@ pub(crate) const CACHED_INITIAL_ACLS: usize = 16;
 /// and each volume on a file system that hangs occupies a thread.
 pub const VOLUMES_BEING_OPENED: usize = 64;
 
+/// Bytes of the name of a snapshot that a regular expression is matched against. It is the length of a file name.
+pub const SNAPSHOT_NAME_MAX: usize = 255;
+
+/// Names of snapshots that are remembered by their times. Each takes at most 400 bytes.
+pub const SNAPSHOT_NAMES_MAX: usize = 4_096;
+
+/// Snapshots of the same time that are tried for an open.
+pub const SNAPSHOT_TWINS_MAX: usize = 8;
+
 /// The limits of one server. Beyond a limit requests are refused and what was granted before stays valid, unless the
 /// field specifies otherwise.
 #[derive(Clone, Debug)]
@@ -210,7 +219,7 @@ impl Default for Limits {
             pipe_answers: 64,
             pipe_contexts: 64,
             chain: 256,
-            snapshots: 8_192,
+            snapshots: 16_384,
             offload_tokens: 16_384,
             offload_tokens_per_open: 16,
             offload_token_life: Duration::from_secs(60),

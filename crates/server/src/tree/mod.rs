@@ -1,5 +1,6 @@
 //! Tree connects: a share as one session uses it ([MS-SMB2] 3.3.1.9).
 
+mod snapshot_names;
 mod views;
 
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
-pub(crate) use self::views::Views;
+pub(crate) use self::snapshot_names::SnapshotNames;
+pub(crate) use self::views::{Views, Volume};
 use crate::accounts::{Authenticator, IdMap};
 use crate::acl::cache::{Cache, VolumeView};
 use crate::acl::model::evaluate::Token;

@@ -3,16 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use server::policy::snapshots::{Format, Snapshots, Sort};
+use server::policy::snapshots::{Format, Prefix, Snapshots, Sort};
 
 use super::fold_name;
 use super::share::VFS_OBJECTS;
-use super::{BOOL, Kind, PATH, Parameter, TEXT, share};
-use crate::problem::{Code, error};
+use super::{BOOL, PATH, Parameter, TEXT, share};
 use crate::reader::{Reader, ValueReader};
+use crate::regular_expression::RegularExpression;
 use accounts::when;
-
-const SORT: Kind = Kind::Choice(&[&["desc"], &["asc"], &["none", "no"]]);
 
 const EVERYWHERE: Parameter =
     share("shadow:snapdirseverywhere", BOOL, "no", "Any directory may contain its own snapshots in shadow:snapdir.")
@@ -25,7 +23,7 @@ const BASE: Parameter =
     share("shadow:basedir", PATH, "", "The directory that was snapshotted; empty: the mount point.").read_by_others();
 
 const SHARE_PATH: Parameter =
-    share("shadow:snapsharepath", PATH, "", "The share's path in a snapshot; empty: the same as below shadow:basedir.")
+    share("shadow:snapsharepath", PATH, "", "The share's path in a snapshot, unless shadow:basedir is set.")
         .read_by_others();
 
 const FORMAT: Parameter =
@@ -40,7 +38,23 @@ const LOCAL_TIME: Parameter =
     share("shadow:localtime", BOOL, "no", "Names of snapshots are in local time.").read_by_others();
 
 const ORDER: Parameter =
-    share("shadow:sort", SORT, "desc", "The order in which snapshots are listed to clients.").read_by_others();
+    share("shadow:sort", TEXT, "desc", "The order of listed snapshots: desc, asc, or else that of the directory.")
+        .read_by_others();
+
+const CROSS_MOUNT_POINTS: Parameter = share(
+    "shadow:crossmountpoints",
+    BOOL,
+    "no",
+    "With snapdirseverywhere: also look for snapshots above the mount point.",
+)
+.read_by_others();
+
+const PREFIX: Parameter =
+    share("shadow:snapprefix", TEXT, "", "A POSIX basic regular expression for what precedes shadow:delimiter.")
+        .read_by_others();
+
+const DELIMITER: Parameter =
+    share("shadow:delimiter", TEXT, "_GMT", "The start of shadow:format, by which the prefix ends.").read_by_others();
 
 pub(super) static TABLE: &[Parameter] = &[
     share(
@@ -58,14 +72,11 @@ pub(super) static TABLE: &[Parameter] = &[
     SSCANF,
     LOCAL_TIME,
     ORDER,
-    share("shadow:crossmountpoints", BOOL, "no", "Also look for snapshots above a mount point.")
-        .accepted("directories above a file are always searched up to the root of the share"),
+    CROSS_MOUNT_POINTS,
+    PREFIX,
+    DELIMITER,
     share("shadow:fixinodes", BOOL, "no", "Give files in snapshots different inode numbers.")
-        .accepted("a file in a snapshot keeps its inode number"),
-    share("shadow:snapprefix", TEXT, "", "A regular expression for the start of snapshot names.")
-        .unserved("snapshot names with several prefixes"),
-    share("shadow:delimiter", TEXT, "_GMT", "The text between the prefix and the time.")
-        .unserved("snapshot names with several prefixes"),
+        .accepted("a snapshot is a volume of its own, so its files never conflict with the current ones"),
 ];
 
 /// `vfs objects = shadow_copy2`: the location of previous versions.
@@ -73,25 +84,25 @@ fn snapshots(directory: ValueReader<'_>) -> Option<Arc<Snapshots>> {
     let section = &directory.section;
     let wanted = section.value(&VFS_OBJECTS).list().iter().any(|name| fold_name(name) == "shadow_copy2");
     let path = |value: ValueReader<'_>| Some(PathBuf::from(value.text())).filter(|path| !path.as_os_str().is_empty());
+    let base = path(section.value(&BASE));
+    let folder = path(directory).unwrap_or_default();
     let snapshots = Snapshots {
-        directory: path(directory).unwrap_or_default(),
-        everywhere: section.value(&EVERYWHERE).boolean(),
+        // As in Samba, an absolute directory is the only one.
+        everywhere: section.value(&EVERYWHERE).boolean() && folder.is_relative(),
+        directory: folder,
         mount_point: path(section.value(&MOUNT_POINT)),
-        base: path(section.value(&BASE)),
-        share_path: path(section.value(&SHARE_PATH)),
+        share_path: path(section.value(&SHARE_PATH)).filter(|_| base.is_none()),
+        base,
+        cross_mount_points: section.value(&CROSS_MOUNT_POINTS).boolean(),
         format: format(section),
+        prefix: prefix(section),
         local: section.value(&LOCAL_TIME).boolean().then_some(when::utc_offset),
         sort: match section.value(&ORDER).choice().as_str() {
             "asc" => Sort::Ascending,
-            "none" => Sort::Unsorted,
-            _ => Sort::Descending,
+            "desc" => Sort::Descending,
+            _ => Sort::Unsorted,
         },
     };
-    if wanted && snapshots.everywhere && snapshots.directory.is_absolute() {
-        let problem =
-            error(Code::Contradiction, "`shadow:snapdirseverywhere` does not work with an absolute `shadow:snapdir`");
-        directory.report(problem.remedy("set a name relative to each directory, such as .snapshots"));
-    }
     wanted.then(|| Arc::new(snapshots))
 }
 
@@ -99,8 +110,23 @@ fn format(section: &Reader<'_>) -> Format {
     // Variables of smb.conf are not expanded here: the percent signs are those of strftime.
     let value = section.value(&FORMAT);
     Format::parse(&value.choice(), section.value(&SSCANF).boolean()).unwrap_or_else(|conversion| {
-        let allowed = "%Y %y %m %d %j %H %M %S %s %F %T %R %%, or with shadow:sscanf %ld";
+        let allowed = "%Y %y %m %d %j %H %M %S %s %F %T %R %b %B %a %A %%, or with shadow:sscanf %ld";
         value.bad_value(&conversion, allowed);
         Format::token()
     })
+}
+
+fn prefix(section: &Reader<'_>) -> Option<Prefix> {
+    let (value, delimiter) = (section.value(&PREFIX), section.value(&DELIMITER).choice().into_bytes());
+    if !value.is_set() {
+        return None;
+    }
+    let text = value.choice();
+    match RegularExpression::new(&text) {
+        Ok(pattern) => Some(Prefix { pattern: Arc::new(pattern), delimiter }),
+        Err(fault) => {
+            value.bad_value(&text, &format!("a POSIX basic regular expression ({fault})"));
+            None
+        }
+    }
 }

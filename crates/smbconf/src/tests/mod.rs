@@ -111,6 +111,25 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
+fn snapshots_with_a_prefix_are_those_of_guides() {
+    let text = b"[tank]\npath = /\nvfs objects = shadow_copy2\nshadow: snapdir = .zfs/snapshot\n\
+        shadow: snapprefix = ^zfs-auto-snap_\\(frequent\\)\\{0,1\\}\\(hourly\\)\\{0,1\\}$\nshadow: delimiter = -20\n\
+        shadow: format = -%Y-%m-%d-%H%M\nshadow:sort = other\nshadow:snapdirseverywhere = yes\n";
+    let loaded = read_text(text).expect("a valid configuration");
+    let snapshots = loaded.policy.share("tank").and_then(|share| share.snapshots.clone()).expect("snapshots");
+    assert!(snapshots.everywhere && !snapshots.cross_mount_points);
+    assert_eq!(snapshots.sort, server::policy::snapshots::Sort::Unsorted);
+    assert_eq!(snapshots.moment(b"zfs-auto-snap_hourly-2015-10-31-1940"), Some(1_446_320_400));
+    assert_eq!(snapshots.moment(b"zfs-auto-snap_daily-2015-10-31-1940"), None);
+    let faulty = b"[tank]\npath = /\nvfs objects = shadow_copy2\nshadow:snapprefix = \\(\n";
+    assert!(read_text(faulty).is_err());
+    let absolute = b"[a]\npath = /\nvfs objects = shadow_copy2\nshadow:snapdirseverywhere = yes\nshadow:snapdir = /a\n";
+    let loaded = read_text(absolute).expect("a valid configuration");
+    let snapshots = loaded.policy.share("a").and_then(|share| share.snapshots.clone()).expect("snapshots");
+    assert!(!snapshots.everywhere, "an absolute directory is the only one");
+}
+
+#[test]
 fn a_plain_configuration_has_no_warnings() {
     check("[global]\n\tworkgroup = GROUP\n[x]\n\tpath = @DIR@/x\n\tread only = no\n", "");
 }

@@ -9,7 +9,8 @@ const BASES: [(&str, &str); 2] = [
         "server role = member server\nworkgroup = DOM\nrealm = DOM.TEST\nlog file = /l\n\
          passdb backend = smbpasswd ldapsam:ldap://a\nldap suffix = dc=a\n\
          kerberos method = dedicated keytab\ndedicated keytab file = /k\n",
-        "vfs objects = acl_xattr streams_xattr shadow_copy2\nguest ok = yes\nwide links = yes\nvalid users = ann a+b\n",
+        "vfs objects = acl_xattr streams_xattr shadow_copy2\nguest ok = yes\nwide links = yes\nvalid users = ann a+b\n\
+         shadow:snapprefix = auto\n",
     ),
     ("allow insecure wide links = yes\n", "vfs objects = worm\n"),
 ];

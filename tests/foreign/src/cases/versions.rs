@@ -1,16 +1,21 @@
 //! Previous versions shown by smbclient: snapshots in directories, as served by Samba's module shadow_copy2.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::file;
 use crate::fixture::Fixture;
 use crate::suite::Case;
-use test_environment::ALICE;
+use test_environment::{ALICE, Server, Target, TestEnvironment};
 
-pub(super) const CASES: &[Case] =
-    &[Case::new("versions.read", read), Case::new("versions.refused", refused).frevo_only()];
+pub(super) const CASES: &[Case] = &[
+    Case::new("versions.read", read),
+    Case::new("versions.refused", refused).frevo_only(),
+    Case::new("versions.as_samba", as_samba).needs_root().frevo_only(),
+];
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
 const SECOND: &str = "@GMT-2016.01.01-00.00.00";
@@ -60,4 +65,144 @@ fn refused(fixture: &mut Fixture) -> Result<()> {
     ensure!(text == FIRST && !snapshot.join("new").exists() && !snapshot.join("dir/new").exists(), "it was modified");
     let none = "get @GMT-2014.01.01-00.00.00/dir/file /dev/null";
     fixture.smbclient().share("versions").run(none)?.refused_with("NT_STATUS_OBJECT_")
+}
+
+/// Shares whose snapshots are arranged in the ways of common programs and guides.
+const LAYOUTS: &str = "[global]
+@TARGET@
+	vfs objects = shadow_copy2
+[plain]
+	path = @TREE@/plain
+	shadow:mountpoint = @TREE@/plain
+[prefix]
+	path = @TREE@/prefix
+	shadow:mountpoint = @TREE@/prefix
+	shadow:snapprefix = ^[A-Za-z]*[0-9]\\{1,\\}$
+	shadow:delimiter = _GMT
+	shadow:format = _GMT-%Y.%m.%d-%H.%M.%S
+[zfs]
+	path = @TREE@/zfs
+	shadow:mountpoint = @TREE@/zfs
+	shadow:snapdir = .zfs/snapshot
+	shadow:snapprefix = ^zfs-auto-snap_\\(frequent\\)\\{0,1\\}\\(hourly\\)\\{0,1\\}\\(daily\\)\\{0,1\\}$
+	shadow:delimiter = -20
+	shadow:format = -%Y-%m-%d-%H%M
+[sanoid]
+	path = @TREE@/sanoid
+	shadow:mountpoint = @TREE@/sanoid
+	shadow:snapdir = .zfs/snapshot
+	shadow:snapprefix = ^autosnap
+	shadow:delimiter = _
+	shadow:format = _%Y-%m-%d_%H:%M:%S
+	shadow:localtime = yes
+	shadow:sort = asc
+[snapper]
+	path = @TREE@/snapper
+	shadow:mountpoint = @TREE@/snapper
+	shadow:snapdir = @TREE@/links
+[everywhere]
+	path = @TREE@/above/share
+	shadow:mountpoint = @TREE@/above
+	shadow:snapdirseverywhere = yes
+[base]
+	path = @TREE@/base/users/share
+	shadow:mountpoint = @TREE@/base
+	shadow:snapdir = @TREE@/elsewhere
+	shadow:basedir = @TREE@/base/users
+	shadow:format = daily-%d%b%Y
+[seconds]
+	path = @TREE@/seconds
+	shadow:mountpoint = @TREE@/seconds
+	shadow:sscanf = yes
+	shadow:format = snap-%lu
+";
+
+/// The snapshots of [`LAYOUTS`], each with the path of a file in it.
+const SNAPSHOTS: &[&str] = &[
+    "plain/.snapshots/@GMT-2015.10.31-19.40.30/dir/file",
+    "plain/.snapshots/@GMT-2016.01.01-00.00.00/dir/file",
+    "plain/.snapshots/other/dir/file",
+    "prefix/.snapshots/hourly1_GMT-2015.10.31-19.40.30/dir/file",
+    "prefix/.snapshots/weekly22_GMT-2016.01.01-00.00.00/dir/file",
+    "prefix/.snapshots/manual_GMT-2016.01.02-00.00.00/dir/file",
+    "prefix/.snapshots/@GMT-2016.01.03-00.00.00/dir/file",
+    "zfs/.zfs/snapshot/zfs-auto-snap_hourly-2015-10-31-1940/dir/file",
+    "zfs/.zfs/snapshot/zfs-auto-snap_frequent-2016-01-01-0015/dir/file",
+    "zfs/.zfs/snapshot/zfs-auto-snap_yearly-2016-01-02-0000/dir/file",
+    "zfs/.zfs/snapshot/manual-2016-01-03-0000/dir/file",
+    "sanoid/.zfs/snapshot/autosnap_2015-07-31_19:40:30_hourly/dir/file",
+    "sanoid/.zfs/snapshot/autosnap_2016-01-01_00:00:00_monthly/dir/file",
+    "sanoid/.zfs/snapshot/syncoid_2016-01-02_00:00:00/dir/file",
+    "snapper/.snapshots/1/snapshot/dir/file",
+    "snapper/.snapshots/2/snapshot/dir/file",
+    "above/.snapshots/@GMT-2015.10.31-19.40.30/share/dir/file",
+    "above/.snapshots/@GMT-2016.01.01-00.00.00/share/dir/file",
+    "above/share/near/.snapshots/@GMT-2016.01.02-00.00.00/dir/file",
+    "elsewhere/daily-31Oct2015/share/dir/file",
+    "elsewhere/daily-01Jan2016 kept/share/dir/file",
+    "seconds/.snapshots/snap-1446320430/dir/file",
+    "seconds/.snapshots/snap-x/dir/file",
+];
+
+/// The current files.
+const CURRENT: &[(&str, &str)] = &[
+    ("plain", "dir/file"),
+    ("prefix", "dir/file"),
+    ("zfs", "dir/file"),
+    ("sanoid", "dir/file"),
+    ("snapper", "dir/file"),
+    ("everywhere", "dir/file"),
+    ("everywhere", "near/dir/file"),
+    ("base", "dir/file"),
+    ("seconds", "dir/file"),
+];
+
+/// Lists the versions of files in [`LAYOUTS`] through Samba and Frevo, and reads them through Frevo.
+fn as_samba(fixture: &mut Fixture) -> Result<()> {
+    let tree = fixture.environment.make_dir("data/layouts", &ALICE, 0o755)?;
+    arrange(&tree)?;
+    let template = LAYOUTS.replace("@TREE@", &tree.display().to_string());
+    let environment = TestEnvironment::make(Target::Samba)?;
+    let samba = environment.start("samba", &template)?;
+    let frevo = fixture.environment.start("layouts", &template)?;
+    let local = fixture.local("layouts")?;
+    for (share, name) in CURRENT {
+        let listed = versions(fixture, &samba, share, name)?;
+        ensure!(!listed.is_empty(), "Samba lists no versions of {share}/{name}");
+        let own = versions(fixture, &frevo, share, name)?;
+        ensure!(own == listed, "{share}/{name}: Samba lists {listed:?}, Frevo {own:?}");
+        for version in &own {
+            let fetched = local.join("fetched");
+            let get = format!("get {version}/{name} {}", fetched.display());
+            fixture.smbclient().server(&frevo).share(share).run(&get)?.fine().context(format!("{share} {get}"))?;
+            let content = fs::read_to_string(&fetched)?;
+            ensure!(SNAPSHOTS.contains(&content.as_str()), "{share}: {version} of {name} is {content:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Creates the files. Each contains its path.
+fn arrange(tree: &Path) -> Result<()> {
+    let directories = [("everywhere", "above/share"), ("base", "base/users/share")];
+    let current = CURRENT.iter().map(|(share, name)| {
+        let at = directories.iter().find(|(other, _)| other == share).map_or(*share, |(_, at)| at);
+        format!("{at}/{name}")
+    });
+    for name in SNAPSHOTS.iter().map(|name| (*name).to_owned()).chain(current) {
+        let path = tree.join(&name);
+        fs::create_dir_all(path.parent().context("a file is in a directory")?)?;
+        fs::write(&path, name)?;
+    }
+    let links = tree.join("links");
+    fs::create_dir(&links)?;
+    symlink(tree.join("snapper/.snapshots/1/snapshot"), links.join(FIRST))?;
+    symlink("../snapper/.snapshots/2/snapshot", links.join(SECOND))?;
+    Ok(())
+}
+
+/// Returns the versions of a file that smbclient lists, in order.
+fn versions(fixture: &Fixture, server: &Server, share: &str, name: &str) -> Result<Vec<String>> {
+    let said = fixture.smbclient().server(server).share(share).run(&format!("allinfo {name}"))?.text;
+    Ok(said.lines().filter(|line| line.starts_with("@GMT-")).map(str::to_owned).collect())
 }

@@ -1,10 +1,12 @@
 //! The parameters of previous versions, as in Samba's module shadow_copy2.
 
 mod format;
+mod prefix;
 
 use std::path::PathBuf;
 
 pub use self::format::{Format, UtcOffset};
+pub use self::prefix::{Pattern, Prefix};
 
 /// The location and names of the snapshots of a share.
 #[derive(Clone, Debug)]
@@ -14,6 +16,9 @@ pub struct Snapshots {
     pub directory: PathBuf,
     /// `shadow:snapdirseverywhere`: any directory of the share may contain snapshots of itself.
     pub everywhere: bool,
+    /// `shadow:crossmountpoints`: with `everywhere`, snapshots are searched up to the root of the host instead of the
+    /// mount point.
+    pub cross_mount_points: bool,
     /// `shadow:mountpoint`: the mount point of the file system; determined automatically if not set.
     pub mount_point: Option<PathBuf>,
     /// `shadow:basedir`: the directory that the snapshots contain; the mount point if not set.
@@ -22,10 +27,28 @@ pub struct Snapshots {
     pub share_path: Option<PathBuf>,
     /// `shadow:format`.
     pub format: Format,
+    /// `shadow:snapprefix` and `shadow:delimiter`: what precedes the time in a name.
+    pub prefix: Option<Prefix>,
     /// `shadow:localtime`: names are in local time.
     pub local: Option<UtcOffset>,
     /// `shadow:sort`.
     pub sort: Sort,
+}
+
+impl Snapshots {
+    /// Returns the name of the snapshot of `moment`; `None` if it has a prefix, so that only a listing has the name.
+    pub fn name(&self, moment: i64) -> Option<Vec<u8>> {
+        self.prefix.is_none().then(|| self.format.name(moment, self.local))
+    }
+
+    /// Returns the time of the snapshot called `name`. As for strptime(3), other text may follow the time.
+    pub fn moment(&self, name: &[u8]) -> Option<i64> {
+        let timed = match &self.prefix {
+            Some(prefix) => prefix.strip(name)?,
+            None => name,
+        };
+        self.format.leading_moment(timed, self.local)
+    }
 }
 
 /// The order in which snapshots are listed.

@@ -11,7 +11,7 @@ use crate::state::abandoned::Abandoned;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
 use crate::streams::Streams;
-use crate::tree::Views;
+use crate::tree::{SnapshotNames, Views};
 
 /// The tables of open files.
 pub(crate) struct OpenState {
@@ -37,6 +37,8 @@ pub(crate) struct OpenState {
     pub(crate) awaited: Awaited,
     /// Views of snapshots in which a file is open.
     pub(crate) views: Views,
+    /// Names of snapshots that were opened.
+    pub(crate) snapshot_names: SnapshotNames,
 }
 
 impl OpenState {
@@ -54,6 +56,7 @@ impl OpenState {
             instances: Instances::default(),
             awaited: Awaited::default(),
             views: Views::default(),
+            snapshot_names: SnapshotNames::default(),
         }
     }
 }

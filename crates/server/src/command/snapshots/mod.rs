@@ -1,0 +1,204 @@
+//! Previous versions: snapshots of a share in directories, as served by Samba's module shadow_copy2 ([MS-SMB2]
+//! 3.3.5.9.4, 3.3.5.15.1).
+//!
+//! A client selects one by the timewarp context of CREATE, or by an @GMT token as the first component of a path. The
+//! open then uses its own tree connect, which is read-only and whose root is the share's copy in the snapshot. Paths
+//! and links are resolved below that root, so they cannot lead to another snapshot or to another share's copy. The path
+//! from the directory of the snapshots to the root is looked up as the user, and symbolic links on it are not followed,
+//! except a snapshot that is a [link of the administrator](links). Not supported: creating and deleting snapshots.
+
+mod folders;
+mod links;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use proto::dtyp::FileTime;
+use proto::status::Status;
+
+use self::folders::{Folder, Folders, directory};
+use crate::error::{Error, Result};
+use crate::name::Name;
+use crate::policy::limits::SNAPSHOT_TWINS_MAX;
+use crate::policy::snapshots::{Format, Snapshots, Sort};
+use crate::request::Request;
+use crate::tree::{Disk, Tree, TreeKind, Volume};
+use crate::vfs::{Access, ListRequest, Node, Page, RelPath};
+use crate::yielding::Work;
+
+/// The cost of comparing the name of a directory entry with those of snapshots ([`Work::spend`]).
+const COMPARE: u32 = 4;
+/// The number of names read at once.
+const BATCH: usize = 512;
+
+/// Returns the time that an open requests, in seconds since 1970-01-01 UTC, and removes a token from the name.
+fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {
+    if let Some(timewarp) = timewarp.filter(|&timewarp| timewarp != 0) {
+        return Some(FileTime(timewarp).to_unix().0);
+    }
+    disk.share.snapshots.as_ref()?;
+    let mut components = name.path.components();
+    let moment = Format::token().moment(components.next()?, None)?;
+    name.path = join(&RelPath::root(), components)?;
+    Some(moment)
+}
+
+/// Returns the tree for an open that requests a previous version, and makes the name's path relative to the snapshot;
+/// `None` if it requests none.
+pub(crate) async fn tree(
+    request: &Request<'_>,
+    disk: &Disk,
+    name: &mut Name,
+    timewarp: Option<u64>,
+) -> Result<Option<Arc<Tree>>> {
+    let Some(moment) = moment(disk, name, timewarp) else { return Ok(None) };
+    let missing = |why| Error::because(Status::OBJECT_NAME_NOT_FOUND, why);
+    let settings = disk.share.snapshots.as_ref().ok_or(missing("the share has no snapshots"))?;
+    let path = name.path.clone();
+    let mut folders = Folders::new(request, disk, settings, &path);
+    let (folder, (volume, vfs)) = loop {
+        let folder = folders.next().await?.ok_or(missing("no such snapshot"))?;
+        if let Some(view) = view(request, disk, settings, &folder, moment).await {
+            break (folder, view);
+        }
+    };
+    name.path = folder.rest;
+    let connected = request.tree()?;
+    Ok(Some(Arc::new(Tree {
+        id: connected.id,
+        created: connected.created,
+        maximal_access: connected.maximal_access,
+        kind: TreeKind::Disk(Box::new(Disk {
+            vfs,
+            volume,
+            place: disk.descriptors.place(folder.volume, &disk.share),
+            read_only: true,
+            snapshot: Some(RelPath::root()),
+            ..disk.clone()
+        })),
+    })))
+}
+
+/// Returns the @GMT tokens, at most `limit`, of all snapshots that may have a version of the file or directory `path`.
+pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, limit: usize) -> Result<Vec<String>> {
+    let Some(settings) = &disk.share.snapshots else { return Ok(Vec::new()) };
+    let Some(folder) = Folders::new(request, disk, settings, path).next().await? else { return Ok(Vec::new()) };
+    let Some((_, node)) = directory(disk, &folder.vfs, &folder.path).await else { return Ok(Vec::new()) };
+    let mut moments = Vec::new();
+    for_each_name(disk, &node, |name| {
+        moments.extend(settings.moment(name));
+        moments.len() < limit
+    })
+    .await?;
+    match settings.sort {
+        Sort::Descending => moments.sort_unstable_by(|a, b| b.cmp(a)),
+        Sort::Ascending => moments.sort_unstable(),
+        Sort::Unsorted => {}
+    }
+    // Clients cannot distinguish snapshots of the same second.
+    let mut listed = HashSet::new();
+    moments.retain(|moment| listed.insert(*moment));
+    let token = Format::token();
+    Ok(moments.into_iter().filter_map(|moment| String::from_utf8(token.name(moment, None)).ok()).collect())
+}
+
+/// Calls `visit` with each name in the directory `node` until it returns `false`. A user who may not read the directory
+/// sees no names.
+async fn for_each_name(disk: &Disk, node: &Arc<dyn Node>, mut visit: impl FnMut(&[u8]) -> bool) -> Result<()> {
+    let Ok(node) = node.open(&disk.op, Access { read: true, write: false }).await else { return Ok(()) };
+    let (mut cursor, mut work) = (0, Work::new());
+    loop {
+        let Page { entries, next, .. } =
+            node.list(&disk.op, ListRequest { cursor, count: BATCH, metadata: false }).await?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for entry in &entries {
+            work.spend(COMPARE).await;
+            if !visit(&entry.name) {
+                return Ok(());
+            }
+        }
+        cursor = next;
+    }
+}
+
+/// Returns the share's copy in the snapshot of `moment`, as a file system of its own.
+async fn view(
+    request: &Request<'_>,
+    disk: &Disk,
+    settings: &Snapshots,
+    folder: &Folder,
+    moment: i64,
+) -> Option<Volume> {
+    if let Some(name) = settings.name(moment)
+        && let Some(view) = view_of(request, disk, folder, &name).await
+    {
+        return Some(view);
+    }
+    let (id, node) = directory(disk, &folder.vfs, &folder.path).await?;
+    let known = &request.connection.server.opens.snapshot_names;
+    let key = (folder.volume, id, moment);
+    // A reload may have changed the form of the names.
+    if let Some(name) = known.find(key).filter(|name| settings.moment(name) == Some(moment))
+        && let Some(view) = view_of(request, disk, folder, &name).await
+    {
+        return Some(view);
+    }
+    let mut names = Vec::new();
+    for_each_name(disk, &node, |name| {
+        if settings.moment(name) == Some(moment) {
+            names.push(name.to_vec());
+        }
+        names.len() < SNAPSHOT_TWINS_MAX
+    })
+    .await
+    .ok()?;
+    names.sort_unstable();
+    for name in names {
+        if let Some(view) = view_of(request, disk, folder, &name).await {
+            known.add(key, &name);
+            return Some(view);
+        }
+    }
+    None
+}
+
+/// Returns the share's copy in the snapshot called `name`. It is looked up as the user, so that a user without access
+/// to the directory of the snapshots sees none of them.
+async fn view_of(request: &Request<'_>, disk: &Disk, folder: &Folder, name: &[u8]) -> Option<Volume> {
+    let server = &request.connection.server;
+    let root = join(&folder.path.join(name)?, folder.within.components())?;
+    let volume = (folder.volume, folder.vfs.clone());
+    if let Some(view) = server.opens.views.open(|| server.next_id(), disk, &volume, &root).await {
+        return Some(view);
+    }
+    let (volume, root) = links::target(request, disk, folder, name).await?;
+    server.opens.views.open(|| server.next_id(), disk, &volume, &root).await
+}
+
+/// Converts a configured path that is relative and has no `..`.
+fn relative(path: impl AsRef<Path>) -> Option<RelPath> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Component;
+    let mut found = RelPath::root();
+    for component in path.as_ref().components() {
+        match component {
+            Component::Normal(name) if found.push(name.as_bytes()) => {}
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(found)
+}
+
+fn join<'a>(path: &RelPath, components: impl Iterator<Item = &'a [u8]>) -> Option<RelPath> {
+    let mut path = path.clone();
+    for component in components {
+        if !path.push(component) {
+            return None;
+        }
+    }
+    Some(path)
+}
