@@ -10,7 +10,7 @@ use crate::accounts::principals::{self, SidNameUse};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
 use crate::policy::template::Variable;
-use crate::policy::{Policy, UserPattern, fold};
+use crate::policy::{AccessPolicy, Policy, UserPattern, fold};
 use crate::user::User;
 
 /// A user to match.
@@ -26,6 +26,12 @@ impl<'a> UserMatcher<'a> {
     /// Creates the matcher for `user` with all its SIDs.
     pub(crate) fn new(user: &'a User, sids: &'a [Sid], accounts: &'a Accounts, policy: &'a Policy) -> Self {
         UserMatcher { user, accounts, policy, sids }
+    }
+
+    /// Returns whether `valid users` and `invalid users` admit the user.
+    pub(crate) async fn is_admitted(&self, access: &AccessPolicy) -> Result<bool> {
+        let is_listed = access.valid_users.is_empty() || self.is_on(&access.valid_users).await?;
+        Ok(is_listed && !self.is_on(&access.invalid_users).await?)
     }
 
     /// Returns whether the user is on `list`.

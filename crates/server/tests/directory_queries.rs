@@ -14,11 +14,12 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::query_directory::{QueryDirectoryFlags as Flags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 use server::answer::block_on;
+use server::environment::Environment;
 use server::name::short::mangle;
 use server::policy::Share;
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
-use server::vfs::{Access, Create, NewFile, RelPath};
+use server::vfs::{Access, Create, Lookup, LookupOptions, NewFile, RelPath, SetMetadata, SymlinkPolicy, Time};
 
 const NONE: Flags = Flags(0);
 
@@ -106,6 +107,15 @@ impl Fixture {
         found.sort();
         assert_eq!(found, expected, "{pattern}");
         self.client.close(root);
+    }
+
+    /// Returns whether a new handle finds the name.
+    fn finds_any(&mut self, name: &str) -> bool {
+        let root = self.root();
+        let found = self.query(root, name, NONE);
+        self.client.close(root);
+        assert!(found.is_ok() || found == Err(Status::NO_SUCH_FILE), "{found:?}");
+        found.is_ok()
     }
 }
 
@@ -200,6 +210,72 @@ fn hidden_files_are_not_found_by_their_names() {
         fixture.finds(name, &[]);
     }
     fixture.finds("PLAIN", &["plain"]);
+}
+
+#[test]
+fn files_that_cannot_be_written_are_hidden_on_request() {
+    let mut by_mode = fixture(|share| share.names.hide_unwriteable_files = true);
+    by_mode.make(&["readable"], 0o644);
+    by_mode.make(&["writable", "Writable too"], 0o666);
+    by_mode.make(&["only writable"], 0o622);
+    let root = RelPath::root();
+    let directory = NewFile::new(Create::Directory, 0o555);
+    block_on(by_mode.server.volume.create(
+        &testing::root(),
+        &root.join(b"directory").expect("a valid name"),
+        directory,
+    ))
+    .expect("the name is not in use");
+    by_mode.calls.take(Operation::Lookup);
+    for (name, shown) in
+        [("readable", false), ("WRITABLE", true), ("writable too", true), ("only writable", true), ("directory", true)]
+    {
+        assert_eq!(by_mode.finds_any(name), shown, "{name}");
+    }
+    let root = by_mode.root();
+    by_mode.calls.take(Operation::Lookup);
+    let all = by_mode.query(root, "*", NONE).expect("entries");
+    assert_eq!(all.len(), 6, "{all:?}");
+    assert_eq!(by_mode.calls.take(Operation::Lookup), 0, "the metadata of the listing is enough");
+    let mut both = fixture(|share| (share.names.hide_unwriteable_files, share.names.hide_unreadable) = (true, true));
+    both.make(&["readable"], 0o644);
+    both.make(&["writable"], 0o666);
+    both.make(&["only writable"], 0o622);
+    for (name, shown) in [("readable", false), ("writable", true), ("only writable", false)] {
+        assert_eq!(both.finds_any(name), shown, "{name}");
+    }
+    let mut read_only = fixture(|share| (share.names.hide_unwriteable_files, share.access.read_only) = (true, true));
+    read_only.make(&["writable"], 0o666);
+    assert!(!read_only.finds_any("writable"), "nothing can be written");
+}
+
+#[test]
+fn new_files_are_hidden_on_request() {
+    let mut fixture = fixture(|share| share.names.hide_new_files_timeout = 3600);
+    fixture.make(&["new", "old"], 0o666);
+    let wrote = |fixture: &Fixture, name: &str, secs: i64| {
+        let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
+        let now = fixture.server.clock.now();
+        let modified = Some(Time { secs: now.secs + secs, ..now });
+        let options = LookupOptions::exact(SymlinkPolicy::NONE);
+        let Ok(Lookup::Found { node, .. }) = block_on(fixture.server.volume.lookup(&testing::root(), &path, options))
+        else {
+            panic!("{name} was created")
+        };
+        let set = SetMetadata { modified, ..SetMetadata::default() };
+        block_on(node.set_metadata(&testing::root(), set)).expect("root has permission");
+    };
+    wrote(&fixture, "old", -7200);
+    assert!(!fixture.finds_any("new") && fixture.finds_any("old"));
+    wrote(&fixture, "new", -1800);
+    assert!(!fixture.finds_any("new"), "it is not old enough");
+    wrote(&fixture, "new", 3600);
+    assert!(!fixture.finds_any("new"), "as in Samba, a time in the future is new");
+    wrote(&fixture, "new", -7200);
+    assert!(fixture.finds_any("new"));
+    let root = fixture.root();
+    let all = fixture.query(root, "*", NONE).expect("entries");
+    assert!([".", ".."].iter().all(|dots| all.iter().any(|name| name == dots)), "{all:?}");
 }
 
 #[test]

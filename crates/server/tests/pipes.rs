@@ -23,7 +23,7 @@ use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
-use server::policy::Share;
+use server::policy::{Share, UserPattern};
 use server::testing::{self, TestClient, TestServer, status};
 
 /// The access that programs request on a pipe.
@@ -179,6 +179,51 @@ fn header_of(message: &[u8]) -> Pdu {
     let header = Pdu::decode(message).expect("a PDU");
     assert_eq!(usize::from(header.frag_length), message.len(), "one PDU and no part of the next");
     header
+}
+
+#[test]
+fn a_share_is_listed_for_users_that_may_connect() {
+    let alice = || vec![UserPattern::User("Alice".into())];
+    let bob = || vec![UserPattern::User("bob".into())];
+    let mut policy = testing::policy();
+    for (name, by_access, valid, invalid) in [
+        ("all", true, vec![], vec![]),
+        ("her", true, alice(), vec![]),
+        ("his", true, bob(), vec![]),
+        ("known", false, bob(), vec![]),
+        ("barred", true, vec![], alice()),
+        ("both", true, alice(), alice()),
+        ("not bob", true, vec![], bob()),
+    ] {
+        let mut share = Share::new(name, "/share");
+        share.access_based_share_enum = by_access;
+        (share.access.valid_users, share.access.invalid_users) = (valid, invalid);
+        policy.shares.insert(name.into(), Arc::new(share));
+    }
+    let server = TestServer::with_policy(policy);
+    let mut client = TestClient::logged_on(&server, "alice");
+    assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
+    let pipe = client.open("srvsvc", READ_WRITE);
+    assert_eq!(write(&mut client, pipe, &[bind(4280), share_enum()].concat()), Status::SUCCESS);
+    read_up_to(&mut client, pipe, 65_536);
+    let (status, results) = read_up_to(&mut client, pipe, 65_536);
+    assert_eq!(status, Status::SUCCESS);
+    let lists = |name: &str| {
+        let name = utf16_bytes(&format!("{name}\0"));
+        results.windows(name.len()).any(|part| part == name)
+    };
+    for (name, listed) in [
+        ("all", true),
+        ("her", true),
+        ("his", false),
+        ("known", true),
+        ("barred", false),
+        ("both", false),
+        ("not bob", true),
+        ("IPC$", true),
+    ] {
+        assert_eq!(lists(name), listed, "{name}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Listing, Open};
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, Kind, ListRequest, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, Entry, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Time};
 use crate::yielding::Work;
 
 /// The cost of an entry, and of checking whether the user may read it ([`Work::spend`]).
@@ -62,6 +62,7 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         single,
         batch: if open.charge.payer().is_overdrawn() { FEW } else { batch },
         matcher: listing.pattern.as_ref().map(Pattern::matcher),
+        newest: newest(request, disk),
         work: Work::new(),
     };
     let status = fill(disk, &open, file, &mut listing, &mut page, reply).await;
@@ -101,6 +102,8 @@ struct Page {
     single: bool,
     batch: usize,
     matcher: Option<Matcher>,
+    /// Entries written later are hidden by `hide new files timeout`.
+    newest: Option<Time>,
     work: Work,
 }
 
@@ -134,9 +137,9 @@ async fn fill(
         page.work.spend(ENTRY).await;
         let entry = followed(disk, file, entry).await;
         let Some((units, metadata)) = shown(disk, listing, page, &entry) else { continue };
-        if disk.share.names.hide_unreadable {
+        if disk.share.names.hides_by_access() {
             page.work.spend(CHECK).await;
-            if !is_readable(disk, open, &entry, &metadata).await {
+            if !is_accessible(disk, open, &entry, &metadata).await {
                 continue;
             }
         }
@@ -267,6 +270,10 @@ fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(
     if disk.share.names.hide_special_files && metadata.kind == Kind::Special {
         return None;
     }
+    let is_new = |newest: Time| (metadata.modified.secs, metadata.modified.nanos) > (newest.secs, newest.nanos);
+    if page.newest.is_some_and(is_new) && !is_dots(&entry.name) {
+        return None;
+    }
     let units = match &*entry.name {
         dots @ (b"." | b"..") => dots.iter().copied().map(u16::from).collect(),
         name => name::to_wire(name),
@@ -274,8 +281,17 @@ fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(
     (listing.looked_up || page.matches(disk, &entry.name, &units)).then_some((units, metadata))
 }
 
-/// Returns whether the user could open the entry for reading, for `hide unreadable`.
-async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadata) -> bool {
+/// Returns the time of the last write after which an entry is hidden.
+fn newest(request: &Request<'_>, disk: &Disk) -> Option<Time> {
+    let age = i64::from(disk.share.names.hide_new_files_timeout);
+    (age > 0).then(|| {
+        let now = request.connection.server.environment.now();
+        Time { secs: now.secs.saturating_sub(age), ..now }
+    })
+}
+
+/// Returns whether the user could open the entry, for `hide unreadable` and `hide unwriteable files`.
+async fn is_accessible(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadata) -> bool {
     let Some(file) = open.file() else { return false };
     if is_dots(&entry.name) {
         return true;

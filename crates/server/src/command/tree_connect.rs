@@ -4,7 +4,7 @@ use crate::vfs::{Identity, Op};
 use std::sync::Arc;
 
 use proto::bytes::utf16_units;
-use proto::dtyp::{AccessMask, Sid};
+use proto::dtyp::AccessMask;
 use proto::smb2::negotiate::Capabilities;
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
@@ -70,7 +70,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         if disk.encrypt_data {
             share_flags |= ShareFlags::ENCRYPT_DATA;
         }
-        if disk.share.names.hide_unreadable {
+        if disk.share.names.hides_by_access() {
             share_flags |= ShareFlags::ACCESS_BASED_DIRECTORY_ENUM;
         }
     }
@@ -138,10 +138,9 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
         return Err(Error::because(Status::ACCESS_DENIED, "guests are refused (`guest ok = no`)"));
     }
     let server = &request.connection.server;
-    let sids = sids(server, user).await?;
+    let sids = server.sids_of(user).await?;
     let who = UserMatcher::new(user, &sids, &server.accounts, &policy);
-    let listed = share.access.valid_users.is_empty() || who.is_on(&share.access.valid_users).await?;
-    if !listed || who.is_on(&share.access.invalid_users).await? {
+    if !who.is_admitted(&share.access).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
     }
     if let Some(acl) = &share.access.share_acl
@@ -167,7 +166,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
 
 /// Returns the share, whose directory is known, with the settings for `user`.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
-    let (own, policy) = (sids(server, user).await?, server.policy());
+    let (own, policy) = (server.sids_of(user).await?, server.policy());
     let who = UserMatcher::new(user, &own, &server.accounts, &policy);
     let identity = identity(server, &share, user, who.is_on(&share.access.admin_users).await?)?;
     let read_only = read_only(&share, &who).await?;
@@ -268,14 +267,6 @@ async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
         return Ok(false);
     }
     Ok(share.access.read_only || who.is_on(&share.access.read_list).await?)
-}
-
-/// Returns all SIDs of `user` and their groups, before `force user` and the like.
-async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
-    let mapped = server.accounts.ids.sids_of(&user.identity).await;
-    let mapped = mapped.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
-    let token = token::of(user, &user.identity, &mapped, server.accounts.ids.domain());
-    Ok(std::iter::once(token.user).chain(token.groups.iter().copied()).collect())
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {

@@ -21,10 +21,21 @@ pub struct NamePolicy {
     pub delete_veto_files: bool,
     /// `hide unreadable`.
     pub hide_unreadable: bool,
+    /// `hide unwriteable files`.
+    pub hide_unwriteable_files: bool,
+    /// `hide new files timeout`: seconds since the last write until a file is listed; 0 if at once.
+    pub hide_new_files_timeout: u32,
     /// `hide special files`.
     pub hide_special_files: bool,
     /// `honor change notify privilege`: recursive watches report only names in directories that their user may list.
     pub honor_change_notify_privilege: bool,
+}
+
+impl NamePolicy {
+    /// Returns whether a listing depends on the rights of the user.
+    pub fn hides_by_access(&self) -> bool {
+        self.hide_unreadable || self.hide_unwriteable_files
+    }
 }
 
 impl Default for NamePolicy {
@@ -39,6 +50,8 @@ impl Default for NamePolicy {
             veto_files: Vec::new(),
             delete_veto_files: false,
             hide_unreadable: false,
+            hide_unwriteable_files: false,
+            hide_new_files_timeout: 0,
             hide_special_files: false,
             honor_change_notify_privilege: true,
         }

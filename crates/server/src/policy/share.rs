@@ -24,6 +24,8 @@ pub struct Share {
     pub comment: String,
     /// `browseable`: shown in listings.
     pub browseable: bool,
+    /// `access based share enum`: shown only to users that it admits.
+    pub access_based_share_enum: bool,
     /// `available`: may be connected to.
     pub available: bool,
     /// `volume`: the volume label; the share's name if empty.
@@ -63,6 +65,7 @@ impl Share {
             path_template: None,
             comment: String::new(),
             browseable: true,
+            access_based_share_enum: false,
             available: true,
             volume: String::new(),
             fstype: "NTFS".to_owned(),

@@ -344,21 +344,34 @@ pub(crate) async fn may_name(
     }
 }
 
-/// Implements `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
+/// Implements `hide unreadable` and `hide unwriteable files`: whether the user could open `path`, an entry of a
+/// listing, for reading and for writing. Directories that cannot be written and the files of root are always shown.
 pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {
-    let who = &disk.op;
+    let (who, names) = (&disk.op, &disk.share.names);
+    let writes = names.hide_unwriteable_files && metadata.kind != Kind::Directory && who.uid != 0;
+    // A snapshot of a share shows what can be written in the share.
+    if writes && disk.read_only && disk.snapshot.is_none() {
+        return false;
+    }
+    let (rights, bits) = match (names.hide_unreadable, writes) {
+        (false, false) => return true,
+        (true, false) => (VISIBLE, 0o4),
+        (false, true) => (AccessMask::FILE_WRITE_DATA, 0o2),
+        (true, true) => (VISIBLE | AccessMask::FILE_WRITE_DATA, 0o6),
+    };
     let seen = |protection: &Protection| {
-        let by_kernel = protection.permits(who, 0o4);
+        let by_kernel = protection.permits(who, bits);
         match is_checked(disk) {
-            true => Some(by_kernel != Some(false) && protection.granted(disk).contains(VISIBLE)),
+            true => Some(by_kernel != Some(false) && protection.granted(disk).contains(rights)),
             false => by_kernel,
         }
     };
     if !is_checked(disk) && is_by_mode(metadata, who) {
-        return mode_permissions(metadata, who) & 0o4 != 0;
+        let bits = u32::from(bits);
+        return mode_permissions(metadata, who) & bits == bits;
     }
-    if let Some(own) = effective::owner_rights(disk, metadata, VISIBLE).filter(|_| is_checked(disk)) {
-        return own.contains(VISIBLE);
+    if let Some(own) = effective::owner_rights(disk, metadata, rights).filter(|_| is_checked(disk)) {
+        return own.contains(rights);
     }
     if let Some(seen) = effective::known(disk, metadata).and_then(|known| seen(&known)) {
         return seen;

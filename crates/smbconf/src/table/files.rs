@@ -71,10 +71,6 @@ pub(super) static TABLE: &[Parameter] = &[
         .accepted("the file system limits the size of an attribute"),
     global("use mmap", BOOL, "yes", "Map the databases into memory.").accepted(IN_MEMORY),
     // Other.
-    share("hide unwriteable files", BOOL, "no", "Omit files that the user cannot write from listings.")
-        .unserved("hiding unwritable files"),
-    share("hide new files timeout", NUMBER, "0", "Omit files from listings until they are this many seconds old.")
-        .unserved("hiding new files"),
     share("strict rename", BOOL, "no", "Refuse to rename a directory that contains open files.")
         .unserved("refusal to rename directories with open files"),
     share(
@@ -105,8 +101,6 @@ pub(super) static TABLE: &[Parameter] = &[
     share("root preexec", TEXT, "", "A command to run at each connect, as root.").unserved(COMMANDS),
     share("root preexec close", BOOL, "no", "Refuse the connect if root preexec fails.").unserved(COMMANDS),
     share("root postexec", TEXT, "", "A command to run at each disconnect, as root.").unserved(COMMANDS),
-    share("access based share enum", BOOL, "no", "List a share only for users who may connect to it.")
-        .unserved("share lists filtered by user"),
     share("administrative share", BOOL, "no", "Mark the share as administrative.").unserved("administrative shares"),
     share("ntvfs handler", TEXT, "unixuid, default", "Samba's old file server.")
         .accepted("only Samba's old file server ntvfs uses it"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use server::policy::stream_layout::Layout;
 
 use super::share::VFS_OBJECTS;
-use super::{BOOL, BOOL_OR_AUTO, Kind, PATTERNS, Parameter, TEXT, global, share};
+use super::{BOOL, BOOL_OR_AUTO, COUNT, Kind, PATTERNS, Parameter, TEXT, global, share};
 use crate::problem::{Code, warning};
 use crate::reader::ValueReader;
 use crate::share::modules;
@@ -45,6 +45,10 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, share| share.names.delete_veto_files = value.boolean()),
     share("hide unreadable", BOOL, "no", "Omit files that the user cannot read from listings.")
         .reads(|value, share| share.names.hide_unreadable = value.boolean()),
+    share("hide unwriteable files", BOOL, "no", "Omit files that the user cannot write from listings.")
+        .reads(|value, share| share.names.hide_unwriteable_files = value.boolean()),
+    share("hide new files timeout", COUNT, "0", "Omit files from listings for so many seconds after the last write.")
+        .reads(|value, share| share.names.hide_new_files_timeout = value.number().unwrap_or(u32::MAX)),
     share("hide special files", BOOL, "no", "Omit devices, sockets and FIFOs from listings.")
         .reads(|value, share| share.names.hide_special_files = value.boolean()),
     share("store dos attributes", BOOL, "yes", "Store DOS attributes and the creation time in user.DOSATTRIB.")

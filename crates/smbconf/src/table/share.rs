@@ -61,6 +61,13 @@ pub(super) static TABLE: &[Parameter] = &[
     share("browseable", BOOL, "yes", "Show the share in lists of shares.")
         .also(&["browsable"])
         .reads(|value, share| share.browseable = value.boolean()),
+    share(
+        "access based share enum",
+        BOOL,
+        "no",
+        "List the share only for users that valid users and invalid users admit.",
+    )
+    .reads(|value, share| share.access_based_share_enum = value.boolean()),
     share("available", BOOL, "yes", "Let clients connect to the share.")
         .reads(|value, share| share.available = value.boolean()),
     READ_ONLY,

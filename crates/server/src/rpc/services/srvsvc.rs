@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proto::dtyp::Sid;
 use proto::rpc::pdu::SyntaxId;
 use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
@@ -10,6 +11,8 @@ use proto::rpc::srvsvc::{
 use crate::policy::template::Variable;
 use crate::policy::{self, Policy};
 use crate::rpc::interface::{Call, Interface, Operation, operations};
+use crate::user::User;
+use crate::user_lists::UserMatcher;
 
 /// The server service.
 pub(super) struct Srvsvc;
@@ -34,15 +37,48 @@ impl Interface for Srvsvc {
     }
 }
 
-/// Returns the shares that are browseable, those that users defined, the caller's home and IPC$.
+/// Returns the shares that are browseable and that the caller may see, those that users defined, the caller's home and
+/// IPC$.
 async fn share_enum(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
     let policy = session_policy(call).await;
-    let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
-    let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
+    let mut shares = Vec::new();
+    let mut admission = Admission { call, policy: &policy, caller: None };
+    for share in policy.shares.values().filter(|share| share.browseable && share.available) {
+        if admission.admits(share).await {
+            shares.push(describe(share));
+        }
+    }
     shares.extend(of_users(&policy).await);
     shares.extend(own_home(&policy, call).await);
     shares.push(ipc(&policy));
     srvsvc::share_enum_response(asked.level, &shares)
+}
+
+/// Decides which shares are listed, by `access based share enum`.
+struct Admission<'a> {
+    call: &'a Call<'a>,
+    policy: &'a Policy,
+    /// The caller and their SIDs, which are looked up at most once.
+    caller: Option<(Arc<User>, Vec<Sid>)>,
+}
+
+impl Admission<'_> {
+    /// Returns whether the share is listed. As in Samba, only the user lists decide. A share is omitted if they cannot
+    /// be evaluated.
+    async fn admits(&mut self, share: &policy::Share) -> bool {
+        let is_open = share.access.valid_users.is_empty() && share.access.invalid_users.is_empty();
+        if !share.access_based_share_enum || is_open {
+            return true;
+        }
+        if self.caller.is_none() {
+            let Some(user) = self.call.user() else { return false };
+            let Ok(sids) = self.call.server.sids_of(&user).await else { return false };
+            self.caller = Some((user, sids));
+        }
+        let Some((user, sids)) = &self.caller else { return false };
+        let who = UserMatcher::new(user, sids, &self.call.server.accounts, self.policy);
+        who.is_admitted(&share.access).await.unwrap_or(false)
+    }
 }
 
 async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<u8> {

@@ -7,6 +7,7 @@ mod logons;
 mod opens;
 mod parts;
 mod sessions;
+mod user_sids;
 mod volumes;
 
 use std::net::IpAddr;
