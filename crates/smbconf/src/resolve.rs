@@ -284,8 +284,8 @@ mod tests {
         check("read only", "maybe", Some((Severity::Error, Code::BadValue)));
         check("read only", "no # really", Some((Severity::Error, Code::BadValue)));
         check("raed only", "no", Some((Severity::Warning, Code::UnknownParameter)));
-        check("preserve case", "no", Some((Severity::Warning, Code::NotServed)));
-        check("preserve case", "yes", Some((Severity::Note, Code::NotServed)));
+        check("strict rename", "yes", Some((Severity::Warning, Code::NotServed)));
+        check("strict rename", "no", Some((Severity::Note, Code::NotServed)));
         check("load printers", "yes", Some((Severity::Note, Code::Accepted)));
         check("obey pam restrictions", "yes", Some((Severity::Note, Code::NotServed)));
         check("host msdfs", "yes", Some((Severity::Note, Code::NotServed)));

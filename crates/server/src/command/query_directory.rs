@@ -85,9 +85,10 @@ impl Listing {
             if units.is_empty() {
                 units.push(u16::from(b'*'));
             }
-            let pattern = Pattern::new(&units, !disk.share.names.case_sensitive);
+            let names = &disk.share.names;
+            let pattern = Pattern::new(&units, !names.case_sensitive || names.has_one_case());
             let pattern = pattern.map_err(|_| Error::new(Status::OBJECT_NAME_INVALID))?;
-            self.name = pattern.exact().map(|_| name::from_wire(&units).into());
+            self.name = pattern.exact().map(|_| names.asked_name(name::from_wire(&units)).into());
             self.pattern = Some(pattern);
         }
         Ok(())

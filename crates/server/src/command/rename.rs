@@ -207,7 +207,8 @@ impl Target {
 async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
     // Some clients begin the new name with a backslash although it is relative to the share.
     let wire_name = wire_name.strip_prefix(b"\\\0").unwrap_or(wire_name);
-    let name = name::parse(wire_name).map_err(|error| Error::new(error.status()))?;
+    let mut name = name::parse(wire_name).map_err(|error| Error::new(error.status()))?;
+    name.path = disk.share.names.asked(name.path);
     if name.stream != Stream::Unnamed {
         return Err(Error::because(Status::NOT_SUPPORTED, "streams cannot be renamed here"));
     }
@@ -223,14 +224,22 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     // A symbolic link with the new name is itself replaced.
     let links = disk.share.links().to_last();
-    match links::look_up_with(disk, &disk.op, &name.path, case, links, Access::default()).await? {
-        Lookup::Missing { path, .. } => Ok(Target::free(path)),
+    let mut found = links::look_up_with(disk, &disk.op, &name.path, case, links, Access::default()).await?;
+    if let Lookup::Missing { path, .. } = &found
+        && disk.share.names.case_sensitive
+    {
+        // Another file may have the name in the other case.
+        name.path = disk.share.names.spelled(path.clone());
+        found = links::look_up_with(disk, &disk.op, &name.path, case, links, Access::default()).await?;
+    }
+    match found {
+        Lookup::Missing { path, .. } => Ok(Target::free(disk.share.names.spelled(path))),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {
             // If only the case changes, the client's spelling is the new name.
             let spelled = path.parent().zip(name.path.name()).and_then(|(parent, last)| parent.join(last));
             let same = path == *from;
-            let path = if same { spelled.unwrap_or(path) } else { path };
+            let path = if same { spelled.map_or(path, |path| disk.share.names.spelled(path)) } else { path };
             let is_directory = match metadata.kind {
                 Kind::Symlink => reparse::leads_to_directory(disk, &path).await == Some(true),
                 kind => kind == Kind::Directory,

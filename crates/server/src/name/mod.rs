@@ -8,6 +8,7 @@
 //!
 //! 8.3 names are disabled unless a share enables them ([`short`]), because no supported client needs them.
 
+mod capitals;
 mod fold;
 pub mod glob;
 pub mod short;
@@ -16,6 +17,7 @@ mod wire;
 
 use std::fmt;
 
+pub use capitals::{Capitals, with_capitals};
 pub use fold::{fold_key, fold_unit, fold_units, same};
 use proto::bytes::utf16_units;
 use proto::status::Status;

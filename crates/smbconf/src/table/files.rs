@@ -22,16 +22,6 @@ pub(super) static TABLE: &[Parameter] = &[
     global("mangling method", TEXT, "hash2", "The method to generate short names.").unserved(MANGLING),
     global("mangle prefix", NUMBER, "1", "The number of letters of a name that its short name keeps.")
         .unserved(MANGLING),
-    share(
-        "default case",
-        Kind::Choice(&[&["lower"], &["upper"]]),
-        "lower",
-        "The case of new names if their case is not preserved.",
-    )
-    .unserved("changing the case of names"),
-    share("preserve case", BOOL, "yes", "Preserve the case of new names.").unserved("changing the case of names"),
-    share("short preserve case", BOOL, "yes", "Preserve the case of new 8.3 names.")
-        .unserved("changing the case of names"),
     global("stat cache", BOOL, "yes", "Cache the spelling of names on disk.").accepted(IN_MEMORY),
     global("max stat cache size", NUMBER, "512", "Size of the stat cache.").accepted(IN_MEMORY),
     share("directory name cache size", NUMBER, "100", "Names cached per listing.").accepted(IN_MEMORY),

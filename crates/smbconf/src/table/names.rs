@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use server::name::Capitals;
 use server::policy::stream_layout::Layout;
 
 use super::share::VFS_OBJECTS;
@@ -12,6 +13,8 @@ use crate::share::modules;
 
 const READ_ONLY: Kind =
     Kind::Choice(&[&["yes", "true", "on", "1"], &["no", "false", "off", "0"], &["permissions", "perms"]]);
+
+const DEFAULT_CASE: Kind = Kind::Choice(&[&["lower"], &["upper"]]);
 
 const INSECURE_WIDE_LINKS: Parameter =
     global("allow insecure wide links", BOOL, "no", "Allow wide links even with unix extensions.").read_by_others();
@@ -29,6 +32,12 @@ pub(super) static TABLE: &[Parameter] = &[
     share("case sensitive", BOOL_OR_AUTO, "auto", "Distinguish upper and lower case; auto means no.")
         .also(&["case sig names"])
         .reads(|value, share| share.names.case_sensitive = value.choice() == "yes"),
+    share("preserve case", BOOL, "yes", "Give new files their names as clients spell them.")
+        .reads(|value, share| share.names.preserve_case = value.boolean()),
+    share("short preserve case", BOOL, "yes", "Likewise for names of the 8.3 form, if preserve case is set.")
+        .reads(|value, share| share.names.short_preserve_case = value.boolean()),
+    share("default case", DEFAULT_CASE, "lower", "The case of new names that are not preserved.")
+        .reads(|value, share| share.names.default_case = default_case(value)),
     share("follow symlinks", BOOL, "yes", "Follow symbolic links that stay inside the share.")
         .reads(|value, share| share.names.follow_symlinks = value.boolean()),
     share("wide links", BOOL, "no", "Follow symbolic links out of the share; see allow insecure wide links.")
@@ -101,6 +110,10 @@ fn wide_links(value: ValueReader<'_>) -> bool {
         value.report(warning(Code::Contradiction, message).remedy(remedy));
     }
     wanted && allowed
+}
+
+fn default_case(value: ValueReader<'_>) -> Capitals {
+    if value.choice() == "upper" { Capitals::Upper } else { Capitals::Lower }
 }
 
 fn map_read_only(value: ValueReader<'_>) -> bool {

@@ -107,7 +107,8 @@ async fn execute(
     if is_continuous(request, disk) {
         parameters.options |= CreateOptions::WRITE_THROUGH;
     }
-    let name = name.map_err(|error| Error::new(error.status()))?;
+    let mut name = name.map_err(|error| Error::new(error.status()))?;
+    name.path = disk.share.names.asked(name.path);
     let caching = caching::RequestedCaching::new(request, disk, asked.requested_oplock_level, contexts.lease);
     let caching = caching.of_file(request, disk, &name.path);
     parameters.lease = caching.lease();
@@ -294,8 +295,28 @@ async fn no_parent(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Error 
     stopped.unwrap_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))
 }
 
-/// Looks a path up; if it does not exist, tries to expand short names.
+/// Looks a path up; if it does not exist, tries to expand short names. The name of a file that does not exist is as it
+/// will be created.
 async fn look_up(
+    request: &Request<'_>,
+    disk: &Disk,
+    wanted: &mut RelPath,
+    attempt: usize,
+    parameters: &Parameters,
+) -> Result<Lookup> {
+    let found = look_up_spelled(request, disk, wanted, attempt, parameters).await?;
+    let Lookup::Missing { path, parent } = found else { return Ok(found) };
+    let spelled = disk.share.names.spelled(path.clone());
+    if spelled == path || !disk.share.names.case_sensitive {
+        return Ok(Lookup::Missing { path: spelled, parent });
+    }
+    // Another file may have the name in the other case.
+    *wanted = spelled;
+    look_up_spelled(request, disk, wanted, attempt, parameters).await
+}
+
+/// Looks a path up as the client spells it.
+async fn look_up_spelled(
     request: &Request<'_>,
     disk: &Disk,
     wanted: &mut RelPath,

@@ -218,7 +218,7 @@ fn check_lease(
     let named = crate::name::parse(create.name).map_err(|_| Status::INVALID_PARAMETER)?;
     let path = file.name.path.lock();
     let is_meant = match disk.share.names.case_sensitive {
-        true => *path == named.path,
+        true => *path == disk.share.names.asked(named.path),
         false => same(path.as_bytes(), named.path.as_bytes()),
     };
     if is_meant { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
