@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFla
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
 use server::vfs::{
-    Access, Create, Created, Errno, FileId, Identity, InitialAcl, Kind, NewFile, RelPath, Removed, Result, Space, Time,
+    Access, Create, Created, Errno, FileId, Identity, InitialAcl, Kind, NewFile, RelPath, Removed, Result, Time,
 };
 
 use crate::aside::Aside;
@@ -281,19 +281,6 @@ impl Share {
             Ok(()) if is_directory => Ok(Removed { links: Some(0) }),
             Ok(()) => Ok(Removed { links: Some(here.stx_nlink.saturating_sub(1)) }),
         }
-    }
-
-    pub(crate) fn space(&self, who: &Arc<Identity>) -> Result<Space> {
-        identity::assume(who)?;
-        let said = rustix::fs::fstatvfs(self.root.fd()).map_err(errno)?;
-        let unit = if said.f_frsize == 0 { said.f_bsize } else { said.f_frsize };
-        Ok(Space {
-            block_size: u32::try_from(unit).unwrap_or(4096).max(1),
-            blocks: said.f_blocks,
-            free: said.f_bfree.min(said.f_blocks),
-            available: said.f_bavail.min(said.f_bfree).min(said.f_blocks),
-            id: said.f_fsid,
-        })
     }
 }
 

@@ -37,6 +37,7 @@ mod node;
 mod private;
 mod proc_fd;
 mod root;
+mod space;
 mod sys;
 mod watch;
 

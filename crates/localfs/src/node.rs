@@ -17,7 +17,7 @@ use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
-    ListRequest, Metadata, Node, Op, Page, RangeChange, RelPath, Result, SetMetadata, SetXattr, Time,
+    ListRequest, Metadata, Node, Op, Page, RangeChange, RelPath, Result, SetMetadata, SetXattr, Space, Time,
 };
 
 use crate::dir::Listing;
@@ -383,6 +383,11 @@ impl Node for Handle {
         }
         let who = Arc::clone(op);
         query(&self.0, op, move |open| open.open(&who, access).map(Open::into_node))
+    }
+
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
+        let who = Arc::clone(op);
+        query(&self.0, op, move |open| open.space(&who))
     }
 
     fn permissions(&self, op: &Op) -> Answer<Result<u32>> {

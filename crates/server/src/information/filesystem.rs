@@ -17,7 +17,7 @@ use crate::information::encoded;
 use crate::request::Request;
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Features, Space};
+use crate::vfs::{Errno, Features, Space};
 
 /// Sector size in bytes, the unit of allocation units.
 const SECTOR: u32 = 512;
@@ -48,7 +48,12 @@ pub(crate) async fn query(
     disk: &Disk,
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
-    let space = disk.vfs.space(&file.op).await?;
+    let space = match class {
+        Class::SIZE | Class::FULL_SIZE => {
+            bounded(of_file(file, disk).await?, request.connection.server.policy().max_disk_size)
+        }
+        _ => disk.vfs.space(&file.op).await?,
+    };
     let answer = match class {
         Class::VOLUME => volume(request, disk, &space),
         Class::SIZE => Answer::fixed(encoded(|out| {
@@ -85,6 +90,25 @@ pub(crate) async fn query(
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
     Ok(answer)
+}
+
+/// Returns the space for the file itself, because the directories of a share may have different limits.
+async fn of_file(file: &FileOpen, disk: &Disk) -> Result<Space> {
+    match file.node.space(&file.op).await {
+        Err(Errno::OPNOTSUPP) => Ok(disk.vfs.space(&file.op).await?),
+        space => Ok(space?),
+    }
+}
+
+/// Applies `max disk size`, in MiB.
+fn bounded(space: Space, max_disk_size: u64) -> Space {
+    let most = max_disk_size.saturating_mul(1 << 20) / u64::from(space.block_size.max(1));
+    if most == 0 || space.blocks <= most {
+        return space;
+    }
+    // As in Samba, a disk is not shown as empty.
+    let bound = |blocks: u64| if blocks >= most { most - 1 } else { blocks };
+    Space { blocks: most, free: bound(space.free), available: bound(space.available), ..space }
 }
 
 fn sectors(space: &Space) -> u32 {
@@ -157,5 +181,21 @@ fn sector_size(space: &Space, features: Features) -> FileFsSectorSizeInformation
         flags: if features.punches { aligned | SectorSizeFlags::TRIM_ENABLED } else { aligned },
         byte_offset_for_sector_alignment: 0,
         byte_offset_for_partition_alignment: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_disk_may_be_limited() {
+        let disk = |blocks, free, available| Space { block_size: 4096, blocks, free, available, id: 1 };
+        let large = disk(1 << 30, 1 << 20, 100);
+        assert_eq!(bounded(large, 0), large);
+        assert_eq!(bounded(large, 1), disk(256, 255, 100));
+        assert_eq!(bounded(disk(1 << 30, 1 << 20, 256), 1), disk(256, 255, 255));
+        assert_eq!(bounded(disk(256, 256, 256), 1), disk(256, 256, 256));
+        assert_eq!(bounded(large, u64::MAX), large);
     }
 }

@@ -112,6 +112,8 @@ pub struct Policy {
     /// `restrict anonymous`: with 0 anonymous users may open the samr and lsarpc services, with 1 they may only list
     /// shares, with 2 they cannot connect.
     pub restrict_anonymous: u8,
+    /// `max disk size`: the largest size of a disk that clients see, in MiB; 0 if it is not limited.
+    pub max_disk_size: u64,
     /// `change notify`: clients are notified of changes in directories.
     pub change_notify: bool,
     /// `kernel change notify`: clients are also notified of changes by local programs.
@@ -211,6 +213,7 @@ impl Default for Policy {
             map_to_guest: MapToGuest::Never,
             guest: None,
             restrict_anonymous: 1,
+            max_disk_size: 0,
             change_notify: true,
             kernel_change_notify: true,
             utc_offset: |_| 0,

@@ -326,6 +326,10 @@ impl Node for FaultyNode {
         map(opened, move |opened| opened.map(|inner| Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>))
     }
 
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
+        pass!(self, Space, space(op;))
+    }
+
     fn close(&self, op: &Op) -> Answer<Result<()>> {
         pass!(self, Close, close(op;))
     }

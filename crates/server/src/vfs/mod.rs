@@ -121,7 +121,7 @@ pub trait Vfs: Send + Sync {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Capacity and limits.
+    /// Capacity and limits of the root.
     fn space(&self, op: &Op) -> Answer<Result<Space>>;
 }
 
@@ -140,6 +140,12 @@ pub trait Node: Send + Sync + Any {
     /// other call follows. A handle that is only dropped is closed too, and such an error is lost.
     fn close(&self, _op: &Op) -> Answer<Result<()>> {
         Answer::now(Ok(()))
+    }
+
+    /// Returns the capacity and limits that apply to this file or directory. It may be on a file system mounted below
+    /// the root, or in a directory with a quota. `Errno::OPNOTSUPP` where they are always those of the root.
+    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
     }
 
     /// Returns whether the file system would let the user read, write and execute (search), as `rwx` bits, without

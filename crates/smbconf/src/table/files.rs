@@ -1,7 +1,7 @@
 //! Short names, times, sizes, reads and writes, and other features of file servers.
 
 use super::locks::IN_MEMORY;
-use super::{BOOL, BYTES, COMMANDS, Kind, LIST, NUMBER, PATH, PATTERNS, Parameter, TEXT, global, share};
+use super::{BOOL, BYTES, COMMANDS, COUNT, Kind, LIST, NUMBER, PATH, PATTERNS, Parameter, TEXT, global, share};
 
 const MANGLING: &str = "another form of short (8.3) names";
 const QUOTA: &str = "quotas and space limits";
@@ -41,7 +41,8 @@ pub(super) static TABLE: &[Parameter] = &[
     share("dfree command", TEXT, "", "A command that reports the free space.").unserved(COMMANDS),
     share("dfree cache time", NUMBER, "0", "Seconds for which its result is cached.")
         .accepted("it is used only with dfree command"),
-    global("max disk size", NUMBER, "0", "Report at most this many MiB as the disk size.").unserved(QUOTA),
+    global("max disk size", COUNT, "0", "Report at most this many MiB as the disk size; 0: no limit.")
+        .reads(|value, global| global.policy.max_disk_size = value.number().unwrap_or(0)),
     global("get quota command", TEXT, "", "A command that reports quotas.").unserved(COMMANDS),
     global("set quota command", TEXT, "", "A command that sets quotas.").unserved(COMMANDS),
     share("volume serial number", TEXT, "-1", "The serial number of the volume.")
