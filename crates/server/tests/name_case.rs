@@ -14,7 +14,7 @@ use server::answer::block_on;
 use server::name::Capitals;
 use server::policy::NamePolicy;
 use server::testing::{self, TestClient, TestServer, status};
-use server::vfs::{ListRequest, Lookup, LookupOptions, RelPath, SymlinkPolicy, Vfs};
+use server::vfs::{ListRequest, Lookup, LookupOptions, Page, RelPath, SymlinkPolicy, Vfs};
 
 /// The rights to write and to delete.
 const ALL: AccessMask = AccessMask(0x001f_01ff);
@@ -58,7 +58,7 @@ fn names(volume: &Arc<dyn Vfs>) -> Vec<String> {
     let root = volume.lookup(&testing::root(), &RelPath::root(), LookupOptions::exact(SymlinkPolicy::NONE));
     let Ok(Lookup::Found { node, .. }) = block_on(root) else { panic!("the root exists") };
     let all = ListRequest { cursor: 0, count: 100, metadata: false };
-    let (entries, _) = block_on(node.list(&testing::root(), all)).expect("root may list");
+    let Page { entries, .. } = block_on(node.list(&testing::root(), all)).expect("root may list");
     let mut names: Vec<_> = entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect();
     names.sort();
     names
@@ -110,4 +110,9 @@ fn all_names_of_a_share_may_have_one_case() {
     assert_eq!(names(&volume), ["first", "second"]);
     assert_eq!(rename(&mut client, "SECOND", "THIRD"), Status::SUCCESS);
     assert_eq!(names(&volume), ["first", "third"]);
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
 }
