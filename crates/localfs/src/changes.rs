@@ -145,7 +145,7 @@ impl Share {
     }
 
     /// Looks up `name` in `directory`, which must be `file` or a link that leads to it.
-    fn named(&self, directory: &OwnedFd, name: &[u8], path: &RelPath, file: FileId) -> Result<Statx> {
+    pub(crate) fn named(&self, directory: &OwnedFd, name: &[u8], path: &RelPath, file: FileId) -> Result<Statx> {
         let here = stat_name(directory, name)?;
         let leads_there = || kind(&here) == Kind::Symlink && self.root.target(path) == Ok(file);
         if id(&here) == file || leads_there() { Ok(here) } else { Err(Errno::STALE) }
@@ -302,7 +302,7 @@ fn is_respelling(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8], her
 }
 
 /// For file systems that cannot refuse to replace a name: checks first.
-fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8]) -> Result<()> {
+pub(crate) fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8]) -> Result<()> {
     match stat_name(target, new) {
         Ok(_) => Err(Errno::EXIST),
         Err(Errno::NOENT) => rustix::fs::renameat(source, old, target, new).map_err(errno),

@@ -36,6 +36,7 @@ mod names;
 mod node;
 mod private;
 mod proc_fd;
+mod recycle;
 mod root;
 mod space;
 mod sys;
@@ -109,6 +110,7 @@ struct Share {
     locks: AttributeLocks,
     capabilities: Capabilities,
     unsynced: &'static durable::Unsynced,
+    bins: recycle::Bins,
     /// The synced files, in order.
     #[cfg(test)]
     synced: parking_lot::Mutex<Vec<FileId>>,
@@ -200,6 +202,7 @@ impl Share {
                 features,
             },
             unsynced: durable::Unsynced::shared(),
+            bins: recycle::Bins::default(),
             #[cfg(test)]
             synced: parking_lot::Mutex::default(),
             root,
@@ -229,6 +232,11 @@ impl Vfs for LocalFs {
     fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let (user, old, new) = (Arc::clone(op), from.clone(), to.clone());
         Share::change(&self.0, op, &[from, to], move |share| share.rename(&user, &old, id, &new, replace))
+    }
+
+    fn recycle(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        let (user, old, new) = (Arc::clone(op), from.clone(), to.clone());
+        Share::change(&self.0, op, &[from, to], move |share| share.recycle(&user, &old, id, &new, replace))
     }
 
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {

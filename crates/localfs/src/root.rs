@@ -233,6 +233,14 @@ impl Root {
         rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve).map_err(errno)
     }
 
+    /// Returns whether `path` now leads to the directory `id` and not to a link. A link further up is followed, so the
+    /// answer may only be used to decide whether the path has changed.
+    pub(crate) fn still_leads_to(&self, path: &RelPath, id: FileId) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        let path = if path.is_root() { b"." } else { path.as_bytes() };
+        rustix::fs::statx(&self.fd, path, flags, WANTED).is_ok_and(|stat| self::id(&stat) == id && self.is_home(&stat))
+    }
+
     /// Returns whether `stat` is of a file on the root's own file system.
     pub(crate) fn is_home(&self, stat: &Statx) -> bool {
         stat.stx_mnt_id == self.system.mount

@@ -1,6 +1,7 @@
 //! Work of the server that no request starts: restoring opens when it starts, closing what expires, and closing what
 //! remains when it stops.
 
+mod recycle;
 mod restore;
 
 use std::future::poll_fn;
@@ -21,13 +22,15 @@ impl Server {
     }
 
     /// Runs forever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
-    /// programs wait for. Also re-checks what clients that watch directories may be notified of. Run it concurrently
-    /// with the connections.
+    /// programs wait for. Also deletes old files in recycle bins, and re-checks what clients that watch directories may
+    /// be notified of. Run it concurrently with the connections.
     pub async fn scavenge(&self) {
         let (mut opens, mut oplocks) = (pin!(scavenge_opens(self)), pin!(self.end_awaited()));
         let mut watches = pin!(self.opens.watches.checks.run());
+        let mut bins = pin!(recycle::run(self));
         poll_fn(|context| {
             // None of them completes.
+            let _ = bins.as_mut().poll(context);
             let _ = opens.as_mut().poll(context);
             let _ = watches.as_mut().poll(context);
             oplocks.as_mut().poll(context)

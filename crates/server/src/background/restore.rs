@@ -14,7 +14,7 @@ use proto::smb2::OplockLevel;
 use crate::accounting::Resource;
 use crate::accounts::{Account, Unavailable};
 use crate::command::close::close_unasked;
-use crate::command::{session_setup, tree_connect};
+use crate::command::{session_setup, session_variables, tree_connect};
 use crate::domain;
 use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
@@ -183,7 +183,11 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     if !Owner::of(&user).is_some_and(|now| now.is(owner)) {
         return Err(format!("{:?} is now another account", owner.name));
     }
-    tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())
+    let disk = tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())?;
+    // Variables of the connection have no value now. Without its bin the file would be lost if it is deleted.
+    let value = |variable| session_variables::of_user(&disk.share, &user, variable);
+    let bin = tree_connect::bin(&disk.share, value).map_err(|error| error.to_string())?;
+    Ok(Disk { bin, ..disk })
 }
 
 /// Returns the owner's present account: a user of the domain, a local account, or a Linux user without an account, who

@@ -8,6 +8,7 @@ use proto::status::Status;
 
 use super::change_notify;
 use super::directory_lease;
+use super::recycle::{self, Discarded};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -231,7 +232,7 @@ async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doo
     }
 }
 
-/// Removes the name of the file `id`, whose node is `node`.
+/// Removes the name of the file `id`, whose node is `node`, or moves the file to the recycle bin.
 async fn unlink(
     server: &Server,
     disk: &Disk,
@@ -240,8 +241,17 @@ async fn unlink(
     id: FileId,
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
-    let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await?;
-    server.opens.streams.unlinked(disk, node, removed).await;
+    let discarded = Discarded { op: &doomed.op, path: &doomed.path, node, id, kind };
+    match recycle::discard(server, disk, &discarded).await {
+        Some(to) => {
+            server.changed(disk, &to, Change::added(kind));
+            directory_lease::entry_changes(server, disk, &to, None).await;
+        }
+        None => {
+            let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await?;
+            server.opens.streams.unlinked(disk, node, removed).await;
+        }
+    }
     if disk.share.names.mangled_names {
         server.opens.tunnel.enter(disk.volume, doomed.path.clone(), server.environment.uptime());
     }

@@ -9,16 +9,16 @@ use proto::smb2::negotiate::Capabilities;
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
+use super::session_variables;
 use crate::acl::model::token;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
-use crate::policy::snapshots::Format;
 use crate::policy::template::Variable;
 use crate::policy::{CscPolicy, Encryption, Policy, Share};
 use crate::request::{Reply, Request};
 use crate::state::Server;
 use crate::state::connection::Negotiated;
-use crate::tree::{Disk, Tree, TreeKind};
+use crate::tree::{Bin, Disk, Tree, TreeKind};
 use crate::user::User;
 use crate::user_lists::UserMatcher;
 
@@ -161,7 +161,22 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
             "the share requires encryption, but the session has no keys",
         ));
     }
-    disk_of(server, share, user, can_seal).await
+    let mut disk = disk_of(server, share, user, can_seal).await?;
+    disk.bin = bin(&disk.share, |variable| session_variables::value(request, &disk.share, user, variable))?;
+    if let Some(bin) = &disk.bin {
+        server.opens.bins.add(&disk, bin);
+    }
+    Ok(disk)
+}
+
+/// Returns the recycle bin of a share in which variables have these values.
+pub(crate) fn bin(share: &Share, value: impl Fn(Variable) -> Option<String>) -> Result<Option<Arc<Bin>>> {
+    let Some(recycle) = &share.recycle else { return Ok(None) };
+    let directory = recycle.directory(&share.path, value).ok_or_else(|| {
+        let why = "`recycle:repository` is not a directory below the share's path in this session";
+        Error::because(Status::BAD_NETWORK_NAME, why)
+    })?;
+    Ok(Some(Arc::new(Bin::new(Arc::clone(recycle), directory))))
 }
 
 /// Returns the share, whose directory is known, with the settings for `user`.
@@ -201,6 +216,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
             !share.names.case_sensitive,
         ),
         snapshot: None,
+        bin: None,
         share,
         vfs,
         volume,
@@ -237,22 +253,12 @@ fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<
 /// Expands a share's `path` if it has variables that depend on the session.
 fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Arc<Share>> {
     let Some(template) = &share.path_template else { return Ok(share) };
-    let value = |variable| match variable {
-        Variable::SHARE => Some(share.name.clone()),
-        Variable::TIME_PLAIN => Some(time(&request.connection.server)),
-        other => request.variable(user, other),
-    };
+    let value = |variable| session_variables::value(request, &share, user, variable);
     let path = template.expand_path(value).ok_or_else(|| {
         let why = format!("the variables in path {:?} cannot be expanded for this session", share.path.display());
         Error::because(Status::BAD_NETWORK_NAME, why)
     })?;
     Ok(Arc::new(Share { path, ..(*share).clone() }))
-}
-
-/// Returns the value of `%t`.
-fn time(server: &Server) -> String {
-    let form = Format::parse("%Y%m%d_%H%M%S", false).unwrap_or_else(|_| Format::token());
-    String::from_utf8_lossy(&form.name(server.environment.now().secs, Some(server.policy().utc_offset))).into_owned()
 }
 
 /// Returns whether the share is read-only for the user. `read list` overrides `read only`, `write list` overrides both,

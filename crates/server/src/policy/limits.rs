@@ -36,6 +36,8 @@ pub(crate) const CACHED_INITIAL_ACL_BYTES: usize = 4096;
 /// Maximum number of cached initial ACLs, in addition to the cache's size limit: enough for a few users who write to a
 /// few directories.
 pub(crate) const CACHED_INITIAL_ACLS: usize = 16;
+/// Maximum number of recycle bins from which old files are deleted. There may be one for each user.
+pub(crate) const RECYCLE_BINS: usize = 4096;
 /// Maximum number of volumes of one share that are being opened. The path of a share can depend on what a client sends,
 /// and each volume on a file system that hangs occupies a thread.
 pub const VOLUMES_BEING_OPENED: usize = 64;

@@ -15,6 +15,7 @@ mod locks;
 mod modes;
 mod names;
 mod people;
+pub mod recycle;
 mod session_policies;
 mod share;
 pub mod snapshots;

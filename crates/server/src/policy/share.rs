@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::recycle::Recycle;
 use super::snapshots::Snapshots;
 use super::stream_layout::Layout;
 use super::{
@@ -54,6 +55,8 @@ pub struct Share {
     pub streams: Option<Layout>,
     /// `vfs objects = shadow_copy2`: the location of previous versions.
     pub snapshots: Option<Arc<Snapshots>>,
+    /// `vfs objects = recycle`: the recycle bin.
+    pub recycle: Option<Arc<Recycle>>,
 }
 
 impl Share {
@@ -80,6 +83,7 @@ impl Share {
             sync: SyncPolicy::default(),
             streams: Some(Layout::default()),
             snapshots: None,
+            recycle: None,
         }
     }
 

@@ -4,7 +4,7 @@
 mod notifier;
 mod outgoing;
 mod reply;
-mod variables;
+pub(crate) mod variables;
 
 use std::sync::Arc;
 

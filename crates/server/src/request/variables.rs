@@ -14,19 +14,26 @@ impl Request<'_> {
         let connection = self.connection;
         let (remote, local) = (connection.peer.remote.ip().to_string(), connection.peer.local.ip().to_string());
         let plain = |address: &str| address.replace(['.', ':'], "_");
-        match variable {
-            // As in Samba: `SESSION_USER` is the name without the domain.
-            Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_owned()),
-            Variable::USER => Some(user.name.clone()),
-            Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
-            Variable::CLIENT_NETBIOS_NAME if !user.workstation.is_empty() => Some(user.workstation.to_lowercase()),
+        of_user(user, variable).or_else(|| match variable {
             Variable::CLIENT_NETBIOS_NAME | Variable::CLIENT_HOST | Variable::CLIENT_ADDRESS => Some(remote),
             Variable::CLIENT_ADDRESS_PLAIN => Some(plain(&remote)),
             Variable::SERVER_ADDRESS => Some(local),
             Variable::SERVER_ADDRESS_PLAIN => Some(plain(&local)),
             Variable::PROTOCOL => Some(protocol_name(connection.dialect()).to_owned()),
             _ => None,
-        }
+        })
+    }
+}
+
+/// Returns the value of a variable that depends on the user only.
+pub(crate) fn of_user(user: &User, variable: Variable) -> Option<String> {
+    match variable {
+        // As in Samba: `SESSION_USER` is the name without the domain.
+        Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_owned()),
+        Variable::USER => Some(user.name.clone()),
+        Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
+        Variable::CLIENT_NETBIOS_NAME if !user.workstation.is_empty() => Some(user.workstation.to_lowercase()),
+        _ => None,
     }
 }
 

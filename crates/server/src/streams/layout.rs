@@ -80,8 +80,16 @@ impl Layout {
 /// Whether the attribute holds internal state of Samba or of this server, regardless of the share's layout.
 pub(crate) fn is_samba(attribute: &str) -> bool {
     let Some(name) = attribute.strip_prefix("user.") else { return true };
-    let fixed =
-        ["DOSATTRIB", "SAMBA_PAI", "SAMBA_STREAMS", "org.netatalk.Metadata", "NTACL", "FrevoObjectId", "SmbReparse"];
+    let fixed = [
+        "DOSATTRIB",
+        "SAMBA_PAI",
+        "SAMBA_STREAMS",
+        "org.netatalk.Metadata",
+        "NTACL",
+        "FrevoObjectId",
+        "FrevoRecycle",
+        "SmbReparse",
+    ];
     let lower = name.to_ascii_lowercase();
     fixed.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) || lower.starts_with("frevostream.")
 }

@@ -29,6 +29,7 @@ use self::store::Store;
 pub(crate) use self::stream::{Stream, Target};
 use crate::environment::Environment;
 use crate::name::fold_key;
+use crate::policy::Share;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
 use crate::vfs::{FileId, Metadata, Node, Op, RelPath, Removed, Result, Vfs};
@@ -129,8 +130,25 @@ impl Streams {
 
     /// Called after a name of the file was removed. If it was the last one, its streams are removed from the store.
     pub(crate) async fn unlinked(&self, disk: &Disk, node: &Arc<dyn Node>, removed: Removed) {
-        let Some(layout) = &disk.share.streams else { return };
-        let store = self.store(disk);
+        if let Some(layout) = &disk.share.streams {
+            self.name_removed(&self.store(disk), layout, node, removed).await;
+        }
+    }
+
+    /// As [`Streams::unlinked`], for a file that the server itself deletes.
+    pub(crate) async fn unlinked_in(
+        &self,
+        share: &Share,
+        (volume, vfs): (u64, &Arc<dyn Vfs>),
+        node: &Arc<dyn Node>,
+        removed: Removed,
+    ) {
+        if let Some(layout) = &share.streams {
+            self.name_removed(&self.store_of(volume, vfs), layout, node, removed).await;
+        }
+    }
+
+    async fn name_removed(&self, store: &Store, layout: &Layout, node: &Arc<dyn Node>, removed: Removed) {
         if removed.links.is_some_and(|links| links > 0) || !store.is_used().await {
             return;
         }

@@ -1,5 +1,6 @@
 //! Tree connects: a share as one session uses it ([MS-SMB2] 3.3.1.9).
 
+mod bin;
 mod snapshot_names;
 mod views;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
+pub use self::bin::Bin;
 pub(crate) use self::snapshot_names::SnapshotNames;
 pub(crate) use self::views::{Views, Volume};
 use crate::accounts::{Authenticator, IdMap};
@@ -71,6 +73,8 @@ pub struct Disk {
     pub veto: Globs,
     /// `veto oplock files`, compiled.
     pub veto_oplocks: Globs,
+    /// The recycle bin; `None` if deleted files are removed.
+    pub bin: Option<Arc<Bin>>,
     /// Whether requests must be encrypted.
     pub encrypt_data: bool,
 }

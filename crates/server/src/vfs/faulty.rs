@@ -234,6 +234,12 @@ impl Vfs for Faulty {
         self.control.run(Operation::Rename, move || inner.rename(&op, &from, id, &to, replace), Err)
     }
 
+    fn recycle(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        let inner = Arc::clone(&self.inner);
+        let (op, from, to) = (op.clone(), from.clone(), to.clone());
+        self.control.run(Operation::Rename, move || inner.recycle(&op, &from, id, &to, replace), Err)
+    }
+
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let Some(node) = seen_through(node) else { return Answer::now(Err(Errno::XDEV)) };
         let inner = Arc::clone(&self.inner);

@@ -97,6 +97,13 @@ pub trait Vfs: Send + Sync {
     /// file, `replace` leaves only `to`.
     fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>>;
 
+    /// Moves a deleted file to a recycle bin: as [`Vfs::rename`] of a file or link to `to`, whose directory is reached
+    /// without following a link (`Errno::LOOP`). `Errno::NOENT` where that directory is missing. The directory may stay
+    /// open for the following files.
+    fn recycle(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        self.rename(op, from, id, to, replace)
+    }
+
     /// Makes `to` another name of the file that `node` holds.
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>>;
 

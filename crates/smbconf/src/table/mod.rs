@@ -19,6 +19,7 @@ pub(super) mod names;
 pub(super) mod people;
 mod printing;
 pub(super) mod protocol;
+mod recycle;
 mod removed;
 pub(super) mod share;
 pub(super) mod snapshots;
@@ -247,6 +248,7 @@ static GROUPS: &[&[Parameter]] = &[
     acls::TABLE,
     files::TABLE,
     snapshots::TABLE,
+    recycle::TABLE,
     protocol::TABLE,
     daemon::TABLE,
     user_shares::TABLE,

@@ -32,7 +32,6 @@ const ACLS: &str = "Windows ACLs";
 const STREAMS: &str = "alternate data streams";
 const MAC: &str = "support for Macs";
 const SNAPSHOTS: &str = "previous versions";
-const RECYCLE: &str = "the recycle bin";
 const AUDIT: &str = "the audit log";
 const GLUSTER: &str = "GlusterFS volumes";
 const CEPH: &str = "CephFS";
@@ -76,7 +75,7 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("shadow", SNAPSHOTS),
     prefix("snapper", SNAPSHOTS),
     prefix("fss", SNAPSHOTS),
-    prefix("recycle", RECYCLE),
+    prefix("recycle", "an option that Samba's module does not have"),
     prefix("full_audit", AUDIT),
     prefix("audit", AUDIT),
     prefix("extd_audit", AUDIT),
@@ -131,6 +130,7 @@ pub static MODULES: &[Module] = &[
     served("acl_xattr"),
     served("streams_xattr"),
     served("shadow_copy2"),
+    served("recycle"),
     // The files are elsewhere: `path` is a path inside the volume. On this host it is a different directory, often `/`.
     vital("glusterfs", GLUSTER, STORAGE),
     vital("ceph", CEPH, STORAGE),
@@ -171,8 +171,6 @@ pub static MODULES: &[Module] = &[
     module("snapper", SNAPSHOTS),
     module("ceph_snapshots", SNAPSHOTS),
     module("shell_snap", "running commands, because no text of the configuration is ever passed to a shell"),
-    // Without the module files are deleted at once, as on any other share.
-    module("recycle", RECYCLE),
     // The volume is mounted on this host, and the mount enforces its rules; the module only speeds up name look-ups.
     module("glusterfs_fuse", GLUSTER),
     // It selects the identity of a file; locks are valid only on this server in any case.

@@ -89,7 +89,7 @@ fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
     directory
 }
 
-fn load_files(files: &[(&str, &str)]) -> (Result<Loaded, Problems>, tempfile::TempDir) {
+pub(crate) fn load_files(files: &[(&str, &str)]) -> (Result<Loaded, Problems>, tempfile::TempDir) {
     let directory = directory(files);
     std::fs::create_dir(directory.path().join("x")).expect("a directory");
     (load(&directory.path().join("smb.conf"), &TestNames), directory)

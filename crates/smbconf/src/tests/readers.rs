@@ -9,8 +9,8 @@ const BASES: [(&str, &str); 2] = [
         "server role = member server\nworkgroup = DOM\nrealm = DOM.TEST\nlog file = /l\n\
          passdb backend = smbpasswd ldapsam:ldap://a\nldap suffix = dc=a\n\
          kerberos method = dedicated keytab\ndedicated keytab file = /k\n",
-        "vfs objects = acl_xattr streams_xattr shadow_copy2\nguest ok = yes\nwide links = yes\nvalid users = ann a+b\n\
-         shadow:snapprefix = auto\n",
+        "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle\nguest ok = yes\nwide links = yes\n\
+         valid users = ann a+b\nshadow:snapprefix = auto\n",
     ),
     ("allow insecure wide links = yes\n", "vfs objects = worm\n"),
 ];
@@ -30,6 +30,7 @@ const TEXTS: &[&str] = &[
     "syslog",
     "user.x.",
     "%Y",
+    "30d",
     "smbpasswd",
     "SO_KEEPALIVE",
     "AES-256-CCM",

@@ -25,6 +25,7 @@ mod people;
 mod python;
 mod random_tree;
 mod rclone;
+mod recycle;
 mod refusals;
 mod shares;
 mod signals;
@@ -75,6 +76,7 @@ const AREAS: &[&[Case]] = &[
     passwords::CASES,
     people::CASES,
     versions::CASES,
+    recycle::CASES,
 ];
 
 /// Returns every case, in the order in which they run.

@@ -164,6 +164,7 @@ impl AclAdmin {
             veto: globs(&share.names.veto_files),
             veto_oplocks: globs(&[]),
             snapshot: None,
+            bin: None,
             volume: 0,
             share,
             vfs,

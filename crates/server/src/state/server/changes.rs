@@ -7,6 +7,7 @@ use proto::smb2::change_notify::CompletionFilter;
 
 use super::Server;
 use crate::files::notify::{Change, Happening, STREAM, absolute, name_of};
+use crate::policy::Share;
 use crate::state::open::FileOpen;
 use crate::streams;
 use crate::tree::Disk;
@@ -20,7 +21,15 @@ fn stream(file: &FileOpen) -> Option<Arc<str>> {
 impl Server {
     /// Reports a change of `path` on `disk`.
     pub(crate) fn changed(&self, disk: &Disk, path: &RelPath, change: Change) {
-        self.stream_changed(disk, path, "", change);
+        self.changed_in(&disk.share, path, change);
+    }
+
+    /// Reports a change of `path` in `share`.
+    pub(crate) fn changed_in(&self, share: &Share, path: &RelPath, change: Change) {
+        if !self.opens.watches.is_idle() {
+            let path = absolute(&share.path, path);
+            self.opens.watches.happened(&[Happening { action: change.action, path: &path, stream: "" }], change.filter);
+        }
     }
 
     /// Reports a change of the stream `stream` of `path`, or of the file itself if the name is empty.

@@ -8,6 +8,7 @@ use super::awaited::Awaited;
 use crate::environment::Environment;
 use crate::files;
 use crate::state::abandoned::Abandoned;
+use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
 use crate::streams::Streams;
@@ -39,6 +40,8 @@ pub(crate) struct OpenState {
     pub(crate) views: Views,
     /// Names of snapshots that were opened.
     pub(crate) snapshot_names: SnapshotNames,
+    /// Recycle bins from which old files are deleted.
+    pub(crate) bins: Bins,
 }
 
 impl OpenState {
@@ -57,6 +60,7 @@ impl OpenState {
             awaited: Awaited::default(),
             views: Views::default(),
             snapshot_names: SnapshotNames::default(),
+            bins: Bins::default(),
         }
     }
 }

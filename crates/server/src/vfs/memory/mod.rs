@@ -339,10 +339,26 @@ impl Shared {
     }
 
     fn remove_name(&self, who: &Identity, path: &RelPath, id: FileId, kind: Kind) -> Result<Removed> {
-        let now = self.environment.now();
         let mut state = self.state.lock();
         let place = state.place(who, path)?;
-        let number = state.names(who, &place, self.inode_of(id)?)?;
+        self.remove_place(&mut state, who, &place, id, kind)
+    }
+
+    /// Removes `name` in the directory `parent`.
+    fn remove_name_in(&self, parent: u64, who: &Identity, name: &[u8], id: FileId, kind: Kind) -> Result<Removed> {
+        self.remove_place(&mut self.state.lock(), who, &resolve::Place { parent, name }, id, kind)
+    }
+
+    fn remove_place(
+        &self,
+        state: &mut State,
+        who: &Identity,
+        place: &resolve::Place<'_>,
+        id: FileId,
+        kind: Kind,
+    ) -> Result<Removed> {
+        let now = self.environment.now();
+        let number = state.names(who, place, self.inode_of(id)?)?;
         state.may_remove(who, place.parent, number)?;
         match (&state.inode(number)?.body, kind) {
             (Body::Directory { .. }, kind) if kind != Kind::Directory => return Err(Errno::ISDIR),

@@ -1,4 +1,4 @@
-//! A read-only file system whose root is a directory of another one.
+//! A file system whose root is a directory of another one. Names in its root can be removed; nothing else changes.
 
 use std::sync::Arc;
 
@@ -57,8 +57,10 @@ impl Vfs for View {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn unlink(&self, _: &Op, _: &RelPath, _: FileId, _: Kind) -> Answer<Result<Removed>> {
-        Answer::now(Err(Errno::ROFS))
+    /// Removes a name in the root of the view.
+    fn unlink(&self, op: &Op, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<Removed>> {
+        let name = path.name().filter(|_| path.parent().is_some_and(|parent| parent.is_root()));
+        Answer::now(name.ok_or(Errno::ROFS).and_then(|name| self.shared.remove_name_in(self.root, op, name, id, kind)))
     }
 
     fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
