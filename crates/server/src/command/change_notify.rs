@@ -74,6 +74,7 @@ fn watch<'a>(
         room: limits.bytes_per_watch.min(asked.output_buffer_length as usize),
         file: file.file,
         veto: disk.veto.clone(),
+        characters: disk.share.names.characters.clone(),
         charge: open.charge.payer().charge(Resource::Watches, 1)?,
         guard: tree.then(|| Guard::new(disk, &file.name, &server.environment, &server.opens.watches.checks)).flatten(),
     };

@@ -14,7 +14,6 @@ use proto::status::Status;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::links;
-use crate::name;
 use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
 use crate::reparse;
@@ -88,7 +87,7 @@ impl Listing {
             let names = &disk.share.names;
             let pattern = Pattern::new(&units, !names.case_sensitive || names.has_one_case());
             let pattern = pattern.map_err(|_| Error::new(Status::OBJECT_NAME_INVALID))?;
-            self.name = pattern.exact().map(|_| names.asked_name(name::from_wire(&units)).into());
+            self.name = pattern.exact().map(|_| names.asked_name(names.characters.from_wire(&units)).into());
             self.pattern = Some(pattern);
         }
         Ok(())
@@ -264,7 +263,7 @@ async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Met
 
 /// Returns the wire name of an entry that matches the pattern and is visible to the client.
 fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
-    if !disk.veto.is_empty() && disk.veto.matches(&entry.name) {
+    if !disk.veto.is_empty() && disk.veto.matches(&entry.name) || disk.share.names.characters.hides(&entry.name) {
         return None;
     }
     let metadata = entry.metadata?;
@@ -277,7 +276,7 @@ fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(
     }
     let units = match &*entry.name {
         dots @ (b"." | b"..") => dots.iter().copied().map(u16::from).collect(),
-        name => name::to_wire(name),
+        name => disk.share.names.characters.to_wire(name),
     };
     (listing.looked_up || page.matches(disk, &entry.name, &units)).then_some((units, metadata))
 }

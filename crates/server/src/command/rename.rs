@@ -14,7 +14,7 @@ use crate::files::notify::Change;
 use crate::files::oplock::Wait;
 use crate::files::{NameInUse, NameReplacement};
 use crate::links;
-use crate::name::{self, Stream};
+use crate::name::Stream;
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
@@ -207,7 +207,8 @@ impl Target {
 async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
     // Some clients begin the new name with a backslash although it is relative to the share.
     let wire_name = wire_name.strip_prefix(b"\\\0").unwrap_or(wire_name);
-    let mut name = name::parse(wire_name).map_err(|error| Error::new(error.status()))?;
+    let parsed = disk.share.names.characters.parse(wire_name);
+    let mut name = parsed.map_err(|error| Error::new(error.status()))?;
     name.path = disk.share.names.asked(name.path);
     if name.stream != Stream::Unnamed {
         return Err(Error::because(Status::NOT_SUPPORTED, "streams cannot be renamed here"));

@@ -11,7 +11,7 @@ use super::rename::PendingHandleBreak;
 use crate::error::{Error, Result};
 use crate::files::NameInUse;
 use crate::files::notify::Change;
-use crate::name::{self, Name, Stream, fold_key};
+use crate::name::{Name, Stream, fold_key};
 use crate::request::Request;
 use crate::state::open::FileOpen;
 use crate::streams::{self, StreamNode, Target};
@@ -27,7 +27,7 @@ pub(crate) async fn rename(
     let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node) else {
         return Err(Error::because(Status::NOT_SUPPORTED, "the unnamed stream cannot become an alternate stream"));
     };
-    let to = target(asked.file_name)?;
+    let to = target(asked.file_name, disk)?;
     let server = &request.connection.server;
     if server.opens.files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
@@ -86,12 +86,12 @@ pub(crate) async fn rename(
 }
 
 /// Returns the name of an alternate stream, or `None` for the unnamed one.
-fn target(wire_name: &[u8]) -> Result<Option<String>> {
+fn target(wire_name: &[u8], disk: &Disk) -> Result<Option<String>> {
     if !wire_name.starts_with(b":\0") {
         // As Windows answers a path: a stream cannot replace an open file.
         return Err(Error::because(Status::SHARING_VIOLATION, "a stream can only be renamed within its file"));
     }
-    match name::parse(wire_name) {
+    match disk.share.names.characters.parse(wire_name) {
         Ok(Name { stream: Stream::Alternate(name), trailing_backslash: false, .. }) => Ok(Some(name)),
         Ok(Name { stream: Stream::Data, trailing_backslash: false, .. }) => Ok(None),
         Ok(Name { stream: Stream::Index, .. }) => Err(Error::new(Status::OBJECT_TYPE_MISMATCH)),

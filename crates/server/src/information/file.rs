@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::information::Answer;
 use crate::information::encoded;
-use crate::name;
 use crate::name::short::{is_short, mangle};
 use crate::reparse;
 use crate::state::Server;
@@ -186,12 +185,12 @@ fn wire_path(file: &FileOpen, disk: &Disk, absolute: bool) -> Vec<u8> {
         if absolute || !units.is_empty() {
             units.push(u16::from(b'\\'));
         }
-        units.extend(name::to_wire(component));
+        units.extend(disk.share.names.characters.to_wire(component));
     }
     if absolute && units.is_empty() {
         units.push(u16::from(b'\\'));
     }
-    units.extend(streams::suffix(file));
+    units.extend(streams::suffix(file, disk));
     units.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
@@ -208,7 +207,7 @@ fn normalized_name(file: &FileOpen, disk: &Disk) -> Answer {
 fn alternate_name(file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let path = file.name.path.lock().clone();
     let short = match path.name() {
-        Some(name) if is_short(name) => name::to_wire(name),
+        Some(name) if is_short(name) => disk.share.names.characters.to_wire(name),
         Some(name) if disk.share.names.mangled_names => mangle(name).encode_utf16().collect(),
         _ => return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND)),
     };

@@ -37,7 +37,7 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
     if let Some(layout) = &disk.share.streams {
         for stored in streams::list(node, &file.op, layout).await? {
             let stream = server.opens.streams.stream(disk, layout, metadata.id, &stored.name);
-            let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", stored.name));
+            let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", disk.share.names.characters.show(&stored.name)));
             stream.is_at(node, &stored).await?;
             let shown = stream.metadata(node).await?;
             listed.push(Listed { name, size: shown.size, allocated: shown.allocated });
@@ -56,7 +56,8 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
 }
 
 /// Returns the suffix of the file's name for an open stream: `:name` in UTF-16; empty for the file itself.
-pub(super) fn suffix(file: &FileOpen) -> Vec<u16> {
+pub(super) fn suffix(file: &FileOpen, disk: &Disk) -> Vec<u16> {
     let name = streams::of(&file.node).and_then(|StreamNode { stream, .. }| stream.name());
-    name.map(|name| format!(":{name}").encode_utf16().collect()).unwrap_or_default()
+    let shown = |name: &str| disk.share.names.characters.show(name);
+    name.map(|name| format!(":{}", shown(&name)).encode_utf16().collect()).unwrap_or_default()
 }

@@ -9,6 +9,7 @@
 //! 8.3 names are disabled unless a share enables them ([`short`]), because no supported client needs them.
 
 mod capitals;
+mod characters;
 mod fold;
 pub mod glob;
 pub mod short;
@@ -18,6 +19,7 @@ mod wire;
 use std::fmt;
 
 pub use capitals::{Capitals, with_capitals};
+pub use characters::CharacterMap;
 pub use fold::{fold_key, fold_unit, fold_units, same};
 use proto::bytes::utf16_units;
 use proto::status::Status;
@@ -113,12 +115,20 @@ impl std::error::Error for NameError {}
 // Deviates from [MS-FSCC] 2.1.5.1, which forbids clients to send either: `.`, and `..` without a preceding component,
 // are refused with Samba's statuses.
 pub fn parse(bytes: &[u8]) -> Result<Name, NameError> {
+    parse_with(bytes, &CharacterMap::default())
+}
+
+fn parse_with(bytes: &[u8], characters: &CharacterMap) -> Result<Name, NameError> {
     let units = utf16_units(bytes).ok_or(NameError::Parameter)?;
-    parse_units(&units)
+    parse_mapped(&units, characters)
 }
 
 /// Like [`parse`], for a name that is already decoded.
 pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
+    parse_mapped(units, &CharacterMap::default())
+}
+
+fn parse_mapped(units: &[u16], characters: &CharacterMap) -> Result<Name, NameError> {
     if units.first().is_some_and(is_separator) {
         return Err(NameError::Parameter);
     }
@@ -132,7 +142,7 @@ pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
     };
     let mut components = units.split(is_separator).filter(|part| !part.is_empty()).peekable();
     while let Some(component) = components.next() {
-        let (file, stream) = split_stream(component)?;
+        let (file, stream) = split_stream(component, characters)?;
         if file == [b'.'; 2].map(u16::from) {
             let parent = name.path.parent().filter(|_| stream == Stream::Unnamed);
             (name.path, name.stream) = (parent.ok_or(NameError::Syntax)?, stream);
@@ -141,9 +151,9 @@ pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
         match &stream {
             Stream::Data | Stream::Alternate(_) if components.peek().is_some() => return Err(NameError::Invalid),
             // `:stream` alone is a stream of the share's root directory.
-            Stream::Unnamed => push(&mut name.path, file)?,
+            Stream::Unnamed => push(&mut name.path, file, characters)?,
             _ if file.is_empty() && name.path.is_root() && components.peek().is_none() => {}
-            _ => push(&mut name.path, file)?,
+            _ => push(&mut name.path, file, characters)?,
         }
         name.stream = if components.peek().is_none() { stream } else { Stream::Unnamed };
     }
@@ -160,10 +170,10 @@ fn is_separator(unit: &u16) -> bool {
 }
 
 /// Appends a component, checked as a file name of [MS-FSCC] 2.1.5.2 and for Linux' limits.
-fn push(path: &mut RelPath, component: &[u16]) -> Result<(), NameError> {
+fn push(path: &mut RelPath, component: &[u16], characters: &CharacterMap) -> Result<(), NameError> {
     let legal = component.iter().all(|&unit| is_legal(unit));
     // 255 UTF-16 units may need more bytes than a Linux name can have; `push` refuses those.
-    if component.len() > MAX_COMPONENT || !legal || !path.push(&from_wire(component)) {
+    if component.len() > MAX_COMPONENT || !legal || !path.push(&characters.from_wire(component)) {
         return Err(NameError::Invalid);
     }
     Ok(())
@@ -175,7 +185,7 @@ fn is_legal(unit: u16) -> bool {
 }
 
 /// Splits `file:stream:type`.
-fn split_stream(component: &[u16]) -> Result<(&[u16], Stream), NameError> {
+fn split_stream<'a>(component: &'a [u16], characters: &CharacterMap) -> Result<(&'a [u16], Stream), NameError> {
     let mut parts = component.split(|&unit| unit == u16::from(b':'));
     let file = parts.next().unwrap_or_default();
     let Some(stream) = parts.next() else { return Ok((file, Stream::Unnamed)) };
@@ -195,7 +205,7 @@ fn split_stream(component: &[u16]) -> Result<(&[u16], Stream), NameError> {
         return Ok((file, Stream::Data));
     }
     // Streams are stored in extended attributes, whose names are UTF-8 and cannot contain a lone surrogate.
-    let text = String::from_utf16(stream).map_err(|_| NameError::Invalid)?;
+    let text = characters.mean(String::from_utf16(stream).map_err(|_| NameError::Invalid)?);
     let legal = stream.len() <= MAX_COMPONENT && !text.contains(['\0', '/']);
     if legal { Ok((file, Stream::Alternate(text))) } else { Err(NameError::Invalid) }
 }

@@ -27,6 +27,11 @@ const LAST_DOT: u16 = 0xf029;
 /// bytes. For a name of at most 255 bytes without NUL and `/`, other than `.` and `..`, it is a valid Windows file
 /// name.
 pub fn to_wire(name: &[u8]) -> Vec<u16> {
+    to_wire_with(name, |_| None)
+}
+
+/// As [`to_wire`], with characters replaced first where `replace` returns another one.
+pub(super) fn to_wire_with(name: &[u8], replace: impl Fn(char) -> Option<char>) -> Vec<u16> {
     let mut units = Vec::with_capacity(name.len());
     let mut rest = name;
     // Whether the last unit is a lone high surrogate. A lone low surrogate after it would form a pair, which is a
@@ -38,7 +43,8 @@ pub fn to_wire(name: &[u8]) -> Vec<u16> {
             Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
         };
         for character in valid.chars() {
-            units.extend_from_slice(show(character).encode_utf16(&mut [0; 2]));
+            let shown = replace(character).unwrap_or_else(|| show(character));
+            units.extend_from_slice(shown.encode_utf16(&mut [0; 2]));
         }
         after_high &= valid.is_empty();
         rest = &rest[valid.len()..];

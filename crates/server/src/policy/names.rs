@@ -1,4 +1,6 @@
-//! File names: case, symbolic links, short names, and the names that clients do not see.
+//! File names: case, symbolic links, short names, characters, and the names that clients do not see.
+
+use crate::name::CharacterMap;
 
 use crate::name::short::is_short;
 use crate::name::{Capitals, with_capitals};
@@ -39,6 +41,8 @@ pub struct NamePolicy {
     pub hide_special_files: bool,
     /// `honor change notify privilege`: recursive watches report only names in directories that their user may list.
     pub honor_change_notify_privilege: bool,
+    /// `catia:mappings`: characters that clients see as others.
+    pub characters: CharacterMap,
 }
 
 impl NamePolicy {
@@ -99,6 +103,7 @@ impl Default for NamePolicy {
             hide_new_files_timeout: 0,
             hide_special_files: false,
             honor_change_notify_privilege: true,
+            characters: CharacterMap::default(),
         }
     }
 }

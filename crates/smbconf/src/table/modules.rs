@@ -131,6 +131,7 @@ pub static MODULES: &[Module] = &[
     served("streams_xattr"),
     served("shadow_copy2"),
     served("recycle"),
+    served("catia"),
     // The files are elsewhere: `path` is a path inside the volume. On this host it is a different directory, often `/`.
     vital("glusterfs", GLUSTER, STORAGE),
     vital("ceph", CEPH, STORAGE),
@@ -165,7 +166,6 @@ pub static MODULES: &[Module] = &[
     module("streams_depot", STREAMS),
     module("fruit", MAC),
     module("netatalk", MAC),
-    module("catia", "character mapping in names"),
     module("cap", "character mapping in names"),
     module("shadow_copy", SNAPSHOTS),
     module("snapper", SNAPSHOTS),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use server::name::Capitals;
+use server::name::{Capitals, CharacterMap};
 use server::policy::stream_layout::Layout;
 
 use super::share::VFS_OBJECTS;
-use super::{BOOL, BOOL_OR_AUTO, COUNT, Kind, PATTERNS, Parameter, TEXT, global, share};
+use super::{BOOL, BOOL_OR_AUTO, COUNT, Kind, LIST, PATTERNS, Parameter, TEXT, global, share};
 use crate::problem::{Code, warning};
 use crate::reader::ValueReader;
 use crate::share::modules;
@@ -48,6 +48,8 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, share| share.names.hide_dot_files = value.boolean()),
     share("hide files", PATTERNS, "", "Show files with matching names as hidden.")
         .reads(|value, share| share.names.hide_files = value.patterns()),
+    share("catia:mappings", LIST, "", "Pairs of a character on the server and what clients see, such as 0x22:0xa8.")
+        .reads(|value, share| share.names.characters = characters(value)),
     share("veto files", PATTERNS, "", "Hide files with matching names from clients completely.")
         .reads(|value, share| share.names.veto_files = value.patterns()),
     share("delete veto files", BOOL, "no", "Delete a directory together with remaining vetoed files.")
@@ -114,6 +116,26 @@ fn wide_links(value: ValueReader<'_>) -> bool {
 
 fn default_case(value: ValueReader<'_>) -> Capitals {
     if value.choice() == "upper" { Capitals::Upper } else { Capitals::Lower }
+}
+
+/// Returns the mapping of characters; the values of a share without the module `catia` are checked, too.
+fn characters(value: ValueReader<'_>) -> CharacterMap {
+    let character = |text: &str| {
+        let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u16::from_str_radix(digits, 16)
+            .ok()
+            .filter(|unit| is_number && *unit != 0 && char::from_u32(u32::from(*unit)).is_some())
+    };
+    let mut pairs = Vec::new();
+    for element in value.plain_list() {
+        let pair = element.split_once(':').and_then(|(server, client)| character(server).zip(character(client)));
+        match pair {
+            Some(pair) => pairs.push(pair),
+            None => value.bad_value(&element, "pairs of characters from 0x1 to 0xffff, such as 0x22:0xa8"),
+        }
+    }
+    if modules::are_asked_for(&value.section, "catia") { CharacterMap::new(pairs) } else { CharacterMap::default() }
 }
 
 fn map_read_only(value: ValueReader<'_>) -> bool {

@@ -103,6 +103,25 @@ fn copies_defaults_and_homes_inherit_what_they_need() {
     assert!(!is_served(&loaded, "a") && is_served(&loaded, "b"));
 }
 
+#[test]
+fn character_mappings_are_read_if_the_module_is_named() {
+    let characters = |lines: &str| {
+        let (loaded, _directory) = load_files(&[("smb.conf", &format!("[x]\npath = @DIR@/x\n{lines}\n"))]);
+        loaded.map(|loaded| loaded.policy.shares["x"].names.characters.clone()).map_err(|problems| problems.to_string())
+    };
+    let expected = server::name::CharacterMap::new([(0x22, 0xa8), (0x2a, 0xa4)]);
+    assert_eq!(characters("vfs objects = catia\ncatia:mappings = 0x22:0xa8,0x2a:0xa4"), Ok(expected.clone()));
+    assert_eq!(characters("vfs objects = catia\ncatia:mappings = 0x22:0xA8, 2a:a4"), Ok(expected));
+    for lines in ["vfs objects = catia", "catia:mappings = 0x22:0xa8"] {
+        assert!(characters(lines).is_ok_and(|characters| characters.is_empty()), "{lines}");
+    }
+    for value in ["0x22", "zz:0x62", "0x10000:0x79", "0x22:0xa8:0x1", "0x0:0x41", "0x41:0xd800", "0x+1:0x41", "0x:0x41"]
+    {
+        let refused = characters(&format!("vfs objects = catia\ncatia:mappings = 0x41:0x42,{value}"));
+        assert!(refused.is_err_and(|problems| problems.contains("catia:mappings")), "{value}");
+    }
+}
+
 /// A host whose users have home directories.
 #[derive(Clone)]
 struct WithHomes;

@@ -2,6 +2,7 @@
 
 mod acls;
 mod budgets;
+mod characters;
 mod config;
 mod convert;
 mod dialects;
@@ -77,6 +78,7 @@ const AREAS: &[&[Case]] = &[
     people::CASES,
     versions::CASES,
     recycle::CASES,
+    characters::CASES,
 ];
 
 /// Returns every case, in the order in which they run.

@@ -96,7 +96,7 @@ async fn execute(
     contexts: &Contexts,
     claim: Option<Claim>,
 ) -> Result<Status> {
-    let mut name = name::parse(asked.name);
+    let mut name = disk.share.names.characters.parse(asked.name);
     let snapshot = match &mut name {
         Ok(name) => snapshots::tree(request, disk, name, contexts.timewarp).await?,
         Err(_) => None,

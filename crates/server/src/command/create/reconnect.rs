@@ -215,7 +215,7 @@ fn check_lease(
     if !is_held {
         return Err(Status::OBJECT_NAME_NOT_FOUND);
     }
-    let named = crate::name::parse(create.name).map_err(|_| Status::INVALID_PARAMETER)?;
+    let named = disk.share.names.characters.parse(create.name).map_err(|_| Status::INVALID_PARAMETER)?;
     let path = file.name.path.lock();
     let is_meant = match disk.share.names.case_sensitive {
         true => *path == disk.share.names.asked(named.path),

@@ -31,7 +31,7 @@ impl Watch {
 
     fn local(&self, filter: CompletionFilter, events: &[(FileAction, &RelPath)]) {
         if self.terms.filter.intersects(filter) {
-            let event = |action, path: &[u8]| Event { action, name: to_wire(path).into() };
+            let event = |action, path: &[u8]| Event { action, name: to_wire(path, &self.terms.characters).into() };
             self.show(events.iter().map(|(action, path)| (path.as_bytes(), event(*action, path.as_bytes()))));
         }
     }

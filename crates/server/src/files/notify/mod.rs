@@ -28,7 +28,7 @@ pub use self::report::Change;
 pub(crate) use self::report::{STREAM, Unreported, name_of};
 pub(crate) use self::watch::{Event, NotifyResult, Terms, Watch};
 
-use crate::name;
+use crate::name::CharacterMap;
 use crate::vfs::{FileId, RelPath};
 
 /// All watches of the server.
@@ -60,13 +60,13 @@ fn parent_end(path: &[u8]) -> Option<usize> {
 }
 
 /// Converts a relative path, with components separated by `/`, to the UTF-16LE form sent to clients.
-fn to_wire(path: &[u8]) -> Vec<u8> {
+fn to_wire(path: &[u8], characters: &CharacterMap) -> Vec<u8> {
     let mut units = Vec::with_capacity(path.len());
     for (index, component) in path.split(|&byte| byte == b'/').enumerate() {
         if index > 0 {
             units.push(u16::from(b'\\'));
         }
-        units.extend(name::to_wire(component));
+        units.extend(characters.to_wire(component));
     }
     units.iter().flat_map(|unit| unit.to_le_bytes()).collect()
 }
@@ -136,9 +136,15 @@ impl Watches {
                 |watch: &&Arc<Watch>| watch.terms.filter.intersects(filter) && (watch.terms.tree || at == parent);
             let mut wanting = watches.iter().filter(wants).peekable();
             if wanting.peek().is_some() {
-                let events: Vec<_> = happenings.iter().map(|happening| happening.event(at + 1)).collect();
-                let named = || happenings.iter().map(|happening| &happening.path[at + 1..]).zip(events.iter().cloned());
-                wanting.for_each(|watch| watch.show(named()));
+                let events = |characters: &CharacterMap| -> Vec<_> {
+                    happenings.iter().map(|happening| happening.event(at + 1, characters)).collect()
+                };
+                let plain = events(&CharacterMap::default());
+                for watch in wanting {
+                    let characters = &watch.terms.characters;
+                    let events = if characters.is_empty() { plain.clone() } else { events(characters) };
+                    watch.show(happenings.iter().map(|happening| &happening.path[at + 1..]).zip(events));
+                }
             }
             if at >= parent {
                 return;
@@ -160,9 +166,10 @@ impl Happening<'_> {
     }
 
     /// Returns the event for watches of the directory whose names begin at `start`.
-    fn event(&self, start: usize) -> Event {
-        let mut name = to_wire(&self.path[start..]);
-        name.extend(self.stream.encode_utf16().flat_map(u16::to_le_bytes));
+    fn event(&self, start: usize, characters: &CharacterMap) -> Event {
+        let mut name = to_wire(&self.path[start..], characters);
+        let stream = self.stream.strip_prefix(':').map(|stream| format!(":{}", characters.show(stream)));
+        name.extend(stream.iter().flat_map(|stream| stream.encode_utf16()).flat_map(u16::to_le_bytes));
         Event { action: self.action, name: name.into() }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::accounting::{self, Accounting, Charge, Resource};
+use crate::name::CharacterMap;
 use crate::name::glob::Globs;
 use crate::vfs::Kind;
 use crate::vfs::watch::{Listener, Noticed, Wanted};
@@ -23,7 +24,16 @@ fn terms(filter: CompletionFilter, tree: bool) -> Terms {
 
 fn terms_of(accounting: &Accounting, user: &str, filter: CompletionFilter, tree: bool) -> Terms {
     let charge = Charge::recorded(&accounting.absent_user("DOM", user), Resource::Watches, 1);
-    Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default(), charge, guard: None }
+    Terms {
+        filter,
+        tree,
+        room: 1000,
+        file: FILE,
+        veto: Globs::default(),
+        characters: CharacterMap::default(),
+        charge,
+        guard: None,
+    }
 }
 
 struct Fixture(Watches);

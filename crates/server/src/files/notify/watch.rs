@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::guard::{self, Decided, Guard, Known};
 use crate::accounting::{Charge, Resource};
+use crate::name::CharacterMap;
 use crate::name::glob::Globs;
 use crate::streams::layout::is_store_name;
 use crate::vfs::FileId;
@@ -30,6 +31,8 @@ pub(crate) struct Terms {
     pub(crate) file: FileId,
     /// Names hidden from clients.
     pub(crate) veto: Globs,
+    /// Characters that clients see as others.
+    pub(crate) characters: CharacterMap,
     /// The charge for the watch. Kept changes are charged to the same payers.
     pub(crate) charge: Charge,
     /// The filter by access rights, if that is needed.
