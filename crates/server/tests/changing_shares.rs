@@ -19,7 +19,7 @@ use server::answer::Answer;
 use server::policy::hosts::{HostNames, HostRule};
 use server::policy::template::Variable;
 use server::policy::{
-    Complete, Policy, SESSION_VARIABLES, SessionPolicies, SessionValues, Share, ShareAcl, UserPattern, UserShares,
+    Complete, Policy, SESSION_VARIABLES, SessionPolicies, SessionValues, Share, UserPattern, UserShareAcl, UserShares,
 };
 use server::testing::{self, PASSWORD, TestClient, TestServer, status};
 
@@ -94,14 +94,14 @@ fn list(client: &mut TestClient) -> String {
 #[derive(Debug)]
 struct OneShare {
     defined: Arc<AtomicBool>,
-    acl: ShareAcl,
+    acl: UserShareAcl,
 }
 
 impl OneShare {
     fn get(&self) -> Option<Arc<Share>> {
         let mut share = Share::new("Music", "/share");
         share.access.read_only = false;
-        share.access.share_acl = Some(self.acl.clone());
+        share.access.user_share_acl = Some(self.acl.clone());
         self.defined.load(Ordering::Relaxed).then(|| Arc::new(share))
     }
 }
@@ -122,10 +122,10 @@ fn a_share_of_a_user_exists_while_it_is_defined_and_as_its_acl_says() {
     let alice = || vec![UserPattern::User("alice".into())];
     // The ACL, and whether alice and bob may connect and write.
     let cases = [
-        (ShareAcl { connect: everyone(), ..ShareAcl::default() }, Some(false), Some(false)),
-        (ShareAcl { connect: everyone(), write: alice(), ..ShareAcl::default() }, Some(true), Some(false)),
-        (ShareAcl { connect: alice(), write: alice(), ..ShareAcl::default() }, Some(true), None),
-        (ShareAcl { connect: everyone(), write: everyone(), refuse: alice() }, None, Some(true)),
+        (UserShareAcl { connect: everyone(), ..UserShareAcl::default() }, Some(false), Some(false)),
+        (UserShareAcl { connect: everyone(), write: alice(), ..UserShareAcl::default() }, Some(true), Some(false)),
+        (UserShareAcl { connect: alice(), write: alice(), ..UserShareAcl::default() }, Some(true), None),
+        (UserShareAcl { connect: everyone(), write: everyone(), refuse: alice() }, None, Some(true)),
     ];
     for (acl, of_alice, of_bob) in cases {
         let defined = Arc::new(AtomicBool::new(false));

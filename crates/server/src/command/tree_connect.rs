@@ -10,6 +10,7 @@ use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeCo
 use proto::status::Status;
 
 use super::session_variables;
+use crate::acl::model::evaluate::{self, Token};
 use crate::acl::model::token;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
@@ -50,7 +51,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
         check_sealing(request, &share)?;
         let disk = connect_disk(request, share, &user).await?;
-        let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS };
+        let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS } & disk.share_rights;
         (TreeKind::Disk(Box::new(disk)), maximal_access)
     };
     let tree = session
@@ -143,7 +144,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     if !who.is_admitted(&share.access).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `valid users` or `invalid users`"));
     }
-    if let Some(acl) = &share.access.share_acl
+    if let Some(acl) = &share.access.user_share_acl
         && (!who.is_on(&acl.connect).await? || who.is_on(&acl.refuse).await?)
     {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by the ACL of the user's share"));
@@ -181,10 +182,12 @@ pub(crate) fn bin(share: &Share, value: impl Fn(Variable) -> Option<String>) -> 
 
 /// Returns the share, whose directory is known, with the settings for `user`.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
-    let (own, policy) = (server.sids_of(user).await?, server.policy());
+    let (own, policy) = (server.token_of(user).await?, server.policy());
+    let share_rights = share_rights(&policy, &share, &own)?;
+    let own = own.sids();
     let who = UserMatcher::new(user, &own, &server.accounts, &policy);
     let identity = identity(server, &share, user, who.is_on(&share.access.admin_users).await?)?;
-    let read_only = read_only(&share, &who).await?;
+    let read_only = read_only(&share, &who).await? || !share_rights.contains(AccessMask::FILE_WRITE_DATA);
     let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
         tracing::error!(
             share = share.name,
@@ -208,6 +211,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         ids: server.accounts.ids.clone(),
         authenticator: Some(server.accounts.authenticator.clone()),
         read_only,
+        share_rights,
         encrypt_data: wants_seal && can_seal,
         hide: Globs::new(share.names.hide_files.iter().map(String::as_str), !share.names.case_sensitive),
         veto: Globs::new(share.names.veto_files.iter().map(String::as_str), !share.names.case_sensitive),
@@ -264,7 +268,7 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
 /// Returns whether the share is read-only for the user. `read list` overrides `read only`, `write list` overrides both,
 /// and the ACL of a user's share overrides them all. `admin users` does not affect this, as in Samba.
 async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
-    if let Some(acl) = &share.access.share_acl
+    if let Some(acl) = &share.access.user_share_acl
         && !who.is_on(&acl.write).await?
     {
         return Ok(true);
@@ -273,6 +277,20 @@ async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
         return Ok(false);
     }
     Ok(share.access.read_only || who.is_on(&share.access.read_list).await?)
+}
+
+/// Returns the rights that the ACL of the share gives to the user with this token. As in Samba, a user who may neither
+/// read nor write cannot connect.
+fn share_rights(policy: &Policy, share: &Share, token: &Token) -> Result<AccessMask> {
+    let Some(acl) = policy.share_acls.as_ref().and_then(|acls| acls.acl_of(&share.name)) else {
+        return Ok(Disk::ALL_RIGHTS);
+    };
+    let rights = evaluate::granted(token, &acl);
+    if (rights & (AccessMask::FILE_READ_DATA | AccessMask::FILE_WRITE_DATA)).is_empty() {
+        return Err(Error::because(Status::ACCESS_DENIED, "refused by the ACL of the share"));
+    }
+    // The right to the SACL of a file follows from a privilege.
+    Ok(rights | AccessMask::ACCESS_SYSTEM_SECURITY)
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {

@@ -1,8 +1,11 @@
 //! The users and hosts that may connect to a share, and their rights in it.
 
+use std::fmt;
 use std::sync::Arc;
 
-use super::{Encryption, HostAccess, ShareAcl, UserPattern};
+use proto::dtyp::SecurityDescriptor;
+
+use super::{Encryption, HostAccess, UserPattern, UserShareAcl};
 use crate::vfs::Identity;
 
 /// The users and hosts that may connect to a share, and their rights in it.
@@ -27,7 +30,7 @@ pub struct AccessPolicy {
     /// `admin users`: users who act as root.
     pub admin_users: Vec<UserPattern>,
     /// The ACL of a share that a user defined; `None` for other shares.
-    pub share_acl: Option<ShareAcl>,
+    pub user_share_acl: Option<UserShareAcl>,
     /// `force user`, resolved.
     pub force_user: Option<Arc<Identity>>,
     /// `force group`, resolved to its gid.
@@ -38,6 +41,19 @@ pub struct AccessPolicy {
     pub server_smb_encrypt: Encryption,
     /// `max connections`: 0 is no limit.
     pub max_connections: u32,
+}
+
+/// The ACLs of shares, which are not part of the configuration. As in Samba, they apply in addition to it.
+pub trait ShareAcls: Send + Sync {
+    /// Returns the security descriptor of a share; `None` if it has none and every user may connect. Names are compared
+    /// without regard to case. Does not block.
+    fn acl_of(&self, share: &str) -> Option<Arc<SecurityDescriptor>>;
+}
+
+impl fmt::Debug for dyn ShareAcls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShareAcls")
+    }
 }
 
 impl Default for AccessPolicy {
@@ -52,7 +68,7 @@ impl Default for AccessPolicy {
             read_list: Vec::new(),
             write_list: Vec::new(),
             admin_users: Vec::new(),
-            share_acl: None,
+            user_share_acl: None,
             force_user: None,
             force_group: None,
             force_group_members_only: false,

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use proto::auth::ntlm::TargetNames;
 
-pub use access::AccessPolicy;
+pub use access::{AccessPolicy, ShareAcls};
 pub use acl_store::{AclStore, Entries, FEWEST as FEWEST_ENTRIES};
 pub use acls::{AclPolicy, AclStyle, InheritOwner, StoredAcls};
 pub use attributes::AttributePolicy;
@@ -47,7 +47,7 @@ pub use session_policies::{Complete, SESSION_VARIABLES, SessionPolicies, Session
 pub use share::Share;
 pub use sync::SyncPolicy;
 pub use template::Template;
-pub use user_shares::{ShareAcl, UserShares};
+pub use user_shares::{UserShareAcl, UserShares};
 
 use crate::domain::Membership;
 use crate::vfs::Identity;
@@ -129,6 +129,8 @@ pub struct Policy {
     pub sessions: Option<Arc<dyn SessionPolicies>>,
     /// `username map`.
     pub username_map: Option<Arc<dyn UsernameMap>>,
+    /// The ACLs of the shares; `None` if they have none.
+    pub share_acls: Option<Arc<dyn ShareAcls>>,
     /// The shares by folded name ([`Policy::share`] looks one up), without IPC$.
     pub shares: BTreeMap<String, Arc<Share>>,
     /// The limits on the resources that clients can use.
@@ -222,6 +224,7 @@ impl Default for Policy {
             user_shares: None,
             sessions: None,
             username_map: None,
+            share_acls: None,
             shares: BTreeMap::new(),
             limits: Limits::default(),
         }

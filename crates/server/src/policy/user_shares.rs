@@ -20,7 +20,7 @@ pub trait UserShares: fmt::Debug + Send + Sync {
 
 /// The ACL of a share that a user defined, besides the lists of its [`AccessPolicy`](super::AccessPolicy).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ShareAcl {
+pub struct UserShareAcl {
     /// The users who may connect.
     pub connect: Vec<UserPattern>,
     /// The users who may write, unless the share is read-only for them anyway.

@@ -65,6 +65,8 @@ pub struct Disk {
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Whether write access is refused.
     pub read_only: bool,
+    /// The rights that the ACL of the share gives to the user. No open has others.
+    pub share_rights: AccessMask,
     /// If this is a view of a snapshot: the path of the snapshot's copy of the share in the file system.
     pub snapshot: Option<RelPath>,
     /// `hide files`, compiled.
@@ -98,11 +100,14 @@ impl Tree {
 }
 
 impl Disk {
+    /// The rights in a share without an ACL.
+    pub const ALL_RIGHTS: AccessMask = AccessMask(u32::MAX);
+
     /// Returns the error for write access if `read_only` is set.
     pub fn refusal(&self) -> Error {
         match self.snapshot {
             Some(_) => Error::because(Status::MEDIA_WRITE_PROTECTED, "a previous version cannot be changed"),
-            None => Error::because(Status::ACCESS_DENIED, "the share is read-only (`read only = yes`)"),
+            None => Error::because(Status::ACCESS_DENIED, "the share is read-only for the user"),
         }
     }
 

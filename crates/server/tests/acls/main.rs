@@ -10,6 +10,7 @@ mod inheritance;
 mod mode_bits;
 mod privileges;
 mod setting;
+mod share;
 mod stored;
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use proto::dtyp::Sid;
-use server::policy::{ShareAcl, UserPattern, fold};
+use server::policy::{UserPattern, UserShareAcl, fold};
 
 /// What a file defines.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Definition {
     /// The shared directory, as written.
     pub(super) path: PathBuf,
     pub(super) comment: String,
-    pub(super) acl: ShareAcl,
+    pub(super) acl: UserShareAcl,
     pub(super) guest_ok: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Definition, String> {
         name: name.to_owned(),
         path: PathBuf::new(),
         comment: String::new(),
-        acl: ShareAcl::default(),
+        acl: UserShareAcl::default(),
         guest_ok: false,
     };
     let mut has_acl = false;
@@ -52,8 +52,8 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Definition, String> {
 }
 
 /// Reads `SID:R,SID:F,SID:D`: users who may read, write, and may not connect. An empty ACL lets everyone read.
-fn acl(text: &str) -> Result<ShareAcl, String> {
-    let mut acl = ShareAcl::default();
+fn acl(text: &str) -> Result<UserShareAcl, String> {
+    let mut acl = UserShareAcl::default();
     for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         let wrong = || format!("{entry:?} in usershare_acl is not SID:R, SID:F or SID:D");
         let (sid, right) = entry.split_once(':').ok_or_else(wrong)?;
@@ -68,7 +68,7 @@ fn acl(text: &str) -> Result<ShareAcl, String> {
             _ => return Err(wrong()),
         }
     }
-    if acl == ShareAcl::default() {
+    if acl == UserShareAcl::default() {
         acl.connect.push(UserPattern::Sid(Sid::EVERYONE));
     }
     Ok(acl)
@@ -87,7 +87,7 @@ mod tests {
             name: "Music".into(),
             path: "/srv/x=y".into(),
             comment: "a = b".into(),
-            acl: ShareAcl {
+            acl: UserShareAcl {
                 connect: vec![sid("S-1-1-0"), sid("S-1-5-32-544")],
                 write: vec![sid("S-1-5-32-544")],
                 refuse: vec![sid("S-1-5-32-546")],

@@ -155,7 +155,7 @@ impl Inner {
         share.path_template = Template::parse(&path.to_str()?.replace('%', "%%")).ok();
         share.comment = definition.comment;
         share.access.read_only = false;
-        share.access.share_acl = Some(definition.acl);
+        share.access.user_share_acl = Some(definition.acl);
         if self.rules.allow_guests {
             share.access.guest_ok = definition.guest_ok;
         }

@@ -53,7 +53,7 @@ async fn a_definition_is_a_share_with_its_acl() {
     assert_eq!(music.path, host.path().join("music").canonicalize().expect("a path"));
     assert_eq!(music.names.veto_files, ["a"]);
     assert!(!music.access.guest_ok && !music.access.read_only);
-    let acl = music.access.share_acl.as_ref().expect("an ACL");
+    let acl = music.access.user_share_acl.as_ref().expect("an ACL");
     assert_eq!((acl.connect.len(), acl.write.len(), acl.refuse.len()), (2, 1, 0));
     let list = policy.user_shares.as_ref().expect("shares").list().await.expect("a list");
     assert_eq!(list.iter().map(|share| &*share.name).collect::<Vec<_>>(), ["MUSIC"]);

@@ -27,6 +27,11 @@ impl Token {
         let is_it = |own: &Sid| own.rid() == sid.rid() && own == sid;
         is_it(&self.user) || self.groups.iter().any(is_it)
     }
+
+    /// Returns the user and the groups.
+    pub fn sids(&self) -> Vec<Sid> {
+        std::iter::once(self.user).chain(self.groups.iter().copied()).collect()
+    }
 }
 
 /// The meaning of an ACE of a DACL for files.

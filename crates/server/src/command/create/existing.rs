@@ -224,7 +224,7 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Existing
         // A user without the right to the SACL was refused before.
         let sacl = wanted & AccessMask::ACCESS_SYSTEM_SECURITY;
         let all = access::maximal(disk, path, node, metadata).await?;
-        let mut all = access::at_once(disk, node, metadata, all, needed).await? | sacl;
+        let mut all = access::at_once(disk, node, metadata, all, needed).await? & disk.share_rights | sacl;
         if !all.contains(needed) {
             return Err(Error::new(Status::ACCESS_DENIED));
         }
@@ -309,5 +309,6 @@ async fn open_as_granted(
 /// it.
 pub(super) async fn maximal_access(disk: &Disk, opened: &Opened) -> std::result::Result<AccessMask, Status> {
     let path = opened.name.path.lock().clone();
-    access::maximal(disk, &path, &opened.node, &opened.metadata).await.map_err(|error| error.status)
+    let all = access::maximal(disk, &path, &opened.node, &opened.metadata).await.map_err(|error| error.status)?;
+    Ok(all & disk.share_rights)
 }

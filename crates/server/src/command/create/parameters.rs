@@ -16,6 +16,8 @@ use crate::vfs::Access;
 pub(super) struct Parameters {
     pub(super) desired_access: AccessMask,
     pub(super) maximum_allowed: bool,
+    /// The rights that the open can have at most.
+    pub(super) share_rights: AccessMask,
     pub(super) share_access: ShareAccess,
     pub(super) disposition: CreateDisposition,
     pub(super) options: CreateOptions,
@@ -74,9 +76,14 @@ impl Parameters {
         if deletes && !maximum_allowed && desired_access.0 & AccessMask::DELETE.0 == 0 {
             return Err(Error::because(Status::ACCESS_DENIED, "DELETE_ON_CLOSE without DELETE access"));
         }
+        let needed = if deletes { desired_access | AccessMask::DELETE } else { desired_access };
+        if !disk.share_rights.contains(needed) {
+            return Err(Error::because(Status::ACCESS_DENIED, "the ACL of the share does not grant the access"));
+        }
         let parameters = Parameters {
             desired_access,
             maximum_allowed,
+            share_rights: disk.share_rights,
             share_access: asked.share_access,
             disposition: asked.create_disposition,
             options: asked.create_options,
@@ -117,6 +124,12 @@ impl Parameters {
             return Err(Error::because(Status::INVALID_PARAMETER, "a directory cannot be overwritten"));
         }
         Ok(())
+    }
+
+    /// Returns the rights that an open of a new file has.
+    pub(super) fn granted_on_new(&self) -> AccessMask {
+        let all = if self.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { AccessMask::NONE };
+        all & self.share_rights | self.desired_access
     }
 
     /// Returns the id of the open's lease.

@@ -72,8 +72,7 @@ impl NewFilePlan {
         directory: bool,
         parent: ParentDirectory<'_>,
     ) -> NewFilePlan {
-        let all = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { AccessMask::NONE };
-        let granted = all | parameters.desired_access;
+        let granted = parameters.granted_on_new();
         let mode = mode(share, directory, parent.metadata);
         let dacl = DaclSource::new(contexts, parent);
         let sets_posix_acl = share.acls.stored.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
@@ -162,6 +161,7 @@ mod tests {
         Parameters {
             desired_access,
             maximum_allowed: false,
+            share_rights: AccessMask::FILE_ALL_ACCESS,
             share_access: ShareAccess(7),
             disposition: CreateDisposition::CREATE,
             options: CreateOptions(0),

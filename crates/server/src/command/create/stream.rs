@@ -127,7 +127,7 @@ fn stream_of(server: &Server, disk: &Disk, file: FileId, stream: &str) -> Result
 
 fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Parameters, made: Opened) -> Result<Base> {
     let server = &request.connection.server;
-    let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
+    let granted = parameters.granted_on_new();
     let path = made.name.path.lock().clone();
     let found =
         ExistingFile { path, node: made.node, metadata: made.metadata, removals: server.opens.files.removals() };

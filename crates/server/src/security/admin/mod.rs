@@ -159,6 +159,7 @@ impl AclAdmin {
             ids,
             authenticator,
             read_only: false,
+            share_rights: Disk::ALL_RIGHTS,
             encrypt_data: false,
             hide: globs(&[]),
             veto: globs(&share.names.veto_files),
