@@ -144,6 +144,7 @@ fn imported(account: Imported, before: Option<&Record>) -> Record {
         rid: before.map_or(0, |before| before.rid),
         full_name: before.map_or(String::new(), |before| before.full_name.clone()),
         uid: before.and_then(|before| before.uid),
+        expires: before.and_then(|before| before.expires),
         name: before.map_or(account.name, |before| before.name.clone()),
     }
 }

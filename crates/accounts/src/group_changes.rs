@@ -69,7 +69,7 @@ impl Directory {
     }
 
     /// Returns the gid of a UNIX group given by name or number. Blocks.
-    fn gid_of(&self, group: &str) -> Result<u32> {
+    pub(super) fn gid_of(&self, group: &str) -> Result<u32> {
         let reply = self.users.names().ask_blocking(&Question::Gid(group.to_owned()));
         match reply.map_err(|Unavailable(why)| anyhow::anyhow!(why))? {
             Some(Reply::Named(_, gid)) => Ok(gid),

@@ -6,8 +6,8 @@
 //!
 //! - [`backend`] is the interface of a back end; [`embedded`], [`smbpasswd`] and [`ldap`] implement it. [`record`] is a
 //!   stored account, [`groups`] are the group mappings, and [`policies`] the account policies.
-//! - `administration`, `group_changes` and `changes` change accounts and groups, and [`records`] has their arguments
-//!   and results. `lists`, `principals`, `former` and `clients` answer the server's queries.
+//! - `administration`, `group_changes`, `changes` and `migration` change accounts and groups, and [`records`] has their
+//!   arguments and results. `lists`, `principals`, `former` and `clients` answer the server's queries.
 //! - [`unix`] asks NSS for users and groups. [`username_map`] maps the names that clients send, and [`hosts`] resolves
 //!   names in `hosts allow`.
 //! - [`state_dir`] is the directory of the database and of the server's other state. [`when`] formats times.
@@ -29,6 +29,7 @@ mod import;
 pub mod ldap;
 mod lists;
 pub mod machine_sid;
+mod migration;
 pub mod policies;
 mod principals;
 pub mod record;
@@ -118,6 +119,13 @@ impl Directory {
         let store = if needed { Some(Store::open(state)?) } else { Store::open_existing(state)? };
         let users = Users::of_host()?;
         Ok(store.map(|store| Self::new(store, state.path(), backends, users)).transpose()?)
+    }
+
+    /// Returns a directory that stores nothing and has no account, to try what a new database would contain.
+    pub fn in_memory() -> Result<Self> {
+        let users = Users::of_host().context("this process's user")?;
+        let store = Store::in_memory().map_err(OpenError::into_error)?;
+        Self::new(store, Path::new("/"), &[PassdbBackend::Embedded], users)
     }
 
     fn new(store: Store, state: &Path, backends: &[PassdbBackend], users: Arc<Users>) -> Result<Self> {

@@ -39,7 +39,7 @@ impl Directory {
     }
 
     /// Returns the accounts of other back ends whose SIDs are in this machine's domain, now or when it is `new`.
-    fn elsewhere(&self, new: DomainSid) -> Result<Vec<Other>> {
+    pub(super) fn elsewhere(&self, new: DomainSid) -> Result<Vec<Other>> {
         let own = self.own.domain();
         let (mut found, mut after) = (Vec::new(), None::<String>);
         loop {

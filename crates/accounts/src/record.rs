@@ -7,10 +7,14 @@ use server::accounts::NtHash;
 use zeroize::Zeroizing;
 
 /// The first byte of a stored record. Every change of [`Record`]'s fields needs a new version, because an older program
-/// would write a record back without fields that it does not support.
-const VERSION: u8 = 2;
+/// would write a record back without fields that it does not support. A record is written in the oldest version that
+/// has all fields it uses.
+const VERSION: u8 = 3;
 
-/// The previous version, without `never_expires`. Records in which that is false are still written in this version.
+/// The version without `expires`.
+const SECOND_VERSION: u8 = 2;
+
+/// The version without `expires` and `never_expires`.
 const FIRST_VERSION: u8 = 1;
 
 /// The longest password that Windows accepts, in UTF-16 units.
@@ -45,6 +49,9 @@ pub struct Record {
     pub full_name: String,
     /// The uid of the UNIX user, if it is not the user of the same name.
     pub uid: Option<u32>,
+    /// When the account expires, in seconds since 1970: the kickoff time of Samba. `None` means never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<i64>,
 }
 
 impl Record {
@@ -61,6 +68,7 @@ impl Record {
             password_last_set: None,
             full_name: String::new(),
             uid: None,
+            expires: None,
         }
     }
 
@@ -72,7 +80,11 @@ impl Record {
     /// Returns the stored form.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(512));
-        bytes.push(if self.never_expires { VERSION } else { FIRST_VERSION });
+        bytes.push(match self {
+            Record { expires: Some(_), .. } => VERSION,
+            Record { never_expires: true, .. } => SECOND_VERSION,
+            _ => FIRST_VERSION,
+        });
         serde_json::to_writer(&mut *bytes, self).expect("writing plain fields to memory cannot fail");
         bytes
     }
@@ -80,7 +92,7 @@ impl Record {
     /// Parses the stored form.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         match bytes.split_first() {
-            Some((&(FIRST_VERSION | VERSION), json)) => serde_json::from_slice(json).context("the record is damaged"),
+            Some((&(FIRST_VERSION..=VERSION), json)) => serde_json::from_slice(json).context("the record is damaged"),
             Some((&version, _)) => {
                 bail!("the record has version {version}, this program supports {VERSION}: use a newer version of Frevo")
             }
@@ -167,6 +179,7 @@ mod tests {
             password_last_set: Some(1),
             full_name: "Ann Example".into(),
             uid: Some(7),
+            expires: None,
         }
     }
 
@@ -196,12 +209,14 @@ mod tests {
             assert!(found.must_change && found.needs_new_password() != found.never_expires);
             assert!(*found.encode() == *stored);
         }
+        let ends = Record { expires: Some(9), ..record(None) };
+        assert_eq!((ends.encode()[0], Record::decode(&ends.encode()).unwrap().expires), (3, Some(9)));
     }
 
     #[test]
     fn unknown_record_formats_are_refused() {
         let good = record(None).encode();
-        let newer: Vec<u8> = [&[3], &good[1..]].concat();
+        let newer: Vec<u8> = [&[4], &good[1..]].concat();
         assert!(Record::decode(&newer).err().unwrap().to_string().contains("newer"));
         for bad in [&good[..good.len() - 1], &good[..1], &[]] {
             assert!(Record::decode(bad).is_err());

@@ -89,6 +89,69 @@ pub struct Imported {
     pub password_last_set: Option<i64>,
 }
 
+/// An account with all that is migrated from another server, or back to it.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Migrated {
+    /// Name, password and flags.
+    pub account: Imported,
+    /// The whole SID, as text.
+    pub sid: String,
+    /// The full name.
+    pub full_name: String,
+    /// When the account expires, in seconds since 1970; `None` means never.
+    pub expires: Option<i64>,
+}
+
+impl std::fmt::Debug for Migrated {
+    // The hash is equivalent to a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.account.name, self.sid)
+    }
+}
+
+/// The ACL of a share, which limits what users may do in it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ShareAcl {
+    /// The share's name.
+    pub share: String,
+    /// The descriptor, in SDDL.
+    pub sddl: String,
+}
+
+/// Everything that is migrated from another server.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Migration {
+    /// The machine SID of that server.
+    pub machine_sid: String,
+    /// Its accounts.
+    pub accounts: Vec<Migrated>,
+    /// Its groups, with complete SIDs.
+    pub groups: Vec<NewGroup>,
+    /// Its account policies.
+    pub policies: Vec<(String, i64)>,
+    /// Its share ACLs.
+    pub share_acls: Vec<ShareAcl>,
+}
+
+/// The results of a migration, each list in the order of the [`Migration`]. An outcome
+/// [`ImportResult::Skipped`] is a conflict.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct MigrationOutcome {
+    /// The machine SID.
+    pub machine_sid: Outcome,
+    /// The accounts.
+    pub accounts: Vec<Outcome>,
+    /// The groups.
+    pub groups: Vec<Outcome>,
+    /// The account policies.
+    pub policies: Vec<Outcome>,
+    /// The share ACLs.
+    pub share_acls: Vec<Outcome>,
+}
+
 /// A group to be added.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct NewGroup {
@@ -128,6 +191,18 @@ pub struct Outcome {
     pub result: ImportResult,
     /// Additional information for the administrator, or why the account was skipped.
     pub note: Option<String>,
+}
+
+impl Outcome {
+    /// Returns a result without a note.
+    pub fn of(result: ImportResult) -> Outcome {
+        Outcome { result, note: None }
+    }
+
+    /// Returns the outcome of something that was not imported, with the reason.
+    pub fn skipped(why: impl Into<String>) -> Outcome {
+        Outcome { result: ImportResult::Skipped, note: Some(why.into()) }
+    }
 }
 
 /// What was done with one imported account.

@@ -8,6 +8,7 @@ use proto::dtyp::Sid;
 use server::accounts::DomainSid;
 use server::policy::fold;
 
+use super::migration::More;
 use super::{ACCOUNTS, FORMER_SIDS, META, Store, domain};
 use crate::backend::{self, Check};
 use crate::record::Record;
@@ -22,9 +23,40 @@ pub struct Change<'a> {
     pub(super) next_rid: u32,
     pub(super) domain: Option<DomainSid>,
     pub(super) former_domains: Option<Vec<DomainSid>>,
+    /// What only a migration changes.
+    pub(super) more: More,
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    /// Returns a change without content.
+    pub(super) fn of(store: &'a Store, next_rid: u32) -> Self {
+        Change {
+            store,
+            changed: BTreeMap::new(),
+            sids: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            next_rid,
+            domain: None,
+            former_domains: None,
+            more: More::default(),
+        }
+    }
+
+    /// Returns whether there is nothing to write.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty()
+            && self.sids.is_empty()
+            && self.forgotten.is_empty()
+            && self.domain.is_none()
+            && self.former_domains.is_none()
+            && self.more.is_empty()
+    }
+
+    /// Returns the SID of this machine, including the pending change.
+    pub(super) fn domain(&self) -> DomainSid {
+        self.domain.unwrap_or_else(|| self.store.domain())
+    }
+
     /// Writes the changes in one transaction.
     pub(super) fn commit(&self) -> Result<()> {
         let transaction = self.store.database.begin_write()?;
@@ -56,6 +88,7 @@ impl Change<'_> {
                 domain::write_former(&mut meta, former)?;
             }
         }
+        self.more.write(&transaction)?;
         transaction.commit()?;
         Ok(())
     }
@@ -86,7 +119,7 @@ impl Change<'_> {
 
     /// Returns a RID that no account has or had, and no group has.
     pub fn new_rid(&mut self) -> Result<u32> {
-        let domain = self.domain.unwrap_or_else(|| self.store.domain());
+        let domain = self.domain();
         loop {
             let rid = self.store.next_free(domain, self.next_rid)?;
             self.next_rid = rid.checked_add(1).context("all RIDs are in use")?;

@@ -10,12 +10,12 @@ use redb::{ReadableTable, Table};
 use server::accounts::DomainSid;
 use server::policy::fold;
 
-use super::{FIRST_RID, Record, Store};
+use super::{Change, FIRST_RID, Record, Store};
 use crate::groups::GroupKey;
 
 /// The first RID for accounts without a SID in the new domain. It is far above the RIDs that the other server has
 /// allocated, which this server cannot know completely.
-const APART: u32 = 1_000_000;
+pub(super) const APART: u32 = 1_000_000;
 
 /// The present SID of this machine. A clone is another handle to the same SID.
 #[derive(Clone)]
@@ -104,35 +104,42 @@ impl Store {
     /// including those of accounts in other back ends that `others` returns. A SID that becomes an account's own is no
     /// other account's former SID any more. Groups keep their SIDs.
     pub fn set_domain(&self, new: DomainSid, others: impl FnOnce() -> Result<Vec<Other>>) -> Result<()> {
-        self.change(false, |change| {
-            // Read under the lock of changes, because whole records are written back.
-            let before = self.domain();
-            if before == new {
-                return Ok(());
+        self.change(false, |change| self.change_domain(change, new, others))
+    }
+
+    /// Adds what [`Store::set_domain`] does to `change`, whose lock protects the records that are written back.
+    pub(super) fn change_domain(
+        &self,
+        change: &mut Change<'_>,
+        new: DomainSid,
+        others: impl FnOnce() -> Result<Vec<Other>>,
+    ) -> Result<()> {
+        let before = self.domain();
+        if before == new {
+            return Ok(());
+        }
+        let records: Vec<_> = self.accounts.read().values().cloned().collect();
+        change.next_rid = change.next_rid.max(APART);
+        change.domain = Some(new);
+        let kept = self.former_domains().into_iter().filter(|former| ![before, new].contains(former));
+        change.former_domains = Some(kept.chain([before]).collect());
+        let others = others()?;
+        let taken: HashSet<Sid> = others.iter().map(|other| other.after).collect();
+        for record in records {
+            let rid = match self.rid_in(new, &record.name, &taken) {
+                Some(rid) => rid,
+                None => change.new_rid()?,
+            };
+            change.put_sid(before.with_rid(record.rid), &record.name);
+            change.put(Record { rid, ..(*record).clone() });
+        }
+        for Other { name, before, after } in others {
+            if self.former_owner(&after).is_some_and(|owner| owner != fold(&name)) {
+                change.put_sid(after, &name);
             }
-            let records: Vec<_> = self.accounts.read().values().cloned().collect();
-            change.next_rid = change.next_rid.max(APART);
-            change.domain = Some(new);
-            let kept = self.former_domains().into_iter().filter(|former| ![before, new].contains(former));
-            change.former_domains = Some(kept.chain([before]).collect());
-            let others = others()?;
-            let taken: HashSet<Sid> = others.iter().map(|other| other.after).collect();
-            for record in records {
-                let rid = match self.rid_in(new, &record.name, &taken) {
-                    Some(rid) => rid,
-                    None => change.new_rid()?,
-                };
-                change.put_sid(before.with_rid(record.rid), &record.name);
-                change.put(Record { rid, ..(*record).clone() });
-            }
-            for Other { name, before, after } in others {
-                if self.former_owner(&after).is_some_and(|owner| owner != fold(&name)) {
-                    change.put_sid(after, &name);
-                }
-                change.put_sid(before, &name);
-            }
-            Ok(())
-        })
+            change.put_sid(before, &name);
+        }
+        Ok(())
     }
 
     /// Returns the RID that the account had in `domain`, if it may be used here and does not produce one of the SIDs
@@ -155,7 +162,6 @@ mod tests {
 
     use super::*;
     use crate::backend::Backend;
-    use crate::embedded::Change;
     use crate::record::nt_hash;
     use crate::state_dir::StateDir;
 

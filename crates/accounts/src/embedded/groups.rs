@@ -12,10 +12,10 @@ use super::{FIRST_RID, META, Store};
 use crate::groups::{Group, GroupKey};
 
 /// SID as text -> [`Group`].
-const GROUPS: TableDefinition<&str, &[u8]> = TableDefinition::new("groups");
+pub(super) const GROUPS: TableDefinition<&str, &[u8]> = TableDefinition::new("groups");
 
 /// Maximum number of groups of one database.
-const MOST: usize = 65_536;
+pub(super) const MOST: usize = 65_536;
 
 /// The groups, indexed by each kind of key.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Groups {
         Ok(groups)
     }
 
-    fn get(&self, key: &GroupKey) -> Option<&Arc<Group>> {
+    pub(super) fn get(&self, key: &GroupKey) -> Option<&Arc<Group>> {
         self.by_sid.get(match key {
             GroupKey::Sid(sid) => sid,
             GroupKey::Gid(gid) => self.by_gid.get(gid)?,
@@ -50,7 +50,15 @@ impl Groups {
         })
     }
 
-    fn insert(&mut self, group: Arc<Group>) {
+    pub(super) fn len(&self) -> usize {
+        self.by_sid.len()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Group>> {
+        self.by_sid.values()
+    }
+
+    pub(super) fn insert(&mut self, group: Arc<Group>) {
         self.by_gid.insert(group.gid, group.sid);
         self.by_name.insert(fold(&group.name), group.sid);
         self.by_sid.insert(group.sid, group);

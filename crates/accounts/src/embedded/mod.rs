@@ -8,7 +8,9 @@ mod backup;
 mod change;
 mod domain;
 mod groups;
+mod migration;
 mod policies;
+mod share_acls;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -20,12 +22,14 @@ use anyhow::{Context, Result, bail, ensure};
 pub use change::Change;
 use change::import_one;
 pub use domain::{Other, OwnDomain};
+pub use migration::{GroupWanted, Plan};
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 use server::accounts::{AccountPolicy, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::policy::fold;
+use share_acls::ShareAcls;
 
 use super::backend::{Backend, Check, Entry};
 use super::former::FormerSids;
@@ -67,6 +71,7 @@ pub struct Store {
     next_rid: Mutex<u32>,
     odd_rids: AtomicBool,
     policy: RwLock<AccountPolicy>,
+    share_acls: RwLock<ShareAcls>,
 }
 
 /// Opens the database in `file`, which must exist.
@@ -256,6 +261,15 @@ impl Store {
         Self::load(database)
     }
 
+    /// Creates a database that is lost with the value.
+    pub fn in_memory() -> Result<Self, OpenError> {
+        let file =
+            rustix::fs::memfd_create("accounts", rustix::fs::MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        let mut sid = [0; 12];
+        aws_lc_rs::rand::fill(&mut sid).map_err(|_| anyhow::anyhow!("the random number generator failed"))?;
+        Self::initialise(file.into(), &sid)
+    }
+
     fn load(database: Database) -> Result<Self, OpenError> {
         let format = Self::format(&database).map_err(backup::judge)?;
         if format != FORMAT {
@@ -301,6 +315,7 @@ impl Store {
         }
         let groups = RwLock::new(groups::Groups::load(&transaction)?);
         let policy = RwLock::new(policies::load(&transaction)?);
+        let share_acls = RwLock::new(share_acls::load(&transaction)?);
         drop(meta);
         drop(transaction);
         let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
@@ -314,6 +329,7 @@ impl Store {
             next_rid: Mutex::new(next_rid),
             odd_rids: AtomicBool::default(),
             policy,
+            share_acls,
         })
     }
 
@@ -391,27 +407,14 @@ impl Store {
     pub fn change<T>(&self, dry_run: bool, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
         // Held to the end, because it serializes changes.
         let mut next_rid = self.next_rid.lock();
-        let mut edit = Change {
-            store: self,
-            changed: BTreeMap::new(),
-            sids: BTreeMap::new(),
-            forgotten: BTreeSet::new(),
-            next_rid: *next_rid,
-            domain: None,
-            former_domains: None,
-        };
+        let mut edit = Change::of(self, *next_rid);
         let answer = change(&mut edit)?;
-        if dry_run
-            || edit.changed.is_empty()
-                && edit.sids.is_empty()
-                && edit.forgotten.is_empty()
-                && edit.domain.is_none()
-                && edit.former_domains.is_none()
-        {
+        if dry_run || edit.is_empty() {
             return Ok(answer);
         }
         edit.commit().context("cannot write the account database")?;
-        let Change { changed, sids: former, forgotten, next_rid: rid, domain, former_domains, .. } = edit;
+        let Change { changed, sids: former, forgotten, next_rid: rid, domain, former_domains, more, .. } = edit;
+        self.show_more(more);
         *next_rid = rid;
         let (mut accounts, mut sids) = (self.accounts.write(), self.sids.write());
         if let Some(domain) = domain {
@@ -438,7 +441,8 @@ impl Store {
     }
 
     fn entry(&self, record: Arc<Record>) -> Entry {
-        Entry { sid: self.domain().with_rid(record.rid), record, user: None, refused: None, ends: None }
+        let (sid, ends) = (self.domain().with_rid(record.rid), record.expires);
+        Entry { sid, record, user: None, refused: None, ends }
     }
 }
 

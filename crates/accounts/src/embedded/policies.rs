@@ -14,7 +14,7 @@ use super::Store;
 use crate::policies;
 
 /// Name -> value, for the policies that were set.
-const POLICIES: TableDefinition<&str, i64> = TableDefinition::new("account policies");
+pub(super) const POLICIES: TableDefinition<&str, i64> = TableDefinition::new("account policies");
 
 /// Folded name of an account -> [`FORMER`] bytes for each of its passwords, the latest first.
 const HISTORY: TableDefinition<&str, &[u8]> = TableDefinition::new("password history");

@@ -76,6 +76,8 @@ impl Person {
             password_last_set: set.filter(|seconds| *seconds > 0),
             full_name: found.first("displayName").or_else(|| found.first("cn")).unwrap_or_default().to_owned(),
             uid: None,
+            // `ends` of this entry.
+            expires: None,
             name,
             rid,
         };

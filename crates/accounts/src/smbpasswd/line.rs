@@ -141,6 +141,7 @@ impl<'a> Fields<'a> {
             password_last_set: self.changed.filter(|secs| *secs != 0),
             full_name: String::new(),
             uid: None,
+            expires: None,
         }
     }
 
