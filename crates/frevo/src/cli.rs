@@ -11,6 +11,7 @@ use crate::group::{self, GroupArgs};
 use crate::help::{self, HelpArgs};
 use crate::join::{self, JoinArgs};
 use crate::manual::{self, CompletionsArgs, ManArgs};
+use crate::migrate::{self, MigrateArgs};
 use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
 use crate::user::{self, UserArgs};
@@ -32,6 +33,7 @@ enum Command {
     User(UserArgs),
     Group(GroupArgs),
     Join(JoinArgs),
+    Migrate(MigrateArgs),
     Status(StatusArgs),
     Acl(AclArgs),
     Bench(BenchArgs),
@@ -55,6 +57,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::User(args) => user::run(args),
         Command::Group(args) => group::run(args),
         Command::Join(args) => join::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Acl(args) => acl::run(args),
         Command::Bench(args) => bench::run(&args),

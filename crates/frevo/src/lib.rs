@@ -1,7 +1,7 @@
 //! The `frevo` program as a library: the commands, sockets, the sandbox, and the control socket.
 //!
-//! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`status`],
-//!   [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
+//! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`migrate`],
+//!   [`status`], [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
@@ -28,6 +28,7 @@ pub mod limits;
 mod listen;
 pub mod log;
 pub mod manual;
+pub mod migrate;
 mod network;
 pub mod password;
 mod progress;

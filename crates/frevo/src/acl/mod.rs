@@ -8,6 +8,7 @@ mod diff;
 mod names;
 mod place;
 mod set;
+mod share;
 mod show;
 mod words;
 
@@ -33,11 +34,13 @@ enum AclCommand {
     Set(set::SetArgs),
     Diff(diff::DiffArgs),
     Convert(convert::ConvertArgs),
+    Share(share::ShareArgs),
 }
 
 /// Runs the command.
 pub fn run(args: AclArgs) -> Result<ExitCode> {
     match args.command {
+        AclCommand::Share(args) => share::run(args),
         AclCommand::Calibrate(args) => calibrate::run(&args),
         AclCommand::Show(args) => run_to_end(show::run(args)),
         AclCommand::Set(args) => run_to_end(set::run(args)),

@@ -9,7 +9,8 @@ use server::accounts::NtHash;
 
 use accounts::record::hex_hash;
 pub use accounts::records::{
-    AccountView, FormerSid, GroupView, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, NewGroup, Outcome,
+    AccountView, FormerSid, GroupView, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Migrated, Migration,
+    MigrationOutcome, NewGroup, Outcome, ShareAcl,
 };
 
 /// Maximum length of a request line in bytes; a full batch of [`IMPORT_BATCH`] accounts fits.
@@ -128,6 +129,26 @@ pub enum UserRequest {
         /// Only report what would be done.
         dry_run: bool,
     },
+    /// Migrates everything from another server in one step.
+    #[serde(rename = "user.migrate")]
+    Migrate {
+        /// What the other server has.
+        migration: Box<Migration>,
+        /// Only report what would be done.
+        dry_run: bool,
+    },
+    /// Exports up to [`IMPORT_BATCH`] accounts with the hashes of their passwords.
+    #[serde(rename = "user.export")]
+    Export {
+        /// The name after which the list starts.
+        after: Option<String>,
+    },
+    /// Queries the ACLs of shares, after setting or removing one if requested.
+    #[serde(rename = "share.acls")]
+    ShareAcls {
+        /// The share, and its new descriptor in SDDL; `None` removes the descriptor.
+        set: Option<(String, Option<String>)>,
+    },
     /// A request about groups.
     #[serde(untagged)]
     Group(GroupRequest),
@@ -212,6 +233,12 @@ pub enum UserReply {
     Groups(Vec<GroupView>),
     /// The members of a group, in the order of their names.
     Members(Vec<String>),
+    /// The result of a migration.
+    Migrated(Box<MigrationOutcome>),
+    /// Accounts, in the order of their names.
+    Exported(Vec<Migrated>),
+    /// The ACLs of shares, in the order of the shares' names.
+    ShareAcls(Vec<ShareAcl>),
 }
 
 /// An account policy.

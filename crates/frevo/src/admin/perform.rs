@@ -39,6 +39,11 @@ pub fn perform(accounts: &Directory, request: UserRequest) -> Result<UserReply> 
         }
         UserRequest::Import { accounts: imported, dry_run } => UserReply::Imported(accounts.import(imported, dry_run)?),
         UserRequest::Sids { sids, dry_run } => UserReply::Imported(accounts.note_sids(sids, dry_run)?),
+        UserRequest::Migrate { migration, dry_run } => {
+            UserReply::Migrated(Box::new(accounts.migrate(*migration, dry_run)?))
+        }
+        UserRequest::Export { after } => UserReply::Exported(accounts.export(after.as_deref())?),
+        UserRequest::ShareAcls { set } => UserReply::ShareAcls(accounts.share_acls(set)?),
         UserRequest::Group(request) => perform_on_groups(accounts, request)?,
     })
 }

@@ -51,7 +51,7 @@ pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<Ex
 }
 
 /// Parses groups: a line with only the name, then indented lines of the form `key : value`.
-fn read(input: impl Read) -> Result<Vec<NewGroup>> {
+pub(crate) fn read(input: impl Read) -> Result<Vec<NewGroup>> {
     let mut input = BufReader::new(input);
     let (mut groups, mut bytes) = (Vec::<NewGroup>::new(), Vec::new());
     loop {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
+pub(crate) use self::import::read as read_printed;
 use crate::admin::message::{GroupRequest, GroupView, NewGroup, UserReply, UserRequest};
 use crate::table::table;
 use crate::user::{Performer, print};

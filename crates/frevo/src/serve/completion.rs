@@ -29,13 +29,15 @@ pub(super) fn complete(
     if policy.host_names.is_none() {
         policy.host_names = Some(Arc::new(Hosts::of_host()));
     }
+    policy.share_acls = Some(Arc::new(accounts.clone()));
     let policy = complete_shares(policy, state);
     if let Some(sessions) = &policy.sessions {
         let (limits, username_map) = (policy.limits.clone(), policy.username_map.clone());
-        let (host_names, state) = (policy.host_names.clone(), state.clone());
+        let (host_names, share_acls, state) = (policy.host_names.clone(), policy.share_acls.clone(), state.clone());
         sessions.complete_with(Box::new(move |session| {
-            let (username_map, host_names) = (username_map.clone(), host_names.clone());
-            complete_shares(Policy { limits: limits.clone(), username_map, host_names, ..session }, &state)
+            let (username_map, host_names, share_acls) = (username_map.clone(), host_names.clone(), share_acls.clone());
+            let session = Policy { limits: limits.clone(), username_map, host_names, share_acls, ..session };
+            complete_shares(session, &state)
         }));
     }
     policy

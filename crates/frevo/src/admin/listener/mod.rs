@@ -199,7 +199,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         Ok(kind) => kind.request,
         Err(error) => return encode(Err::<(), _>(not_understood(&error))),
     };
-    if kind.starts_with("user.") || kind.starts_with("group.") {
+    if ["user.", "group.", "share."].iter().any(|accounts| kind.starts_with(accounts)) {
         return encode(
             serde_json::from_slice(line).map_err(|e| not_understood(&e)).and_then(|request| control.user(request)),
         );
