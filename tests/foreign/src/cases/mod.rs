@@ -18,6 +18,7 @@ mod ldap;
 mod libraries;
 mod local;
 mod many;
+mod migrate;
 mod netbench;
 mod parity;
 mod parity_set;
@@ -66,6 +67,7 @@ const AREAS: &[&[Case]] = &[
     store::CASES,
     handback::CASES,
     trees::CASES,
+    migrate::CASES,
     netbench::CASES,
     hammer::CASES,
     kerberos::CASES,
