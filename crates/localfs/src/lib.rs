@@ -58,7 +58,7 @@ use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::{
     AclKind, Capabilities, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
-    NewFile, Node, Op, Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs, WantedXattrs,
+    NewFile, Node, Op, Private, RelPath, Removed, RenameRequest, Result, SymlinkPolicy, Vfs, WantedXattrs,
 };
 
 use crate::filesystem::FileSystem;
@@ -229,14 +229,14 @@ impl Vfs for LocalFs {
         Share::change(&self.0, op, &[path], move |share| share.create(&user, &file, new))
     }
 
-    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let (user, old, new) = (Arc::clone(op), from.clone(), to.clone());
-        Share::change(&self.0, op, &[from, to], move |share| share.rename(&user, &old, id, &new, replace))
-    }
-
-    fn recycle(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let (user, old, new) = (Arc::clone(op), from.clone(), to.clone());
-        Share::change(&self.0, op, &[from, to], move |share| share.recycle(&user, &old, id, &new, replace))
+    fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>> {
+        let user = Arc::clone(op);
+        let RenameRequest { from, id, to, replace, to_recycle_bin } = rename;
+        let paths = [from.clone(), to.clone()];
+        Share::change(&self.0, op, &[&paths[0], &paths[1]], move |share| match to_recycle_bin {
+            true => share.recycle(&user, &from, id, &to, replace),
+            false => share.rename(&user, &from, id, &to, replace),
+        })
     }
 
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
@@ -274,14 +274,6 @@ impl Vfs for LocalFs {
         }
         let share = Arc::clone(&self.0);
         self.0.serving(path).executor.later_as(op, Lane::Data, move || work(&share))
-    }
-
-    fn space(&self, op: &Op) -> Answer<Result<Space>> {
-        if self.0.root.local {
-            return Answer::now(self.0.space(op));
-        }
-        let (share, user) = (Arc::clone(&self.0), Arc::clone(op));
-        self.0.root.system.executor.later_as(op, Lane::Data, move || share.space(&user))
     }
 }
 

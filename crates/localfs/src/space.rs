@@ -7,17 +7,10 @@ use std::sync::Arc;
 use server::vfs::{Identity, Result, Space};
 
 use crate::node::Open;
-use crate::{Share, errno, identity};
+use crate::{errno, identity};
 
 /// The block size if the file system reports none that is possible.
 const BLOCK: u32 = 4096;
-
-impl Share {
-    pub(crate) fn space(&self, who: &Arc<Identity>) -> Result<Space> {
-        identity::assume(who)?;
-        space(self.root.fd())
-    }
-}
 
 impl Open {
     pub(crate) fn space(&self, who: &Arc<Identity>) -> Result<Space> {

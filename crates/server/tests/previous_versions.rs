@@ -21,7 +21,7 @@ use server::answer::block_on;
 use server::policy::Share;
 use server::policy::snapshots::{Format, Pattern, Prefix, Snapshots, Sort};
 use server::testing::{self, TestClient, TestServer, status};
-use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, SetMetadata, Vfs};
+use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, RenameRequest, SetMetadata, Vfs};
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
 const SECOND: &str = "@GMT-2016.01.01-00.00.00";
@@ -371,7 +371,8 @@ fn names_with_a_prefix_are_found_by_their_time() {
     else {
         panic!("it exists")
     };
-    block_on(volume.rename(&root, &daily, metadata.id, &path("taken/gone"), false)).expect("the name is free");
+    block_on(volume.rename(&root, RenameRequest::new(&daily, metadata.id, &path("taken/gone"))))
+        .expect("the name is free");
     opens(&mut client, &ask(FIRST), &format!("{hourly}/dir/file"));
 }
 

@@ -18,22 +18,24 @@ use server::name::glob::Globs;
 use server::policy::Template;
 use server::policy::recycle::Recycle;
 use server::testing::{self, ManualClock, TestClient, TestServer, status};
-use server::vfs::{Access, Create, Lookup, LookupOptions, Metadata, NewFile, SetMetadata, SymlinkPolicy};
+use server::vfs::{
+    Access, Create, Lookup, LookupOptions, Metadata, NewFile, RenameRequest, SetMetadata, SymlinkPolicy,
+};
 
 const DAY: u64 = 86_400;
 
 /// A server whose share has a recycle bin, and a client of it.
-struct Bed {
+struct Fixture {
     server: TestServer,
     client: TestClient,
 }
 
-impl Bed {
-    fn new(recycle: Recycle) -> Bed {
+impl Fixture {
+    fn new(recycle: Recycle) -> Fixture {
         let builder = TestServer::builder().clock(ManualClock::new());
         let server = builder.share(|share| share.recycle = Some(Arc::new(recycle))).start();
         let client = TestClient::logged_on(&server, "alice");
-        Bed { server, client }
+        Fixture { server, client }
     }
 
     fn find(&self, path: &str) -> Option<Metadata> {
@@ -118,7 +120,7 @@ fn files_are_moved_with_their_directories_and_versions() {
         subdir_mode: 0o711,
         ..Recycle::default()
     };
-    let mut fixture = Bed::new(recycle);
+    let mut fixture = Fixture::new(recycle);
     fixture.directory("d");
     fixture.directory("d/e");
     for size in 1..=4 {
@@ -143,7 +145,7 @@ fn files_are_moved_with_their_directories_and_versions() {
 
 #[test]
 fn names_of_many_copies_are_found() {
-    let mut fixture = Bed::new(Recycle { versions: true, ..Recycle::default() });
+    let mut fixture = Fixture::new(Recycle { versions: true, ..Recycle::default() });
     fixture.delete_new("a", 1);
     for number in 1..=300 {
         fixture.file(&format!(".recycle/Copy #{number} of a"), 1);
@@ -164,7 +166,7 @@ fn excluded_names_and_sizes_are_deleted() {
         max_size: 10,
         ..Recycle::default()
     };
-    let mut fixture = Bed::new(recycle);
+    let mut fixture = Fixture::new(recycle);
     fixture.directory("Cache1");
     fixture.directory("Cache1/d");
     for (path, size, moved) in [
@@ -183,12 +185,12 @@ fn excluded_names_and_sizes_are_deleted() {
 
 #[test]
 fn without_permission_for_the_bin_files_are_deleted() {
-    let mut fixture = Bed::new(Recycle::default());
+    let mut fixture = Fixture::new(Recycle::default());
     fixture.server.create_locally(".recycle", NewFile::new(Create::Directory, 0o700));
     fixture.delete_new("a", 1);
     fixture.are_gone(&[".recycle/a"]);
     // A file has the name of the bin.
-    let mut fixture = Bed::new(Recycle::default());
+    let mut fixture = Fixture::new(Recycle::default());
     fixture.file(".recycle", 1);
     fixture.delete_new("a", 1);
     fixture.exist(&[".recycle"]);
@@ -197,7 +199,7 @@ fn without_permission_for_the_bin_files_are_deleted() {
 #[test]
 fn the_repository_depends_on_the_session() {
     let repository = Template::parse("bins/%U-%S").expect("known variables");
-    let mut fixture = Bed::new(Recycle { repository, directory_mode: 0o750, ..Recycle::default() });
+    let mut fixture = Fixture::new(Recycle { repository, directory_mode: 0o750, ..Recycle::default() });
     fixture.delete_new("a", 1);
     fixture.exist(&["bins/alice-share/a"]);
     let mode = |path: &str| fixture.find(path).map(|metadata| metadata.mode);
@@ -207,7 +209,7 @@ fn the_repository_depends_on_the_session() {
 #[test]
 fn times_are_set_if_configured() {
     for (touch, touch_modified) in [(false, false), (true, false), (true, true), (false, true)] {
-        let mut fixture = Bed::new(Recycle { touch, touch_modified, ..Recycle::default() });
+        let mut fixture = Fixture::new(Recycle { touch, touch_modified, ..Recycle::default() });
         fixture.server.advance_seconds(10);
         fixture.file("a", 1);
         // The user who deletes the file owns it.
@@ -226,7 +228,7 @@ fn times_are_set_if_configured() {
 #[test]
 fn old_files_are_deleted_and_no_younger_one() {
     let keep = Some(Duration::from_secs(30 * DAY));
-    let mut fixture = Bed::new(Recycle { keep_tree: true, keep, ..Recycle::default() });
+    let mut fixture = Fixture::new(Recycle { keep_tree: true, keep, ..Recycle::default() });
     fixture.directory("d");
     fixture.file("live", 1);
     fixture.delete_new("d/old", 1);
@@ -253,14 +255,15 @@ fn old_files_are_deleted_and_no_younger_one() {
 
 #[test]
 fn files_in_a_directory_that_was_moved_are_as_young_as_it() {
-    let mut fixture = Bed::new(Recycle { keep: Some(Duration::from_secs(10 * DAY)), ..Recycle::default() });
+    let mut fixture = Fixture::new(Recycle { keep: Some(Duration::from_secs(10 * DAY)), ..Recycle::default() });
     fixture.directory("docs");
     fixture.file("docs/a", 1);
     fixture.delete_new("x", 1);
     fixture.server.advance_seconds(20 * DAY);
     let docs = fixture.find("docs").expect("it exists");
     let (from, to) = (testing::volume::path("docs"), testing::volume::path(".recycle/docs"));
-    block_on(fixture.server.volume.rename(&testing::root(), &from, docs.id, &to, false)).expect("root may");
+    block_on(fixture.server.volume.rename(&testing::root(), RenameRequest::new(&from, docs.id, &to)))
+        .expect("root may");
     fixture.purge();
     fixture.are_gone(&[".recycle/x"]);
     fixture.exist(&[".recycle/docs/a"]);
@@ -272,7 +275,7 @@ fn files_in_a_directory_that_was_moved_are_as_young_as_it() {
 
 #[test]
 fn open_files_and_shares_without_a_time_are_left_alone() {
-    let mut fixture = Bed::new(Recycle { keep: Some(Duration::from_secs(DAY)), ..Recycle::default() });
+    let mut fixture = Fixture::new(Recycle { keep: Some(Duration::from_secs(DAY)), ..Recycle::default() });
     fixture.delete_new("a", 1);
     fixture.delete_new("b", 1);
     fixture.server.advance_seconds(3 * DAY);
@@ -283,7 +286,7 @@ fn open_files_and_shares_without_a_time_are_left_alone() {
     fixture.client.close(open);
     fixture.purge();
     fixture.are_gone(&[".recycle/a"]);
-    let mut fixture = Bed::new(Recycle::default());
+    let mut fixture = Fixture::new(Recycle::default());
     fixture.delete_new("a", 1);
     fixture.server.advance_seconds(9_999 * DAY);
     fixture.purge();
@@ -300,19 +303,22 @@ fn the_bin_of_a_user_is_known_from_the_first_connect_on() {
     let mut work = pin!(background.scavenge());
     // The first pass, before any client connects.
     assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let mut fixture = Bed { client: TestClient::logged_on(&server, "bob"), server };
+    let mut fixture = Fixture { client: TestClient::logged_on(&server, "bob"), server };
     fixture.delete_new("a", 1);
     fixture.exist(&["bins/bob/a"]);
     for _ in 0..30 {
         fixture.server.advance_seconds(3600);
-        assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // Each call to remote storage needs a further poll.
+        for _ in 0..100 {
+            assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
     }
     fixture.are_gone(&["bins/bob/a"]);
 }
 
 #[test]
 fn the_work_between_two_pauses_is_bounded() {
-    let mut fixture = Bed::new(Recycle { keep: Some(Duration::from_secs(DAY)), ..Recycle::default() });
+    let mut fixture = Fixture::new(Recycle { keep: Some(Duration::from_secs(DAY)), ..Recycle::default() });
     fixture.delete_new("a", 1);
     for number in 0..500 {
         fixture.file(&format!(".recycle/{number}"), 1);

@@ -1,6 +1,8 @@
 //! Content, and names of open files.
 
-use server::vfs::{Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, SERVER, cancellable};
+use server::vfs::{
+    Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, RenameRequest, SERVER, cancellable,
+};
 use std::os::fd::AsFd;
 
 use rustix::fs::Advice;
@@ -139,7 +141,10 @@ fn links_replace_files_atomically_and_leave_no_temporary_names() {
     assert_eq!([link("b"), link("b"), link("a")], [Ok(()); 3]);
     assert_eq!(bed.found("b").2.id, a.id);
     // Renaming one name of a file to another leaves one name.
-    assert_eq!(block_on(bed.fs.rename(&bed.who, &path("a"), a.id, &path("b"), true)), Ok(()));
+    assert_eq!(
+        block_on(bed.fs.rename(&bed.who, RenameRequest::new(&path("a"), a.id, &path("b")).replacing(true))),
+        Ok(())
+    );
     let root = bed.found("").1;
     let Page { entries, .. } = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false }));
     assert_eq!(entries.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [b"b"]);
@@ -162,7 +167,10 @@ fn new_names_reach_the_disk_with_their_file() {
     now(node.flush(&SERVER));
     now(node.flush(&SERVER));
     let (late, _) = bed.create("Dir/late");
-    assert_eq!(block_on(bed.fs.rename(&bed.who, &path("Dir"), bed.found("Dir").2.id, &path("Moved"), false)), Ok(()));
+    assert_eq!(
+        block_on(bed.fs.rename(&bed.who, RenameRequest::new(&path("Dir"), bed.found("Dir").2.id, &path("Moved")))),
+        Ok(())
+    );
     now(late.flush(&SERVER));
     assert_eq!(bed.found("moved/file").2.id, made.id);
     let attributes_only = bed.found("moved/file").1;

@@ -1,7 +1,7 @@
 //! The directories that a flush syncs, and that nothing else is synced.
 
 use super::*;
-use server::vfs::{Create, SERVER};
+use server::vfs::{Create, RenameRequest, SERVER};
 
 impl Bed {
     /// Returns the files synced since the last call, by present names.
@@ -18,7 +18,7 @@ impl Bed {
     }
 
     fn rename(&self, from: &str, id: FileId, to: &str) {
-        now(self.fs.rename(&self.who, &path(from), id, &path(to), false));
+        now(self.fs.rename(&self.who, RenameRequest::new(&path(from), id, &path(to))));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Symbolic links, including ones swapped concurrently, never lead out of the root.
 
-use server::vfs::{Case, Create};
+use server::vfs::{Case, Create, RenameRequest};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags};
@@ -85,7 +85,7 @@ fn links_below_the_root_are_followed_if_allowed() {
     let Ok(Lookup::Missing { path: new, .. }) = bed.lookup("absolute/New") else { panic!("the name is not in use") };
     let (_, made) = now(bed.fs.create(&bed.who, &new, NewFile::new(Create::File(BOTH), 0o644))).opened();
     assert_eq!(bed.found("dir/sub/new").2.id, made.id);
-    assert_eq!(block_on(bed.fs.rename(&bed.who, &new, made.id, &path("relative/moved"), false)), Ok(()));
+    assert_eq!(block_on(bed.fs.rename(&bed.who, RenameRequest::new(&new, made.id, &path("relative/moved")))), Ok(()));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("absolute/moved"), made.id, Kind::File)).map(|_| ()), Ok(()));
     // A path that merely starts like one below the root is not below it.
     let beside = format!("{}-beside", bed.root.display());
@@ -121,7 +121,7 @@ fn a_followed_link_is_renamed_and_removed_itself() {
     bed.link("link", "file");
     let id = bed.found("link").2.id;
     assert_eq!(id, file.id, "the lookup follows the link");
-    assert_eq!(block_on(bed.fs.rename(&bed.who, &path("link"), id, &path("moved"), false)), Ok(()));
+    assert_eq!(block_on(bed.fs.rename(&bed.who, RenameRequest::new(&path("link"), id, &path("moved")))), Ok(()));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("moved"), id, Kind::File)).map(|_| ()), Ok(()));
     assert_eq!(bed.found("file").2.id, id, "the target remains");
     assert!(bed.is_missing("moved") && bed.is_missing("link"));
@@ -183,7 +183,7 @@ fn a_swapped_link_never_changes_a_file_outside() {
         let Ok((node, made)) = block_on(bed.fs.create(&bed.who, &new, file)).map(Created::opened) else { return };
         // The result of each depends on the momentary state.
         let _ = block_on(bed.fs.link(&bed.who, &node, &path(&format!("a/link{round}")), true));
-        let _ = block_on(bed.fs.rename(&bed.who, &new, made.id, &moved, true));
+        let _ = block_on(bed.fs.rename(&bed.who, RenameRequest::new(&new, made.id, &moved).replacing(true)));
         for name in [&new, &moved] {
             let _ = block_on(bed.fs.unlink(&bed.who, name, made.id, kind));
         }

@@ -5,7 +5,13 @@ use super::*;
 impl Bed {
     fn recycle(&self, from: &str, to: &str, replace: bool) -> Result<()> {
         let (found, _, metadata) = self.found(from);
-        block_on(self.fs.recycle(&self.who, &found, metadata.id, &path(to), replace))
+        block_on(self.fs.rename(
+            &self.who,
+            RenameRequest {
+                to_recycle_bin: true,
+                ..RenameRequest::new(&found, metadata.id, &path(to)).replacing(replace)
+            },
+        ))
     }
 
     fn local(&self, name: &str, content: &str) {

@@ -5,15 +5,12 @@ use super::*;
 #[test]
 fn a_directory_has_the_space_of_its_own_file_system() {
     let host = LocalFs::open(Path::new("/"), Options::default()).expect("it exists");
-    let root = block_on(host.space(&SERVER)).expect("the space of the root");
-    let mounted = "/proc";
-    let path = RelPath::root().join(b"proc").expect("a valid name");
-    let Ok(Lookup::Found { node, .. }) =
-        block_on(host.lookup(&SERVER, &path, LookupOptions::exact(SymlinkPolicy::NONE)))
-    else {
-        panic!("{mounted} is mounted")
+    let space = |path: &RelPath| match block_on(host.lookup(&SERVER, path, LookupOptions::exact(SymlinkPolicy::NONE))) {
+        Ok(Lookup::Found { node, .. }) => block_on(node.space(&SERVER)).expect("the space of the directory"),
+        _ => panic!("{path} exists"),
     };
-    let space = block_on(node.space(&SERVER)).expect("the space of the directory");
+    let mounted = "/proc";
+    let (root, space) = (space(&RelPath::root()), space(&RelPath::root().join(b"proc").expect("a valid name")));
     let said = rustix::fs::statvfs(mounted).expect("it exists");
     assert_eq!((space.blocks, space.id), (said.f_blocks, said.f_fsid));
     assert_ne!(space.blocks, root.blocks, "{mounted} holds nothing");

@@ -9,8 +9,8 @@ use crate::environment::Environment;
 use crate::state::Server;
 use crate::tree::{Bin, Disk};
 use crate::vfs::{
-    Create, Errno, FileId, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, RelPath, Removed, SERVER,
-    SetMetadata, SetXattr, SymlinkPolicy,
+    Create, Errno, FileId, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, RelPath, Removed, RenameRequest,
+    SERVER, SetMetadata, SetXattr, SymlinkPolicy,
 };
 
 /// The attribute of the directories that the server creates in a repository whose files it deletes after a time. Its
@@ -114,7 +114,16 @@ impl Move<'_> {
     }
 
     async fn to(&self, to: &RelPath, replace: bool) -> Result<(), Errno> {
-        self.disk.vfs.recycle(self.file.op, self.file.path, self.file.id, to, replace).await
+        self.disk
+            .vfs
+            .rename(
+                self.file.op,
+                RenameRequest {
+                    to_recycle_bin: true,
+                    ..RenameRequest::new(self.file.path, self.file.id, to).replacing(replace)
+                },
+            )
+            .await
     }
 
     /// Moves the file to the name of another one, which is lost with its streams.

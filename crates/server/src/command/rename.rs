@@ -22,7 +22,7 @@ use crate::state::open::{FileOpen, Open};
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Access, Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed};
+use crate::vfs::{Access, Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed, RenameRequest};
 
 /// How often a rename is restarted after a client had to close a handle.
 const ATTEMPTS: usize = 16;
@@ -123,7 +123,7 @@ async fn rename(
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     // Another hard link of the same file, or the same name in another case, needs no permission to replace.
     let replace = asked.replace_if_exists || itself;
-    disk.vfs.rename(&file.op, &from, file.file, &target.path, replace).await?;
+    disk.vfs.rename(&file.op, RenameRequest::new(&from, file.file, &target.path).replacing(replace)).await?;
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
     drop(replacement);

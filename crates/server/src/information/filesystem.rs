@@ -17,7 +17,7 @@ use crate::information::encoded;
 use crate::request::Request;
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Errno, Features, Space};
+use crate::vfs::{Features, Space};
 
 /// Sector size in bytes, the unit of allocation units.
 const SECTOR: u32 = 512;
@@ -48,11 +48,10 @@ pub(crate) async fn query(
     disk: &Disk,
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
+    let space = file.node.space(&file.op).await?;
     let space = match class {
-        Class::SIZE | Class::FULL_SIZE => {
-            bounded(of_file(file, disk).await?, request.connection.server.policy().max_disk_size)
-        }
-        _ => disk.vfs.space(&file.op).await?,
+        Class::SIZE | Class::FULL_SIZE => bounded(space, request.connection.server.policy().max_disk_size),
+        _ => space,
     };
     let answer = match class {
         Class::VOLUME => volume(request, disk, &space),
@@ -90,14 +89,6 @@ pub(crate) async fn query(
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
     Ok(answer)
-}
-
-/// Returns the space for the file itself, because the directories of a share may have different limits.
-async fn of_file(file: &FileOpen, disk: &Disk) -> Result<Space> {
-    match file.node.space(&file.op).await {
-        Err(Errno::OPNOTSUPP) => Ok(disk.vfs.space(&file.op).await?),
-        space => Ok(space?),
-    }
 }
 
 /// Applies `max disk size`, in MiB.

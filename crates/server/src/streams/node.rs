@@ -10,7 +10,8 @@ use super::Stream;
 use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::vfs::{
-    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result, SetMetadata, SetXattr,
+    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result, SetMetadata,
+    SetXattr, Space,
 };
 
 /// A handle.
@@ -109,6 +110,10 @@ impl Node for StreamNode {
     fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
         let op = op.clone();
         self.change(move |stream, file| async move { stream.write(&file, &op, offset, data, through).await })
+    }
+
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
+        self.file.space(op)
     }
 
     fn flush(&self, op: &Op) -> Answer<Result<()>> {

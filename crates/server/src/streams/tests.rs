@@ -15,7 +15,7 @@ use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{
     Access, Create, Errno, FileId, Identity, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, RelPath,
-    SetXattr, SymlinkPolicy, Vfs,
+    RenameRequest, SetXattr, SymlinkPolicy, Vfs,
 };
 
 const INLINE: &str = "user.DosStream.s:$DATA";
@@ -250,7 +250,7 @@ fn planted(mode: u32) -> (Fixture, Arc<dyn Node>) {
     block_on(secret.write(&bob, 0, Bytes::from_static(b"top secret"), false)).unwrap();
     let name = format!("{:x}-{:032x}", fixture.metadata.id.inode, 1);
     let inside = directory.join(name.as_bytes()).unwrap();
-    block_on(fixture.vfs.rename(&mallory, &private, metadata.id, &inside, false)).unwrap();
+    block_on(fixture.vfs.rename(&mallory, RenameRequest::new(&private, metadata.id, &inside))).unwrap();
     fixture.set(OVERFLOW, name.as_bytes());
     (fixture, secret)
 }

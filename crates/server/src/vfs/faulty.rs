@@ -16,7 +16,7 @@ use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
     Access, Capabilities, Case, CopyRange, Created, DataRange, Entry, Errno, Extent, FileId, Kind, Lease,
     LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Private, RangeChange,
-    RelPath, Removed, Result, SetMetadata, SetXattr, Space, Vfs,
+    RelPath, Removed, RenameRequest, Result, SetMetadata, SetXattr, Space, Vfs,
 };
 use crate::answer::Answer;
 
@@ -228,16 +228,9 @@ impl Vfs for Faulty {
         })
     }
 
-    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let inner = Arc::clone(&self.inner);
-        let (op, from, to) = (op.clone(), from.clone(), to.clone());
-        self.control.run(Operation::Rename, move || inner.rename(&op, &from, id, &to, replace), Err)
-    }
-
-    fn recycle(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let inner = Arc::clone(&self.inner);
-        let (op, from, to) = (op.clone(), from.clone(), to.clone());
-        self.control.run(Operation::Rename, move || inner.recycle(&op, &from, id, &to, replace), Err)
+    fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>> {
+        let (inner, op) = (Arc::clone(&self.inner), op.clone());
+        self.control.run(Operation::Rename, move || inner.rename(&op, rename), Err)
     }
 
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
@@ -262,10 +255,6 @@ impl Vfs for Faulty {
 
     fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         self.inner.beneath(op, path)
-    }
-
-    fn space(&self, op: &Op) -> Answer<Result<Space>> {
-        pass!(self, Space, space(op;))
     }
 }
 

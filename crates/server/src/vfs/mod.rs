@@ -41,7 +41,8 @@ pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
 pub use private::{Opened, Private};
 pub use request::{
-    CopyRange, Create, Created, Extent, InitialAcl, ListRequest, LookupOptions, NewFile, Page, Removed, SetXattr,
+    CopyRange, Create, Created, Extent, InitialAcl, ListRequest, LookupOptions, NewFile, Page, Removed, RenameRequest,
+    SetXattr,
 };
 
 pub use wanted::{WantedXattrs, XattrSet};
@@ -91,18 +92,11 @@ pub trait Vfs: Send + Sync {
     /// its directory is gone.
     fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>>;
 
-    /// Renames `from`, which must still be the file `id` or a link that leads to it (`Errno::STALE` if not), to `to`.
-    /// With `replace`, an existing target is replaced in one step, unless either is a directory. Without it, an
-    /// existing target is `Errno::EXIST`, as is a link that would replace its own target. Where both are names of one
-    /// file, `replace` leaves only `to`.
-    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>>;
-
-    /// Moves a deleted file to a recycle bin: as [`Vfs::rename`] of a file or link to `to`, whose directory is reached
-    /// without following a link (`Errno::LOOP`). `Errno::NOENT` where that directory is missing. The directory may stay
-    /// open for the following files.
-    fn recycle(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        self.rename(op, from, id, to, replace)
-    }
+    /// Renames a file, directory or link (`Errno::STALE` if the name is that of another one). With `replace`, an
+    /// existing target is replaced in one step, unless either is a directory. Without it, an existing target is
+    /// `Errno::EXIST`, as is a link that would replace its own target. Where both are names of one file, `replace`
+    /// leaves only the new one.
+    fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>>;
 
     /// Makes `to` another name of the file that `node` holds.
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>>;
@@ -127,9 +121,6 @@ pub trait Vfs: Send + Sync {
     fn beneath(&self, _op: &Op, _path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
-
-    /// Capacity and limits of the root.
-    fn space(&self, op: &Op) -> Answer<Result<Space>>;
 }
 
 /// An open file or directory.
@@ -150,10 +141,8 @@ pub trait Node: Send + Sync + Any {
     }
 
     /// Returns the capacity and limits that apply to this file or directory. It may be on a file system mounted below
-    /// the root, or in a directory with a quota. `Errno::OPNOTSUPP` where they are always those of the root.
-    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
-        Answer::now(Err(Errno::OPNOTSUPP))
-    }
+    /// the root, or in a directory with a quota.
+    fn space(&self, op: &Op) -> Answer<Result<Space>>;
 
     /// Returns whether the file system would let the user read, write and execute (search), as `rwx` bits, without
     /// opening the file. Writing is never permitted on a file system that is mounted read-only.

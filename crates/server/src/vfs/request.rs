@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Access, Case, Entry, FileId, Metadata, Node, SymlinkPolicy};
+use super::{Access, Case, Entry, FileId, Metadata, Node, RelPath, SymlinkPolicy};
 
 /// How [`Vfs::lookup`](super::Vfs::lookup) resolves a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +65,35 @@ impl NewFile {
     /// Returns a new symbolic link to `target`. `replaces`: the empty file or directory that it replaces.
     pub fn symlink(target: &[u8], replaces: Option<FileId>) -> NewFile {
         NewFile::new(Create::Symlink { target: target.into(), replaces }, 0o777)
+    }
+}
+
+/// A name to change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RenameRequest {
+    /// The current name.
+    pub from: RelPath,
+    /// The file with that name, or the one to which a link with that name leads.
+    pub id: FileId,
+    /// The new name.
+    pub to: RelPath,
+    /// Whether an existing file `to` is replaced.
+    pub replace: bool,
+    /// The file is moved to a recycle bin: the directory of `to` is reached without following a link (`Errno::LOOP`),
+    /// `Errno::NOENT` means that it is missing, and a directory is not moved (`Errno::ISDIR`). The directory may stay
+    /// open for the following files.
+    pub to_recycle_bin: bool,
+}
+
+impl RenameRequest {
+    /// Returns a request that replaces no file.
+    pub fn new(from: &RelPath, id: FileId, to: &RelPath) -> RenameRequest {
+        RenameRequest { from: from.clone(), id, to: to.clone(), replace: false, to_recycle_bin: false }
+    }
+
+    /// Sets whether an existing file is replaced.
+    pub fn replacing(self, replace: bool) -> RenameRequest {
+        RenameRequest { replace, ..self }
     }
 }
 

@@ -169,6 +169,9 @@ mod tests {
         let (loaded, directory) = load_files(&[("smb.conf", &format!("[x]\npath = @DIR@/x\n{lines}\n"))]);
         drop(directory);
         let loaded = loaded.map_err(|problems| problems.to_string())?;
+        if loaded.warnings.faulty_shares().next().is_some() {
+            return Err(loaded.warnings.to_string());
+        }
         Ok(loaded.policy.shares["x"].recycle.as_deref().cloned())
     }
 

@@ -117,8 +117,10 @@ fn character_mappings_are_read_if_the_module_is_named() {
     }
     for value in ["0x22", "zz:0x62", "0x10000:0x79", "0x22:0xa8:0x1", "0x0:0x41", "0x41:0xd800", "0x+1:0x41", "0x:0x41"]
     {
-        let refused = characters(&format!("vfs objects = catia\ncatia:mappings = 0x41:0x42,{value}"));
-        assert!(refused.is_err_and(|problems| problems.contains("catia:mappings")), "{value}");
+        let text = format!("[x]\npath = @DIR@/x\nvfs objects = catia\ncatia:mappings = 0x41:0x42,{value}\n");
+        let loaded = load_files(&[("smb.conf", &text)]).0.expect("the other shares are served");
+        assert_eq!(loaded.warnings.faulty_shares().collect::<Vec<_>>(), ["x"], "{value}");
+        assert!(loaded.warnings.to_string().contains("catia:mappings"), "{value}");
     }
 }
 

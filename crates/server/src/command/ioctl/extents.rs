@@ -90,7 +90,7 @@ async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, a
     if from.file == target.file && asked.source_offset.abs_diff(asked.target_offset) < asked.length {
         return Err(Error::because(Status::NOT_SUPPORTED, "the ranges overlap"));
     }
-    let block = u64::from(disk.vfs.space(&target.op).await?.block_size);
+    let block = u64::from(target.node.space(&target.op).await?.block_size);
     // Clients round the source's end up to a whole cluster.
     if asked.source_offset + asked.length > source.size.next_multiple_of(block) {
         return Err(Error::because(Status::NOT_SUPPORTED, "the source ends before the requested range"));

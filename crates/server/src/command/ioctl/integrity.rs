@@ -28,7 +28,8 @@ async fn check(control: &Control<'_>) -> Result<()> {
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     check(control).await?;
     control.need_room(GetIntegrityInformation::SIZE, Status::INVALID_PARAMETER)?;
-    let space = control.disk()?.vfs.space(&control.file()?.op).await?;
+    let file = control.file()?;
+    let space = file.node.space(&file.op).await?;
     let answer = GetIntegrityInformation {
         checksum_algorithm: ChecksumAlgorithm::NONE,
         flags: IntegrityFlags::NONE,

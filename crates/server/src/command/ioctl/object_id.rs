@@ -35,8 +35,8 @@ async fn stored(control: &Control<'_>) -> Option<FileObjectIdBuffer> {
 }
 
 async fn inborn(control: &Control<'_>) -> Result<FileObjectIdBuffer> {
-    let (file, disk) = (control.file()?, control.disk()?);
-    let space = disk.vfs.space(&file.op).await?;
+    let file = control.file()?;
+    let space = file.node.space(&file.op).await?;
     let mut id = [0; 16];
     id[..8].copy_from_slice(&file.node.metadata(&file.op).await?.file_id().to_le_bytes());
     id[8..].copy_from_slice(&file.file.device.to_le_bytes());

@@ -200,7 +200,7 @@ async fn copy(
     let (vfs, op) = (&control.disk()?.vfs, &target.op);
     let mut done = 0;
     if vfs.capabilities().features.clones {
-        let block = u64::from(vfs.space(op).await?.block_size);
+        let block = u64::from(target.node.space(op).await?.block_size);
         let whole = length - length % block;
         let range = CopyRange { source, offset, length: whole, share: true };
         let shared = target.node.copy(op, &from.node, range).await;

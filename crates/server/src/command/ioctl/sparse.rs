@@ -54,7 +54,7 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
         let shown = attributes::file_attributes(disk, None, &metadata).0 & attributes::KEPT;
         let bits = if sparse { shown | FileAttributes::SPARSE_FILE.0 } else { shown & !FileAttributes::SPARSE_FILE.0 };
         if !sparse {
-            fill(control, file, &metadata).await?;
+            fill(file, &metadata).await?;
         }
         let set = SetMetadata { dos_attributes: Some(bits), ..SetMetadata::default() };
         file.node.set_metadata(&file.op, set).await?;
@@ -65,10 +65,10 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
 }
 
 /// Allocates the space of all holes, if the file system can.
-async fn fill(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
+async fn fill(file: &FileOpen, metadata: &Metadata) -> Result<()> {
     let (op, node, size) = (&file.op, &file.node, metadata.size);
     // Checked first, because the file system would otherwise use up all free space before it fails.
-    let space = control.disk()?.vfs.space(op).await?;
+    let space = node.space(op).await?;
     let free = space.available.saturating_mul(space.block_size.into());
     if size.saturating_sub(metadata.allocated) > free {
         return Err(Error::because(Status::DISK_FULL, "the holes exceed the free space"));
@@ -125,7 +125,7 @@ async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length:
         }
         let metadata = file.node.metadata(&file.op).await?;
         if disk.share.sync.strict_allocate && !is_sparse(control, &metadata)? {
-            fill(control, file, &metadata).await?;
+            fill(file, &metadata).await?;
         }
         Ok(())
     })

@@ -50,7 +50,7 @@ fn metadata_is_set(fixture: &Fixture) {
     let (dir, _) = fixture.directory("dir");
     now(dir.set_metadata(&fixture.owner, SetMetadata { modified: Some(time(9)), ..SetMetadata::default() }));
     assert_eq!(stat(&dir).modified, time(9));
-    let space = now(fixture.vfs.space(&fixture.owner));
+    let space = now(node.space(&fixture.owner));
     assert!(space.block_size > 0 && space.available <= space.free && space.free <= space.blocks);
 }
 

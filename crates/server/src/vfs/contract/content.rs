@@ -120,8 +120,8 @@ fn ranges_are_copied(fixture: &Fixture) {
 
 fn room_is_shared(fixture: &Fixture) {
     let who = &fixture.owner;
-    let block = u64::from(now(fixture.vfs.space(who)).block_size);
     let (from, _) = fixture.file("from", "");
+    let block = u64::from(now(from.space(who)).block_size);
     let content: Vec<u8> = (0..3 * block + 10).map(|at| (at / 7) as u8).collect();
     fixture.write(&from, 0, &content);
     let (to, _) = fixture.file("to", "");

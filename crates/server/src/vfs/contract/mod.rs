@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{
     Access, Case, Create, Created, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node,
-    Op, Page, RangeChange, RangeLock, RelPath, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
+    Op, Page, RangeChange, RangeLock, RelPath, RenameRequest, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
 };
 use crate::answer::{Answer, block_on};
 
@@ -134,7 +134,7 @@ impl Fixture {
     }
 
     fn rename(&self, from: &str, id: FileId, to: &str, replace: bool) -> Result<()> {
-        block_on(self.vfs.rename(&self.owner, &path(from), id, &path(to), replace))
+        block_on(self.vfs.rename(&self.owner, RenameRequest::new(&path(from), id, &path(to)).replacing(replace)))
     }
 
     fn unlink(&self, text: &str, id: FileId, kind: Kind) -> Result<()> {

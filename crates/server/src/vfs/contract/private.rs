@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BOTH, Fixture, path};
 use crate::answer::block_on;
-use crate::vfs::{Create, Errno, Kind, NewFile, Op, Private, RelPath, Result, SERVER, SetMetadata};
+use crate::vfs::{Create, Errno, Kind, NewFile, Op, Private, RelPath, RenameRequest, Result, SERVER, SetMetadata};
 
 pub(super) const CHECKS: [fn(&Fixture); 3] =
     [files_come_and_go, what_others_have_put_there_is_refused, names_do_not_lead_out];
@@ -72,7 +72,7 @@ fn names_do_not_lead_out(on: &Fixture) {
     // An open directory remains usable, whatever has its name by now.
     block_on(directory.create("kept")).expect("free");
     let (_, _, metadata) = on.found(NAME);
-    let renamed = block_on(on.vfs.rename(&own(), &path(NAME), metadata.id, &path("away"), false));
+    let renamed = block_on(on.vfs.rename(&own(), RenameRequest::new(&path(NAME), metadata.id, &path("away"))));
     renamed.expect("root has permission");
     on.directory(NAME);
     assert!(block_on(directory.find("kept")).expect("it exists").is_some());

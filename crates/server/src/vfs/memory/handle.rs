@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, Identity, Kind, Lease, LeaseCallback, ListRequest,
-    Metadata, Node, Op, Page, RangeChange, Result, SetMetadata, SetXattr,
+    Metadata, Node, Op, Page, RangeChange, Result, SetMetadata, SetXattr, Space,
 };
 
 /// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
@@ -301,6 +301,10 @@ impl Node for Handle {
             _ => self.change(|content, room| content.write(offset, &data, room)),
         });
         Answer::now(done)
+    }
+
+    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
+        Answer::now(Ok(self.shared.space()))
     }
 
     fn flush(&self, _op: &Op) -> Answer<Result<()>> {

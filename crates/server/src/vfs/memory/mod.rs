@@ -25,8 +25,8 @@ use self::resolve::Place;
 use self::view::View;
 use super::{
     Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, Identity,
-    InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, Result,
-    Space, TICK, Time, Vfs, WantedXattrs,
+    InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed,
+    RenameRequest, Result, Space, TICK, Time, Vfs, WantedXattrs,
 };
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
@@ -529,8 +529,9 @@ impl Vfs for Memory {
         Answer::now(self.0.make(op, path, new))
     }
 
-    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        Answer::now(self.0.move_name(op, from, id, to, replace))
+    fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>> {
+        let RenameRequest { from, id, to, replace, .. } = rename;
+        Answer::now(self.0.move_name(op, &from, id, &to, replace))
     }
 
     fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
@@ -548,10 +549,6 @@ impl Vfs for Memory {
 
     fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         Answer::now(View::new(&self.0, ROOT, op, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
-    }
-
-    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
-        Answer::now(Ok(self.0.space()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The contract, and tests specific to this file system.
 
-use crate::vfs::{Extent, SERVER, SetXattr};
+use crate::vfs::{Extent, RenameRequest, SERVER, SetXattr};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -79,8 +79,8 @@ fn it_fulfils_the_contract() {
 #[test]
 fn it_fills_up_and_frees_space() {
     let (memory, root) = (small(3 * 4096, 100), user(0));
-    let free = || block_on(memory.space(&root)).unwrap().free;
     let (node, id) = file(&memory, &root, "a");
+    let free = || memory.0.space().free;
     let write = |at, length| block_on(node.write(&root, at, Bytes::from(vec![1; length]), false));
     assert_eq!(write(0, 8192), Ok(()));
     assert_eq!((free(), block_on(node.set_extent(&root, Extent::Reserve(4 * 4096)))), (1, Err(Errno::NOSPC)));
@@ -127,12 +127,12 @@ fn offsets_end_where_files_do() {
 fn sticky_directories_protect_the_files_of_others() {
     let root = user(0);
     let memory = Memory::with_options(Arc::new(Ticking::default()), Options { mode: 0o1777, ..Options::default() });
-    let (_, id) = file(&memory, &user(5), "a");
+    let (node, id) = file(&memory, &user(5), "a");
     let unlink = |who| block_on(memory.unlink(&who, &path("a"), id, Kind::File)).map(drop);
     assert_eq!(unlink(user(6)), Err(Errno::PERM));
-    let moved = block_on(memory.rename(&user(6), &path("a"), id, &path("b"), false));
+    let moved = block_on(memory.rename(&user(6), RenameRequest::new(&path("a"), id, &path("b"))));
     assert_eq!(moved, Err(Errno::PERM));
-    assert_eq!((unlink(user(5)), block_on(memory.space(&root)).is_ok()), (Ok(()), true));
+    assert_eq!((unlink(user(5)), block_on(node.space(&root)).is_ok()), (Ok(()), true));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{Shared, private, resolve};
 use crate::answer::Answer;
 use crate::vfs::{
     Capabilities, Case, Changes, Created, Errno, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
-    Private, RelPath, Removed, Result, Space, SymlinkPolicy, Vfs,
+    Private, RelPath, Removed, RenameRequest, Result, SymlinkPolicy, Vfs,
 };
 
 pub(super) struct View {
@@ -49,7 +49,7 @@ impl Vfs for View {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn rename(&self, _: &Op, _: &RelPath, _: FileId, _: &RelPath, _: bool) -> Answer<Result<()>> {
+    fn rename(&self, _: &Op, _: RenameRequest) -> Answer<Result<()>> {
         Answer::now(Err(Errno::ROFS))
     }
 
@@ -70,9 +70,5 @@ impl Vfs for View {
     /// Existing private directories can be read; none is created.
     fn private(&self, root: &RelPath, name: &'static str, _make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
         Answer::now(private::Directory::open(&self.shared, self.root, root, name.as_bytes(), false))
-    }
-
-    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
-        Answer::now(Ok(self.shared.space()))
     }
 }

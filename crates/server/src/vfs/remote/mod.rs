@@ -32,7 +32,7 @@ use super::faulty::{Operation, Wait};
 use super::memory::{self, Memory};
 use super::{
     Access, AclKind, Capabilities, Changes, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup,
-    LookupOptions, Metadata, NewFile, Node, Op, Opened, Parent, Private, RelPath, Removed, Result, Space,
+    LookupOptions, Metadata, NewFile, Node, Op, Opened, Parent, Private, RelPath, Removed, RenameRequest, Result,
     SymlinkPolicy, Time, Vfs, WantedXattrs,
 };
 use crate::answer::Answer;
@@ -226,11 +226,9 @@ impl Vfs for Remote {
         })
     }
 
-    fn rename(&self, op: &Op, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let (inner, op, from, to) = (Arc::clone(&self.inner), permitted(op), from.clone(), to.clone());
-        let client = Arc::clone(&self.client);
-        let renamed = self.client.call(Operation::Rename, move || inner.rename(&op, &from, id, &to, replace));
-        renamed.map(move |renamed| {
+    fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>> {
+        let (inner, op, client) = (Arc::clone(&self.inner), permitted(op), Arc::clone(&self.client));
+        self.client.call(Operation::Rename, move || inner.rename(&op, rename)).map(move |renamed| {
             client.known.clear();
             renamed
         })
@@ -269,11 +267,6 @@ impl Vfs for Remote {
         self.client
             .call(Operation::Lookup, move || inner.beneath(&op, &path))
             .map(move |found| found.map(|inner| Arc::new(Remote { inner, client, capabilities }) as Arc<dyn Vfs>))
-    }
-
-    fn space(&self, op: &Op) -> Answer<Result<Space>> {
-        let (inner, op) = (Arc::clone(&self.inner), permitted(op));
-        self.client.call(Operation::Space, move || inner.space(&op))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
 use crate::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, ListRequest, Metadata, Node, Op, Page, Result,
-    SetMetadata, SetXattr,
+    SetMetadata, SetXattr, Space,
 };
 
 /// A handle.
@@ -130,6 +130,10 @@ impl Node for RemoteNode {
             return self.call(Operation::Write, op, |_, _| Answer::now(Ok(())));
         }
         self.call_and_learn(Operation::Write, op, move |node, op| node.write(op, offset, data, through))
+    }
+
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
+        self.call(Operation::Space, op, |node, op| node.space(op))
     }
 
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
