@@ -252,6 +252,7 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
     let Global { mut policy, mut daemon } = policy::build(&reader, &resolved);
     let mut warnings = problems.into_inner();
+    refuse_other_file(&resolved, &mut warnings);
     daemon.idmap = idmap::build(raw, policy.membership.as_ref(), &mut warnings);
     warnings.tidy();
     faults::disable(&mut policy, &warnings);
@@ -292,6 +293,18 @@ fn server_variables<'a>(resolved: &Resolved, names: &'a dyn Names, problems: &mu
     *problems = collected.into_inner();
     (variables.netbios_name, variables.workgroup) = (netbios_name, workgroup);
     variables
+}
+
+/// Reports `config file`: Samba discards this file and reads the other one, which may restrict more.
+fn refuse_other_file(resolved: &Resolved, problems: &mut Problems) {
+    let Some(value) = resolved.global.0.get("config file").filter(|value| !value.text.is_empty()) else { return };
+    let message = format!("`config file = {}` replaces this file, which is not supported", value.text);
+    let remedy = "name the other file with --config, or write `include` instead of `config file`";
+    let problem = error(Code::NotServed, message).remedy(remedy).of("config file", &value.text);
+    problems.add(match &value.place {
+        Some(place) => problem.at(place),
+        None => problem,
+    });
 }
 
 /// Returns the first part of the host's name, as a NetBIOS name.

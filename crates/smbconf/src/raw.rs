@@ -340,13 +340,13 @@ impl Reader<'_> {
             let message =
                 format!("include = {value}: the file includes itself ({} -> {})", chain.join(" -> "), path.display());
             let remedy = "remove this include, or the one that leads here";
-            return self.report(error(Code::IncludeLoop, message).remedy(remedy), place, "include", value);
+            return self.refuse_include(error(Code::IncludeLoop, message).remedy(remedy), place, value);
         }
         if self.stack.len() >= DEEPEST || self.files >= MOST_FILES {
             let message =
                 format!("include = {value}: more than {DEEPEST} levels of includes, or {MOST_FILES} files in all");
             let remedy = "look for files that include each other";
-            return self.report(error(Code::IncludeLoop, message).remedy(remedy), place, "include", value);
+            return self.refuse_include(error(Code::IncludeLoop, message).remedy(remedy), place, value);
         }
         match (self.read_file)(path) {
             Ok(bytes) => self.file(path, &bytes),
@@ -355,11 +355,24 @@ impl Reader<'_> {
                 let remedy = "correct the path (relative paths start at this file's directory) or remove the line";
                 // Samba ignores a file that does not exist. A file that exists may contain restrictions.
                 let missing = matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-                let problem =
-                    if missing { warning(Code::IncludeMissing, message) } else { error(Code::IncludeMissing, message) };
-                self.report(problem.remedy(remedy), place, "include", value);
+                match missing {
+                    true => {
+                        self.report(warning(Code::IncludeMissing, message).remedy(remedy), place, "include", value);
+                    }
+                    false => self.refuse_include(error(Code::IncludeMissing, message).remedy(remedy), place, value),
+                }
             }
         }
+    }
+
+    fn refuse_include(&mut self, problem: Problem, place: &Place, value: &str) {
+        self.report_for_all(problem, place, "include", value);
+    }
+
+    /// Reports that something is not read that may restrict any share, so that the error is not one of the share above
+    /// the line.
+    pub(super) fn report_for_all(&mut self, problem: Problem, place: &Place, subject: &str, value: &str) {
+        self.problems.add(problem.at(place).of(subject, value));
     }
 }
 

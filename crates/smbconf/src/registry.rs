@@ -56,12 +56,18 @@ impl Reader<'_> {
                     "run `net conf list > {}`, and repeat that after each change of the registry",
                     path.display()
                 );
-                self.report(warning(Code::NotServed, message).remedy(remedy), place, name, "");
+                // The settings of the registry may restrict the shares of this file; its shares do not.
+                match part {
+                    Part::NewShares(_) => {
+                        self.report(warning(Code::NotServed, message).remedy(remedy), place, name, "")
+                    }
+                    _ => self.report_for_all(error(Code::Unreadable, message).remedy(remedy), place, name, ""),
+                }
             }
             Err(why) => {
                 let message = format!("cannot read the copy of the registry in {}: {why}", path.display());
                 let remedy = "make the file readable, or remove it and the line that asks for the registry";
-                self.report(error(Code::Unreadable, message).remedy(remedy), place, name, "");
+                self.report_for_all(error(Code::Unreadable, message).remedy(remedy), place, name, "");
             }
         }
     }

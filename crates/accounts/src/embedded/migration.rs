@@ -235,7 +235,13 @@ fn update(change: &mut Change<'_>, before: &Record, wanted: &Migrated) -> Outcom
             _ => {}
         }
     }
+    if before.expires.is_some() && wanted.expires.is_some() && before.expires != wanted.expires {
+        differences.push("expiring at another time".to_owned());
+    }
     let equal = before.nt_hash.as_ref().map(|hash| hash.0) == there.nt_hash.as_ref().map(|hash| hash.0);
+    if equal && before.must_change != there.must_change {
+        differences.push("another time at which the password must be changed".to_owned());
+    }
     let later = there.password_last_set > before.password_last_set;
     if !differences.is_empty() {
         let why = format!("differs from the other server ({}); it is not changed", differences.join(", "));

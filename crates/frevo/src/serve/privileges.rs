@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use server::accounts::Unavailable;
 use server::answer::Answer;
-use server::policy::{Homes, Policy, Share, StoredAcls};
+use server::policy::{Homes, Policy, Share, StoredAcls, UserShares};
 
 /// Removes from the policy what this process is not privileged to do.
 pub(super) fn within_our_means(mut policy: Policy) -> Policy {
@@ -15,6 +15,7 @@ pub(super) fn within_our_means(mut policy: Policy) -> Policy {
     };
     policy.shares.values_mut().for_each(limit);
     policy.homes = policy.homes.map(|homes| Arc::new(LimitedHomes(homes, limit)) as _);
+    policy.user_shares = policy.user_shares.map(|shares| Arc::new(LimitedUserShares(shares, limit)) as _);
     policy
 }
 
@@ -75,5 +76,31 @@ impl Homes for LimitedHomes {
 
     fn section(&self) -> &Share {
         self.0.section()
+    }
+}
+
+/// Shares that users define, adapted to the privileges of this process.
+#[derive(Debug)]
+struct LimitedUserShares(Arc<dyn UserShares>, fn(&mut Arc<Share>));
+
+impl UserShares for LimitedUserShares {
+    fn share(&self, name: &str) -> Answer<std::result::Result<Option<Arc<Share>>, Unavailable>> {
+        let limit = self.1;
+        self.0.share(name).map(move |found| {
+            found.map(|mut share| {
+                share.iter_mut().for_each(limit);
+                share
+            })
+        })
+    }
+
+    fn list(&self) -> Answer<std::result::Result<Vec<Arc<Share>>, Unavailable>> {
+        let limit = self.1;
+        self.0.list().map(move |found| {
+            found.map(|mut shares| {
+                shares.iter_mut().for_each(limit);
+                shares
+            })
+        })
     }
 }

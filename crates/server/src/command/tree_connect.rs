@@ -10,7 +10,6 @@ use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeCo
 use proto::status::Status;
 
 use super::session_variables;
-use crate::acl::model::evaluate::{self, Token};
 use crate::acl::model::token;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
@@ -183,7 +182,7 @@ pub(crate) fn bin(share: &Share, value: impl Fn(Variable) -> Option<String>) -> 
 /// Returns the share, whose directory is known, with the settings for `user`.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
     let (own, policy) = (server.token_of(user).await?, server.policy());
-    let share_rights = share_rights(&policy, &share, &own)?;
+    let share_rights = server.share_rights(&share, &own)?;
     let own = own.sids();
     let who = UserMatcher::new(user, &own, &server.accounts, &policy);
     let identity = identity(server, &share, user, who.is_on(&share.access.admin_users).await?)?;
@@ -277,20 +276,6 @@ async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
         return Ok(false);
     }
     Ok(share.access.read_only || who.is_on(&share.access.read_list).await?)
-}
-
-/// Returns the rights that the ACL of the share gives to the user with this token. As in Samba, a user who may neither
-/// read nor write cannot connect.
-fn share_rights(policy: &Policy, share: &Share, token: &Token) -> Result<AccessMask> {
-    let Some(acl) = policy.share_acls.as_ref().and_then(|acls| acls.acl_of(&share.name)) else {
-        return Ok(Disk::ALL_RIGHTS);
-    };
-    let rights = evaluate::granted(token, &acl);
-    if (rights & (AccessMask::FILE_READ_DATA | AccessMask::FILE_WRITE_DATA)).is_empty() {
-        return Err(Error::because(Status::ACCESS_DENIED, "refused by the ACL of the share"));
-    }
-    // The right to the SACL of a file follows from a privilege.
-    Ok(rights | AccessMask::ACCESS_SYSTEM_SECURITY)
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {

@@ -88,7 +88,7 @@ pub struct HostList {
 impl HostList {
     /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
-        self.any.is_empty()
+        self.any.is_empty() && self.except.is_none()
     }
 
     /// Whether `address` matches the list without its names.
@@ -199,6 +199,11 @@ mod tests {
         let access = HostAccess { allow: HostList { any: vec![HostRule::All], except }, deny: HostList::default() };
         assert!(access.permits("10.0.0.4".parse().expect("an address")));
         assert!(!access.permits("10.0.0.5".parse().expect("an address")));
+        let except = Some(Box::new(list(&[("10.0.0.5", 32)])));
+        let access = HostAccess { allow: HostList { any: Vec::new(), except }, deny: HostList::default() };
+        for (address, permitted) in [("10.0.0.4", false), ("10.0.0.5", false), ("127.0.0.1", true)] {
+            assert_eq!(access.permits(address.parse().expect("an address")), permitted, "{address}");
+        }
     }
 
     /// Resolves `here` to 10.0.0.1, and knows that no other host has the name `other`.

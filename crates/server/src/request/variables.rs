@@ -28,8 +28,8 @@ impl Request<'_> {
 /// Returns the value of a variable that depends on the user only.
 pub(crate) fn of_user(user: &User, variable: Variable) -> Option<String> {
     match variable {
-        // As in Samba: `SESSION_USER` is the name without the domain.
-        Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_owned()),
+        // As in Samba: `SESSION_USER` is the name without the domain, in lower case.
+        Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_lowercase()),
         Variable::USER => Some(user.name.clone()),
         Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
         Variable::CLIENT_NETBIOS_NAME if !user.workstation.is_empty() => Some(user.workstation.to_lowercase()),

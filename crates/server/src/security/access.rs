@@ -327,6 +327,9 @@ pub(crate) async fn may_name(
     to: &RelPath,
     replaced: bool,
 ) -> Result<()> {
+    if replaced && !disk.share_rights.contains(AccessMask::DELETE) {
+        return Err(Error::because(Status::ACCESS_DENIED, "the share's ACL does not permit the user to delete files"));
+    }
     if !is_checked(disk) {
         return Ok(());
     }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use server::policy::{Share, fold};
 
-use super::problem::{Code, Problem, note, warning, without_effect};
+use super::problem::{Code, Problem, error, note, warning, without_effect};
 use super::reader::Reader;
 use super::resolve;
 use super::table;
-use super::table::share::SHARED_PATH;
+use super::table::share::{OVERRIDE, SHARED_PATH};
 
 /// Builds the share; `None` if the section is not one that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Share> {
@@ -18,7 +18,7 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
         reader.report_share(special(reader, section, feature));
         return None;
     }
-    let servable = modules::judge(reader, section);
+    let servable = modules::judge(reader, section) & decides_access_itself(reader, section);
     let mut share = Share::new(&section.name, "");
     table::read_share(reader, &mut share);
     share.available &= servable;
@@ -26,6 +26,30 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
         reader.value(&SHARED_PATH).report(root_shared(section, &share));
     }
     Some(share)
+}
+
+/// Returns whether no command decides who may connect; otherwise, the share is not served.
+fn decides_access_itself(reader: &Reader<'_>, section: &resolve::Share) -> bool {
+    let value = |name: &str| section.settings.0.get(name).or_else(|| reader.global.0.get(name));
+    let overridden = reader.value(&OVERRIDE).list().iter().any(|element| element.eq_ignore_ascii_case("preexec"));
+    for command in ["preexec", "root preexec"] {
+        let close = format!("{command} close");
+        let is_run = value(command).is_some_and(|value| !value.text.is_empty());
+        let Some(closes) = value(&close).filter(|value| is_run && value.text == "yes" && !overridden) else { continue };
+        let message = format!("the share [{}] is not served: `{command}` decides who may connect", section.name);
+        let remedy = format!(
+            "restrict the share by `valid users` or `hosts allow`; to serve it without the command, write \
+             `{} = preexec` into [{}]",
+            OVERRIDE.name, section.name
+        );
+        let problem = error(Code::ShareNotServed, message).remedy(remedy).of(&close, "yes").in_share(&section.name);
+        reader.problems.borrow_mut().add(match &closes.place {
+            Some(place) => problem.at(place),
+            None => problem,
+        });
+        return false;
+    }
+    true
 }
 
 /// Returns the problem of a section that is not served. The sections of distributions' own files are notes.

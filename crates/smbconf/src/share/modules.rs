@@ -87,7 +87,7 @@ fn useless_overrides(reader: &Reader<'_>, overridden: &[String], asked: &[String
     if !reader.value(&OVERRIDE).is_set_in_share() {
         return;
     }
-    for name in overridden.iter().filter(|name| !asked.contains(name)) {
+    for name in overridden.iter().filter(|name| !asked.contains(name) && *name != "preexec") {
         let problem =
             note(Code::Accepted, format!("`{}` names `{name}`, which is not in `{}`", OVERRIDE.name, VFS_OBJECTS.name));
         reader.value(&OVERRIDE).report(problem.remedy("correct or remove the name"));

@@ -51,7 +51,7 @@ pub(crate) const VFS_OBJECTS: Parameter =
         .read_by_others();
 
 pub(crate) const OVERRIDE: Parameter =
-    share("frevo:without", LIST, "", "Modules of vfs objects that the share may be served without. Not in Samba.")
+    share("frevo:without", LIST, "", "Modules that the share may be served without, or preexec. Not in Samba.")
         .read_by_others();
 
 pub(super) static TABLE: &[Parameter] = &[
@@ -65,7 +65,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "access based share enum",
         BOOL,
         "no",
-        "List the share only for users that valid users and invalid users admit.",
+        "List the share only for users that valid users, invalid users and the ACL of the share admit.",
     )
     .reads(|value, share| share.access_based_share_enum = value.boolean()),
     share("available", BOOL, "yes", "Let clients connect to the share.")

@@ -56,9 +56,6 @@ fn a_missing_include_is_a_warning_and_an_unreadable_one_an_error() {
         "@DIR@/smb.conf:2: error: include = x: cannot read @DIR@/x: it is not a regular file\n  \
          remedy: correct the path (relative paths start at this file's directory) or remove the line",
     );
-    let text = "[y]\npath = @DIR@/x\ninclude = x\n[z]\npath = @DIR@/x\n";
-    let loaded = loaded(&[("smb.conf", text)]);
-    assert!(!loaded.policy.shares["y"].available && loaded.policy.shares["z"].available);
 }
 
 #[test]
@@ -181,13 +178,16 @@ fn the_registry_is_read_from_its_copy() {
 }
 
 #[test]
-fn a_registry_without_a_copy_is_a_warning_that_says_how_to_make_one() {
-    for line in ["include = registry", "config backend = registry", "registry shares = yes"] {
+fn a_registry_without_a_copy_is_an_error_unless_only_its_shares_are_missing() {
+    for (line, starts) in
+        [("include = registry", false), ("config backend = registry", false), ("registry shares = yes", true)]
+    {
         let (loaded, directory) = load_files(&[("smb.conf", &format!("[global]\n{line}\n[x]\npath = @DIR@/x\n"))]);
-        let loaded = loaded.expect("it starts");
+        assert_eq!(loaded.is_ok(), starts, "{line}");
+        let problems = loaded.map_or_else(|problems| problems, |loaded| loaded.warnings);
+        assert_eq!(problems.0.len(), 1, "{problems}");
         let copy = directory.path().join("registry.conf");
-        assert_eq!(loaded.warnings.0.len(), 1, "{}", loaded.warnings);
-        let remedy = &loaded.warnings.0[0].remedy;
+        let remedy = &problems.0[0].remedy;
         assert!(remedy.contains(&format!("net conf list > {}", copy.display())), "{remedy}");
     }
     let loaded =
@@ -240,4 +240,13 @@ fn ten_thousand_shares_are_served_with_and_without_errors() {
         let available = loaded.policy.shares.values().filter(|share| share.available).count();
         assert_eq!(available, if served { 10_000 } else { 1 });
     }
+}
+
+#[test]
+fn an_include_that_cannot_be_read_is_not_only_the_error_of_the_share_above() {
+    let text = "[x]\npath = @DIR@/x\n[y]\npath = @DIR@/x\ninclude = @DIR@/x\n";
+    let problems = load_files(&[("smb.conf", text)]).0.expect_err("a directory cannot be read as a file");
+    assert_eq!(problems.0.iter().map(|problem| problem.share.as_deref()).collect::<Vec<_>>(), [None], "{problems}");
+    let text = "[global]\nconfig file = /etc/other.conf\n[x]\npath = @DIR@/x\n";
+    assert!(load_files(&[("smb.conf", text)]).0.is_err(), "the other file may restrict more");
 }

@@ -104,6 +104,22 @@ fn copies_defaults_and_homes_inherit_what_they_need() {
 }
 
 #[test]
+fn a_share_whose_command_decides_who_may_connect_is_not_served() {
+    for (lines, served) in [
+        ("preexec = /bin/may %U\npreexec close = yes", false),
+        ("root preexec = /bin/may %U\nroot preexec close = yes", false),
+        ("preexec = /bin/log %U", true),
+        ("preexec close = yes", true),
+        ("exec = /bin/may %U\npreexec close = yes\nfrevo:without = preexec", true),
+    ] {
+        let text = format!("[x]\npath = @DIR@/x\n{lines}\n[y]\npath = @DIR@/x\n");
+        let loaded = load_files(&[("smb.conf", &text)]).0.expect("the other share is served");
+        assert_eq!(loaded.policy.shares["x"].available, served, "{lines}");
+        assert!(loaded.policy.shares["y"].available);
+    }
+}
+
+#[test]
 fn character_mappings_are_read_if_the_module_is_named() {
     let characters = |lines: &str| {
         let (loaded, _directory) = load_files(&[("smb.conf", &format!("[x]\npath = @DIR@/x\n{lines}\n"))]);

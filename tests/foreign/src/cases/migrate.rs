@@ -424,7 +424,7 @@ fn mistakes(fixture: &mut Fixture) -> Result<()> {
     fs::write(&conf, format!("{global}\tprivate dir = {}\n", elsewhere.display()))?;
     let said = migrate(&[], false)?;
     ensure!(said.contains("secrets.tdb") && said.contains("private dir"), "{said}");
-    fs::write(&conf, "[global]\n\tmax protocol = NT1\n[x]\n\tpath = relative\n")?;
+    fs::write(&conf, "[global]\n\thosts allow = 10.0.0.0/99\n[x]\n\tpath = relative\n")?;
     let said = migrate(&[], false)?;
     ensure!(said.contains("nothing was changed") && said.contains("smb.conf:2"), "{said}");
     fs::remove_file(&conf)?;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use proto::dtyp::Sid;
+use proto::dtyp::AccessMask;
 use proto::rpc::pdu::SyntaxId;
 use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
+use crate::acl::model::evaluate::Token;
 use crate::policy::template::Variable;
 use crate::policy::{self, Policy};
 use crate::rpc::interface::{Call, Interface, Operation, operations};
@@ -58,26 +59,28 @@ async fn share_enum(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
 struct Admission<'a> {
     call: &'a Call<'a>,
     policy: &'a Policy,
-    /// The caller and their SIDs, which are looked up at most once.
-    caller: Option<(Arc<User>, Vec<Sid>)>,
+    /// The caller and their token, which is looked up at most once.
+    caller: Option<(Arc<User>, Token)>,
 }
 
 impl Admission<'_> {
-    /// Returns whether the share is listed. As in Samba, only the user lists decide. A share is omitted if they cannot
-    /// be evaluated.
+    /// Returns whether the share is listed. As in Samba, the user lists and the right to read in the share's ACL
+    /// decide. A share is omitted if they cannot be evaluated.
     async fn admits(&mut self, share: &policy::Share) -> bool {
-        let is_open = share.access.valid_users.is_empty() && share.access.invalid_users.is_empty();
-        if !share.access_based_share_enum || is_open {
+        if !share.access_based_share_enum {
             return true;
         }
         if self.caller.is_none() {
             let Some(user) = self.call.user() else { return false };
-            let Ok(sids) = self.call.server.sids_of(&user).await else { return false };
-            self.caller = Some((user, sids));
+            let Ok(token) = self.call.server.token_of(&user).await else { return false };
+            self.caller = Some((user, token));
         }
-        let Some((user, sids)) = &self.caller else { return false };
-        let who = UserMatcher::new(user, sids, &self.call.server.accounts, self.policy);
+        let Some((user, token)) = &self.caller else { return false };
+        let sids = token.sids();
+        let who = UserMatcher::new(user, &sids, &self.call.server.accounts, self.policy);
+        let may_read = |rights: AccessMask| rights.contains(AccessMask::FILE_READ_DATA);
         who.is_admitted(&share.access).await.unwrap_or(false)
+            && self.call.server.share_rights(share, token).is_ok_and(may_read)
     }
 }
 
