@@ -196,6 +196,16 @@ fn a_restart_may_use_another_pattern() {
     assert_eq!(fixture.query(root, "a|b", Flags::REOPEN), Err(Status::OBJECT_NAME_INVALID));
 }
 
+/// smbtorture's smb2.dir.fixed: a response that has space for the dots alone does not read the directory.
+#[test]
+fn files_created_after_the_dots_are_found() {
+    let mut fixture = fixture(|_| {});
+    let root = fixture.root();
+    assert_eq!(fixture.query(root, "*", Flags::RETURN_SINGLE_ENTRY), Ok(vec![".".into()]));
+    fixture.make(&["new"], 0o644);
+    assert_eq!(fixture.query(root, "*", NONE), Ok(vec!["..".into(), "new".into()]));
+}
+
 #[test]
 fn hidden_files_are_not_found_by_their_names() {
     let mut fixture = fixture(|share| {

@@ -108,6 +108,13 @@ struct Page {
 }
 
 impl Page {
+    /// Returns whether an entry with any name fits after `.` and `..`. Otherwise the directory is not read yet: files
+    /// that are deleted before the next request are not listed.
+    fn has_room_after_dots(&self) -> bool {
+        let name = 2 * 255;
+        !self.single && self.room >= 3 * (self.class.name_offset() + name)
+    }
+
     /// Returns whether the pattern matches the name `on_disk` or its 8.3 name ([MS-FSA] 2.1.5.6.3).
     fn matches(&self, disk: &Disk, on_disk: &[u8], units: &[u16]) -> bool {
         let Some(matcher) = &self.matcher else { return true };
@@ -126,7 +133,7 @@ async fn fill(
     reply: &mut Reply,
 ) -> Result<Status> {
     loop {
-        let Some(entry) = listing.next(disk, file, page.batch).await? else {
+        let Some(entry) = listing.next(disk, file, page).await? else {
             let first = !std::mem::replace(&mut listing.answered, true);
             return match (page.chain.is_empty(), first) {
                 (true, true) => Err(Error::new(Status::NO_SUCH_FILE)),
@@ -165,13 +172,13 @@ async fn fill(
 
 impl Listing {
     /// Returns the next entry of the directory; `.` and `..` are first.
-    async fn next(&mut self, disk: &Disk, file: &FileOpen, batch: usize) -> Result<Option<Entry>> {
+    async fn next(&mut self, disk: &Disk, file: &FileOpen, page: &Page) -> Result<Option<Entry>> {
         if !self.begun {
             self.begun = true;
-            self.first(disk, file, batch).await?;
+            self.first(disk, file, page).await?;
         }
         while self.ahead.is_empty() && !self.ended {
-            self.read(file, batch).await?;
+            self.read(file, page.batch).await?;
         }
         Ok(self.ahead.pop_front())
     }
@@ -186,7 +193,7 @@ impl Listing {
     }
 
     /// Prepares the first entries: the single name, or `.`, `..` and those that are read with the parent's metadata.
-    async fn first(&mut self, disk: &Disk, file: &FileOpen, batch: usize) -> Result<()> {
+    async fn first(&mut self, disk: &Disk, file: &FileOpen, page: &Page) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
             let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
             let found = file.node.entry(&file.op, name, case).await?;
@@ -201,7 +208,8 @@ impl Listing {
         let here = file.node.metadata(&file.op).await?;
         self.ended = self.name.is_some();
         // An error is returned when `.` and `..` have been.
-        let came = if self.ended { None } else { self.read(file, batch).await.ok().flatten() };
+        let reads = !self.ended && page.has_room_after_dots();
+        let came = if reads { self.read(file, page.batch).await.ok().flatten() } else { None };
         let parent = file.name.path.lock().parent();
         let above = match (parent, came) {
             (None, _) => here,
