@@ -1,18 +1,18 @@
 //! File content: reading, writing, byte-range locks and space allocation.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut, Read};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use backing::executor::{change, unless_cancelled};
 use backing::workers::Lane;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno as Raw, ReadWriteFlags};
+use rustix::pipe::SpliceFlags;
 use server::answer::Answer;
-use server::vfs::{DataRange, Errno, Extent, Identity, Kind, Op, RangeLock, Result};
+use server::vfs::{DataRange, Errno, Extent, Identity, Kind, Op, Payload, Pipe, RangeLock, Result};
 
 use crate::node::Open;
 use crate::root::{glance, stat};
@@ -143,7 +143,16 @@ impl Open {
         Ok(count)
     }
 
-    pub(crate) fn write(open: &Arc<Open>, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+    pub(crate) fn write(open: &Arc<Open>, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>> {
+        let data = match data {
+            Payload::Memory(data) => data,
+            Payload::Pipe(pipe) => {
+                let (open, who, uid) = (Arc::clone(open), Arc::clone(op), op.uid);
+                let lane = if through { Lane::Slow } else { Lane::Data };
+                let system = Arc::clone(&open.system);
+                return system.executor.later(uid, lane, move || open.write_pipe(&who, offset, pipe, through));
+            }
+        };
         let written = match open.write_cached(op, offset, &data, through) {
             Ok(Attempt::Done(_)) => return Answer::now(Ok(())),
             Ok(Attempt::Partly(count)) => count,
@@ -184,6 +193,30 @@ impl Open {
         }
         self.system.executor.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
         Ok(Attempt::Done(data.len()))
+    }
+
+    /// Moves the data of a pipe to the file. A file system that cannot take it from a pipe gets it from memory.
+    fn write_pipe(&self, who: &Arc<Identity>, offset: u64, mut pipe: Box<dyn Pipe>, through: bool) -> Result<()> {
+        let own = self.changes();
+        identity::assume(who)?;
+        let (fd, length) = (self.writer()?, pipe.length());
+        let end = end_of(offset, length as u64)?;
+        self.note_size(end);
+        let (mut at, mut moved) = (offset, 0);
+        while moved < length {
+            match rustix::pipe::splice(&*pipe, None, fd, Some(&mut at), length - moved, SpliceFlags::MOVE) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => moved += count,
+                Err(Raw::INTR) => {}
+                Err(Raw::INVAL) => break,
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        drop(own);
+        let mut rest = vec![0; length - moved];
+        pipe.read_exact(&mut rest).map_err(|_| Errno::IO)?;
+        self.write_all(who, offset + moved as u64, &rest, 0, ReadWriteFlags::empty())?;
+        if through { rustix::fs::fdatasync(fd).map_err(errno) } else { Ok(()) }
     }
 
     /// Writes `data`, starting at its byte `from`.
@@ -359,7 +392,7 @@ mod tests {
         use std::path::Path;
 
         use server::answer::block_on;
-        use server::vfs::{Access, Lookup, RelPath, SymlinkPolicy, Vfs};
+        use server::vfs::{Access, Lookup, RelPath, SymlinkPolicy, Vfs, read_into};
 
         use crate::{LocalFs, Options};
 
@@ -376,11 +409,11 @@ mod tests {
         let node = block_on(node.open(&who, Access { read: true, write: false })).expect("every user may read it");
         let given: Vec<u8> = (0..100).collect();
         *PANICS.lock() = Some(metadata.id);
-        let (buffer, read) = block_on(node.read(&who, 0, given.clone(), 64));
+        let (buffer, read) = block_on(read_into(&node, &who, 0, given.clone(), 64));
         *PANICS.lock() = None;
         assert_eq!(read, Err(Errno::IO));
         assert_eq!(buffer, given);
-        let (buffer, read) = block_on(node.read(&who, 0, given.clone(), 64));
+        let (buffer, read) = block_on(read_into(&node, &who, 0, given.clone(), 64));
         assert_eq!((read, &buffer[..64], buffer.len()), (Ok(36), &given[..64], 100));
     }
 }

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use backing::executor::{Executor, OnVolume, change, query, unless_cancelled};
 use backing::metadata::{store, stored};
 use backing::workers::Lane;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Statx, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
@@ -16,8 +15,9 @@ use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::{
-    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
-    ListRequest, Metadata, Node, Op, Page, RangeChange, RelPath, Result, SetMetadata, SetXattr, Space, Time,
+    Access, Case, Content, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
+    ListRequest, Metadata, Node, Op, Page, Payload, RangeChange, ReadReply, ReadRequest, RelPath, Result, SetMetadata,
+    SetXattr, Space, Time,
 };
 
 use crate::dir::Listing;
@@ -395,11 +395,12 @@ impl Node for Handle {
         query(&self.0, op, move |open| open.permissions(&who))
     }
 
-    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
-        Open::read(&self.0, op, offset, buffer, filled)
+    fn read(&self, op: &Op, read: ReadRequest) -> Answer<ReadReply> {
+        let ReadRequest { offset, buffer, filled, .. } = read;
+        Open::read(&self.0, op, offset, buffer, filled).map(|(buffer, count)| (buffer, count.map(Content::Buffer)))
     }
 
-    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+    fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>> {
         Open::write(&self.0, op, offset, data, through)
     }
 

@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::answer::block_on;
 use server::vfs::{
     Access, Case, Create, Errno, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, RelPath,
-    Result, SERVER, SymlinkPolicy, Vfs,
+    Result, SERVER, SymlinkPolicy, Vfs, read_into,
 };
 
 const BOTH: Access = Access { read: true, write: true };
@@ -79,8 +79,8 @@ fn few_descriptors_are_used_and_running_out_harms_no_client() {
     assert_eq!(refused, Some(Errno::MFILE));
     // Open files remain usable.
     let data = bytes::Bytes::from_static(b"goes on");
-    assert_eq!(block_on(writer.write(&who, 0, data, false)), Ok(()));
-    let (buffer, count) = block_on(writer.read(&SERVER, 0, vec![0; 7], 0));
+    assert_eq!(block_on(writer.write(&who, 0, data.into(), false)), Ok(()));
+    let (buffer, count) = block_on(read_into(&writer, &SERVER, 0, vec![0; 7], 0));
     assert_eq!((buffer.as_slice(), count), (&b"goes on"[..], Ok(7)));
     drop(taken);
     assert!(lookup(&fs, &who, &file).is_ok(), "all operations succeed after one file is closed");

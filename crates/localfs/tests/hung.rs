@@ -12,7 +12,7 @@ use localfs::{LocalFs, Options};
 use server::answer::{Answer, block_on};
 use server::vfs::{
     Access, Case, Create, Identity, Kind, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, RelPath,
-    RenameRequest, SymlinkPolicy, Vfs,
+    RenameRequest, SymlinkPolicy, Vfs, read_into,
 };
 
 const LINKS: SymlinkPolicy = SymlinkPolicy { follow: true, ..SymlinkPolicy::NONE };
@@ -121,7 +121,7 @@ fn use_it(share: &LocalFs, who: &Op) {
     let (node, made) =
         block_on(share.create(who, &name, NewFile::new(Create::File(both), 0o644))).expect("a new file").opened();
     block_on(node.write(who, 0, vec![1; 1 << 20].into(), true)).expect("the test owns the file");
-    assert_eq!(block_on(node.read(who, 0, vec![0; 4096], 0)).1, Ok(4096));
+    assert_eq!(block_on(read_into(&node, who, 0, vec![0; 4096], 0)).1, Ok(4096));
     block_on(node.flush(who)).expect("the test owns the file");
     block_on(share.rename(who, RenameRequest::new(&name, made.id, &other))).expect("the name is not in use");
     let root = found(share, who, &RelPath::root());

@@ -43,7 +43,7 @@ fn make(volume: &Arc<dyn Vfs>, file: &str) {
     let both = Access { read: true, write: true };
     let new = NewFile::new(Create::File(both), 0o666);
     let node = block_on(volume.create(&who, &path(file), new)).expect("the name is not in use").node;
-    block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()), false)).expect("there is free space");
+    block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()).into(), false)).expect("there is free space");
 }
 
 /// Returns a client of a share with a file `dir/file` and two snapshots; `configure` sets the snapshots' location.

@@ -70,7 +70,7 @@ impl Fixture {
         self.server.create_locally(path, new);
         let node = testing::volume::node(&self.server.volume, path);
         let node = block_on(node.open(&testing::root(), Access { read: true, write: true })).expect("root may");
-        block_on(node.write(&testing::root(), 0, Bytes::from(vec![b'x'; size]), false)).expect("there is space");
+        block_on(node.write(&testing::root(), 0, Bytes::from(vec![b'x'; size]).into(), false)).expect("there is space");
     }
 
     /// Deletes a file or directory as a client.

@@ -1,7 +1,7 @@
 //! Content, and names of open files.
 
 use server::vfs::{
-    Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, RenameRequest, SERVER, cancellable,
+    Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, RenameRequest, SERVER, cancellable, read_into,
 };
 use std::os::fd::AsFd;
 
@@ -18,7 +18,7 @@ fn pattern(length: usize) -> Vec<u8> {
 
 #[track_caller]
 fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
-    let (mut buffer, count) = block_on(node.read(&SERVER, offset, vec![0; length], 0));
+    let (mut buffer, count) = block_on(read_into(&node, &SERVER, offset, vec![0; length], 0));
     buffer.truncate(count.expect("an open file is read"));
     buffer
 }
@@ -57,14 +57,14 @@ fn offsets_at_the_maximum_file_size() {
     for offset in [u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
         assert_eq!(read(&node, offset, 10), b"");
         let byte = Bytes::from_static(b"xy");
-        assert_eq!(block_on(node.write(&bed.who, offset, byte, false)), Err(Errno::FBIG), "{offset}");
+        assert_eq!(block_on(node.write(&bed.who, offset, byte.into(), false)), Err(Errno::FBIG), "{offset}");
         assert_eq!(block_on(node.set_extent(&bed.who, Extent::Zero { offset, length: u64::MAX })), Ok(()));
         assert_eq!(block_on(node.data_ranges(&SERVER, offset, u64::MAX)), Ok(Vec::new()));
     }
     assert_eq!(read(&node, i64::MAX as u64 - 1, 10), b"");
     assert_eq!(block_on(node.set_extent(&bed.who, Extent::Size(u64::MAX))), Err(Errno::FBIG));
     assert_eq!(block_on(node.set_extent(&bed.who, Extent::Reserve(u64::MAX))), Err(Errno::FBIG));
-    assert_eq!(block_on(node.read(&SERVER, 0, Vec::new(), 1)).1, Err(Errno::INVAL));
+    assert_eq!(block_on(read_into(&node, &SERVER, 0, Vec::new(), 1)).1, Err(Errno::INVAL));
     assert_eq!(now(node.metadata(&SERVER)).size, 1);
 }
 

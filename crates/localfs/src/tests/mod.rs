@@ -22,7 +22,7 @@ use std::process::Command;
 use bytes::Bytes;
 use server::answer::block_on;
 use server::vfs::contract::{self, Fixture};
-use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata};
+use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata, read_into};
 use tempfile::TempDir;
 
 use super::*;
@@ -167,14 +167,14 @@ fn now<T>(answer: Answer<Result<T>>) -> T {
 
 #[track_caller]
 fn write(node: &Arc<dyn Node>, who: &Op, offset: u64, data: &[u8]) {
-    now(node.write(who, offset, Bytes::copy_from_slice(data), false));
+    now(node.write(who, offset, Bytes::copy_from_slice(data).into(), false));
 }
 
 /// Reads the content from the start through a handle opened for it.
 #[track_caller]
 fn content(node: &Arc<dyn Node>, who: &Op) -> String {
     let node = now(node.open(who, READ));
-    let (mut buffer, count) = block_on(node.read(&SERVER, 0, vec![0; 100], 0));
+    let (mut buffer, count) = block_on(read_into(&node, &SERVER, 0, vec![0; 100], 0));
     buffer.truncate(count.expect("an open file is read"));
     String::from_utf8(buffer).expect("the tests write text")
 }

@@ -90,8 +90,8 @@ fn changes_by_this_process_are_not_reported() {
     );
     block_on(made).expect("a directory can be created");
     let (node, metadata) = bed.create("d/f");
-    block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
-    block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), true)).expect("written");
+    block_on(node.write(&bed.who, 0, Bytes::from_static(b"content").into(), false)).expect("written");
+    block_on(node.write(&bed.who, 0, Bytes::from_static(b"content").into(), true)).expect("written");
     block_on(node.set_extent(&bed.who, Extent::Size(3))).expect("cut");
     let set = SetMetadata { mode: Some(0o600), dos_attributes: Some(2), ..SetMetadata::default() };
     block_on(node.set_metadata(&bed.who, set)).expect("set");
@@ -184,7 +184,7 @@ fn changes_through_another_share() {
     let notes = Arc::new(Notes::default());
     let _other = node.watch(EVERYTHING, notes.clone()).expect("the kernel permits watching directories");
     let (file, _) = bed.create("f");
-    block_on(file.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
+    block_on(file.write(&bed.who, 0, Bytes::from_static(b"content").into(), false)).expect("written");
     assert_eq!(told(&notes), ["+f", "=f"]);
     assert_eq!(told(&own), [""; 0]);
 }

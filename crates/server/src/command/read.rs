@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::named_pipe::{Message, NamedPipe, PipeRead};
 use crate::request::{Reply, Request};
 use crate::state::open::Target;
-use crate::vfs::Kind;
+use crate::vfs::{self, Kind};
 
 /// The largest file offset, because Linux uses signed 64-bit offsets.
 const MAX_OFFSET: u64 = i64::MAX as u64;
@@ -58,7 +58,9 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let head = reply.outgoing.take_buffer();
     let filled = head.len();
     let buffer = request.connection.server.buffers.stretch(head, filled + length);
-    let (buffer, result) = file.node.read(&file.op, asked.offset, buffer, filled).await;
+    let pipe = reply.outgoing.is_plain(request);
+    let read = vfs::ReadRequest { offset: asked.offset, buffer, filled, pipe };
+    let (buffer, result) = vfs::into_buffer(file.node.read(&file.op, read).await, filled);
     let got = *result.as_ref().unwrap_or(&0);
     reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled + got));
     let count = result?;

@@ -64,7 +64,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
             let modified = file.node.metadata(&file.op).await?.modified;
             files.defer_write_time(file.file, modified, request.connection.server.environment.uptime(), delay);
         }
-        file.node.write(&file.op, offset, request.message.slice_ref(asked.buffer), through).await?;
+        file.node.write(&file.op, offset, request.message.slice_ref(asked.buffer).into(), through).await?;
         file.restore_times(held).await?;
         if let Some(disk) = open.tree.disk() {
             request.connection.server.written(disk, file);

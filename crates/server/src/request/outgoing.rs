@@ -160,6 +160,11 @@ impl Outgoing {
         if signed { request.channel.as_ref().and_then(|channel| channel.signing()) } else { None }
     }
 
+    /// Returns whether the bytes of the response go to the client as they are: neither signed nor encrypted.
+    pub(crate) fn is_plain(&self, request: &Request<'_>) -> bool {
+        self.signer(request, None).is_none() && !self.must_seal(request)
+    }
+
     /// Returns whether the response must be encrypted (3.3.4.1.4).
     fn must_seal(&self, request: &Request<'_>) -> bool {
         let Some(channel) = &request.channel else { return false };

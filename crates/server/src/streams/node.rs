@@ -4,14 +4,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Stream;
 use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::vfs::{
-    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Result, SetMetadata,
-    SetXattr, Space,
+    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Payload, ReadReply,
+    ReadRequest, Result, SetMetadata, SetXattr, Space,
 };
 
 /// A handle.
@@ -99,15 +97,15 @@ impl Node for StreamNode {
         self.file.permissions(op)
     }
 
-    fn read(&self, _op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+    fn read(&self, _op: &Op, read: ReadRequest) -> Answer<ReadReply> {
         if !self.access.read {
-            return Answer::now((buffer, Err(Errno::BADF)));
+            return Answer::now((read.buffer, Err(Errno::BADF)));
         }
         let (stream, file, op) = (Arc::clone(&self.stream), Arc::clone(&self.file), self.op.clone());
-        Answer::later(async move { stream.read(&file, &op, offset, buffer, filled).await })
+        Answer::later(async move { stream.read(&file, &op, read).await })
     }
 
-    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+    fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>> {
         let op = op.clone();
         self.change(move |stream, file| async move { stream.write(&file, &op, offset, data, through).await })
     }

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use super::mark::Mark;
 use crate::environment::Environment;
-use crate::vfs::{Access, Errno, Metadata, Node, Op, Private, RelPath, Result, SERVER, SetMetadata, Vfs};
+use crate::vfs::{Access, Errno, Metadata, Node, Op, Private, RelPath, Result, SERVER, SetMetadata, Vfs, read_into};
 
 /// The store's name in the root of a share.
 pub(crate) const DIRECTORY: &str = ".frevo-streams";
@@ -274,12 +274,12 @@ impl Store {
 pub(super) async fn copy_content(op: &Op, from: &Arc<dyn Node>, to: &Arc<dyn Node>) -> Result<()> {
     let mut offset = 0;
     loop {
-        let (buffer, count) = from.read(op, offset, vec![0; COPY], 0).await;
+        let (buffer, count) = read_into(from, op, offset, vec![0; COPY], 0).await;
         let count = count?;
         if count == 0 {
             break;
         }
-        to.write(op, offset, Bytes::from(buffer).slice(..count), false).await?;
+        to.write(op, offset, Bytes::from(buffer).slice(..count).into(), false).await?;
         offset += count as u64;
     }
     to.flush(op).await

@@ -14,8 +14,8 @@ use crate::testing::ManualClock;
 use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{
-    Access, Create, Errno, FileId, Identity, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, RelPath,
-    RenameRequest, SetXattr, SymlinkPolicy, Vfs,
+    Access, Create, Errno, FileId, Identity, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op,
+    ReadRequest, RelPath, RenameRequest, SetXattr, SymlinkPolicy, Vfs, into_buffer, read_into,
 };
 
 const INLINE: &str = "user.DosStream.s:$DATA";
@@ -58,13 +58,14 @@ impl Fixture {
 
     #[track_caller]
     fn write(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        block_on(stream.write(&self.file, &self.op, offset, Bytes::copy_from_slice(data), false))
+        block_on(stream.write(&self.file, &self.op, offset, Bytes::copy_from_slice(data).into(), false))
     }
 
     /// Returns the whole content of a stream, and checks its size.
     #[track_caller]
     fn content(&self, file: &Arc<dyn Node>, stream: &Stream) -> Vec<u8> {
-        let (mut buffer, count) = block_on(stream.read(file, &self.op, 0, vec![0; 1 << 20], 0));
+        let read = ReadRequest::new(0, vec![0; 1 << 20]);
+        let (mut buffer, count) = into_buffer(block_on(stream.read(file, &self.op, read)), 0);
         buffer.truncate(count.expect("the stream can be read"));
         assert_eq!(block_on(stream.metadata(file)).unwrap().size, buffer.len() as u64);
         buffer
@@ -170,7 +171,7 @@ fn a_copied_file_gets_its_own_stream_when_it_is_written() {
     let copied = fixture.stream(metadata.id, "s");
     assert!(block_on(copied.exists(&copy, &fixture.op)).unwrap());
     assert_eq!(fixture.content(&copy, &copied), large());
-    block_on(copied.write(&copy, &fixture.op, 0, Bytes::from_static(b"other"), false)).unwrap();
+    block_on(copied.write(&copy, &fixture.op, 0, Bytes::from_static(b"other").into(), false)).unwrap();
     assert_eq!((&fixture.content(&copy, &copied)[..5], fixture.stored()), (&b"other"[..], 2));
     assert_eq!(fixture.content(&fixture.file, &stream), large());
     block_on(copied.remove(&copy, &fixture.op)).unwrap();
@@ -247,7 +248,7 @@ fn planted(mode: u32) -> (Fixture, Arc<dyn Node>) {
     let private = RelPath::root().join(b"private").unwrap();
     let what = Create::File(Access { read: true, write: true });
     let (secret, metadata) = block_on(fixture.vfs.create(&bob, &private, NewFile::new(what, 0o600))).unwrap().opened();
-    block_on(secret.write(&bob, 0, Bytes::from_static(b"top secret"), false)).unwrap();
+    block_on(secret.write(&bob, 0, Bytes::from_static(b"top secret").into(), false)).unwrap();
     let name = format!("{:x}-{:032x}", fixture.metadata.id.inode, 1);
     let inside = directory.join(name.as_bytes()).unwrap();
     block_on(fixture.vfs.rename(&mallory, RenameRequest::new(&private, metadata.id, &inside))).unwrap();
@@ -261,7 +262,7 @@ fn user(uid: u32) -> Op {
 
 #[track_caller]
 fn is_untouched(secret: &Arc<dyn Node>) {
-    let (mut buffer, count) = block_on(secret.read(&user(0), 0, vec![0; 100], 0));
+    let (mut buffer, count) = block_on(read_into(secret, &user(0), 0, vec![0; 100], 0));
     buffer.truncate(count.unwrap());
     assert_eq!((buffer, block_on(secret.metadata(&user(0))).unwrap().links), (b"top secret".to_vec(), 1));
 }
@@ -272,7 +273,10 @@ fn a_file_that_was_moved_into_a_planted_store_is_neither_read_nor_written_nor_re
         let (fixture, secret) = planted(mode);
         let stream = fixture.stream(fixture.metadata.id, "s");
         assert!(block_on(stream.exists(&fixture.file, &fixture.op)).unwrap());
-        assert_eq!(block_on(stream.read(&fixture.file, &fixture.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(
+            into_buffer(block_on(stream.read(&fixture.file, &fixture.op, ReadRequest::new(0, vec![0; 9]))), 0).1,
+            Err(Errno::IO)
+        );
         assert_eq!(fixture.write(&stream, 0, b"mallory was here"), Err(Errno::IO));
         is_untouched(&secret);
         block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
@@ -307,7 +311,10 @@ fn files_of_the_store_are_marked_and_wrongly_marked_ones_are_not_used() {
         block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()), SetXattr::Any)).unwrap();
         let again = fixture.stream(fixture.metadata.id, "s");
         assert!(block_on(again.exists(&fixture.file, &fixture.op)).unwrap());
-        assert_eq!(block_on(again.read(&fixture.file, &fixture.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(
+            into_buffer(block_on(again.read(&fixture.file, &fixture.op, ReadRequest::new(0, vec![0; 9]))), 0).1,
+            Err(Errno::IO)
+        );
     }
     block_on(node.set_xattr(&own, MARK, Some(mark), SetXattr::Any)).unwrap();
     assert_eq!(fixture.content(&fixture.file, &fixture.opened()), large());
@@ -349,7 +356,10 @@ fn a_stream_without_content_fails_and_can_be_deleted() {
         fixture.set(OVERFLOW, value);
         let stream = fixture.stream(fixture.metadata.id, "s");
         assert!(block_on(stream.exists(&fixture.file, &fixture.op)).unwrap());
-        assert_eq!(block_on(stream.read(&fixture.file, &fixture.op, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(
+            into_buffer(block_on(stream.read(&fixture.file, &fixture.op, ReadRequest::new(0, vec![0; 9]))), 0).1,
+            Err(Errno::IO)
+        );
         assert_eq!(fixture.write(&stream, 0, b"x"), Err(Errno::IO));
         assert_eq!(fixture.attribute(OVERFLOW).as_deref(), Some(value));
         block_on(stream.set_size(&fixture.file, &fixture.op, 0)).unwrap();
@@ -409,7 +419,7 @@ fn after_any_failure_the_content_is_the_old_or_the_new() {
     for errno in [Errno::NOSPC, Errno::IO, Errno::DQUOT] {
         for at in 0..40 {
             let grow = |stream: &Stream, node: &Arc<dyn Node>, fixture: &Fixture| {
-                block_on(stream.write(node, &fixture.op, 4, Bytes::copy_from_slice(&large), false))
+                block_on(stream.write(node, &fixture.op, 4, Bytes::copy_from_slice(&large).into(), false))
             };
             let (done, content) = failing(at, errno, grow);
             assert!(

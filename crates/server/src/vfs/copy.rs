@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{CopyRange, Errno, Node, Op, Result};
+use super::{CopyRange, Errno, Node, Op, Result, read_into};
 
 /// Bytes that pass through memory at once, enough to make the cost of a single call negligible.
 const STEP: u64 = 1 << 20;
@@ -43,9 +43,9 @@ async fn by_hand(
     while start < end {
         let count = STEP.min(end - start);
         let at = if backwards { end - count } else { start };
-        let (data, read) = from.read(op, source + at, vec![0; count as usize], 0).await;
+        let (data, read) = read_into(from, op, source + at, vec![0; count as usize], 0).await;
         let read = read?;
-        to.write(op, offset + at, Bytes::from(data).slice(..read), false).await?;
+        to.write(op, offset + at, Bytes::from(data).slice(..read).into(), false).await?;
         if (read as u64) < count {
             // The source was truncated meanwhile.
             length = at + read as u64;
@@ -75,14 +75,14 @@ mod tests {
         };
         let check = |name: &[u8], source: u64, offset: u64, length: u64| {
             let node = make(name);
-            block_on(node.write(who, 0, Bytes::from(content.clone()), false)).expect("there is free space");
+            block_on(node.write(who, 0, content.clone().into(), false)).expect("there is free space");
             let there = (size as u64 - source).min(length) as usize;
             assert_eq!(block_on(by_hand(who, &node, source, &node, offset, length)), Ok(there as u64));
             let mut expected = content.clone();
             let (source, offset) = (source as usize, offset as usize);
             expected.resize(size.max(offset + there), 0);
             expected[offset..offset + there].copy_from_slice(&content[source..source + there]);
-            let (read, count) = block_on(node.read(who, 0, vec![0; expected.len() + 1], 0));
+            let (read, count) = block_on(read_into(&node, who, 0, vec![0; expected.len() + 1], 0));
             assert!(count == Ok(expected.len()) && read[..expected.len()] == expected, "{source} to {offset}");
         };
         check(b"up", 0, 100, 2 * STEP);

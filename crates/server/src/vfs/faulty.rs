@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-
 use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
     Access, Capabilities, Case, CopyRange, Created, DataRange, Entry, Errno, Extent, FileId, Kind, Lease,
-    LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Private, RangeChange,
-    RelPath, Removed, RenameRequest, Result, SetMetadata, SetXattr, Space, Vfs,
+    LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Payload, Private,
+    RangeChange, ReadReply, ReadRequest, RelPath, Removed, RenameRequest, Result, SetMetadata, SetXattr, Space, Vfs,
 };
 use crate::answer::Answer;
 
@@ -333,22 +331,22 @@ impl Node for FaultyNode {
         pass!(self, Permissions, permissions(op;))
     }
 
-    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+    fn read(&self, op: &Op, read: ReadRequest) -> Answer<ReadReply> {
         let inner = Arc::clone(&self.inner);
         let fault = self.control.run(Operation::Read, || Answer::now(Ok(())), Err);
         let op = op.clone();
         match fault {
-            Answer::Now(Some(Ok(()))) => inner.read(&op, offset, buffer, filled),
+            Answer::Now(Some(Ok(()))) => inner.read(&op, read),
             fault => Answer::later(async move {
                 match fault.await {
-                    Ok(()) => inner.read(&op, offset, buffer, filled).await,
-                    Err(error) => (buffer, Err(error)),
+                    Ok(()) => inner.read(&op, read).await,
+                    Err(error) => (read.buffer, Err(error)),
                 }
             }),
         }
     }
 
-    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+    fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>> {
         pass!(self, Write, write(op; offset, data, through))
     }
 

@@ -19,6 +19,7 @@ pub mod memory;
 mod metadata;
 mod op;
 mod path;
+mod payload;
 mod private;
 #[cfg(any(test, feature = "contract"))]
 pub mod remote;
@@ -30,7 +31,6 @@ pub mod xattr;
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
-use bytes::Bytes;
 pub use capabilities::{AclKind, Capabilities, Changes, Enforcement, Features, TICK};
 pub use copy::copy_range;
 pub use errno::Errno;
@@ -39,6 +39,7 @@ pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
 pub use metadata::{DataRange, DirectoryVersion, Entry, FileId, Kind, Metadata, SetMetadata, Space, Time};
 pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
+pub use payload::{Content, Payload, Pipe, ReadReply, ReadRequest, into_buffer, read_into};
 pub use private::{Opened, Private};
 pub use request::{
     CopyRange, Create, Created, Extent, InitialAcl, ListRequest, LookupOptions, NewFile, Page, Removed, RenameRequest,
@@ -148,14 +149,14 @@ pub trait Node: Send + Sync + Any {
     /// opening the file. Writing is never permitted on a file system that is mounted read-only.
     fn permissions(&self, op: &Op) -> Answer<Result<u32>>;
 
-    /// Reads into `buffer[filled..]` from `offset` and returns the number of bytes read, fewer only at the end of file.
-    /// The buffer is always returned, with the same length and with `buffer[..filled]` unchanged, even if the read
-    /// fails.
-    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)>;
+    /// Reads from an offset, fewer bytes than requested only at the end of file. The data is in the caller's buffer,
+    /// or in memory or a pipe of the file system. The buffer is always returned, with the same length and with
+    /// `buffer[..filled]` unchanged, even if the read fails.
+    fn read(&self, op: &Op, read: ReadRequest) -> Answer<ReadReply>;
 
     /// Writes all of `data` at `offset`, or fails; data written before a failure stays. With `through`, the data is on
     /// disk before the call returns.
-    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>>;
+    fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>>;
 
     /// Flushes data and metadata to disk. If the file's current name is new (created, renamed or linked), the name is
     /// flushed too. Flushing a directory flushes its names. Returns the error of an earlier write that was accepted but

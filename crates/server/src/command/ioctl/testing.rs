@@ -112,7 +112,7 @@ impl Fixture {
         let root = crate::testing::root();
         let node = crate::testing::volume::node(&self.server.volume, name);
         let node = block_on(node.open(&root, Access { read: false, write: true })).expect("root may write");
-        block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data), false)).expect("there is free space");
+        block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data).into(), false)).expect("there is free space");
     }
 
     /// Returns the content, at most 64 KiB.

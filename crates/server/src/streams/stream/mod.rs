@@ -5,7 +5,6 @@ mod places;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex as Cell;
 use tokio::sync::Mutex;
 
@@ -14,7 +13,9 @@ use super::store::{Sidecar, Store};
 use super::{Open, list};
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
-use crate::vfs::{Errno, Extent, FileId, Metadata, Node, Op, Result, SetXattr};
+use crate::vfs::{
+    Content, Errno, Extent, FileId, Metadata, Node, Op, Payload, ReadReply, ReadRequest, Result, SetXattr,
+};
 
 /// A stream that is open, or about to be opened.
 pub(crate) struct Stream {
@@ -191,31 +192,25 @@ impl Stream {
         Ok(super::metadata(of_file, self.id, size, allocated))
     }
 
-    /// Reads into `buffer[filled..]`.
-    pub(super) async fn read(
-        &self,
-        file: &Arc<dyn Node>,
-        op: &Op,
-        offset: u64,
-        mut buffer: Vec<u8>,
-        filled: usize,
-    ) -> (Vec<u8>, Result<usize>) {
+    /// Reads as [`Node::read`] does.
+    pub(super) async fn read(&self, file: &Arc<dyn Node>, op: &Op, read: ReadRequest) -> ReadReply {
         let place = self.place.lock().await;
         let content = match &*place {
             StreamLocation::Inline(attribute) => inline(file, op, attribute).await,
             StreamLocation::Store(_, sidecar) => {
-                return sidecar.node.read(self.store.own(), offset, buffer, filled).await;
+                return sidecar.node.read(self.store.own(), read).await;
             }
-            StreamLocation::Own(node) => return node.read(op, offset, buffer, filled).await,
+            StreamLocation::Own(node) => return node.read(op, read).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         };
+        let ReadRequest { offset, mut buffer, filled, .. } = read;
         let done = content.and_then(|content| {
             let space = buffer.get_mut(filled..).ok_or(Errno::INVAL)?;
             let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
             let count = (content.len() - from).min(space.len());
             space[..count].copy_from_slice(&content[from..from + count]);
-            Ok(count)
+            Ok(Content::Buffer(count))
         });
         (buffer, done)
     }
@@ -226,7 +221,7 @@ impl Stream {
         file: &Arc<dyn Node>,
         op: &Op,
         offset: u64,
-        data: Bytes,
+        mut data: Payload,
         through: bool,
     ) -> Result<()> {
         let mut place = self.place.lock().await;
@@ -238,7 +233,9 @@ impl Stream {
                 let (from, to) = (offset as usize, end as usize);
                 let before = content.clone();
                 content.resize(content.len().max(to), 0);
-                content[from..to].copy_from_slice(&data);
+                let bytes = data.into_memory()?;
+                content[from..to].copy_from_slice(&bytes);
+                data = bytes.into();
                 if self.put(&mut place, file, op, attribute, &content, &before).await? {
                     return if through { file.flush(op).await } else { Ok(()) };
                 }

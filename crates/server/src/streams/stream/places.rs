@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::{Stream, StreamLocation, Target, inline};
 use crate::policy::stream_layout::Layout;
 use crate::streams::layout::{self, Stored};
@@ -50,7 +48,7 @@ impl Stream {
         };
         let value = sidecar.name.clone().into_bytes();
         let moved = async {
-            sidecar.node.write(self.store.own(), 0, Bytes::copy_from_slice(content), false).await?;
+            sidecar.node.write(self.store.own(), 0, content.to_vec().into(), false).await?;
             sidecar.node.flush(self.store.own()).await?;
             match file.set_xattr(op, &attribute, Some(value.clone()), SetXattr::Any).await {
                 Ok(()) => {}
@@ -225,7 +223,7 @@ impl Stream {
         let copied = match &*place {
             StreamLocation::Inline(attribute) => {
                 let content = inline(file, op, attribute).await?;
-                node.write(op, 0, Bytes::from(content), false).await
+                node.write(op, 0, content.into(), false).await
             }
             StreamLocation::Store(_, sidecar) => copy_content(op, &sidecar.node, &node).await,
             StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Lost(_) | StreamLocation::Removed => {

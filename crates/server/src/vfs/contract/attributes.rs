@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Fixture, NO_LINKS, READ, now, path, stat, time};
 use crate::answer::block_on;
-use crate::vfs::{Case, Create, Errno, Kind, Lookup, NewFile, Result, SERVER, SetMetadata, SetXattr};
+use crate::vfs::{Case, Create, Errno, Kind, Lookup, NewFile, ReadRequest, Result, SERVER, SetMetadata, SetXattr};
 
 pub(super) const CHECKS: [fn(&Fixture); 3] = [extended_attributes, metadata_is_set, permissions_hold];
 
@@ -60,11 +60,11 @@ fn permissions_hold(fixture: &Fixture) {
     assert_eq!(now(secret.permissions(&fixture.owner)) & 6, 6);
     let attributes_only = fixture.found("secret").1;
     assert!(
-        block_on(attributes_only.read(&SERVER, 0, vec![0; 1], 0)).1.is_err(),
+        block_on(attributes_only.read(&SERVER, ReadRequest::new(0, vec![0; 1]))).1.is_err(),
         "a handle for attributes reads nothing"
     );
     let reader = now(attributes_only.open(&fixture.owner, READ));
-    assert!(block_on(reader.write(&fixture.owner, 0, Bytes::from_static(b"y"), false)).is_err());
+    assert!(block_on(reader.write(&fixture.owner, 0, Bytes::from_static(b"y").into(), false)).is_err());
     let Some(other) = &fixture.other else { return };
     let denied = |result: Result<()>| matches!(result, Err(Errno::ACCES | Errno::PERM));
     let found = fixture.lookup_as(other, "secret", Case::Insensitive, NO_LINKS);

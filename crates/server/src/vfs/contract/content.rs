@@ -6,10 +6,14 @@ use bytes::Bytes;
 
 use super::{Fixture, READ, compress, now, read, stat};
 use crate::answer::block_on;
-use crate::vfs::{Access, CopyRange, DataRange, Errno, Extent, Node, SERVER};
+use crate::vfs::remote::Filled;
+use crate::vfs::{
+    Access, Content, CopyRange, DataRange, Errno, Extent, Node, Payload, ReadRequest, SERVER, into_buffer, read_into,
+};
 
-pub(super) const CHECKS: [fn(&Fixture); 6] = [
+pub(super) const CHECKS: [fn(&Fixture); 7] = [
     content_is_read_back,
+    content_comes_from_a_pipe,
     holes_are_zeros,
     zeroing_and_allocation,
     ranges_are_copied,
@@ -22,7 +26,7 @@ fn content_is_read_back(fixture: &Fixture) {
     assert_eq!(read(&node, 6, 100), b"world", "a read is short at the end of file only");
     assert_eq!(read(&node, 11, 1), b"");
     assert_eq!(read(&node, 1 << 40, 1), b"");
-    let (buffer, count) = block_on(node.read(&SERVER, 0, b"keep.....".to_vec(), 4));
+    let (buffer, count) = block_on(read_into(&node, &SERVER, 0, b"keep.....".to_vec(), 4));
     assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "written data remains");
     fixture.write(&node, 6, b"W");
     fixture.write(&node, 6, b"");
@@ -32,9 +36,33 @@ fn content_is_read_back(fixture: &Fixture) {
     now(node.set_extent(&fixture.owner, Extent::Size(8)));
     assert_eq!(read(&node, 0, 100), b"hello\0\0\0", "truncated data is gone");
     now(node.flush(&SERVER));
-    let through = node.write(&fixture.owner, 8, Bytes::from_static(b"!"), true);
+    let through = node.write(&fixture.owner, 8, Bytes::from_static(b"!").into(), true);
     assert_eq!(block_on(through), Ok(()));
     assert_eq!(stat(&node).size, 9);
+}
+
+fn content_comes_from_a_pipe(fixture: &Fixture) {
+    let (node, _) = fixture.file("file", "hello");
+    let write = |offset, through| {
+        let pipe = Filled::with(b" world").expect("a pipe");
+        block_on(node.write(&fixture.owner, offset, Payload::Pipe(pipe), through))
+    };
+    assert_eq!(write(5, false), Ok(()));
+    assert_eq!(read(&node, 0, 100), b"hello world");
+    assert_eq!(write(20, true), Ok(()));
+    assert_eq!(read(&node, 0, 100), b"hello world\0\0\0\0\0\0\0\0\0 world");
+    assert_eq!(write(i64::MAX as u64, false), Err(Errno::FBIG));
+    let reader = now(node.open(&fixture.owner, READ));
+    let pipe = Filled::with(b"x").expect("a pipe");
+    assert_eq!(block_on(reader.write(&fixture.owner, 0, Payload::Pipe(pipe), false)), Err(Errno::BADF));
+    // The data of a read is where the file system has it; a caller that cannot use a pipe does not get one.
+    for pipe in [false, true] {
+        let request = ReadRequest { offset: 6, buffer: b"keep........".to_vec(), filled: 4, pipe };
+        let (buffer, content) = block_on(node.read(&SERVER, request));
+        assert!(pipe || !matches!(content, Ok(Content::Payload(Payload::Pipe(_)))));
+        let (buffer, count) = into_buffer((buffer, content), 4);
+        assert_eq!((buffer.len(), &buffer[..9], count), (12, &b"keepworld"[..], Ok(8)));
+    }
 }
 
 fn holes_are_zeros(fixture: &Fixture) {

@@ -14,6 +14,7 @@ use crate::vfs::watch::{Listener, Noticed, Wanted};
 use crate::vfs::{
     Access, AclKind, Cancellation, Case, Changes, Create, Enforcement, Errno, Identity, InitialAcl, Kind, Lookup,
     LookupOptions, Metadata, NewFile, Op, RangeLock, RelPath, Removed, SERVER, SetMetadata, SetXattr, cancellable,
+    read_into,
 };
 
 pub(super) const CHECKS: [fn(&Fixture); 14] = [
@@ -55,7 +56,7 @@ fn handles_are_closed(on: &Fixture) {
 fn late_errors_are_returned_once(on: &Fixture) {
     let Some(fail_late) = &on.fail_late else { return };
     let (node, _) = on.file("file", "");
-    let write = |through| block_on(node.write(&on.owner, 0, Bytes::from_static(b"data"), through));
+    let write = |through| block_on(node.write(&on.owner, 0, Bytes::from_static(b"data").into(), through));
     fail_late(Errno::NOSPC);
     assert_eq!(write(false), Ok(()), "it is accepted");
     assert_eq!(block_on(node.flush(&on.owner)), Err(Errno::NOSPC));
@@ -84,7 +85,7 @@ fn a_lookup_may_open_for_reading(on: &Fixture) {
     if let Some(other) = &on.other {
         let (_, node, _) = find(other);
         assert_eq!(block_on(node.open(other, READ)).err(), Some(Errno::ACCES));
-        assert!(block_on(node.read(other, 0, vec![0; 1], 0)).1.is_err());
+        assert!(block_on(read_into(&node, other, 0, vec![0; 1], 0)).1.is_err());
     }
 }
 
@@ -117,7 +118,7 @@ fn new_files_have_what_was_asked_for(on: &Fixture) {
         assert!(metadata.dos_attributes.is_none_or(|stored| stored == 0x22 | directory), "{name}");
         assert_eq!(on.found(name).2, metadata, "{name}");
         assert!(!created.protected, "{name}: no protection was given");
-        let writes = block_on(created.node.write(&on.owner, 0, Bytes::from_static(b"x"), false));
+        let writes = block_on(created.node.write(&on.owner, 0, Bytes::from_static(b"x").into(), false));
         assert_eq!(writes.is_ok(), kind == Create::File(BOTH), "{name}");
     }
 }
@@ -201,7 +202,7 @@ fn cancelled_calls_change_nothing(on: &Fixture) {
     let cancellation = Arc::new(Cancellation::default());
     cancellation.cancel();
     let (buffer, done) = block_on(cancellable(cancellation.clone(), async {
-        node.read(&on.owner, 0, b"keep.......".to_vec(), 4).await
+        read_into(&node, &on.owner, 0, b"keep.......".to_vec(), 4).await
     }));
     assert!(matches!(done, Ok(7) | Err(Errno::CANCELED)), "{done:?}");
     assert_eq!(buffer.get(..4), Some(&b"keep"[..]), "the buffer is returned");
@@ -218,7 +219,7 @@ fn a_time_limit_leaves_results_as_they_are(on: &Fixture) {
         panic!("it exists")
     };
     assert_eq!(metadata.id, id);
-    assert_eq!(block_on(now(node.open(&op, READ)).read(&op, 0, vec![0; 7], 0)), (b"content".to_vec(), Ok(7)));
+    assert_eq!(block_on(read_into(&now(node.open(&op, READ)), &op, 0, vec![0; 7], 0)), (b"content".to_vec(), Ok(7)));
 }
 
 fn capabilities_are_true(on: &Fixture) {

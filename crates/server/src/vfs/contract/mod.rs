@@ -17,6 +17,7 @@ use bytes::Bytes;
 use super::{
     Access, Case, Create, Created, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node,
     Op, Page, RangeChange, RangeLock, RelPath, RenameRequest, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
+    read_into,
 };
 use crate::answer::{Answer, block_on};
 
@@ -123,7 +124,7 @@ impl Fixture {
 
     #[track_caller]
     fn write(&self, node: &Arc<dyn Node>, offset: u64, data: &[u8]) {
-        assert_eq!(block_on(node.write(&self.owner, offset, Bytes::copy_from_slice(data), false)), Ok(()));
+        assert_eq!(block_on(node.write(&self.owner, offset, Bytes::copy_from_slice(data).into(), false)), Ok(()));
     }
 
     #[track_caller]
@@ -164,7 +165,7 @@ impl Fixture {
 /// Reads a range and returns the bytes that were read.
 #[track_caller]
 fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
-    let (mut buffer, count) = block_on(node.read(&SERVER, offset, vec![0xee; length], 0));
+    let (mut buffer, count) = block_on(read_into(node, &SERVER, offset, vec![0xee; length], 0));
     buffer.truncate(count.unwrap_or_else(|error| panic!("a read fails: {error:?}")));
     buffer
 }

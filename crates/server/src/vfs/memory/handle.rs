@@ -12,8 +12,9 @@ use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
-    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, Identity, Kind, Lease, LeaseCallback, ListRequest,
-    Metadata, Node, Op, Page, RangeChange, Result, SetMetadata, SetXattr, Space,
+    Access, Case, Content, CopyRange, DataRange, Entry, Errno, Extent, Identity, Kind, Lease, LeaseCallback,
+    ListRequest, Metadata, Node, Op, Page, Payload, RangeChange, ReadReply, ReadRequest, Result, SetMetadata, SetXattr,
+    Space,
 };
 
 /// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
@@ -288,18 +289,20 @@ impl Node for Handle {
         Answer::now(self.look(|inode| Ok(inode.permissions(op))))
     }
 
-    fn read(&self, _op: &Op, offset: u64, mut buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+    fn read(&self, _op: &Op, read: ReadRequest) -> Answer<ReadReply> {
+        let ReadRequest { offset, mut buffer, filled, .. } = read;
         let readable = if self.access.read { Ok(()) } else { Err(Errno::BADF) };
         let space = buffer.get_mut(filled..).ok_or(Errno::INVAL);
         let done = readable.and(space).and_then(|space| self.content(|content| content.read(offset, space)));
-        Answer::now((buffer, done))
+        Answer::now((buffer, done.map(Content::Buffer)))
     }
 
-    fn write(&self, _op: &Op, offset: u64, data: Bytes, _through: bool) -> Answer<Result<()>> {
-        let done = end_of(offset, data.len() as u64).and_then(|_| match data.is_empty() {
+    fn write(&self, _op: &Op, offset: u64, data: Payload, _through: bool) -> Answer<Result<()>> {
+        let write = |data: Bytes| match data.is_empty() {
             true if self.access.write => Ok(()),
             _ => self.change(|content, room| content.write(offset, &data, room)),
-        });
+        };
+        let done = end_of(offset, data.len() as u64).and_then(|_| data.into_memory()).and_then(write);
         Answer::now(done)
     }
 

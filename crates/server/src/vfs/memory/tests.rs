@@ -1,6 +1,6 @@
 //! The contract, and tests specific to this file system.
 
-use crate::vfs::{Extent, RenameRequest, SERVER, SetXattr};
+use crate::vfs::{Extent, Payload, RenameRequest, SERVER, SetXattr, read_into};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -81,7 +81,7 @@ fn it_fills_up_and_frees_space() {
     let (memory, root) = (small(3 * 4096, 100), user(0));
     let (node, id) = file(&memory, &root, "a");
     let free = || memory.0.space().free;
-    let write = |at, length| block_on(node.write(&root, at, Bytes::from(vec![1; length]), false));
+    let write = |at, length| block_on(node.write(&root, at, Bytes::from(vec![1; length]).into(), false));
     assert_eq!(write(0, 8192), Ok(()));
     assert_eq!((free(), block_on(node.set_extent(&root, Extent::Reserve(4 * 4096)))), (1, Err(Errno::NOSPC)));
     assert_eq!(write(8192, 8192), Err(Errno::NOSPC));
@@ -111,16 +111,19 @@ fn the_number_of_files_is_bounded() {
 fn offsets_end_where_files_do() {
     let (memory, root) = (small(1 << 20, 10), user(0));
     let (node, _) = file(&memory, &root, "a");
-    let byte = || Bytes::from_static(b"x");
+    let byte = || Payload::from(Bytes::from_static(b"x"));
     for offset in [u64::MAX, i64::MAX as u64] {
         assert_eq!(block_on(node.write(&root, offset, byte(), false)), Err(Errno::FBIG));
-        assert_eq!(block_on(node.read(&SERVER, offset, vec![0; 8], 0)).1, Ok(0));
+        assert_eq!(block_on(read_into(&node, &SERVER, offset, vec![0; 8], 0)).1, Ok(0));
         assert_eq!(block_on(node.data_ranges(&SERVER, offset, u64::MAX)), Ok(Vec::new()));
         assert_eq!(block_on(node.set_extent(&root, Extent::Zero { offset, length: u64::MAX })), Ok(()));
     }
     assert_eq!(block_on(node.write(&root, i64::MAX as u64 - 1, byte(), false)), Ok(()));
-    assert_eq!(block_on(node.read(&SERVER, i64::MAX as u64 - 1, vec![0; 8], 0)), (b"x\0\0\0\0\0\0\0".to_vec(), Ok(1)));
-    assert_eq!(block_on(node.read(&SERVER, 0, Vec::new(), 1)).1, Err(Errno::INVAL));
+    assert_eq!(
+        block_on(read_into(&node, &SERVER, i64::MAX as u64 - 1, vec![0; 8], 0)),
+        (b"x\0\0\0\0\0\0\0".to_vec(), Ok(1))
+    );
+    assert_eq!(block_on(read_into(&node, &SERVER, 0, Vec::new(), 1)).1, Err(Errno::INVAL));
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //!   A listing returns the parent's metadata. Closing a handle through which nothing was written costs nothing.
 //! - It can accept writes that it does not carry out, and then returns the error when the file is flushed or closed.
 
+mod filled;
 mod known;
 mod node;
 mod private;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+pub(super) use self::filled::Filled;
 use self::known::{KnownFiles, VALID};
 use self::node::RemoteNode;
 use self::private::RemotePrivate;

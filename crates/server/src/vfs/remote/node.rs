@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::filled::{Filled, PIPE};
 use super::known::Known;
 use super::{Client, permitted};
 use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
 use crate::vfs::{
-    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, ListRequest, Metadata, Node, Op, Page, Result,
-    SetMetadata, SetXattr, Space,
+    Access, Case, Content, CopyRange, DataRange, Entry, Errno, Extent, FileId, ListRequest, Metadata, Node, Op, Page,
+    Payload, ReadReply, ReadRequest, Result, SetMetadata, SetXattr, Space, into_buffer,
 };
 
 /// A handle.
@@ -80,6 +81,15 @@ impl RemoteNode {
     }
 }
 
+/// Returns the data as the client of a network file system has it: in memory of its own, or in a pipe if it was moved
+/// there from a socket.
+fn received(space: &mut [u8], count: usize, pipe: bool) -> Result<Content> {
+    let data = Bytes::copy_from_slice(&space[..count]);
+    space.fill(0xee);
+    let payload = if pipe && count <= PIPE { Payload::Pipe(Filled::with(&data)?) } else { data.into() };
+    Ok(Content::Payload(payload))
+}
+
 /// Returns the stored file of a [`RemoteNode`].
 pub(super) fn stored(node: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
     (&**node as &dyn Any).downcast_ref::<RemoteNode>().map(|node| Arc::clone(&node.inner))
@@ -118,11 +128,17 @@ impl Node for RemoteNode {
         self.call(Operation::Permissions, op, |node, op| node.permissions(op))
     }
 
-    fn read(&self, op: &Op, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
-        self.call(Operation::Read, op, move |node, op| node.read(op, offset, buffer, filled))
+    fn read(&self, op: &Op, read: ReadRequest) -> Answer<ReadReply> {
+        let (filled, pipe) = (read.filled, read.pipe);
+        let reply = self.call(Operation::Read, op, move |node, op| node.read(op, read));
+        reply.map(move |(buffer, content)| {
+            let (mut buffer, count) = into_buffer((buffer, content), filled);
+            let content = count.and_then(|count| received(&mut buffer[filled..], count, pipe));
+            (buffer, content)
+        })
     }
 
-    fn write(&self, op: &Op, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+    fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>> {
         self.written.store(true, Ordering::Relaxed);
         let late = if through { None } else { self.client.late.lock().take() };
         if let Some(error) = late {

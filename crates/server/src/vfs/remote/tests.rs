@@ -79,7 +79,7 @@ fn each_call_takes_its_time_and_is_counted() {
     let remote = Remote::new(environment.clone(), options, latency_of(environment.clone()));
     let (node, metadata) = file(&remote, "file");
     assert_eq!(metadata.modified.nanos, 0, "the clock is coarse");
-    block_on(node.write(&user(1000), 0, Bytes::from_static(b"data"), false)).expect("it is open");
+    block_on(node.write(&user(1000), 0, Bytes::from_static(b"data").into(), false)).expect("it is open");
     block_on(node.close(&user(1000))).expect("no write failed");
     let calls = BTreeMap::from([(Operation::Create, 1), (Operation::Write, 1), (Operation::Close, 1)]);
     assert_eq!(remote.take_calls(), calls);
@@ -93,7 +93,7 @@ fn each_call_takes_its_time_and_is_counted() {
 fn an_error_can_be_late() {
     let remote = remote();
     let (node, _) = file(&remote, "file");
-    let write = || block_on(node.write(&user(1000), 0, Bytes::from_static(b"data"), false));
+    let write = || block_on(node.write(&user(1000), 0, Bytes::from_static(b"data").into(), false));
     remote.fail_late(Errno::NOSPC);
     assert_eq!((write(), block_on(node.flush(&SERVER))), (Ok(()), Err(Errno::NOSPC)));
     assert_eq!(block_on(node.metadata(&SERVER)).map(|found| found.size), Ok(0), "it was not carried out");
