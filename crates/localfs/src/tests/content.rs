@@ -18,7 +18,7 @@ fn pattern(length: usize) -> Vec<u8> {
 
 #[track_caller]
 fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
-    let (mut buffer, count) = block_on(read_into(&node, &SERVER, offset, vec![0; length], 0));
+    let (mut buffer, count) = block_on(read_into(node, &SERVER, offset, vec![0; length], 0));
     buffer.truncate(count.expect("an open file is read"));
     buffer
 }
