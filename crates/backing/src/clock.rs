@@ -16,7 +16,7 @@ use server::vfs::{Changes, Time};
 
 /// Minimum age of a change on remote file systems, and on those with a resolution of seconds (such as ext4 with
 /// 128-byte inodes), whose times are whole seconds.
-pub const COARSE_TICK: Duration = Duration::from_secs(3);
+pub const COARSE_GRANULARITY: Duration = Duration::from_secs(3);
 
 /// The clock that stamps the files of a volume.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl Clock {
 
     /// Returns how changes by others become known, if nothing but times shows them.
     pub fn changes(&self) -> Changes {
-        Changes::Timestamp { granularity: self.tick, of_whole_seconds: COARSE_TICK }
+        Changes::Timestamp { granularity: self.tick, of_whole_seconds: COARSE_GRANULARITY }
     }
 
     /// Returns whether the change at `changed`, read now, is so old that every later change gets another time.
@@ -74,7 +74,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use server::vfs::TICK;
+    use server::vfs::GRANULARITY;
 
     use super::*;
 
@@ -97,10 +97,13 @@ mod tests {
 
     #[test]
     fn a_whole_second_shows_no_other_change_within_it() {
-        let clock = Clock::ticking(TICK).with_local_device(2).with_fine_device(2);
+        let clock = Clock::ticking(GRANULARITY).with_local_device(2).with_fine_device(2);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let whole = Time { secs: now.as_secs() as i64, nanos: 0 };
-        assert_eq!((clock.changes().granularity(NEVER), clock.changes().granularity(whole)), (TICK, COARSE_TICK));
+        assert_eq!(
+            (clock.changes().granularity(NEVER), clock.changes().granularity(whole)),
+            (GRANULARITY, COARSE_GRANULARITY)
+        );
         assert!(!clock.is_old(whole) && !clock.shows_attributes(2, whole));
     }
 }

@@ -112,7 +112,7 @@ impl Protection {
     }
 
     /// The space that a frame needs before its messages, in bytes.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn space(&self) -> usize {
         if self.seals { TransformHeader::SIZE } else { 0 }
     }
 }

@@ -39,20 +39,21 @@ struct Parked {
 }
 
 impl Inputs {
-    /// Returns an empty buffer with capacity for `room` bytes.
-    pub(crate) fn take(&self, room: usize) -> BytesMut {
+    /// Returns an empty buffer with capacity for `space` bytes.
+    pub(crate) fn take(&self, space: usize) -> BytesMut {
         let mut parked = self.parked.lock();
         // The most recently parked buffer may still be in the processor's cache.
-        if let Some(found) = parked.buffers.iter_mut().rposition(|it| it.size >= room && it.buffer.try_reclaim(room)) {
+        if let Some(found) = parked.buffers.iter_mut().rposition(|it| it.size >= space && it.buffer.try_reclaim(space))
+        {
             return parked.take(found);
         }
         // The new buffer replaces a free one that is too small, so that there are never more buffers than were in use
         // at once.
-        let smaller = parked.buffers.iter_mut().position(|it| it.size < room && it.buffer.try_reclaim(it.size));
+        let smaller = parked.buffers.iter_mut().position(|it| it.size < space && it.buffer.try_reclaim(it.size));
         let smaller = smaller.map(|found| parked.take(found));
         drop(parked);
         drop(smaller);
-        BytesMut::with_capacity(room)
+        BytesMut::with_capacity(space)
     }
 
     /// Parks a buffer whose connection is done with it. `size` is the capacity that it had when it was taken.
@@ -111,8 +112,8 @@ mod tests {
     #[test]
     fn growing_requests_leave_one_buffer() {
         let inputs = Inputs::default();
-        for room in (1..200).map(|step| step * 1000) {
-            let buffer = inputs.take(room);
+        for space in (1..200).map(|step| step * 1000) {
+            let buffer = inputs.take(space);
             let size = buffer.capacity();
             inputs.park(buffer, size);
         }

@@ -5,9 +5,9 @@
 
 use std::os::fd::AsFd;
 
-use backing::clock::{COARSE_TICK, Clock};
+use backing::clock::{COARSE_GRANULARITY, Clock};
 use rustix::fs::{Mode, OFlags};
-use server::vfs::{Result, TICK, Time};
+use server::vfs::{GRANULARITY, Result, Time};
 
 use crate::errno;
 use crate::metadata::{coarse_now, time};
@@ -19,9 +19,9 @@ const TRIALS: u32 = 8;
 /// Determines the clock of the file system of `root` by trying it with the thread's identity.
 pub(crate) fn probe(root: &Root) -> Clock {
     if !root.local {
-        return Clock::ticking(COARSE_TICK);
+        return Clock::ticking(COARSE_GRANULARITY);
     }
-    let clock = Clock::ticking(TICK).with_local_device(root.id.device);
+    let clock = Clock::ticking(GRANULARITY).with_local_device(root.id.device);
     if shows_all(root).unwrap_or(false) { clock.with_fine_device(root.id.device) } else { clock }
 }
 

@@ -363,8 +363,8 @@ impl Open {
 
 /// Returns the part of `space` before the maximum file size.
 fn within_file(offset: u64, space: &mut [u8]) -> &mut [u8] {
-    let room = usize::try_from(MAX_SIZE.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let length = space.len().min(room);
+    let limit = usize::try_from(MAX_SIZE.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let length = space.len().min(limit);
     &mut space[..length]
 }
 

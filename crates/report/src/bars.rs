@@ -150,7 +150,7 @@ struct HorizontalBars<'a> {
 
 impl<'a> HorizontalBars<'a> {
     fn new(figure: &'a Figure, drawn: &'a [&'a Drawn<'a>], extent: Extent, layout: &'a Layout) -> Self {
-        let room = widest(drawn, layout) + 12.0;
+        let space = widest(drawn, layout) + 12.0;
         let beside = layout.width > 600.0;
         let whole = |text: &str, width| wrap(text, width, layout.text).unwrap_or_else(|| vec![shortened(text, 24)]);
         let most = if beside { 190.0 } else { layout.width };
@@ -159,8 +159,8 @@ impl<'a> HorizontalBars<'a> {
         // Names are in bold.
         let column = names.iter().flatten().map(|name| layout.text_width(name) * 1.08 + 12.0).fold(0.0, f64::max);
         let start = if beside { column } else { 2.0 };
-        let left = if extent.low < 0.0 { start + room } else { start };
-        let right = layout.width - room;
+        let left = if extent.low < 0.0 { start + space } else { start };
+        let right = layout.width - space;
         let mut limit = 9;
         let x = loop {
             let x = Scale::bars(extent, figure.y.logarithmic, limit);

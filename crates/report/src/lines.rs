@@ -159,7 +159,7 @@ impl Frame {
             let name = shortened(&series.name, 40);
             let size = layout.text * 0.93;
             let width = text_width(&name, size);
-            let Some(area) = self.room(&self.places(series), width, size, &taken) else { continue };
+            let Some(area) = self.space(&self.places(series), width, size, &taken) else { continue };
             svg.open(&series.look.class());
             svg.text("label", Anchor::Start, (area.0, area.3 - size * 0.2), &name);
             svg.close();
@@ -168,7 +168,7 @@ impl Frame {
     }
 
     /// Returns a free area for a text of `width` near one of the points, preferably at the right.
-    fn room(&self, places: &[(f64, f64)], width: f64, size: f64, taken: &[Area]) -> Option<Area> {
+    fn space(&self, places: &[(f64, f64)], width: f64, size: f64, taken: &[Area]) -> Option<Area> {
         let candidates = places.iter().rev().take(40).flat_map(|&(x, y)| {
             let gap = 7.0;
             let heights = [y - gap - size * 1.1, y + gap];

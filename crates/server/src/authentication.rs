@@ -37,7 +37,7 @@ pub(crate) enum Mechanism {
 #[derive(Default)]
 pub(crate) struct Kerberos {
     /// The client was sent an error and may try once more.
-    pub(crate) told: bool,
+    pub(crate) announced: bool,
 }
 
 /// An NTLM authentication in progress.
@@ -61,7 +61,7 @@ struct List {
     /// The chosen mechanism is the client's preferred one. Otherwise an attacker may have changed the list.
     preferred: bool,
     /// The client was informed of the chosen mechanism.
-    told: bool,
+    announced: bool,
 }
 
 /// A mechanism's result for a message of the client.
@@ -134,7 +134,7 @@ impl Authentication {
             };
             check_kept(init.mech_types_der)?;
             let der = init.mech_types_der.to_vec();
-            let list = List { der, chosen, preferred: position == 0, told: false };
+            let list = List { der, chosen, preferred: position == 0, announced: false };
             return Ok(Authentication { mechanism, list: Some(list), proven: None });
         }
         if !policy.ntlm && init.mech_types.contains(&MechType::NTLMSSP) {
@@ -151,7 +151,7 @@ impl Authentication {
     /// Returns the response that requests another token.
     pub(crate) fn answer(&mut self, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
         let Some(list) = &mut self.list else { return token.to_vec() };
-        let state = match list.preferred || list.told {
+        let state = match list.preferred || list.announced {
             true => NegState::ACCEPT_INCOMPLETE,
             // RFC 4178 4.2.2: only in the first response.
             false => NegState::REQUEST_MIC,
@@ -215,7 +215,7 @@ impl List {
     }
 
     fn respond(&mut self, state: NegState, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
-        let first = !std::mem::replace(&mut self.told, true);
+        let first = !std::mem::replace(&mut self.announced, true);
         NegTokenResp {
             neg_state: Some(state),
             supported_mech: first.then_some(self.chosen),

@@ -97,14 +97,14 @@ impl Buffers {
 
     /// Returns a buffer to the pool.
     pub(crate) fn put(&self, mut buffer: Vec<u8>) {
-        let room = buffer.capacity();
-        if buffer.len() >= LARGE && room <= KEPT_BYTES {
+        let space = buffer.capacity();
+        if buffer.len() >= LARGE && space <= KEPT_BYTES {
             // Zeroes the part that was cut off; that is short as long as buffers are no larger than needed.
-            buffer.resize(room, 0);
+            buffer.resize(space, 0);
             return keep(&mut self.large.lock().buffers, buffer);
         }
         // A medium-sized buffer that held little. Without this limit on size, small buffers would become large.
-        if room > 0 && room <= 2 * LARGE {
+        if space > 0 && space <= 2 * LARGE {
             buffer.clear();
             let small = &mut self.small.lock().buffers;
             if small.len() < KEPT {
@@ -242,8 +242,8 @@ mod tests {
                 buffers.put(buffers.cut(buffers.stretch(head, KEPT_BYTES), 100));
             }
         }
-        let (count, room) = kept(&buffers);
-        assert!((count, room) <= (KEPT + 1, KEPT_BYTES + KEPT * 1024), "{count} buffers with {room} bytes");
+        let (count, space) = kept(&buffers);
+        assert!((count, space) <= (KEPT + 1, KEPT_BYTES + KEPT * 1024), "{count} buffers with {space} bytes");
     }
 
     #[test]

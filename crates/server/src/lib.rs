@@ -39,7 +39,7 @@ pub mod environment;
 pub mod error;
 pub mod files;
 pub mod frame;
-pub mod held;
+pub mod heap_size;
 mod information;
 pub mod interfaces;
 mod links;

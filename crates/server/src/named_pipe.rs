@@ -32,16 +32,16 @@ pub trait NamedPipe: Send + Sync {
     /// Takes data from the client, and executes the complete calls one after another.
     fn write<'a>(&'a self, bytes: &'a [u8], caller: &'a dyn Caller) -> BoxFuture<'a, Result<()>>;
 
-    /// Returns up to `room` bytes for the client. Waits if there is no message, unless the pipe is in non-blocking
+    /// Returns up to `space` bytes for the client. Waits if there is no message, unless the pipe is in non-blocking
     /// mode.
-    fn read(&self, room: usize) -> PipeRead<'_>;
+    fn read(&self, space: usize) -> PipeRead<'_>;
 
     /// Checks whether the client may send FSCTL_PIPE_TRANSCEIVE now ([MS-FSCC] 2.3.47).
     fn check_transceive(&self) -> Result<()>;
 
-    /// Executes FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): returns the state of the pipe and, as far as `room` permits, the
+    /// Executes FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): returns the state of the pipe and, as far as `space` permits, the
     /// beginning of the first message.
-    fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)>;
+    fn peek(&self, space: usize) -> Result<(PipePeekReply, Bytes)>;
 
     /// Returns FilePipeInformation ([MS-FSCC] 2.4.37).
     fn mode(&self) -> FilePipeInformation;

@@ -143,10 +143,10 @@ fn read_up_to(client: &mut TestClient, file_id: FileId, length: u32) -> (Status,
     (status(&response), data)
 }
 
-fn ioctl(client: &mut TestClient, ctl_code: FsctlCode, file_id: FileId, input: &[u8], room: u32) -> Vec<u8> {
+fn ioctl(client: &mut TestClient, ctl_code: FsctlCode, file_id: FileId, input: &[u8], space: u32) -> Vec<u8> {
     let flags = IoctlFlags::IS_FSCTL;
     let control =
-        IoctlRequest { ctl_code, file_id, input, max_output_response: room, flags, ..IoctlRequest::default() };
+        IoctlRequest { ctl_code, file_id, input, max_output_response: space, flags, ..IoctlRequest::default() };
     client.request(Command::IOCTL, |out| control.encode(out))
 }
 
@@ -155,8 +155,8 @@ fn output(response: &[u8]) -> (Status, Vec<u8>) {
     (status(response), output)
 }
 
-fn peek(client: &mut TestClient, file_id: FileId, room: u32) -> (Status, PipePeekReply, Vec<u8>) {
-    let (status, bytes) = output(&ioctl(client, FsctlCode::PIPE_PEEK, file_id, &[], room));
+fn peek(client: &mut TestClient, file_id: FileId, space: u32) -> (Status, PipePeekReply, Vec<u8>) {
+    let (status, bytes) = output(&ioctl(client, FsctlCode::PIPE_PEEK, file_id, &[], space));
     let reply = PipePeekReply::decode(&mut Reader::new(&bytes)).expect("the pipe's state");
     (status, reply, bytes[PipePeekReply::SIZE..].to_vec())
 }

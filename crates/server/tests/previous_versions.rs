@@ -143,12 +143,12 @@ fn opens(client: &mut TestClient, ask: &Ask<'_>, content: &str) {
     assert_eq!(read(client, file), content, "{}", ask.name);
 }
 
-fn versions(client: &mut TestClient, name: &str, room: u32) -> SnapshotArray {
+fn versions(client: &mut TestClient, name: &str, space: u32) -> SnapshotArray {
     let file_id = create(client, &open(name)).expect("it exists");
     let ioctl = IoctlRequest {
         ctl_code: FsctlCode::SRV_ENUMERATE_SNAPSHOTS,
         file_id,
-        max_output_response: room,
+        max_output_response: space,
         flags: IoctlFlags::IS_FSCTL,
         ..IoctlRequest::default()
     };
@@ -218,9 +218,9 @@ fn a_version_shows_the_requested_name() {
 
 #[test]
 fn versions_are_listed_in_order() {
-    let list = |sort, room| {
+    let list = |sort, space| {
         let (mut client, _) = client(|snapshots| snapshots.sort = sort);
-        versions(&mut client, "dir", room)
+        versions(&mut client, "dir", space)
     };
     assert_eq!(list(Sort::Descending, 4096).snapshots, [SECOND, FIRST]);
     assert_eq!(list(Sort::Ascending, 4096).snapshots, [FIRST, SECOND]);

@@ -157,11 +157,11 @@ impl Fixture {
         self.set(file, Class::DISPOSITION, |out| out.u8(1))
     }
 
-    fn query(&mut self, file_id: FileId, class: Class, room: u32, asked: QueryInfoFlags) -> (Status, Vec<u8>) {
+    fn query(&mut self, file_id: FileId, class: Class, space: u32, asked: QueryInfoFlags) -> (Status, Vec<u8>) {
         let query = QueryInfoRequest {
             info_type: InfoType::FILE,
             file_info_class: class.0,
-            output_buffer_length: room,
+            output_buffer_length: space,
             flags: asked,
             file_id,
             ..QueryInfoRequest::default()
@@ -457,8 +457,8 @@ fn extended_attributes_are_read_one_by_one_or_all_at_once() {
     assert_eq!(fixture.query(file, Class::FULL_EA, 100, QueryInfoFlags(0)).0, Status::NO_EAS_ON_FILE);
     let list: [(&str, &[u8]); 3] = [("a", b"1"), ("b", &[2; 30]), ("c", b"3")];
     assert_eq!(fixture.set(file, Class::FULL_EA, attributes(&list)), Status::SUCCESS);
-    let mut names = |flags: QueryInfoFlags, room: u32| {
-        let (status, buffer) = fixture.query(file, Class::FULL_EA, room, flags);
+    let mut names = |flags: QueryInfoFlags, space: u32| {
+        let (status, buffer) = fixture.query(file, Class::FULL_EA, space, flags);
         let entries = FileFullEaInformation::list(&buffer).filter_map(|entry| entry.ok());
         let names: String = entries.filter_map(|entry| String::from_utf8(entry.ea_name().to_vec()).ok()).collect();
         (status, names)

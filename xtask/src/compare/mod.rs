@@ -138,8 +138,8 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     build()?;
     let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
     let free = free_space(&dir).with_context(|| format!("cannot query the free space of {}", dir.display()))? >> 30;
-    let room = if options.quick { ROOM.1 } else { ROOM.0 };
-    ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free; use --dir", dir.display());
+    let space = if options.quick { ROOM.1 } else { ROOM.0 };
+    ensure!(free >= space, "{space} GiB are needed in {}, {free} GiB are free; use --dir", dir.display());
     // Declared before the servers, so that it is removed after they have ended.
     let disk = if options.xfs { Some(xfs(&dir)?) } else { None };
     let dir = disk.as_ref().map_or(dir, Disk::point);

@@ -15,7 +15,7 @@ const ORDER: &[&str] = &[
     // Values and tables that do not refer to a server.
     "answer",
     "buffers",
-    "held",
+    "heap_size",
     "yielding",
     "interfaces",
     "address_bucket",

@@ -51,15 +51,15 @@ impl<'a> Change<'a> {
     /// Writes `line` into the space of a deleted line, or at the end. `gone` is the folded name of the line that it
     /// replaces.
     fn place(&mut self, line: &[u8], gone: Option<&str>) -> Result<()> {
-        let (room, end, cut) = self.look(|index| (index.room(line.len()), index.len(), index.is_cut()));
+        let (space, end, cut) = self.look(|index| (index.space(line.len()), index.len(), index.is_cut()));
         let mut bytes = Zeroizing::new(Vec::with_capacity(line.len() + 2));
-        if let Some(room) = room {
+        if let Some(space) = space {
             bytes.extend_from_slice(line);
-            if room.len() > line.len() {
+            if space.len() > line.len() {
                 bytes.push(b'\n');
-                bytes.extend_from_slice(&freed(room.len() - line.len() - 1));
+                bytes.extend_from_slice(&freed(space.len() - line.len() - 1));
             }
-            return self.write(room.start, &bytes, gone);
+            return self.write(space.start, &bytes, gone);
         }
         if cut {
             bytes.push(b'\n');

@@ -192,7 +192,7 @@ impl Index {
     }
 
     /// Returns a deleted line with space for one of `length` bytes: exactly that, or enough for a comment after it.
-    pub(super) fn room(&self, length: usize) -> Option<Range<usize>> {
+    pub(super) fn space(&self, length: usize) -> Option<Range<usize>> {
         let fits = |free: &&Range<usize>| free.len() == length || free.len() > length + FREED.len();
         self.free.iter().filter(fits).find(|free| !crosses(free.start, length)).cloned()
     }

@@ -96,8 +96,8 @@ fn charge(bytes: u32) -> u16 {
 
 fn query_info(message: &Message, file_id: FileId) -> QueryInfoRequest<'static> {
     let (info_type, file_info_class, output_buffer_length) = match message {
-        Message::QueryFs { class, room } => (InfoType::FILESYSTEM, class.0, *room),
-        Message::QueryFile { class, room } => (InfoType::FILE, class.0, *room),
+        Message::QueryFs { class, space } => (InfoType::FILESYSTEM, class.0, *space),
+        Message::QueryFile { class, space } => (InfoType::FILE, class.0, *space),
         _ => (InfoType::FILE, 0, 0),
     };
     QueryInfoRequest { info_type, file_info_class, output_buffer_length, file_id, ..QueryInfoRequest::default() }

@@ -186,8 +186,8 @@ impl Connection {
     /// Begins a frame that may hold several requests.
     pub(crate) fn begin_frame(&mut self) {
         self.frame = self.out.len();
-        let room = 4 + self.protection.as_ref().map_or(0, Protection::room);
-        self.out.resize(self.frame + room, 0);
+        let space = 4 + self.protection.as_ref().map_or(0, Protection::space);
+        self.out.resize(self.frame + space, 0);
         self.last = self.out.len();
     }
 

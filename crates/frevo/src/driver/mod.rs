@@ -288,9 +288,9 @@ impl Driver {
         if self.running.len() >= limits.in_flight || self.held.total() >= limits.in_flight_bytes {
             return false;
         }
-        let room = self.input.capacity() - self.input.len();
+        let space = self.input.capacity() - self.input.len();
         let more = match self.header() {
-            Ok(Some((_, length))) => (4 + length).saturating_sub(self.input.len()).saturating_sub(room),
+            Ok(Some((_, length))) => (4 + length).saturating_sub(self.input.len()).saturating_sub(space),
             // An invalid header is detected when it is read.
             _ => 0,
         };
@@ -335,16 +335,16 @@ impl Driver {
     async fn receive(&mut self) -> io::Result<bool> {
         // One byte more than expected, so that reading everything results in a short read.
         let wanted = self.wanted()? + 1;
-        let room = self.input.capacity() - self.input.len();
+        let space = self.input.capacity() - self.input.len();
         // A buffer that has space for the frame is not replaced by a larger one.
-        if room < wanted && !self.make_room(wanted.max(READ_AHEAD)) {
+        if space < wanted && !self.make_room(wanted.max(READ_AHEAD)) {
             self.starved = true;
             return Ok(true);
         }
-        let mut room = (&mut self.input).limit(wanted.max(READ_AHEAD));
+        let mut space = (&mut self.input).limit(wanted.max(READ_AHEAD));
         // Polled once. Unlike `try_read_buf`, it treats a short read as having emptied the socket, which saves a second
         // system call.
-        let mut read = std::pin::pin!(self.stream.read_buf(&mut room));
+        let mut read = std::pin::pin!(self.stream.read_buf(&mut space));
         match std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
             Poll::Ready(Ok(0)) => return Ok(false),
             Poll::Ready(Ok(_)) | Poll::Pending => {}
@@ -379,16 +379,16 @@ impl Driver {
         Ok(self.header()?.is_some_and(|(_, length)| self.input.len() >= 4 + length))
     }
 
-    /// Provides space for `room` more bytes of input. Returns `false` if the memory budgets have no capacity now. The
+    /// Provides space for `space` more bytes of input. Returns `false` if the memory budgets have no capacity now. The
     /// budgets are charged first because many connections may learn the length of their frames at the same time.
-    fn make_room(&mut self, room: usize) -> bool {
-        if self.input.try_reclaim(room) {
+    fn make_room(&mut self, space: usize) -> bool {
+        if self.input.try_reclaim(space) {
             return true;
         }
-        if !self.connection.reserve_input(self.transit(), self.input.len() + room) {
+        if !self.connection.reserve_input(self.transit(), self.input.len() + space) {
             return false;
         }
-        let mut larger = self.inputs.take(self.input.len() + room);
+        let mut larger = self.inputs.take(self.input.len() + space);
         let size = std::mem::replace(&mut self.input_size, larger.capacity());
         larger.extend_from_slice(&self.input);
         self.inputs.park(std::mem::replace(&mut self.input, larger), size);

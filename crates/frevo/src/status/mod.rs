@@ -4,7 +4,7 @@
 //! hexadecimal strings, other numbers are integers below 2^64. The tables ([`show`]) have the layout of those of
 //! `smbstatus`. Exit status: 0 success, 1 no server runs or it did not answer.
 
-mod held;
+mod held_resources;
 mod show;
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use server::status::{Caching, Depth, Snapshot};
 
-pub use self::held::{HeldResources, Share, Usage};
+pub use self::held_resources::{HeldResources, Share, Usage};
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
 use accounts::state_dir::StateDir;

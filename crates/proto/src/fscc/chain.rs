@@ -29,7 +29,7 @@ impl EntryChain {
     }
 
     /// The maximum size of another entry in bytes.
-    pub fn room(&self, out: &Writer<'_>) -> usize {
+    pub fn space(&self, out: &Writer<'_>) -> usize {
         self.limit.saturating_sub(self.next_offset(out))
     }
 
@@ -115,10 +115,10 @@ mod tests {
         let mut chain = EntryChain::new(&out, 8, 14);
         assert!(chain.is_empty());
         assert!(push(&mut chain, &mut out, &[1]));
-        assert_eq!(chain.room(&out), 6);
+        assert_eq!(chain.space(&out), 6);
         assert!(!push(&mut chain, &mut out, &[2, 3, 4]), "seven bytes do not fit into six");
         assert!(push(&mut chain, &mut out, &[2, 3]));
-        assert_eq!(chain.room(&out), 0);
+        assert_eq!(chain.space(&out), 0);
         assert!(!push(&mut chain, &mut out, &[]));
         assert_eq!(buffer[4..], [8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 3]);
         let entries: Vec<_> = Entries::new(&buffer[4..]).collect();

@@ -317,7 +317,7 @@ pub struct Fragments {
     /// The number of bytes of `stub` written so far.
     written: usize,
     /// The number of bytes of `stub` that one fragment carries.
-    room: usize,
+    space: usize,
     finished: bool,
 }
 
@@ -325,8 +325,8 @@ impl Fragments {
     /// Splits the results `stub` into fragments of at most `max_fragment` bytes.
     pub fn new(call_id: u32, context_id: u16, stub: Vec<u8>, max_fragment: u16) -> Fragments {
         // Fragments carry multiples of 8 bytes so that alignment continues across them.
-        let room = usize::from(max_fragment).clamp(CALL_HEADER + 8, usize::from(MAX_FRAGMENT)) - CALL_HEADER;
-        Fragments { call_id, context_id, stub, written: 0, room: room & !7, finished: false }
+        let space = usize::from(max_fragment).clamp(CALL_HEADER + 8, usize::from(MAX_FRAGMENT)) - CALL_HEADER;
+        Fragments { call_id, context_id, stub, written: 0, space: space & !7, finished: false }
     }
 
     /// Returns whether all fragments were produced.
@@ -345,9 +345,9 @@ impl Fragments {
             return (0, 0);
         }
         let rest = self.stub.len() - self.written;
-        let full = rest.saturating_sub(1) / self.room;
-        let last = rest - full * self.room;
-        (full + 1, full * length(CALL_HEADER + self.room) + length(CALL_HEADER + last))
+        let full = rest.saturating_sub(1) / self.space;
+        let last = rest - full * self.space;
+        (full + 1, full * length(CALL_HEADER + self.space) + length(CALL_HEADER + last))
     }
 }
 
@@ -359,7 +359,7 @@ impl Iterator for Fragments {
             return None;
         }
         let rest = &self.stub[self.written..];
-        let now = &rest[..rest.len().min(self.room)];
+        let now = &rest[..rest.len().min(self.space)];
         self.finished = now.len() == rest.len();
         let mut flags = if self.written == 0 { PduFlags::FIRST_FRAG } else { PduFlags::NONE };
         if self.finished {

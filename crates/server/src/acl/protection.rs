@@ -10,7 +10,7 @@ use crate::acl::cache::{By, Descriptor};
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::acl::posix::Posix;
 use crate::acl::synthesized;
-use crate::held;
+use crate::heap_size;
 use crate::policy::Share;
 use crate::vfs::{Identity, Metadata};
 
@@ -114,7 +114,7 @@ impl Protection {
             CachedAclSource::Descriptor(_, list) => [list.as_ref(), None],
             CachedAclSource::Lists(lists) => [Some(&lists.access), lists.default.as_ref()],
         };
-        held::shared::<Self>() + lists.into_iter().flatten().map(PosixAcl::bytes).sum::<usize>()
+        heap_size::shared::<Self>() + lists.into_iter().flatten().map(PosixAcl::bytes).sum::<usize>()
     }
 
     /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root. `None` if the POSIX ACL is not

@@ -13,7 +13,7 @@ use proto::status::Status;
 
 use crate::accounting::Resource;
 use crate::error::{Error, Result};
-use crate::files::notify::{Event, Guard, NotifyResult, Terms, Watch};
+use crate::files::notify::{AccessCheck, Event, NotifyResult, Terms, Watch};
 use crate::request::{Reply, Request};
 use crate::state::Server;
 use crate::state::connection::Cancelled;
@@ -71,12 +71,14 @@ fn watch<'a>(
     let terms = Terms {
         filter: asked.completion_filter & KNOWN,
         tree,
-        room: limits.bytes_per_watch.min(asked.output_buffer_length as usize),
+        space: limits.bytes_per_watch.min(asked.output_buffer_length as usize),
         file: file.file,
         veto: disk.veto.clone(),
         characters: disk.share.names.characters.clone(),
         charge: open.charge.payer().charge(Resource::Watches, 1)?,
-        guard: tree.then(|| Guard::new(disk, &file.name, &server.environment, &server.opens.watches.checks)).flatten(),
+        access: tree
+            .then(|| AccessCheck::new(disk, &file.name, &server.environment, &server.opens.watches.checks))
+            .flatten(),
     };
     let path = file.name.path.lock().clone();
     let made = server.opens.watches.add(&disk.share.path, &path, terms);
@@ -114,9 +116,9 @@ async fn wait(
     reply: &mut Reply,
     file: &FileOpen,
     watch: &Watch,
-    room: usize,
+    space: usize,
 ) -> Result<NotifyResult> {
-    let mut asked = match watch.ask(room) {
+    let mut asked = match watch.ask(space) {
         Ok(told) => return Ok(told),
         Err(wait) => wait,
     };
@@ -125,7 +127,7 @@ async fn wait(
         Err(error) => return watch.give_up(asked).ok_or(error),
     };
     file.waiting.lock().push(pending.clone());
-    let told = pending.wait(&mut asked.told).await;
+    let told = pending.wait(&mut asked.result).await;
     file.waiting.lock().retain(|waiting| !Arc::ptr_eq(waiting, &pending));
     if let Ok(Ok(told)) = told {
         return Ok(told);
@@ -137,10 +139,10 @@ async fn wait(
 
 /// Writes the response. Without events, or if they do not fit, the status requests that the client list the directory
 /// again.
-fn answer(reply: &mut Reply, events: &[Event], room: usize) -> Status {
+fn answer(reply: &mut Reply, events: &[Event], space: usize) -> Status {
     let mut buffer = Vec::new();
     let mut out = Writer::new(&mut buffer);
-    let mut chain = EntryChain::new(&out, FileNotifyInformation::ALIGNMENT, room);
+    let mut chain = EntryChain::new(&out, FileNotifyInformation::ALIGNMENT, space);
     let fit = events.iter().all(|event| {
         let entry = FileNotifyInformation { action: event.action, file_name: &event.name };
         entry.push(&mut chain, &mut out)

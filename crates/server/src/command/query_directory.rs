@@ -33,11 +33,11 @@ const FEW: usize = 8;
 
 pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = QueryDirectoryRequest::decode(request.message)?;
-    let room = asked.output_buffer_length as usize;
+    let space = asked.output_buffer_length as usize;
     if request.connection.negotiated().is_some_and(|it| asked.output_buffer_length > it.max_transact) {
         return Err(Error::because(Status::INVALID_PARAMETER, "the length exceeds MaxTransactSize"));
     }
-    request.check_charge(room)?;
+    request.check_charge(space)?;
     let open = request.open(asked.file_id, reply)?;
     let disk = request.disk()?;
     let file = open.file().ok_or(Error::new(Status::INVALID_PARAMETER))?;
@@ -56,8 +56,8 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
     let single = asked.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
     let mut page = Page {
         class,
-        chain: EntryChain::new(&reply.body(), DirectoryClass::ALIGNMENT, room),
-        room,
+        chain: EntryChain::new(&reply.body(), DirectoryClass::ALIGNMENT, space),
+        space,
         single,
         batch: if open.charge.payer().is_overdrawn() { FEW } else { batch },
         matcher: listing.pattern.as_ref().map(Pattern::matcher),
@@ -98,7 +98,7 @@ impl Listing {
 struct Page {
     class: DirectoryClass,
     chain: EntryChain,
-    room: usize,
+    space: usize,
     single: bool,
     batch: usize,
     matcher: Option<Matcher>,
@@ -112,7 +112,7 @@ impl Page {
     /// that are deleted before the next request are not listed.
     fn has_room_after_dots(&self) -> bool {
         let name = 2 * 255;
-        !self.single && self.room >= 3 * (self.class.name_offset() + name)
+        !self.single && self.space >= 3 * (self.class.name_offset() + name)
     }
 
     /// Returns whether the pattern matches the name `on_disk` or its 8.3 name ([MS-FSA] 2.1.5.6.3).
@@ -160,7 +160,7 @@ async fn fill(
                 return Ok(Status::SUCCESS);
             }
             // [MS-FSA] 2.1.5.6.3: at least the first entry's fixed part must fit. Here the whole entry must.
-            let fixed = page.room >= page.class.name_offset();
+            let fixed = page.space >= page.class.name_offset();
             return Err(Error::new(if fixed { Status::BUFFER_OVERFLOW } else { Status::INFO_LENGTH_MISMATCH }));
         }
         if page.single {

@@ -40,16 +40,16 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
 }
 
 fn respond(asked: &QueryInfoRequest<'_>, answer: &Answer, reply: &mut Reply) -> Result<Status> {
-    let room = asked.output_buffer_length as usize;
-    if asked.info_type == InfoType::SECURITY && answer.bytes.len() > room {
+    let space = asked.output_buffer_length as usize;
+    if asked.info_type == InfoType::SECURITY && answer.bytes.len() > space {
         // 3.3.5.20.3: the error contains the required size.
         let needed = (answer.bytes.len() as u32).to_le_bytes().to_vec();
         return Err(Error { data: needed, ..Error::new(Status::BUFFER_TOO_SMALL) });
     }
-    if room < answer.fixed {
+    if space < answer.fixed {
         return Err(Error::new(Status::INFO_LENGTH_MISMATCH));
     }
-    let cut = answer.bytes.len().min(room);
+    let cut = answer.bytes.len().min(space);
     QueryInfoResponse { buffer: &answer.bytes[..cut] }.encode(&mut reply.body());
     debug_assert!(reply.outgoing.position() >= Header::SIZE);
     Ok(if cut < answer.bytes.len() || answer.more { Status::BUFFER_OVERFLOW } else { Status::SUCCESS })

@@ -79,11 +79,11 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
 /// Reads from a pipe, with an interim response if the READ has to wait.
 pub(super) async fn read_pipe(
     pipe: &dyn NamedPipe,
-    room: usize,
+    space: usize,
     request: &Request<'_>,
     reply: &mut Reply,
 ) -> Result<Message> {
-    let waiting = match pipe.read(room) {
+    let waiting = match pipe.read(space) {
         PipeRead::Ready(result) => return result,
         PipeRead::Waiting(waiting) => waiting,
     };

@@ -121,12 +121,12 @@ impl Chain {
                 continue;
             }
             let last = elements.len() == 0;
-            let room = self.make_room(&element, &mut reply, &mut pace, &mut unsent).await;
+            let space = self.make_room(&element, &mut reply, &mut pace, &mut unsent).await;
             if self.connection.ended().is_some() {
                 return;
             }
-            previous = Some(self.run_one(element, previous, last, &room, &mut reply).await);
-            unsent.extend(room.ok().flatten());
+            previous = Some(self.run_one(element, previous, last, &space, &mut reply).await);
+            unsent.extend(space.ok().flatten());
             if reply.ends.is_some() {
                 break;
             }
@@ -198,7 +198,7 @@ impl Chain {
         mut element: Element,
         previous: Option<Related>,
         last: bool,
-        room: &Room,
+        space: &Room,
         reply: &mut Reply,
     ) -> Related {
         let header = &element.header.clone();
@@ -227,7 +227,7 @@ impl Chain {
                 reply.ends = Some(Disconnect("the request is not signed, but signing is required"));
             }
             Err(error)
-        } else if let Err(full) = room {
+        } else if let Err(full) = space {
             Err(full.clone().into())
         } else {
             dispatch::dispatch(&request, reply).await

@@ -61,10 +61,10 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, file: &FileOpen, disk: &
 }
 
 /// Encodes as many attributes as fit; returns their number, too.
-fn page(list: &[Attribute], room: u32) -> Result<(Answer, usize)> {
+fn page(list: &[Attribute], space: u32) -> Result<(Answer, usize)> {
     let mut count = 0;
     let bytes = encoded(|out| {
-        let mut chain = EntryChain::new(out, EA_ALIGNMENT, room as usize);
+        let mut chain = EntryChain::new(out, EA_ALIGNMENT, space as usize);
         let mut fits = |name: &str, value| {
             let entry = FileFullEaInformation::new(EaFlags::NONE, name.as_bytes(), value);
             entry.is_some_and(|entry| entry.push(&mut chain, out))
@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_page(lengths: &[usize], room: u32, expected: std::result::Result<(usize, bool), Status>) {
+    fn check_page(lengths: &[usize], space: u32, expected: std::result::Result<(usize, bool), Status>) {
         let list: Vec<Attribute> = lengths.iter().map(|&length| attribute("x", length)).collect();
-        let found = page(&list, room).map(|(answer, count)| {
+        let found = page(&list, space).map(|(answer, count)| {
             assert_eq!(FileFullEaInformation::list(&answer.bytes).filter_map(|entry| entry.ok()).count(), count);
             (count, answer.more)
         });
-        assert_eq!(found.map_err(|error| error.status), expected, "{lengths:?} in {room}");
+        assert_eq!(found.map_err(|error| error.status), expected, "{lengths:?} in {space}");
     }
 
     #[test]

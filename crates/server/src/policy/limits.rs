@@ -36,6 +36,10 @@ pub(crate) const CACHED_INITIAL_ACL_BYTES: usize = 4096;
 /// Maximum number of cached initial ACLs, in addition to the cache's size limit: enough for a few users who write to a
 /// few directories.
 pub(crate) const CACHED_INITIAL_ACLS: usize = 16;
+/// Maximum size in bytes of the results of the access checks of one watch. Beyond it, all are discarded.
+pub(crate) const NOTIFY_ACCESS_RESULTS: usize = 128 * 1024;
+/// Maximum size in bytes of changes that wait for an access check of a watch, if the client's buffer is smaller.
+pub(crate) const NOTIFY_WAITING_CHANGES: usize = 64 * 1024;
 /// Maximum number of recycle bins from which old files are deleted. There may be one for each user.
 pub(crate) const RECYCLE_BINS: usize = 4096;
 /// Maximum number of volumes of one share that are being opened. The path of a share can depend on what a client sends,

@@ -150,11 +150,11 @@ impl MessageQueue {
         Ok(())
     }
 
-    /// Returns the result of a READ of `room` bytes; `slot` is its slot in the queue if it has waited. Returns `None`
+    /// Returns the result of a READ of `space` bytes; `slot` is its slot in the queue if it has waited. Returns `None`
     /// if it has to wait.
     pub(super) fn take(
         &mut self,
-        room: usize,
+        space: usize,
         slot: Option<&WaitingRead>,
         security: &SecurityContext,
     ) -> Option<Result<(Bytes, Status)>> {
@@ -168,9 +168,9 @@ impl MessageQueue {
             return self.end.or(otherwise).map(|status| Err(Error::new(status)));
         }
         if self.mode.read_mode == PipeMode::BYTE_STREAM {
-            return Some(Ok((self.take_stream(room, security), Status::SUCCESS)));
+            return Some(Ok((self.take_stream(space, security), Status::SUCCESS)));
         }
-        let message = self.take_part(room, security);
+        let message = self.take_part(space, security);
         // The rest of the message is kept for the next READ.
         let whole = message.1;
         Some(Ok((message.0, if whole { Status::SUCCESS } else { Status::BUFFER_OVERFLOW })))
@@ -189,9 +189,9 @@ impl MessageQueue {
         self.wake();
     }
 
-    /// Returns at most `room` bytes of the first message, and whether they complete it.
-    fn take_part(&mut self, room: usize, security: &SecurityContext) -> (Bytes, bool) {
-        let part = self.current.split_to(self.current.len().min(room));
+    /// Returns at most `space` bytes of the first message, and whether they complete it.
+    fn take_part(&mut self, space: usize, security: &SecurityContext) -> (Bytes, bool) {
+        let part = self.current.split_to(self.current.len().min(space));
         let whole = self.current.is_empty();
         if whole {
             self.advance(security);
@@ -199,10 +199,10 @@ impl MessageQueue {
         (part, whole)
     }
 
-    fn take_stream(&mut self, room: usize, security: &SecurityContext) -> Bytes {
+    fn take_stream(&mut self, space: usize, security: &SecurityContext) -> Bytes {
         let mut stream = BytesMut::new();
-        while stream.len() < room && !self.current.is_empty() {
-            stream.extend_from_slice(&self.take_part(room - stream.len(), security).0);
+        while stream.len() < space && !self.current.is_empty() {
+            stream.extend_from_slice(&self.take_part(space - stream.len(), security).0);
         }
         stream.freeze()
     }

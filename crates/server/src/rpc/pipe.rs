@@ -151,14 +151,14 @@ impl NamedPipe for RpcPipe {
         Box::pin(self.write(bytes, caller))
     }
 
-    fn read(&self, room: usize) -> PipeRead<'_> {
+    fn read(&self, space: usize) -> PipeRead<'_> {
         let mut state = self.state.lock();
-        if let Some(taken) = state.output.take(room, None, &self.security) {
+        if let Some(taken) = state.output.take(space, None, &self.security) {
             state.count();
             return PipeRead::Ready(taken);
         }
         let waiting = Waiting { place: state.output.wait(), pipe: self };
-        PipeRead::Waiting(Box::pin(async move { waiting.take(room).await }))
+        PipeRead::Waiting(Box::pin(async move { waiting.take(space).await }))
     }
 
     fn check_transceive(&self) -> Result<()> {
@@ -172,14 +172,14 @@ impl NamedPipe for RpcPipe {
         Ok(())
     }
 
-    fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)> {
+    fn peek(&self, space: usize) -> Result<(PipePeekReply, Bytes)> {
         let state = self.state.lock();
         let (messages, bytes) = state.output.available();
         if let Some(status) = state.output.ended().filter(|_| messages == 0) {
             return Err(Error::new(status));
         }
         let first = state.output.first();
-        let data = first.slice(..first.len().min(room));
+        let data = first.slice(..first.len().min(space));
         let reply = PipePeekReply {
             named_pipe_state: state.output.state(),
             read_data_available: size(bytes),
@@ -239,11 +239,11 @@ struct Waiting<'a> {
 
 impl Waiting<'_> {
     /// Waits for its turn and a message.
-    async fn take(&self, room: usize) -> Result<Message> {
+    async fn take(&self, space: usize) -> Result<Message> {
         loop {
             self.place.notified().await;
             let mut state = self.pipe.state.lock();
-            if let Some(taken) = state.output.take(room, Some(&self.place), &self.pipe.security) {
+            if let Some(taken) = state.output.take(space, Some(&self.place), &self.pipe.security) {
                 state.count();
                 return taken;
             }

@@ -75,7 +75,7 @@ pub enum Changes {
 
 /// Clock granularity of a file system whose clock is unknown. Linux takes time stamps from a clock that advances every
 /// 10 ms at the slowest.
-pub const TICK: Duration = Duration::from_millis(20);
+pub const GRANULARITY: Duration = Duration::from_millis(20);
 
 impl Changes {
     /// Returns how long ago a change at `stamped` ([`Metadata::stamped`](super::Metadata::stamped)) must be when the

@@ -31,7 +31,7 @@ pub mod xattr;
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
-pub use capabilities::{AclKind, Capabilities, Changes, Enforcement, Features, TICK};
+pub use capabilities::{AclKind, Capabilities, Changes, Enforcement, Features, GRANULARITY};
 pub use copy::copy_range;
 pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};

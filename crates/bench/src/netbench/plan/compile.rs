@@ -175,18 +175,18 @@ impl Compiler {
             Operation::Rmdir { path } => self.remove_directory(path, status),
             Operation::Deltree { path } => self.delete_tree(path),
             Operation::QueryPath { path, level } => {
-                let (class, room) = levels::file(level).with_context(|| unknown(level))?;
+                let (class, space) = levels::file(level).with_context(|| unknown(level))?;
                 let create = open(Some(path), LOOK, CreateOptions::NONE);
-                self.send(Chain::opening(status), &[create, Message::QueryFile { class, room }, Message::Close]);
+                self.send(Chain::opening(status), &[create, Message::QueryFile { class, space }, Message::Close]);
             }
             Operation::QueryFile { handle, level } => {
-                let (class, room) = levels::file(level).with_context(|| unknown(level))?;
-                self.send(Chain::on(self.slot(handle)?, status), &[Message::QueryFile { class, room }]);
+                let (class, space) = levels::file(level).with_context(|| unknown(level))?;
+                self.send(Chain::on(self.slot(handle)?, status), &[Message::QueryFile { class, space }]);
             }
             Operation::QueryFs { level } => {
-                let (class, room) = levels::file_system(level).with_context(|| unknown(level))?;
+                let (class, space) = levels::file_system(level).with_context(|| unknown(level))?;
                 let create = open(None, LOOK, CreateOptions::NONE);
-                self.send(Chain::opening(status), &[create, Message::QueryFs { class, room }, Message::Close]);
+                self.send(Chain::opening(status), &[create, Message::QueryFs { class, space }, Message::Close]);
             }
             Operation::SetFile { handle, level } => {
                 if !levels::sets_basic(level) {

@@ -40,7 +40,7 @@ pub fn file(level: u16) -> Option<(File, u32)> {
         0x10b => File::COMPRESSION,
         _ => File(class_in(level)?),
     };
-    let room = match class {
+    let space = match class {
         File::BASIC => 40,
         File::STANDARD => 24,
         File::INTERNAL | File::POSITION | File::ATTRIBUTE_TAG => 8,
@@ -49,7 +49,7 @@ pub fn file(level: u16) -> Option<(File, u32)> {
         File::COMPRESSION => 16,
         _ => ROOM,
     };
-    Some((class, room))
+    Some((class, space))
 }
 
 /// Returns the file system class for a level of `QUERY_FS_INFORMATION`, and the size of its response.
@@ -61,13 +61,13 @@ pub fn file_system(level: u16) -> Option<(Fs, u32)> {
         0x105 => Fs::ATTRIBUTE,
         _ => Fs(class_in(level)?),
     };
-    let room = match class {
+    let space = match class {
         Fs::SIZE => 24,
         Fs::DEVICE => 8,
         Fs::FULL_SIZE => 32,
         _ => ROOM,
     };
-    Some((class, room))
+    Some((class, space))
 }
 
 /// Returns the directory class for a level of `FIND_FIRST`.

@@ -122,14 +122,14 @@ pub enum Message {
         /// `FileInfoClass`.
         class: FileInformationClass,
         /// `OutputBufferLength`.
-        room: u32,
+        space: u32,
     },
     /// QUERY_INFO of the file system.
     QueryFs {
         /// `FileInfoClass`.
         class: FsInformationClass,
         /// `OutputBufferLength`.
-        room: u32,
+        space: u32,
     },
     /// QUERY_DIRECTORY with an output buffer of [`LISTING`] bytes.
     QueryDirectory {

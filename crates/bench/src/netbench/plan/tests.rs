@@ -109,7 +109,7 @@ fn operations_on_handles_are_one_request() {
         ("LockX 2 2147483538 1 NT_STATUS_OK", lock(exclusive, 2_147_483_538)),
         ("LockX 2 0 1 NT_STATUS_FILE_LOCK_CONFLICT", lock(exclusive, 0).replace("ok", "STATUS_LOCK_NOT_GRANTED")),
         ("UnlockX 2 9 1 NT_STATUS_OK", lock(LockFlags::UNLOCK, 9)),
-        ("QUERY_FILE_INFORMATION 2 258 NT_STATUS_OK", "1:QueryFile { class: STANDARD, room: 24 } = ok".to_owned()),
+        ("QUERY_FILE_INFORMATION 2 258 NT_STATUS_OK", "1:QueryFile { class: STANDARD, space: 24 } = ok".to_owned()),
         ("SET_FILE_INFORMATION 2 1004 NT_STATUS_OK", format!("1:{basic:?} = ok")),
         ("Sleep 1500 NT_STATUS_OK", "Pause(1.5ms)".to_owned()),
     ] {
@@ -119,8 +119,8 @@ fn operations_on_handles_are_one_request() {
 
 #[test]
 fn operations_on_names_are_a_compound() {
-    let query = format!("{:?}", Message::QueryFile { class: File::BASIC, room: 40 });
-    let volume = format!("{:?}", Message::QueryFs { class: Fs::SIZE, room: 24 });
+    let query = format!("{:?}", Message::QueryFile { class: File::BASIC, space: 40 });
+    let volume = format!("{:?}", Message::QueryFs { class: Fs::SIZE, space: 24 });
     for (line, expect) in [
         (
             r#"QUERY_PATH_INFORMATION "\clients\client1\F" 1004 NT_STATUS_OK"#,

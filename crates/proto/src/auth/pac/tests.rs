@@ -125,7 +125,7 @@ impl Sample {
 }
 
 fn in_domain(rid: u32) -> Sid {
-    DOMAIN.with_rid(rid).expect("room")
+    DOMAIN.with_rid(rid).expect("space")
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn the_user_and_the_groups_are_read() {
     assert_eq!((info.effective_name.as_str(), info.full_name.as_str()), ("ann", "Ann Ünlü"));
     assert_eq!(info.logon_domain_name, "EXAMPLE");
     let sids: Vec<Sid> = info.sids().collect();
-    let resource = RESOURCES.with_rid(44).expect("room");
+    let resource = RESOURCES.with_rid(44).expect("space");
     assert_eq!(sids, [in_domain(1105), in_domain(513), in_domain(1200), Sid::of(18, [1]), resource]);
 }
 

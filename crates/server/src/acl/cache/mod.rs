@@ -31,7 +31,7 @@ use crate::acl::protection::Protection;
 use crate::acl::source::AclInputs;
 use crate::acl::write_back_queue::Waiting;
 use crate::environment::Environment;
-use crate::held::{self, Numbers, Table};
+use crate::heap_size::{self, Numbers, Table};
 use crate::policy::{Share, StoredAcls};
 use crate::vfs::{DirectoryVersion, FileId, Identity, Metadata, Time};
 
@@ -312,10 +312,10 @@ impl Cache {
         if grants.len() >= GRANTS {
             grants.clear();
         }
-        let before = held::table::<Grant, AccessMask>(grants.capacity());
+        let before = heap_size::table::<Grant, AccessMask>(grants.capacity());
         grants.insert(grant, granted);
-        let room = held::table::<Grant, AccessMask>(grants.capacity());
-        self.held.fetch_add(room - before, Ordering::Relaxed);
+        let space = heap_size::table::<Grant, AccessMask>(grants.capacity());
+        self.held.fetch_add(space - before, Ordering::Relaxed);
         granted
     }
 
@@ -375,7 +375,7 @@ impl Shard {
                 if let Some(moved) = self.ring.get(self.hand) {
                     self.index.insert(moved.key, self.hand);
                 }
-                if self.ring.capacity() > held::FEW && self.ring.len() < self.ring.capacity() / 4 {
+                if self.ring.capacity() > heap_size::FEW && self.ring.len() < self.ring.capacity() / 4 {
                     self.ring.shrink_to(self.ring.capacity() / 2);
                 }
                 return Some(gone.protection);
@@ -387,7 +387,7 @@ impl Shard {
 
     /// Returns the bytes taken by the tables.
     fn tables(&self) -> usize {
-        self.index.bytes() + held::vector::<Slot>(self.ring.capacity())
+        self.index.bytes() + heap_size::vector::<Slot>(self.ring.capacity())
     }
 }
 
@@ -418,13 +418,13 @@ impl Descriptor {
     }
 
     fn bytes(&self) -> usize {
-        let raw = |body: &AceBody| if let AceBody::Raw(bytes) = body { held::allocation(bytes.len()) } else { 0 };
+        let raw = |body: &AceBody| if let AceBody::Raw(bytes) = body { heap_size::allocation(bytes.len()) } else { 0 };
         let acl = |acl: &Acl| {
             let raw: usize = acl.aces().iter().map(|ace| raw(&ace.body)).sum();
-            held::allocation(size_of_val(acl.aces())) + raw
+            heap_size::allocation(size_of_val(acl.aces())) + raw
         };
         let acls: usize = [&self.value.dacl, &self.value.sacl].into_iter().flatten().map(acl).sum();
-        held::shared::<Self>() + acls
+        heap_size::shared::<Self>() + acls
     }
 }
 

@@ -3,7 +3,7 @@ use proto::dtyp::acl::{Ace, AceFlags};
 
 use super::*;
 use crate::testing::{self, ManualClock};
-use crate::vfs::{Kind, TICK};
+use crate::vfs::{GRANULARITY, Kind};
 
 const PLACE: VolumeView = VolumeView { volume: 1, view: 0 };
 
@@ -54,16 +54,16 @@ fn a_change_time_set_by_a_client_proves_nothing() {
         "it changed without a new change time"
     );
     let now = cache.environment.now().secs;
-    assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }, TICK));
+    assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }, GRANULARITY));
 }
 
 #[test]
 fn a_recent_change_may_be_followed_by_an_undetectable_one() {
     let cache = cache(1 << 20);
     let now = cache.environment.now().secs;
-    assert!(cache.is_settled(&file(1, now - 1), TICK));
+    assert!(cache.is_settled(&file(1, now - 1), GRANULARITY));
     // The clock advances by a second at each reading.
-    assert!(!cache.is_settled(&file(1, now + 100), TICK), "a clock that was set back");
+    assert!(!cache.is_settled(&file(1, now + 100), GRANULARITY), "a clock that was set back");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
 
-use crate::held;
+use crate::heap_size;
 use crate::vfs::Identity;
 
 /// The attribute that holds the ACL of a file.
@@ -96,7 +96,7 @@ impl PosixAcl {
 
     /// Returns the bytes that it takes besides its own size.
     pub(crate) fn bytes(&self) -> usize {
-        held::vector::<Entry>(self.0.capacity())
+        heap_size::vector::<Entry>(self.0.capacity())
     }
 
     /// Whether the ACL is equivalent to permission bits.

@@ -201,7 +201,7 @@ impl Control<'_> {
     }
 
     /// Returns `MaxOutputResponse` in bytes.
-    fn room(&self) -> usize {
+    fn space(&self) -> usize {
         self.asked.max_output_response as usize
     }
 
@@ -221,7 +221,7 @@ impl Control<'_> {
 
     /// Refuses the request with `otherwise` if the response of `size` bytes exceeds the client's limit.
     fn need_room(&self, size: usize, otherwise: Status) -> Result<()> {
-        if self.room() < size {
+        if self.space() < size {
             Err(Error::because(otherwise, "the output buffer is too small for the response"))
         } else {
             Ok(())

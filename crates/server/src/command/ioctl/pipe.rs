@@ -31,11 +31,11 @@ fn pipe(open: &Open) -> Result<&dyn NamedPipe> {
 /// FSCTL_PIPE_TRANSCEIVE (3.3.5.15.3).
 pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = open(request, asked, reply)?;
-    let room = asked.max_output_response as usize;
+    let space = asked.max_output_response as usize;
     let pipe = pipe(&open)?;
     pipe.check_transceive()?;
     pipe.write(asked.input, request).await?;
-    let (output, status) = read_pipe(pipe, room, request, reply).await?;
+    let (output, status) = read_pipe(pipe, space, request, reply).await?;
     respond(asked, &output, reply);
     Ok(status)
 }
@@ -43,13 +43,13 @@ pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, 
 /// FSCTL_PIPE_PEEK (3.3.5.15.4). An empty output buffer is allowed.
 pub(super) fn peek(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = open(request, asked, reply)?;
-    let room = asked.max_output_response as usize;
-    if room > 0 && room < PipePeekReply::SIZE {
+    let space = asked.max_output_response as usize;
+    if space > 0 && space < PipePeekReply::SIZE {
         return Err(Error::because(Status::INVALID_PARAMETER, "the output buffer is too small for the pipe's state"));
     }
-    let (state, data) = pipe(&open)?.peek(room.saturating_sub(PipePeekReply::SIZE))?;
+    let (state, data) = pipe(&open)?.peek(space.saturating_sub(PipePeekReply::SIZE))?;
     let mut output = Vec::new();
-    if room > 0 {
+    if space > 0 {
         state.encode(&mut Writer::new(&mut output));
         output.extend_from_slice(&data);
     }

@@ -29,9 +29,9 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     let buffer = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     let fixed = if reparse::tag(&buffer).is_microsoft() { 8 } else { 24 };
     control.need_room(fixed, Status::BUFFER_TOO_SMALL)?;
-    let room = control.room().min(buffer.len());
-    let status = if room < buffer.len() { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
-    Ok(Output::with(status, |out| out.bytes(&buffer[..room])))
+    let space = control.space().min(buffer.len());
+    let status = if space < buffer.len() { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
+    Ok(Output::with(status, |out| out.bytes(&buffer[..space])))
 }
 
 /// Returns the file's reparse data.

@@ -143,7 +143,7 @@ pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
     control.need_any(AccessMask::FILE_READ_DATA)?;
     let metadata = file.node.metadata(&file.op).await?;
     let end = end.min(metadata.size);
-    let fit = control.room() / FileAllocatedRange::SIZE;
+    let fit = control.space() / FileAllocatedRange::SIZE;
     let ranges = if asked.file_offset >= end {
         Vec::new()
     } else if is_sparse(control, &metadata)? {
@@ -182,7 +182,7 @@ pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
     if asked.key != 0 || asked.ranges.is_empty() || file.kind != Kind::File {
         return Err(Error::because(Status::INVALID_PARAMETER, "nonzero key, no ranges, or not a file"));
     }
-    if control.room() != 0 {
+    if control.space() != 0 {
         control.need_room(FileLevelTrimOutput::SIZE, Status::INVALID_PARAMETER)?;
     }
     control.need_any(AccessMask::FILE_WRITE_DATA)?;
@@ -198,7 +198,7 @@ pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
         }
         num_ranges_processed += 1;
     }
-    let has_room = control.room() != 0;
+    let has_room = control.space() != 0;
     Ok(Output::new(|out| {
         if has_room {
             FileLevelTrimOutput { num_ranges_processed }.encode(out);
@@ -235,10 +235,10 @@ mod tests {
         fixture.control(file, FsctlCode::SET_ZERO_DATA, &pair(from, to), 0).0
     }
 
-    /// Returns the allocated ranges, at most `room` of them.
-    fn ranges(fixture: &mut Fixture, file: FileId, offset: u64, length: u64, room: u32) -> (Status, Vec<(u64, u64)>) {
+    /// Returns the allocated ranges, at most `space` of them.
+    fn ranges(fixture: &mut Fixture, file: FileId, offset: u64, length: u64, space: u32) -> (Status, Vec<(u64, u64)>) {
         let (status, output) =
-            fixture.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &pair(offset, length), room * 16);
+            fixture.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &pair(offset, length), space * 16);
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         (status, output.chunks(16).map(|range| (number(&range[..8]), number(&range[8..]))).collect())
     }
@@ -379,11 +379,11 @@ mod tests {
         assert_eq!(none.0, Status::INVALID_PARAMETER);
     }
 
-    fn trim(fixture: &mut Fixture, file: FileId, key: u32, ranges: &[(u64, u64)], room: u32) -> (Status, Vec<u8>) {
+    fn trim(fixture: &mut Fixture, file: FileId, key: u32, ranges: &[(u64, u64)], space: u32) -> (Status, Vec<u8>) {
         let ranges = ranges.iter().map(|&(offset, length)| FileLevelTrimRange { offset, length }).collect();
         let mut input = Vec::new();
         FileLevelTrim { key, ranges }.encode(&mut Writer::new(&mut input));
-        fixture.control(file, FsctlCode::FILE_LEVEL_TRIM, &input, room)
+        fixture.control(file, FsctlCode::FILE_LEVEL_TRIM, &input, space)
     }
 
     #[test]
@@ -395,13 +395,13 @@ mod tests {
         let trimmed = |at: usize| (4096..8192).contains(&at);
         assert!(fixture.read(file).iter().enumerate().all(|(at, &byte)| (byte == 0) == trimmed(at)));
         assert_eq!(trim(&mut fixture, file, 0, &[(1 << 40, 1 << 40)], 0), (Status::SUCCESS, vec![]));
-        for (key, ranges, room, expected) in [
+        for (key, ranges, space, expected) in [
             (1, &[(0, 4096)][..], 4, Status::INVALID_PARAMETER),
             (0, &[], 4, Status::INVALID_PARAMETER),
             (0, &[(0, 4096)], 3, Status::INVALID_PARAMETER),
             (0, &[(4096, u64::MAX)], 4, Status::INTEGER_OVERFLOW),
         ] {
-            assert_eq!(trim(&mut fixture, file, key, ranges, room).0, expected, "{key} {ranges:?} {room}");
+            assert_eq!(trim(&mut fixture, file, key, ranges, space).0, expected, "{key} {ranges:?} {space}");
         }
         let mut fixture = Fixture::with(Features::default(), |_| ());
         let file = fixture.file("file", &[1; 8192]);

@@ -178,12 +178,12 @@ impl Fixture {
     }
 
     /// Sends a control; returns the status and the output, which is usually empty for an error.
-    pub(super) fn control(&mut self, file: FileId, code: FsctlCode, input: &[u8], room: u32) -> (Status, Vec<u8>) {
+    pub(super) fn control(&mut self, file: FileId, code: FsctlCode, input: &[u8], space: u32) -> (Status, Vec<u8>) {
         let ioctl = IoctlRequest {
             ctl_code: code,
             file_id: file,
             input,
-            max_output_response: room,
+            max_output_response: space,
             flags: IoctlFlags::IS_FSCTL,
             ..IoctlRequest::default()
         };

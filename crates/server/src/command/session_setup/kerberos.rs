@@ -63,8 +63,8 @@ impl Kerberos {
         let Refusal { cause, why, reply } = refusal;
         tracing::warn!("Kerberos logon refused: {why}");
         let status = match cause {
-            Cause::Clock if !self.told && !reply.is_empty() => {
-                self.told = true;
+            Cause::Clock if !self.announced && !reply.is_empty() => {
+                self.announced = true;
                 return Ok(MechanismStep::More(reply));
             }
             Cause::Clock => Status::TIME_DIFFERENCE_AT_DC,

@@ -1,5 +1,5 @@
 //! Watches of directories, and the changes reported to them ([MS-FSA] 2.1.4.1). Synchronous, except for the access
-//! checks in `guard`.
+//! checks in `access_check`.
 //!
 //! Directories are identified by their absolute paths, so that a change made through one share is reported to watches
 //! through another share that contains the file. A change costs a lookup for each directory above it, however many
@@ -7,7 +7,7 @@
 //! server reached the file. Through symbolic links it may be a different one; changes made through such a path are
 //! reported by the file system if it can ([`Node::watch`](crate::vfs::Node::watch)).
 
-mod guard;
+mod access_check;
 mod local;
 mod place;
 mod report;
@@ -22,7 +22,7 @@ use parking_lot::RwLock;
 use proto::fscc::FileAction;
 use proto::smb2::change_notify::CompletionFilter;
 
-pub(crate) use self::guard::{Checks, Guard};
+pub(crate) use self::access_check::{AccessCheck, AccessChecks};
 use self::place::DirectoryNode;
 pub use self::report::Change;
 pub(crate) use self::report::{STREAM, Unreported, name_of};
@@ -39,7 +39,7 @@ pub(crate) struct Watches {
     /// By the absolute path of the directory.
     directories: RwLock<DirectoryNode>,
     /// Watches that wait for access checks.
-    pub(crate) checks: Arc<Checks>,
+    pub(crate) checks: Arc<AccessChecks>,
 }
 
 /// Returns the absolute path of `path` below `root`, without a trailing slash.

@@ -27,12 +27,12 @@ fn terms_of(accounting: &Accounting, user: &str, filter: CompletionFilter, tree:
     Terms {
         filter,
         tree,
-        room: 1000,
+        space: 1000,
         file: FILE,
         veto: Globs::default(),
         characters: CharacterMap::default(),
         charge,
-        guard: None,
+        access: None,
     }
 }
 
@@ -59,7 +59,7 @@ fn text(event: &Event) -> String {
 }
 
 /// Returns what a request gets at once: `+1 name`, or another result; nothing if it has to wait.
-fn told(watch: &Watch) -> Vec<String> {
+fn events_of(watch: &Watch) -> Vec<String> {
     match watch.ask(1000) {
         Ok(NotifyResult::Changes(events)) => events.iter().map(text).collect(),
         Ok(other) => vec![format!("{other:?}")],
@@ -87,8 +87,8 @@ fn which_watches_are_notified() {
         fixture.happened(FileAction::ADDED, name);
     }
     for (watch, (at, tree, expected)) in watches.iter().zip(cases) {
-        assert_eq!(told(watch), expected, "{at}, {tree}");
-        assert!(told(watch).is_empty(), "{at} is notified twice");
+        assert_eq!(events_of(watch), expected, "{at}, {tree}");
+        assert!(events_of(watch).is_empty(), "{at} is notified twice");
     }
 }
 
@@ -98,8 +98,8 @@ fn a_share_in_the_directory_of_another() {
     let outer = fixture.0.add(Path::new("/"), &RelPath::root(), terms(ALL, true));
     let same = fixture.0.add(Path::new("/share/"), &path("d"), terms(ALL, true));
     fixture.happened(FileAction::ADDED, "d/x");
-    assert_eq!(told(&outer), [r"1 share\d\x"]);
-    assert_eq!(told(&same), ["1 x"]);
+    assert_eq!(events_of(&outer), [r"1 share\d\x"]);
+    assert_eq!(events_of(&same), ["1 x"]);
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn the_filter_decides() {
     ] {
         fixture.0.happened(&[Happening { action, path: &path, stream: "" }], filter);
     }
-    assert_eq!(told(&names), ["1 x"]);
-    assert_eq!(told(&sizes), ["3 x"]);
-    assert!(told(&nothing).is_empty());
+    assert_eq!(events_of(&names), ["1 x"]);
+    assert_eq!(events_of(&sizes), ["3 x"]);
+    assert!(events_of(&nothing).is_empty());
 }
 
 #[test]
@@ -128,23 +128,23 @@ fn repeated_changes_are_reported_once() {
     for name in ["x", "x", "y", "x"] {
         fixture.happened(FileAction::MODIFIED, name);
     }
-    assert_eq!(told(&watch), ["3 x", "3 y", "3 x"]);
+    assert_eq!(events_of(&watch), ["3 x", "3 y", "3 x"]);
 }
 
 #[test]
 fn more_changes_than_fit_the_first_buffer() {
     let fixture = fixture();
     // An entry with a name of one character takes 16 bytes.
-    for (room, expected) in [(16, &["1 x"][..]), (15, &["TooMuch"]), (0, &["TooMuch"])] {
-        let watch = fixture.watch("", Terms { room, ..terms(ALL, false) });
+    for (space, expected) in [(16, &["1 x"][..]), (15, &["TooMuch"]), (0, &["TooMuch"])] {
+        let watch = fixture.watch("", Terms { space, ..terms(ALL, false) });
         fixture.happened(FileAction::ADDED, "x");
-        assert_eq!(told(&watch), expected, "{room}");
-        assert!(told(&watch).is_empty(), "{room}");
+        assert_eq!(events_of(&watch), expected, "{space}");
+        assert!(events_of(&watch).is_empty(), "{space}");
     }
     let watch = fixture.watch("", terms(ALL, false));
     fixture.happened(FileAction::ADDED, "x");
     assert_eq!(watch.ask(15).ok(), Some(NotifyResult::TooMuch), "a smaller buffer than that of the first request");
-    assert!(told(&watch).is_empty());
+    assert!(events_of(&watch).is_empty());
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn queued_changes_are_charged_to_the_users_of_the_watches() {
     let path = absolute(Path::new("/share"), &path("x"));
     watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
     assert_eq!(accounting.held(Resource::Changes), 4 * 1024);
-    assert_eq!(ann.iter().flat_map(|watch| told(watch)).collect::<Vec<_>>(), ["1 x", "1 x", "1 x", "TooMuch"]);
-    assert_eq!(told(&bob), ["1 x"], "another user gets the same changes");
+    assert_eq!(ann.iter().flat_map(|watch| events_of(watch)).collect::<Vec<_>>(), ["1 x", "1 x", "1 x", "TooMuch"]);
+    assert_eq!(events_of(&bob), ["1 x"], "another user gets the same changes");
     assert_eq!(accounting.held(Resource::Changes), 0);
     watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
     drop((watches, ann, bob));
@@ -175,13 +175,13 @@ fn requests_of_one_handle_are_answered_in_order() {
     assert_eq!(watch.give_up(given_up), None);
     drop(dropped);
     fixture.happened(FileAction::ADDED, "x");
-    assert_eq!(last.told.try_recv().ok(), None);
+    assert_eq!(last.result.try_recv().ok(), None);
     fixture.happened(FileAction::ADDED, "y");
     for (wait, name) in [(&mut first, "1 x"), (&mut last, "1 y")] {
-        let Ok(NotifyResult::Changes(events)) = wait.told.try_recv() else { panic!("{name} is reported") };
+        let Ok(NotifyResult::Changes(events)) = wait.result.try_recv() else { panic!("{name} is reported") };
         assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [name]);
     }
-    assert!(told(&watch).is_empty());
+    assert!(events_of(&watch).is_empty());
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn both_names_of_a_rename_are_reported_together() {
     let pair: Vec<_> =
         actions.iter().zip(&paths).map(|(&action, path)| Happening { action, path, stream: "" }).collect();
     fixture.0.happened(&pair, CompletionFilter::FILE_NAME);
-    let Ok(NotifyResult::Changes(events)) = wait.told.try_recv() else { panic!("the rename is reported") };
+    let Ok(NotifyResult::Changes(events)) = wait.result.try_recv() else { panic!("the rename is reported") };
     assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [r"4 d\a", r"5 d\b"]);
 }
 
@@ -206,14 +206,14 @@ fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
     for name in ["a/x", "c/d/x", "c/d/b/y", "ab/z"] {
         fixture.happened(FileAction::ADDED, name);
     }
-    assert_eq!(watches.each_ref().map(|watch| told(watch)), [["1 x"], ["1 y"], ["1 z"]]);
+    assert_eq!(watches.each_ref().map(|watch| events_of(watch)), [["1 x"], ["1 y"], ["1 z"]]);
     let mut wait = watches[0].ask(1000).expect_err("nothing has changed yet");
     // Its handle may not know of the rename yet.
     for (watch, at) in watches.iter().zip(["a", "c/d/b", "ab"]) {
         fixture.0.remove(Path::new("/share"), &path(at), watch);
         fixture.0.remove(Path::new("/share"), &path(at), watch);
     }
-    assert!(wait.told.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
+    assert!(wait.result.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
     assert!(fixture.0.is_idle() && fixture.0.directories.read().is_empty());
 }
 
@@ -223,11 +223,11 @@ fn a_directory_marked_for_deletion_reports_nothing_more() {
     let watch = fixture.watch("d", terms(ALL, true));
     let mut wait = watch.ask(1000).expect_err("nothing has changed yet");
     fixture.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
-    assert!(wait.told.try_recv().is_err(), "another directory has the name");
+    assert!(wait.result.try_recv().is_err(), "another directory has the name");
     fixture.0.doom(b"/share/d", FILE);
-    assert_eq!(wait.told.try_recv(), Ok(NotifyResult::Doomed));
+    assert_eq!(wait.result.try_recv(), Ok(NotifyResult::Doomed));
     fixture.happened(FileAction::REMOVED, "d/x");
-    assert_eq!(told(&watch), ["Doomed"]);
+    assert_eq!(events_of(&watch), ["Doomed"]);
 }
 
 #[test]
@@ -237,10 +237,10 @@ fn names_are_reported_as_clients_see_them() {
     for name in ["a/b:c", "d.", "x.tmp", "y.tmp/z"] {
         fixture.happened(FileAction::ADDED, name);
     }
-    assert_eq!(told(&watch), ["1 a\\b\u{f022}c", "1 d\u{f029}"]);
+    assert_eq!(events_of(&watch), ["1 a\\b\u{f022}c", "1 d\u{f029}"]);
     let path = absolute(Path::new("/share"), &path("f"));
     fixture.0.happened(&[Happening { action: FileAction::ADDED_STREAM, path: &path, stream: ":s" }], ALL);
-    assert_eq!(told(&watch), ["6 f:s"]);
+    assert_eq!(events_of(&watch), ["6 f:s"]);
 }
 
 /// Ten thousand watches elsewhere do not add to the cost of a change.
@@ -258,7 +258,7 @@ fn a_change_does_not_examine_watches_of_other_directories() {
     let ((), steps) = steps::of(|| fixture.0.moved(&from, &to));
     assert!(steps <= 12, "{steps}");
     fixture.happened(FileAction::ADDED, "z/e");
-    assert_eq!(told(&here), [r"1 b\c\d", "1 e"]);
+    assert_eq!(events_of(&here), [r"1 b\c\d", "1 e"]);
     let ((), steps) = steps::of(|| fixture.0.remove(Path::new("/share"), &path("other/d77"), &watches[77]));
     assert!(steps <= 12, "{steps}");
 }
@@ -304,11 +304,11 @@ fn changes_by_local_programs_are_filtered() {
         ] {
             watch.noticed(&path(name), what);
         }
-        assert_eq!(told(&watch), expected, "{filter:?}");
+        assert_eq!(events_of(&watch), expected, "{filter:?}");
         watch.lost();
-        assert_eq!(told(&watch), ["TooMuch"]);
+        assert_eq!(events_of(&watch), ["TooMuch"]);
         watch.gone();
-        assert_eq!(told(&watch), ["Doomed"]);
+        assert_eq!(events_of(&watch), ["Doomed"]);
     }
 }
 
@@ -351,10 +351,10 @@ fn a_rename_from_or_to_a_vetoed_name() {
         let paths = [from, to].map(|name| absolute(Path::new("/share"), &path(name)));
         let happening = |index: usize| Happening { action: rename[index], path: &paths[index], stream: "" };
         fixture.0.happened(&[happening(0), happening(1)], ALL);
-        assert_eq!(told(&watch), expected, "{list} {from} {to}");
-        assert_eq!(told(&everything).len(), 2);
+        assert_eq!(events_of(&watch), expected, "{list} {from} {to}");
+        assert_eq!(events_of(&everything).len(), 2);
         let local = fixture.watch("", veto(list));
         local.noticed(&path(from), Noticed::Renamed(Kind::File, path(to)));
-        assert_eq!(told(&local), expected, "{list} {from} {to}, locally");
+        assert_eq!(events_of(&local), expected, "{list} {from} {to}, locally");
     }
 }

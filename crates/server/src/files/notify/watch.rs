@@ -11,10 +11,11 @@ use proto::fscc::{FileAction, FileNotifyInformation};
 use proto::smb2::change_notify::CompletionFilter;
 use tokio::sync::oneshot;
 
-use super::guard::{self, Decided, Guard, Known};
+use super::access_check::{self, AccessCheck, CheckState, Decided};
 use crate::accounting::{Charge, Resource};
 use crate::name::CharacterMap;
 use crate::name::glob::Globs;
+use crate::policy::limits::NOTIFY_WAITING_CHANGES;
 use crate::streams::layout::is_store_name;
 use crate::vfs::FileId;
 use crate::vfs::watch::Watching;
@@ -26,7 +27,7 @@ pub(crate) struct Terms {
     /// Whether the whole tree below the directory is watched.
     pub(crate) tree: bool,
     /// Maximum size in bytes of the kept changes, in the encoding of a response.
-    pub(crate) room: usize,
+    pub(crate) space: usize,
     /// The directory.
     pub(crate) file: FileId,
     /// Names hidden from clients.
@@ -36,7 +37,7 @@ pub(crate) struct Terms {
     /// The charge for the watch. Kept changes are charged to the same payers.
     pub(crate) charge: Charge,
     /// The filter by access rights, if that is needed.
-    pub(crate) guard: Option<Guard>,
+    pub(crate) access: Option<AccessCheck>,
 }
 
 /// A change, as reported to a client.
@@ -59,8 +60,6 @@ impl Event {
 const OVERHEAD: usize = 64;
 /// Granularity in bytes in which changes are charged.
 const STEP: usize = 1024;
-/// Maximum size in bytes of changes that wait for a check, if the client's buffer is smaller.
-const ROOM_TO_WAIT: usize = 64 * 1024;
 
 /// Returns the action for one name of a rename whose other name is not reported.
 fn alone(action: FileAction) -> FileAction {
@@ -87,7 +86,7 @@ pub(crate) enum NotifyResult {
 pub(crate) struct Wait {
     number: u64,
     /// Receives the result.
-    pub(crate) told: oneshot::Receiver<NotifyResult>,
+    pub(crate) result: oneshot::Receiver<NotifyResult>,
 }
 
 /// The watch of a directory by one handle.
@@ -99,7 +98,7 @@ pub(crate) struct Watch {
 }
 
 struct State {
-    known: Known,
+    known: CheckState,
     /// The charge for the events and `known`.
     charge: Charge,
     events: Vec<Event>,
@@ -122,14 +121,14 @@ enum Phase {
 
 struct WaitingRequest {
     number: u64,
-    room: usize,
-    told: oneshot::Sender<NotifyResult>,
+    space: usize,
+    result: oneshot::Sender<NotifyResult>,
 }
 
 impl State {
     fn new(charge: Charge) -> State {
         State {
-            known: Known::default(),
+            known: CheckState::default(),
             charge,
             events: Vec::new(),
             size: 0,
@@ -153,8 +152,8 @@ impl Watch {
     pub(super) fn new(mut terms: Terms) -> Arc<Watch> {
         let charge = Charge::nothing(terms.charge.payer(), Resource::Changes);
         Arc::new_cyclic(|watch| {
-            if let Some(guard) = &mut terms.guard {
-                guard.watch = watch.clone();
+            if let Some(access) = &mut terms.access {
+                access.watch = watch.clone();
             }
             Watch { terms, state: Mutex::new(State::new(charge)), local: Mutex::default() }
         })
@@ -174,32 +173,32 @@ impl Watch {
         path.split(|&byte| byte == b'/').any(|component| veto.matches(component) || is_store_name(component))
     }
 
-    /// Returns the result of a request whose response has `room` bytes, at once or when a change is made. Requests are
+    /// Returns the result of a request whose response has `space` bytes, at once or when a change is made. Requests are
     /// answered in the order of their arrival.
-    pub(crate) fn ask(&self, room: usize) -> Result<NotifyResult, Wait> {
+    pub(crate) fn ask(&self, space: usize) -> Result<NotifyResult, Wait> {
         let mut state = self.state.lock();
         if state.phase == Phase::Doomed {
             return Ok(NotifyResult::Doomed);
         }
         if state.waiting.is_empty()
-            && let Some(told) = self.take(&mut state, room)
+            && let Some(result) = self.take(&mut state, space)
         {
-            return Ok(told);
+            return Ok(result);
         }
-        let (sender, told) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         let number = state.next;
         state.next += 1;
         // On a closed handle the sender is dropped, which notifies the caller.
         if state.phase == Phase::Open {
-            state.waiting.push_back(WaitingRequest { number, room, told: sender });
+            state.waiting.push_back(WaitingRequest { number, space, result: sender });
         }
-        Err(Wait { number, told })
+        Err(Wait { number, result })
     }
 
     /// Cancels a wait; returns a result that was sent at the same moment.
     pub(crate) fn give_up(&self, mut wait: Wait) -> Option<NotifyResult> {
         self.state.lock().waiting.retain(|waiting| waiting.number != wait.number);
-        wait.told.try_recv().ok()
+        wait.result.try_recv().ok()
     }
 
     /// Reports changes of paths below the directory as one group, without those hidden from clients.
@@ -210,15 +209,15 @@ impl Watch {
         if state.phase != Phase::Open {
             return;
         }
-        let Some(guard) = &self.terms.guard else {
+        let Some(access) = &self.terms.access else {
             return self.happened(&mut state, &visible, happened.into_iter().map(|(_, event)| event));
         };
         let settled = state.known.is_settled();
         let paths = || happened.iter().zip(&visible).filter(|(_, shown)| **shown).map(|((path, _), _)| *path);
-        if settled && !paths().any(guard::is_deep) {
+        if settled && !paths().any(access_check::is_deep) {
             return self.happened(&mut state, &visible, happened.into_iter().map(|(_, event)| event));
         }
-        let decided = if settled { state.known.decide(paths(), guard.now()).ok() } else { None };
+        let decided = if settled { state.known.decide(paths(), access.now()).ok() } else { None };
         if let Some(decided) = decided {
             let mut decided = decided.into_iter();
             let shown: Vec<_> = visible.iter().map(|shown| *shown && decided.next() == Some(true)).collect();
@@ -236,8 +235,8 @@ impl Watch {
             return;
         }
         state.known.wait(changes);
-        guard.check(&mut state.known);
-        if !state.record() || state.known.bytes_waiting() > self.terms.room.max(ROOM_TO_WAIT) {
+        access.check(&mut state.known);
+        if !state.record() || state.known.bytes_waiting() > self.terms.space.max(NOTIFY_WAITING_CHANGES) {
             self.overflow(&mut state);
             self.tell(&mut state);
         }
@@ -257,12 +256,12 @@ impl Watch {
     }
 
     /// Changes the results of checks, charges their memory, and reports the changes that are decided then.
-    pub(super) fn with_known<T>(&self, change: impl FnOnce(&mut Known) -> (Decided, T)) -> T {
+    pub(super) fn with_known<T>(&self, change: impl FnOnce(&mut CheckState) -> (Decided, T)) -> T {
         let mut state = self.state.lock();
-        let (told, answer) = change(&mut state.known);
+        let (result, answer) = change(&mut state.known);
         state.record();
         if state.phase == Phase::Open {
-            for (shown, events) in told {
+            for (shown, events) in result {
                 self.happened(&mut state, &shown, events);
             }
         }
@@ -300,7 +299,7 @@ impl Watch {
         for waiting in std::mem::take(&mut state.waiting) {
             if phase == Phase::Doomed {
                 // Fails if the request was cancelled.
-                let _ = waiting.told.send(NotifyResult::Doomed);
+                let _ = waiting.result.send(NotifyResult::Doomed);
             }
         }
     }
@@ -312,7 +311,7 @@ impl Watch {
         }
         state.size += event.size();
         state.events.push(event);
-        if !state.record() || state.size > self.terms.room {
+        if !state.record() || state.size > self.terms.space {
             self.overflow(state);
         }
     }
@@ -333,24 +332,24 @@ impl Watch {
         events
     }
 
-    /// Returns the result for a response of `room` bytes; `None` if there are no changes.
-    fn take(&self, state: &mut State, room: usize) -> Option<NotifyResult> {
+    /// Returns the result for a response of `space` bytes; `None` if there are no changes.
+    fn take(&self, state: &mut State, space: usize) -> Option<NotifyResult> {
         if state.events.is_empty() && !state.lost {
             return None;
         }
-        let fits = !state.lost && state.size <= room;
+        let fits = !state.lost && state.size <= space;
         let events = self.clear(state);
         Some(if fits { NotifyResult::Changes(events) } else { NotifyResult::TooMuch })
     }
 
     /// Answers waiting requests, oldest first.
     fn tell(&self, state: &mut State) {
-        while let Some(room) = state.waiting.front().map(|first| first.room)
-            && let Some(told) = self.take(state, room)
+        while let Some(space) = state.waiting.front().map(|first| first.space)
+            && let Some(result) = self.take(state, space)
             && let Some(first) = state.waiting.pop_front()
         {
             // Events sent to a cancelled request are kept.
-            match first.told.send(told) {
+            match first.result.send(result) {
                 Ok(()) => {}
                 Err(NotifyResult::Changes(events)) => events.into_iter().for_each(|event| self.keep(state, event)),
                 Err(_) => state.lost = true,

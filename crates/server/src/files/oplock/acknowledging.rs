@@ -6,7 +6,7 @@ use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 
 use super::Client;
-use super::held::HeldOplock;
+use super::held_oplock::HeldOplock;
 use super::{HANDLE, NOTHING, Oplocks, READ, level};
 use crate::files::lease::LeaseId;
 

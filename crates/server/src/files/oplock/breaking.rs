@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::held::HeldOplock;
+use super::held_oplock::HeldOplock;
 use super::{HANDLE, NOTHING, Opening, Oplocks, READ, WRITE, Wait};
 use crate::files::lease::LeaseId;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proto::smb2::{LeaseState, OplockLevel};
 
-use super::held::HeldOplock;
+use super::held_oplock::HeldOplock;
 use super::{HANDLE, Holder, NOTHING, Oplocks, READ, WRITE, level, state};
 use crate::files::lease::LeaseId;
 use crate::vfs;

@@ -16,7 +16,7 @@
 mod acknowledging;
 mod breaking;
 mod granting;
-mod held;
+mod held_oplock;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use proto::smb2::{LeaseState, OplockLevel};
 use tokio::sync::oneshot;
 
 pub use granting::{Circumstances, LeaseAsked, LeaseGranted};
-use held::HeldOplock;
+use held_oplock::HeldOplock;
 
 use super::lease::LeaseId;
 use crate::user::User;

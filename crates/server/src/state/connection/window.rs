@@ -49,8 +49,8 @@ impl Window {
     /// Grants up to `wanted` further credits and returns the number; at least one if the client would otherwise have
     /// none.
     pub(crate) fn grant(&mut self, wanted: u16) -> u16 {
-        let room = self.max - (self.high - self.low).min(self.max);
-        let granted = u64::from(wanted).min(room).max(u64::from(self.high == self.low));
+        let space = self.max - (self.high - self.low).min(self.max);
+        let granted = u64::from(wanted).min(space).max(u64::from(self.high == self.low));
         self.high += granted;
         let words = (self.high.div_ceil(64) - self.low / 64) as usize;
         if self.used.len() < words {

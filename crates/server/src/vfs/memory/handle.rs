@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::inode::{Body, Inode};
 use super::pages::{Full, MAX_SIZE, PAGE, Pages};
-use super::{Room, Shared};
+use super::{Quota, Shared};
 use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
@@ -61,7 +61,7 @@ impl Handle {
     }
 
     /// Changes the content; the handle must be open for writing.
-    fn change(&self, change: impl FnOnce(&mut Pages, &mut Room) -> std::result::Result<(), Full>) -> Result<()> {
+    fn change(&self, change: impl FnOnce(&mut Pages, &mut Quota) -> std::result::Result<(), Full>) -> Result<()> {
         if !self.access.write {
             return Err(Errno::BADF);
         }
@@ -70,7 +70,7 @@ impl Handle {
         let state = &mut *state;
         let inode = state.inodes.get_mut(&self.number).ok_or(Errno::STALE)?;
         let Body::File(content) = &mut inode.body else { return Err(Errno::INVAL) };
-        let done = change(content, &mut state.room);
+        let done = change(content, &mut state.quota);
         inode.touch(now);
         done.map_err(|Full| Errno::NOSPC)
     }
@@ -89,7 +89,7 @@ impl Handle {
             let at = if offset > source { end - count } else { start };
             let mut data = vec![0; count as usize];
             from.content(|content| content.read(source + at, &mut data))?;
-            self.change(|content, room| content.write(offset + at, &data, room))?;
+            self.change(|content, quota| content.write(offset + at, &data, quota))?;
             (start, end) = if offset > source { (start, at) } else { (at + count, end) };
         }
         Ok(length)
@@ -300,7 +300,7 @@ impl Node for Handle {
     fn write(&self, _op: &Op, offset: u64, data: Payload, _through: bool) -> Answer<Result<()>> {
         let write = |data: Bytes| match data.is_empty() {
             true if self.access.write => Ok(()),
-            _ => self.change(|content, room| content.write(offset, &data, room)),
+            _ => self.change(|content, quota| content.write(offset, &data, quota)),
         };
         let done = end_of(offset, data.len() as u64).and_then(|_| data.into_memory()).and_then(write);
         Answer::now(done)
@@ -327,14 +327,14 @@ impl Node for Handle {
     }
 
     fn set_extent(&self, _op: &Op, extent: Extent) -> Answer<Result<()>> {
-        let change = |content: &mut Pages, room: &mut Room| match extent {
+        let change = |content: &mut Pages, quota: &mut Quota| match extent {
             Extent::Size(size) => {
-                content.set_size(size, room);
+                content.set_size(size, quota);
                 Ok(())
             }
-            Extent::Reserve(size) => content.reserve(size, room),
+            Extent::Reserve(size) => content.reserve(size, quota),
             Extent::Zero { offset, length } => {
-                content.zero(offset, length, room);
+                content.zero(offset, length, quota);
                 Ok(())
             }
         };

@@ -24,9 +24,9 @@ use self::inode::{Body, Inode};
 use self::resolve::Place;
 use self::view::View;
 use super::{
-    Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, Identity,
-    InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed,
-    RenameRequest, Result, Space, TICK, Time, Vfs, WantedXattrs,
+    Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, GRANULARITY,
+    Identity, InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed,
+    RenameRequest, Result, Space, Time, Vfs, WantedXattrs,
 };
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
@@ -97,16 +97,16 @@ struct State {
     /// Number of handles ever opened.
     handles: u64,
     /// Space used by content.
-    room: Room,
+    quota: Quota,
 }
 
 /// Space for the content of all files: pages in use and their limit.
-struct Room {
+struct Quota {
     used: u64,
     limit: u64,
 }
 
-impl Room {
+impl Quota {
     /// Takes one page; `false` if none is left.
     fn take(&mut self) -> bool {
         let left = self.used < self.limit;
@@ -125,9 +125,10 @@ impl Memory {
     pub fn with_options(environment: Arc<dyn Environment>, options: Options) -> Self {
         let mut root = Inode::new(Body::directory(ROOT), options.mode, options.uid, options.gid, environment.now());
         root.links = 2;
-        let room = Room { used: 0, limit: options.capacity / pages::PAGE };
-        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, room };
-        let capabilities = options.capabilities(Changes::Timestamp { granularity: TICK, of_whole_seconds: TICK });
+        let quota = Quota { used: 0, limit: options.capacity / pages::PAGE };
+        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, quota };
+        let capabilities =
+            options.capabilities(Changes::Timestamp { granularity: GRANULARITY, of_whole_seconds: GRANULARITY });
         Memory(Arc::new(Shared { environment, options, capabilities, state: Mutex::new(state) }))
     }
 
@@ -390,10 +391,10 @@ impl Shared {
 
     fn space(&self) -> Space {
         let state = self.state.lock();
-        let free = state.room.limit - state.room.used;
+        let free = state.quota.limit - state.quota.used;
         Space {
             block_size: pages::PAGE as u32,
-            blocks: state.room.limit,
+            blocks: state.quota.limit,
             free,
             available: free,
             id: self.options.device,
@@ -511,7 +512,7 @@ impl State {
             && let Some(inode) = self.inodes.remove(&number)
             && let Body::File(content) = inode.body
         {
-            self.room.used -= content.allocated();
+            self.quota.used -= content.allocated();
         }
     }
 }

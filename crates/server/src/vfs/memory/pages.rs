@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Room;
+use super::Quota;
 use crate::vfs::DataRange;
 
 /// Bytes in a page.
@@ -74,11 +74,11 @@ impl Pages {
 
     /// Writes `data` at `offset`; the range must end at or below [`MAX_SIZE`]. If space runs out, the part written
     /// before stays.
-    pub(super) fn write(&mut self, offset: u64, data: &[u8], room: &mut Room) -> Result<(), Full> {
+    pub(super) fn write(&mut self, offset: u64, data: &[u8], quota: &mut Quota) -> Result<(), Full> {
         let mut rest = data;
         for piece in pieces(offset, data.len() as u64) {
             if !self.pages.contains_key(&piece.page) {
-                if piece.page >= self.reserved && !room.take() {
+                if piece.page >= self.reserved && !quota.take() {
                     return Err(Full);
                 }
                 self.pages.insert(piece.page, vec![0; PAGE as usize].into());
@@ -94,7 +94,7 @@ impl Pages {
     }
 
     /// Sets the size and releases everything beyond it.
-    pub(super) fn set_size(&mut self, size: u64, room: &mut Room) {
+    pub(super) fn set_size(&mut self, size: u64, quota: &mut Quota) {
         if size < self.size {
             let before = self.allocated();
             let kept = size.div_ceil(PAGE);
@@ -103,26 +103,26 @@ impl Pages {
             if let Some(last) = self.pages.get_mut(&(size / PAGE)) {
                 last[(size % PAGE) as usize..].fill(0);
             }
-            room.used -= before - self.allocated();
+            quota.used -= before - self.allocated();
         }
         self.size = size;
     }
 
     /// Reserves space for the first `size` bytes.
-    pub(super) fn reserve(&mut self, size: u64, room: &mut Room) -> Result<(), Full> {
+    pub(super) fn reserve(&mut self, size: u64, quota: &mut Quota) -> Result<(), Full> {
         let wanted = size.div_ceil(PAGE).max(self.reserved);
         let have = self.pages.range(self.reserved..wanted).count() as u64;
         let more = wanted - self.reserved - have;
-        if more > room.limit - room.used {
+        if more > quota.limit - quota.used {
             return Err(Full);
         }
-        room.used += more;
+        quota.used += more;
         self.reserved = wanted;
         Ok(())
     }
 
     /// Zeroes a range and releases whole pages that are not reserved.
-    pub(super) fn zero(&mut self, offset: u64, length: u64, room: &mut Room) {
+    pub(super) fn zero(&mut self, offset: u64, length: u64, quota: &mut Quota) {
         let end = offset.saturating_add(length).min(self.size);
         if offset >= end {
             return;
@@ -137,7 +137,7 @@ impl Pages {
             let whole = start == 0 && (stop as u64 == PAGE || end == self.size);
             if whole {
                 self.pages.remove(&number);
-                room.used -= u64::from(number >= self.reserved);
+                quota.used -= u64::from(number >= self.reserved);
             } else if let Some(page) = self.pages.get_mut(&number) {
                 page[start..stop].fill(0);
             }
@@ -208,16 +208,16 @@ mod tests {
         #[test]
         fn pages_read_as_plain_bytes_and_count_their_memory(steps in proptest::collection::vec(step(), 0..12)) {
             let (mut pages, mut bytes) = (Pages::default(), Vec::new());
-            let mut room = Room { used: 0, limit: 1_000 };
+            let mut quota = Quota { used: 0, limit: 1_000 };
             for step in &steps {
                 plain(&mut bytes, step);
                 match step {
-                    Step::Write(at, data) => prop_assert!(pages.write(*at, data, &mut room).is_ok()),
-                    Step::SetSize(size) => pages.set_size(*size, &mut room),
-                    Step::Reserve(size) => prop_assert!(pages.reserve(*size, &mut room).is_ok()),
-                    Step::Zero(at, length) => pages.zero(*at, *length, &mut room),
+                    Step::Write(at, data) => prop_assert!(pages.write(*at, data, &mut quota).is_ok()),
+                    Step::SetSize(size) => pages.set_size(*size, &mut quota),
+                    Step::Reserve(size) => prop_assert!(pages.reserve(*size, &mut quota).is_ok()),
+                    Step::Zero(at, length) => pages.zero(*at, *length, &mut quota),
                 }
-                prop_assert_eq!(pages.allocated(), room.used);
+                prop_assert_eq!(pages.allocated(), quota.used);
                 let mut read = vec![0xee; bytes.len() + 10];
                 prop_assert_eq!(pages.read(0, &mut read), bytes.len());
                 prop_assert_eq!(&read[..bytes.len()], &bytes[..]);

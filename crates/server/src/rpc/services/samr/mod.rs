@@ -329,7 +329,7 @@ impl SamrCall<'_> {
             false => [0; 3],
         };
         let about = DomainInformation {
-            policy: told(&server.accounts.authenticator.policy()),
+            policy: domain_policy(&server.accounts.authenticator.policy()),
             name: self.name(domain),
             server: server.policy().netbios_name.clone(),
             comment: if domain == SamDomain::Own { server.policy().server_string.clone() } else { String::new() },
@@ -341,7 +341,7 @@ impl SamrCall<'_> {
 }
 
 /// Converts the account policies to the protocol's format.
-fn told(policy: &AccountPolicy) -> DomainPolicy {
+fn domain_policy(policy: &AccountPolicy) -> DomainPolicy {
     let never = i64::MIN;
     let interval = |time: Duration| i64::try_from(time.as_nanos() / 100).map_or(never, |ticks| -ticks);
     let short = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);

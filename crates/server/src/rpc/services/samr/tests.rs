@@ -122,8 +122,8 @@ fn a_handle_is_valid_for_its_object_and_rights() {
     let everybody = open(opnum::SAMR_OPEN_GROUP, &own, 513).expect("all users");
     let admins = open(opnum::SAMR_OPEN_ALIAS, &builtin, 544).expect("administrators");
     for class in 1..40 {
-        let told = [1..=14, 16..=17, 20..=21].iter().any(|classes| classes.contains(&class));
-        let expected = if told { Status::SUCCESS } else { Status::INVALID_INFO_CLASS };
+        let is_answered = [1..=14, 16..=17, 20..=21].iter().any(|classes| classes.contains(&class));
+        let expected = if is_answered { Status::SUCCESS } else { Status::INVALID_INFO_CLASS };
         assert_eq!(samr.status(opnum::SAMR_QUERY_INFORMATION_USER, &alice, &[class]), expected, "{class}");
     }
     for (opnum, good) in [

@@ -238,12 +238,12 @@ impl Interfaces for Two {
 #[test]
 fn clients_can_query_the_interfaces() {
     let server = TestServer::builder().interfaces(Arc::new(Two)).start();
-    let ask = |dialect, file_id, room| {
+    let ask = |dialect, file_id, space| {
         let mut peer = Peer::logged_on(&server, dialect, "alice");
         let ioctl = IoctlRequest {
             ctl_code: FsctlCode::QUERY_NETWORK_INTERFACE_INFO,
             file_id,
-            max_output_response: room,
+            max_output_response: space,
             flags: IoctlFlags::IS_FSCTL,
             ..IoctlRequest::default()
         };

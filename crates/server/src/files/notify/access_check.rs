@@ -2,8 +2,8 @@
 //! change notify privilege`). Access to each directory below the watched one is checked as that user, and the result is
 //! cached for a short time. Changes in a directory wait for its check, in their order.
 //!
-//! Only [`Checks::run`] accesses the file system, concurrently with the connections. A request that makes a change
-//! costs one lookup in memory for each directory of its path.
+//! Only [`AccessChecks::run`] accesses the file system, concurrently with the connections. A request that makes a
+//! change costs one lookup in memory for each directory of its path.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -21,31 +21,30 @@ use super::watch::Watch;
 use super::{Event, parent_end};
 use crate::environment::Environment;
 use crate::files::OpenName;
+use crate::policy::limits::NOTIFY_ACCESS_RESULTS;
 use crate::security::access;
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
 
 /// Lifetime of a result, because local programs change permissions without notice.
 const LIFE: Duration = Duration::from_secs(2);
-/// Maximum size in bytes of the results of one watch. Beyond it, all are discarded.
-const BYTES_OF_RESULTS: usize = 128 * 1024;
 /// Memory in bytes that a result or a waiting change takes in addition to its path.
 const OVERHEAD: usize = 96;
 
 /// The user and the directory of a watch.
-pub(crate) struct Guard {
+pub(crate) struct AccessCheck {
     disk: Disk,
     /// The current name of the watched directory.
     name: Arc<OpenName>,
     environment: Arc<dyn Environment>,
-    checks: Arc<Checks>,
+    checks: Arc<AccessChecks>,
     /// The watch itself.
     pub(super) watch: Weak<Watch>,
 }
 
 /// Results of checks below a watched directory, and changes that wait to be reported.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct CheckState {
     results: BTreeMap<Box<[u8]>, (bool, Duration)>,
     /// Groups of changes that belong together, with their paths.
     waiting: VecDeque<Vec<(Box<[u8]>, Event)>>,
@@ -70,7 +69,7 @@ pub(super) struct Unchecked {
 /// Groups of changes that belong together, with whether each may be reported.
 pub(super) type Decided = Vec<(Vec<bool>, Vec<Event>)>;
 
-impl Known {
+impl CheckState {
     /// Returns the memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes_of_results + self.bytes_waiting
@@ -143,7 +142,7 @@ impl Known {
     fn note(&mut self, permits: bool, now: Duration) {
         let Some((directory, false)) = self.checked.take() else { return };
         let bytes = directory.len() + OVERHEAD;
-        if self.bytes_of_results + bytes > BYTES_OF_RESULTS {
+        if self.bytes_of_results + bytes > NOTIFY_ACCESS_RESULTS {
             self.results.clear();
             self.bytes_of_results = 0;
         }
@@ -179,18 +178,18 @@ fn cost(changes: &[(Box<[u8]>, Event)]) -> usize {
     changes.iter().map(|(path, event)| path.len() + event.name.len() + OVERHEAD).sum()
 }
 
-impl Guard {
-    /// Creates a guard for the watch of the directory `name`, checked as the user of `disk`. `None` if no checks are
+impl AccessCheck {
+    /// Creates the access check for the watch of the directory `name`, as the user of `disk`. `None` if no checks are
     /// needed.
     pub(crate) fn new(
         disk: &Disk,
         name: &Arc<OpenName>,
         environment: &Arc<dyn Environment>,
-        checks: &Arc<Checks>,
-    ) -> Option<Guard> {
+        checks: &Arc<AccessChecks>,
+    ) -> Option<AccessCheck> {
         // Root may list everything.
         let wanted = disk.share.names.honor_change_notify_privilege && disk.op.uid != 0;
-        wanted.then(|| Guard {
+        wanted.then(|| AccessCheck {
             disk: disk.clone(),
             name: name.clone(),
             environment: environment.clone(),
@@ -204,7 +203,7 @@ impl Guard {
     }
 
     /// Queues the watch for checks, unless it is queued already.
-    pub(super) fn check(&self, known: &mut Known) {
+    pub(super) fn check(&self, known: &mut CheckState) {
         if !std::mem::replace(&mut known.queued, true)
             && let Some(watch) = self.watch.upgrade()
         {
@@ -238,17 +237,17 @@ impl Guard {
     }
 }
 
-/// Checks are sequential per volume and user, so that a hanging one blocks no others.
+/// AccessChecks are sequential per volume and user, so that a hanging one blocks no others.
 type Lane = (u64, u32);
 
 /// Watches with changes that wait for a check.
 #[derive(Default)]
-pub(crate) struct Checks {
+pub(crate) struct AccessChecks {
     queues: Mutex<HashMap<Lane, VecDeque<Arc<Watch>>>>,
     added: Notify,
 }
 
-impl Checks {
+impl AccessChecks {
     fn add(&self, lane: Lane, watch: Arc<Watch>) {
         self.queues.lock().entry(lane).or_default().push_back(watch);
         self.added.notify_one();
@@ -284,10 +283,10 @@ impl Checks {
 
     async fn run_lane(&self, lane: Lane) {
         while let Some(watch) = self.next(lane) {
-            let Some(guard) = &watch.terms.guard else { continue };
-            while let Some(unchecked) = watch.next_unchecked(guard) {
-                let permits = guard.permits(&unchecked).await;
-                watch.checked(guard, permits);
+            let Some(access) = &watch.terms.access else { continue };
+            while let Some(unchecked) = watch.next_unchecked(access) {
+                let permits = access.permits(&unchecked).await;
+                watch.checked(access, permits);
             }
         }
     }
@@ -308,20 +307,20 @@ async fn breathe() {
 
 impl Watch {
     /// Reports the decided changes; returns the directory to be checked for the rest.
-    fn next_unchecked(&self, guard: &Guard) -> Option<Unchecked> {
-        self.with_known(|known| known.next(guard.now()))
+    fn next_unchecked(&self, access: &AccessCheck) -> Option<Unchecked> {
+        self.with_known(|known| known.next(access.now()))
     }
 
-    fn checked(&self, guard: &Guard, permits: bool) {
+    fn checked(&self, access: &AccessCheck, permits: bool) {
         self.with_known(|known| {
-            known.note(permits, guard.now());
+            known.note(permits, access.now());
             (Vec::new(), ())
         });
     }
 
     /// Called when `path`, relative to the watched directory, is another file or has other permissions.
     pub(super) fn forget(&self, path: &[u8]) {
-        if self.terms.guard.is_some() {
+        if self.terms.access.is_some() {
             self.with_known(|known| {
                 known.forget(path);
                 (Vec::new(), ())

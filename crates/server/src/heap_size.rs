@@ -21,20 +21,20 @@ pub const fn shared<T>() -> usize {
     allocation(size_of::<T>() + 2 * size_of::<usize>())
 }
 
-/// Returns the memory for a vector with capacity for `room` elements.
-pub const fn vector<T>(room: usize) -> usize {
-    allocation(room * size_of::<T>())
+/// Returns the memory for a vector with capacity for `space` elements.
+pub const fn vector<T>(space: usize) -> usize {
+    allocation(space * size_of::<T>())
 }
 
-/// Returns the memory for a hash table with capacity for `room` pairs: a power of two of slots, of which an eighth is
+/// Returns the memory for a hash table with capacity for `space` pairs: a power of two of slots, of which an eighth is
 /// empty, and a control byte for each.
-pub const fn table<K, V>(room: usize) -> usize {
-    let places = match room {
+pub const fn table<K, V>(space: usize) -> usize {
+    let places = match space {
         0 => return 0,
         1..=3 => 4,
         4..=7 => 8,
         8..=14 => 16,
-        _ => (room * 8 / 7).next_power_of_two(),
+        _ => (space * 8 / 7).next_power_of_two(),
     };
     allocation((places * size_of::<(K, V)>()).next_multiple_of(16) + places + 16)
 }
@@ -90,12 +90,12 @@ impl Hasher for NumberHasher {
 #[derive(Debug)]
 pub struct Table<K, V, S = RandomState> {
     map: HashMap<K, V, S>,
-    room: usize,
+    space: usize,
 }
 
 impl<K, V, S: Default> Default for Table<K, V, S> {
     fn default() -> Self {
-        Table { map: HashMap::default(), room: 0 }
+        Table { map: HashMap::default(), space: 0 }
     }
 }
 
@@ -113,16 +113,16 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Table<K, V, S> {
     /// Inserts a value; returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let former = self.map.insert(key, value);
-        self.room = self.room.max(self.map.capacity());
+        self.space = self.space.max(self.map.capacity());
         former
     }
 
     /// Removes a value. Shrinks a table that has become far too large.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let gone = self.map.remove(key);
-        if self.room > FEW && self.map.len() < self.room / 4 {
-            self.map.shrink_to(self.room / 2);
-            self.room = self.map.capacity();
+        if self.space > FEW && self.map.len() < self.space / 4 {
+            self.map.shrink_to(self.space / 2);
+            self.space = self.map.capacity();
         }
         gone
     }
@@ -139,7 +139,7 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Table<K, V, S> {
 
     /// Returns the memory that the table takes, in bytes.
     pub fn bytes(&self) -> usize {
-        table::<K, V>(self.room)
+        table::<K, V>(self.space)
     }
 }
 
