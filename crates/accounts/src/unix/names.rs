@@ -122,10 +122,10 @@ fn ask(question: &Question) -> io::Result<Option<Reply>> {
         Question::Uid(name) => passwd(&Key::Name(name.clone()))?.map(|(name, uid, _)| Reply::Named(lossy(&name), uid)),
         Question::Gid(name) => group_by_name(name)?.map(|gid| Reply::Named(name.clone(), gid)),
         Question::Home(name) => home(name)?.map(Reply::Home),
-        Question::Netgroup { user, group } => in_netgroup(group, None, Some(user)).then_some(Reply::Member),
+        Question::Netgroup { user, group } => in_netgroup(group, None, Some(user))?.then_some(Reply::Member),
         Question::Addresses(name) => Some(Reply::Addresses(addresses(name)?)),
         Question::Host(address) => host(*address)?.map(Reply::Host),
-        Question::HostNetgroup { host, group } => in_netgroup(group, Some(host), None).then_some(Reply::Member),
+        Question::HostNetgroup { host, group } => in_netgroup(group, Some(host), None)?.then_some(Reply::Member),
     })
 }
 
@@ -201,7 +201,17 @@ fn reverse(address: IpAddr) -> io::Result<Option<String>> {
 
 /// Returns whether the host or user is in the netgroup `group`, in any NIS domain. Blocks.
 #[cfg(target_env = "gnu")]
-fn in_netgroup(group: &str, host: Option<&str>, user: Option<&str>) -> bool {
+fn in_netgroup(group: &str, host: Option<&str>, user: Option<&str>) -> io::Result<bool> {
+    let text = |name: Option<&str>| name.map(CString::new).transpose();
+    let (Ok(group), Ok(host), Ok(user)) = (CString::new(group), text(host), text(user)) else { return Ok(false) };
+    // After a failure, nscd is not asked again, so a socket that a stopped nscd left behind is not an error.
+    netgroup_answer(ask_netgroup(&group, host.as_deref(), user.as_deref()))
+        .or_else(|_| netgroup_answer(ask_netgroup(&group, host.as_deref(), user.as_deref())))
+}
+
+/// Returns the result of innetgr, and the value of errno if it is zero.
+#[cfg(target_env = "gnu")]
+fn ask_netgroup(group: &CStr, host: Option<&CStr>, user: Option<&CStr>) -> (bool, libc::c_int) {
     unsafe extern "C" {
         /// innetgr(3); glibc locks its state internally.
         fn innetgr(
@@ -211,17 +221,29 @@ fn in_netgroup(group: &str, host: Option<&str>, user: Option<&str>) -> bool {
             domain: *const libc::c_char,
         ) -> libc::c_int;
     }
-    let text = |name: Option<&str>| name.map(CString::new).transpose();
-    let (Ok(group), Ok(host), Ok(user)) = (CString::new(group), text(host), text(user)) else { return false };
-    let pointer = |name: &Option<CString>| name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+    let pointer = |name: Option<&CStr>| name.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: the address is that of the errno of this thread.
+    unsafe { *libc::__errno_location() = 0 };
     // SAFETY: the names are C strings, and null matches anything.
-    unsafe { innetgr(group.as_ptr(), pointer(&host), pointer(&user), std::ptr::null()) == 1 }
+    let found = unsafe { innetgr(group.as_ptr(), pointer(host), pointer(user), std::ptr::null()) };
+    (found == 1, io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+/// Returns what the result of innetgr and errno mean. The function has no result for a failure; only errno differs.
+#[cfg(target_env = "gnu")]
+fn netgroup_answer((found, error): (bool, libc::c_int)) -> io::Result<bool> {
+    match error {
+        _ if found => Ok(true),
+        // A service leaves ENOENT if the host has no file of netgroups.
+        0 | libc::ENOENT | libc::ESRCH => Ok(false),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 /// C libraries other than glibc have no netgroups.
 #[cfg(not(target_env = "gnu"))]
-fn in_netgroup(_: &str, _: Option<&str>, _: Option<&str>) -> bool {
-    false
+fn in_netgroup(_: &str, _: Option<&str>, _: Option<&str>) -> io::Result<bool> {
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -247,6 +269,20 @@ mod tests {
         for (question, expected) in cases {
             assert_eq!(names.ask(question.clone()).await.unwrap(), expected, "{question:?}");
             assert!(matches!(names.ask(question), Answer::Now(_)), "it is cached");
+        }
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn a_name_service_that_fails_does_not_deny_membership() {
+        let answer = |found, error| netgroup_answer((found, error)).map_err(|error| error.raw_os_error());
+        assert_eq!(answer(true, libc::EACCES), Ok(true));
+        for unknown in [0, libc::ENOENT, libc::ESRCH] {
+            assert_eq!(answer(false, unknown), Ok(false));
+        }
+        // As seen with a file of netgroups that cannot be read, is a directory, and without a free descriptor.
+        for failed in [libc::EACCES, libc::EISDIR, libc::EMFILE, libc::ECONNREFUSED, libc::EAGAIN] {
+            assert_eq!(answer(false, failed), Err(Some(failed)));
         }
     }
 }
