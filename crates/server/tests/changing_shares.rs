@@ -61,8 +61,8 @@ fn whole(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     bytes
 }
 
-/// Returns the response to NetrShareEnum as text.
-fn list(client: &mut TestClient) -> String {
+/// Returns the response to a call of srvsvc as text.
+fn call(client: &mut TestClient, opnum: u16, stub: &[u32]) -> String {
     assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
     let pipe = client.open("srvsvc", READ_WRITE);
     let mut transceive = |input: &[u8]| {
@@ -84,22 +84,37 @@ fn list(client: &mut TestClient) -> String {
     let bytes = transceive(&whole(PduType::REQUEST, |out| {
         out.u32(0);
         out.u16(0);
-        out.u16(srvsvc::opnum::NETR_SHARE_ENUM);
-        [0, 1, 1, 0x20000, 0, 0, u32::MAX, 0].into_iter().for_each(|field| out.u32(field));
+        out.u16(opnum);
+        stub.iter().for_each(|field| out.u32(*field));
     }));
     bytes.into_iter().filter(u8::is_ascii_graphic).map(char::from).collect()
+}
+
+/// Returns the response to NetrShareEnum as text.
+fn list(client: &mut TestClient) -> String {
+    call(client, srvsvc::opnum::NETR_SHARE_ENUM, &[0, 1, 1, 0x20000, 0, 0, u32::MAX, 0])
+}
+
+/// Returns the response to NetrShareGetInfo for the share `music` as text.
+fn info_of_music(client: &mut TestClient) -> String {
+    let letters = |pair: [u8; 2]| u32::from(pair[0]) | u32::from(pair[1]) << 16;
+    let name = [letters(*b"mu"), letters(*b"si"), letters(*b"c\0")];
+    let stub = [&[0, 6, 0, 6][..], &name, &[1]].concat();
+    call(client, srvsvc::opnum::NETR_SHARE_GET_INFO, &stub)
 }
 
 /// One share, `music`, while it is defined.
 #[derive(Debug)]
 struct OneShare {
     defined: Arc<AtomicBool>,
+    available: bool,
     acl: UserShareAcl,
 }
 
 impl OneShare {
     fn get(&self) -> Option<Arc<Share>> {
         let mut share = Share::new("Music", "/share");
+        share.available = self.available;
         share.access.read_only = false;
         share.access.user_share_acl = Some(self.acl.clone());
         self.defined.load(Ordering::Relaxed).then(|| Arc::new(share))
@@ -129,19 +144,28 @@ fn a_share_of_a_user_exists_while_it_is_defined_and_as_its_acl_says() {
     ];
     for (acl, of_alice, of_bob) in cases {
         let defined = Arc::new(AtomicBool::new(false));
-        let shares = OneShare { defined: defined.clone(), acl: acl.clone() };
+        let shares = OneShare { defined: defined.clone(), available: true, acl: acl.clone() };
         let server = TestServer::builder().configure(|policy| policy.user_shares = Some(Arc::new(shares))).start();
         for (user, expected) in [("alice", of_alice), ("bob", of_bob)] {
             let mut client = log_on(&server, user, HERE);
             defined.store(false, Ordering::Relaxed);
             assert_eq!(writes(&mut client, "music"), Err(Status::BAD_NETWORK_NAME));
-            assert!(!list(&mut client).contains("Music"));
+            assert!(!list(&mut client).contains("Music") && !info_of_music(&mut client).contains("Music"));
             defined.store(true, Ordering::Relaxed);
-            assert!(list(&mut client).contains("Music"));
+            assert!(list(&mut client).contains("Music") && info_of_music(&mut client).contains("Music"));
             let expected = expected.ok_or(Status::ACCESS_DENIED);
             assert_eq!(writes(&mut client, "MUSIC"), expected, "{user} {acl:?}");
         }
     }
+}
+
+#[test]
+fn a_share_of_a_user_that_is_not_available_does_not_exist() {
+    let shares = OneShare { defined: Arc::new(true.into()), available: false, acl: UserShareAcl::default() };
+    let server = TestServer::builder().configure(|policy| policy.user_shares = Some(Arc::new(shares))).start();
+    let mut client = log_on(&server, "alice", HERE);
+    assert_eq!(writes(&mut client, "music"), Err(Status::BAD_NETWORK_NAME));
+    assert!(!list(&mut client).contains("Music") && !info_of_music(&mut client).contains("Music"));
 }
 
 /// A share `private` for alice, and an error for clients that are not at [`HERE`].

@@ -92,7 +92,10 @@ async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<u8> {
         match policy.share(&asked.name) {
             Some(share) => share.available.then(|| describe(share)),
             None => match home(&policy, &asked.name, call).await {
-                None => policy.user_share(&asked.name).await.ok().flatten().map(|share| describe(&share)),
+                None => {
+                    let share = policy.user_share(&asked.name).await.ok().flatten();
+                    share.filter(|share| share.available).map(|share| describe(&share))
+                }
                 home => home,
             },
         }
