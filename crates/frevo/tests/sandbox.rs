@@ -160,7 +160,7 @@ fn acting_as_a_user() {
         return;
     }
     let links = SymlinkPolicy::default();
-    let etc = LocalFs::open(Path::new("/etc"), Options { links }).expect("it is there");
+    let etc = LocalFs::open(Path::new("/etc"), Options { links, root: None }).expect("it is there");
     let shadow = RelPath::root().join(b"shadow").expect("a name");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let read = |uid| {

@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn clocks_that_show_every_change_show_every_change() {
         let dir = tempfile::tempdir().expect("there is free space");
-        let root = Root::open(dir.path(), SymlinkPolicy::NONE).expect("it exists");
+        let root = Root::open(dir.path(), SymlinkPolicy::NONE, None).expect("it exists");
         let clock = probe(&root);
         let soon = Time { secs: i64::MAX, nanos: 1 };
         assert!(!clock.shows_attributes(root.id.device + 1, soon), "another device was not probed");

@@ -72,12 +72,14 @@ pub struct Options {
     /// The links that may be followed on the way to a name that is created, renamed or removed. Look-ups pass their
     /// own; both express the share's `follow symlinks` and `wide links`.
     pub links: SymlinkPolicy,
+    /// The directory to which the path must lead; `None` for any.
+    pub root: Option<FileId>,
 }
 
 impl Default for Options {
     /// Links are followed below the root, as by Samba's default.
     fn default() -> Self {
-        Options { links: SymlinkPolicy::BENEATH }
+        Options { links: SymlinkPolicy::BENEATH, root: None }
     }
 }
 
@@ -168,10 +170,10 @@ impl LocalFs {
     /// Opens the directory `path` with the process's own identity. It stays open whatever happens to the path.
     ///
     /// # Errors
-    /// The directory cannot be opened, `/proc` is missing, or the kernel cannot resolve paths below a directory.
+    /// The directory cannot be opened or is not `options.root`, `/proc` is missing, or the kernel cannot resolve paths below a directory.
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
         let (root, clock, features) = identity::as_process(|| {
-            let root = Root::open(path, options.links)?;
+            let root = Root::open(path, options.links, options.root)?;
             aside::remove_left_over(&root);
             let (clock, features) = (clock::probe(&root), features::probe(&root));
             io::Result::Ok((root, clock, features))

@@ -61,13 +61,17 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Opens the directory `path`, with the process's own identity.
-    pub(crate) fn open(path: &Path, links: SymlinkPolicy) -> io::Result<Root> {
+    /// Opens the directory `path`, with the process's own identity. It must be the directory `expected`, if that is
+    /// given.
+    pub(crate) fn open(path: &Path, links: SymlinkPolicy, expected: Option<FileId>) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
         let proc = proc_fd::directory()?;
         let stat = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?;
         let id = id(&stat);
+        if expected.is_some_and(|expected| expected != id) {
+            return Err(Raw::STALE.into());
+        }
         let paths = [std::path::absolute(path)?, path.canonicalize()?];
         let local = is_local(&fd)?;
         probe(&fd)?;

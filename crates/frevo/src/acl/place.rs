@@ -106,7 +106,7 @@ impl Opened {
 
 /// Opens the server's view of `share`.
 pub(super) fn desk(share: Arc<Share>, accounts: Lookups) -> Result<AclAdmin> {
-    let options = localfs::Options { links: SymlinkPolicy::NONE };
+    let options = localfs::Options { links: SymlinkPolicy::NONE, root: None };
     let volume = localfs::LocalFs::open(&share.path, options);
     let volume = volume.with_context(|| format!("cannot open {} of [{}]", share.path.display(), share.name))?;
     Ok(AclAdmin::new(share, Arc::new(volume), accounts.ids, accounts.authenticator, Arc::new(SystemEnvironment::new())))

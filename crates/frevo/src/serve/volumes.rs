@@ -68,7 +68,7 @@ impl Volumes for LocalVolumes {
             );
             return Answer::now(Err(Errno::AGAIN));
         };
-        let (path, options) = (share.path.clone(), localfs::Options { links: share.links() });
+        let (path, options) = (share.path.clone(), localfs::Options { links: share.links(), root: share.root });
         let (sender, opened) = tokio::sync::oneshot::channel();
         let open = move || {
             let volume = localfs::LocalFs::open(&path, options);
@@ -100,6 +100,10 @@ impl Volumes for LocalVolumes {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use server::vfs::FileId;
+
     use super::*;
 
     #[test]
@@ -122,5 +126,23 @@ mod tests {
         let opened = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(opened.block_on(volumes.open(&share)).err(), Some(Errno::NOENT));
         assert!(volumes.opening.lock().is_empty());
+    }
+
+    #[test]
+    fn a_directory_that_was_exchanged_after_its_check_is_an_error() {
+        let host = tempfile::tempdir().expect("a directory");
+        let (music, other) = (host.path().join("music"), host.path().join("other"));
+        std::fs::create_dir(&music).expect("a directory");
+        std::fs::create_dir(&other).expect("a directory");
+        let metadata = std::fs::metadata(&music).expect("it exists");
+        let root = FileId { device: metadata.dev(), inode: metadata.ino(), stream: 0 };
+        let share = Share { root: Some(root), ..Share::new("music", &music) };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let open = || runtime.block_on(LocalVolumes::default().open(&share)).map(|_| ());
+        assert_eq!(open(), Ok(()));
+        std::fs::rename(&music, host.path().join("former")).expect("a new name");
+        std::os::unix::fs::symlink(&other, &music).expect("a link");
+        assert_eq!(open(), Err(Errno(libc::ESTALE)));
+        assert_ne!(VolumeId::of_directory(&share), VolumeId::of_directory(&Share { root: None, ..share.clone() }));
     }
 }

@@ -101,7 +101,7 @@ fn many_directories_take_turns() {
 #[test]
 fn change_times_reveal_changes_where_nothing_can_be_watched() {
     let temp = Temp::new();
-    let root = Root::open(temp.path(), FOLLOW).unwrap();
+    let root = Root::open(temp.path(), FOLLOW, None).unwrap();
     let names = indexes(false, Clock::ticking(Duration::from_millis(20)), Budget::of_process());
     let directory = root.open_directory(&RelPath::root(), FOLLOW, Wait::Allowed).unwrap();
     let find = |name: &str, wait| {
@@ -138,7 +138,7 @@ fn the_indexes_of_all_shares_share_a_budget() {
         .map(|_| {
             let temp = Temp::new();
             let names = indexes(true, Clock::ticking(Duration::from_millis(20)), budget.clone());
-            (Root::open(temp.path(), FOLLOW).unwrap(), names, temp)
+            (Root::open(temp.path(), FOLLOW, None).unwrap(), names, temp)
         })
         .collect();
     let make = |share: usize, directory: &str, count: usize| {

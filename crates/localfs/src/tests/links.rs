@@ -100,7 +100,7 @@ fn links_below_the_root_are_followed_if_allowed() {
 #[test]
 fn wide_links_lead_out_only_if_configured() {
     let wide = SymlinkPolicy { wide: true, ..SymlinkPolicy::BENEATH };
-    let bed = Bed::with(Options { links: wide });
+    let bed = Bed::with(Options { links: wide, root: None });
     process(|| {
         fs::create_dir(bed.outside("there")).unwrap();
         chown(bed.outside("there"), Some(bed.who.uid), None).unwrap();

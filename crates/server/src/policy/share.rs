@@ -10,7 +10,7 @@ use super::{
     AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, HandlePolicy, LockPolicy, ModePolicy, NamePolicy,
     SyncPolicy, Template,
 };
-use crate::vfs::SymlinkPolicy;
+use crate::vfs::{FileId, SymlinkPolicy};
 
 /// One share.
 #[derive(Clone, Debug)]
@@ -21,6 +21,9 @@ pub struct Share {
     pub path: PathBuf,
     /// `path` if it depends on the session; `None` if `path` is the path.
     pub path_template: Option<Template>,
+    /// The directory to which `path` must lead when it is opened; `None` for any. A user who chose the path may
+    /// exchange the directory after it was checked.
+    pub root: Option<FileId>,
     /// `comment`.
     pub comment: String,
     /// `browseable`: shown in listings.
@@ -66,6 +69,7 @@ impl Share {
             name: name.to_owned(),
             path: path.into(),
             path_template: None,
+            root: None,
             comment: String::new(),
             browseable: true,
             access_based_share_enum: false,

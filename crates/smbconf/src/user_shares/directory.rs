@@ -5,8 +5,9 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 use server::policy::fold;
+use server::vfs::FileId;
 
 use super::Rules;
 use super::file::{self, Definition};
@@ -15,9 +16,16 @@ use crate::raw::check_share_name;
 /// The largest file, in bytes; Samba has the same limit.
 const LARGEST_FILE: u64 = 10 * 1024;
 
-/// Returns the share in the file `name` and its directory without symbolic links; `None`, with the reason in the log,
-/// if it is not allowed.
-pub(super) fn read(rules: &Rules, name: &str) -> Option<(Definition, PathBuf)> {
+/// A share and the directory that was checked.
+pub(super) struct Checked {
+    pub(super) definition: Definition,
+    /// The path of the directory, without symbolic links.
+    pub(super) path: PathBuf,
+    pub(super) root: FileId,
+}
+
+/// Returns the share in the file `name`; `None`, with the reason in the log, if it is not allowed.
+pub(super) fn read(rules: &Rules, name: &str) -> Option<Checked> {
     if !is_trusted(&rules.path) {
         return None;
     }
@@ -32,7 +40,7 @@ pub(super) fn read(rules: &Rules, name: &str) -> Option<(Definition, PathBuf)> {
     found.inspect_err(|why| tracing::warn!(file = %file.display(), why, "a user's share is not served")).ok()
 }
 
-fn checked(rules: &Rules, name: &str, mut file: File) -> Result<(Definition, PathBuf), String> {
+fn checked(rules: &Rules, name: &str, mut file: File) -> Result<Checked, String> {
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() || metadata.mode() & Mode::WOTH.bits() != 0 {
         return Err("it is not a regular file, or everybody may write to it".into());
@@ -43,12 +51,12 @@ fn checked(rules: &Rules, name: &str, mut file: File) -> Result<(Definition, Pat
         return Err("it is larger than 10 KiB".into());
     }
     let definition = file::parse(name, &text)?;
-    let path = allowed(rules, &definition.path, &metadata)?;
-    Ok((definition, path))
+    let (path, root) = allowed(rules, &definition.path, &metadata)?;
+    Ok(Checked { definition, path, root })
 }
 
 /// Returns the directory that `path` leads to, if a user may share it who owns the file with `metadata`.
-fn allowed(rules: &Rules, path: &Path, metadata: &Metadata) -> Result<PathBuf, String> {
+fn allowed(rules: &Rules, path: &Path, metadata: &Metadata) -> Result<(PathBuf, FileId), String> {
     let real = std::fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))?;
     for path in [path, &real] {
         if !rules.allowed.is_empty() && !rules.allowed.iter().any(|prefix| path.starts_with(prefix)) {
@@ -59,14 +67,19 @@ fn allowed(rules: &Rules, path: &Path, metadata: &Metadata) -> Result<PathBuf, S
             return Err(format!("{} is denied by `usershare prefix deny list`", path.display()));
         }
     }
-    let directory = std::fs::metadata(&real).map_err(|error| format!("{}: {error}", real.display()))?;
-    if !directory.is_dir() {
-        return Err(format!("{} is not a directory", real.display()));
-    }
-    if rules.owner_only && metadata.uid() != 0 && metadata.uid() != directory.uid() {
+    let directory = directory(&real).map_err(|error| format!("{}: {error}", real.display()))?;
+    if rules.owner_only && metadata.uid() != 0 && metadata.uid() != directory.st_uid {
         return Err(format!("{} has another owner, and `usershare owner only` is set", real.display()));
     }
-    Ok(real)
+    let root = FileId { device: directory.st_dev, inode: directory.st_ino, stream: 0 };
+    Ok((real, root))
+}
+
+/// Returns the metadata of the directory `path`, which must not contain symbolic links. The user may have put one there
+/// after the path was compared with the lists.
+fn directory(path: &Path) -> rustix::io::Result<Stat> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::fstat(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
 /// Returns whether only users who may define shares can create files in the directory, and none can replace those of
@@ -84,14 +97,13 @@ fn is_trusted(path: &Path) -> bool {
     trusted
 }
 
-/// Returns the names of the files, at most `usershare max shares`.
-pub(super) fn names(rules: &Rules) -> Vec<String> {
-    if !is_trusted(&rules.path) {
-        return Vec::new();
-    }
+/// Returns the names of the files, at most `usershare max shares`. The others are not served.
+pub(super) fn names(rules: &Rules) -> impl Iterator<Item = String> {
+    // Samba bounds other entries, too.
     let entries = std::fs::read_dir(&rules.path).into_iter().flatten().filter_map(Result::ok);
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| is_name(name)).take(rules.max_shares).collect()
+    let names =
+        entries.take(rules.max_shares.saturating_mul(2)).filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| is_name(name)).take(rules.max_shares)
 }
 
 /// Returns whether a file with this name can define a share. Names of temporary files begin with a colon.

@@ -24,6 +24,7 @@ use super::share;
 use super::table::share::SHARED_PATH;
 use super::table::user_shares as table;
 use super::variables::ServerVariables;
+use directory::Checked;
 use file::Definition;
 
 /// The most look-ups at once: directories of users may be on a file system that hangs.
@@ -133,10 +134,21 @@ impl UserShares {
 }
 
 impl Inner {
+    /// Returns the share in the file `name`, if it is one of the first `usershare max shares`. Blocks.
+    fn named(&self, name: &str) -> Option<Arc<Share>> {
+        let share = self.share(name)?;
+        let is_served = directory::names(&self.rules).any(|served| served == name);
+        if !is_served {
+            let most = self.rules.max_shares;
+            tracing::warn!(share = name, most, "a user's share is beyond `usershare max shares`, and is not served");
+        }
+        is_served.then_some(share)
+    }
+
     /// Returns the share in the file `name`. Blocks.
     fn share(&self, name: &str) -> Option<Arc<Share>> {
         let names = self.names.as_deref()?;
-        let (definition, path) = directory::read(&self.rules, name)?;
+        let Checked { definition, path, root } = directory::read(&self.rules, name)?;
         let section = self.section(&definition, path.to_str()?);
         let variables = ServerVariables {
             names,
@@ -153,6 +165,7 @@ impl Inner {
             return None;
         }
         share.path_template = Template::parse(&path.to_str()?.replace('%', "%%")).ok();
+        share.root = Some(root);
         share.comment = definition.comment;
         share.access.read_only = false;
         share.access.user_share_acl = Some(definition.acl);
@@ -173,13 +186,13 @@ impl server::policy::UserShares for UserShares {
     fn share(&self, name: &str) -> Answer<Result<Option<Arc<Share>>, Unavailable>> {
         let folded = fold(name);
         match directory::is_name(&folded) {
-            true => self.ask(move |inner| inner.share(&folded)),
+            true => self.ask(move |inner| inner.named(&folded)),
             false => Answer::now(Ok(None)),
         }
     }
 
     fn list(&self) -> Answer<Result<Vec<Arc<Share>>, Unavailable>> {
-        self.ask(|inner| directory::names(&inner.rules).iter().filter_map(|name| inner.share(name)).collect())
+        self.ask(|inner| directory::names(&inner.rules).filter_map(|name| inner.share(&name)).collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of shares that users define, with files as `net usershare` writes them.
 
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use super::*;
@@ -81,11 +81,29 @@ async fn guests_and_a_template_are_as_configured() {
 }
 
 #[tokio::test]
-async fn the_number_of_shares_that_are_listed_is_limited() {
+async fn the_number_of_shares_is_limited() {
     let host = host();
     (0..20).for_each(|number| define(host.path(), &format!("s{number}"), "music"));
     let policy = policy(host.path(), "usershare max shares = 7");
-    assert_eq!(policy.user_shares.as_ref().expect("shares").list().await.expect("a list").len(), 7);
+    let list = policy.user_shares.as_ref().expect("shares").list().await.expect("a list");
+    let mut connectable = 0;
+    for number in 0..20 {
+        let name = format!("S{number}");
+        let is_listed = list.iter().any(|share| share.name == name);
+        assert_eq!(share(&policy, &name).await.is_some(), is_listed, "{name}");
+        connectable += usize::from(is_listed);
+    }
+    assert_eq!((list.len(), connectable), (7, 7));
+}
+
+#[tokio::test]
+async fn a_share_is_of_the_directory_that_was_checked() {
+    let host = host();
+    let policy = policy(host.path(), "");
+    define(host.path(), "music", "music");
+    let root = share(&policy, "music").await.expect("a share").root.expect("a directory");
+    let metadata = std::fs::metadata(host.path().join("music")).expect("it exists");
+    assert_eq!((root.device, root.inode), (metadata.dev(), metadata.ino()));
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ impl Ground {
     /// Creates the directory inside the directory of `share`.
     pub(super) fn make(share: &Share) -> Result<Ground> {
         let acls = share.acls.stored.as_ref().context("the share stores no descriptors")?;
-        let options = localfs::Options { links: SymlinkPolicy::NONE };
+        let options = localfs::Options { links: SymlinkPolicy::NONE, root: None };
         let volume = localfs::LocalFs::open(&share.path, options);
         let volume = volume.with_context(|| format!("cannot open {}", share.path.display()))?;
         let name = format!(".frevo-calibrate-{}", std::process::id());

@@ -162,7 +162,7 @@ fn above(path: &Path, limit: PathBuf) -> Next {
 
 /// Returns a volume of the directory `path` of the host, for the user of `disk`.
 pub(super) async fn volume(request: &Request<'_>, disk: &Disk, path: &Path) -> Option<(u64, Arc<dyn Vfs>)> {
-    let share = Share { path: path.to_owned(), ..(*disk.share).clone() };
+    let share = Share { path: path.to_owned(), root: None, ..(*disk.share).clone() };
     request.connection.server.volume(&share).await.ok()
 }
 

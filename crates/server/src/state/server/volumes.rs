@@ -27,7 +27,8 @@ impl VolumeId {
     /// Returns the id of the directory that `share` names, with its rules for symbolic links.
     pub fn of_directory(share: &Share) -> VolumeId {
         let links = [u8::from(share.names.follow_symlinks), u8::from(share.names.wide_links)];
-        VolumeId::new(&[b"directory", share.path.as_os_str().as_encoded_bytes(), &links])
+        let root = share.root.map_or([0; 16], |id| (u128::from(id.device) << 64 | u128::from(id.inode)).to_le_bytes());
+        VolumeId::new(&[b"directory", share.path.as_os_str().as_encoded_bytes(), &links, &root])
     }
 }
 
