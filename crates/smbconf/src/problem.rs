@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -183,6 +184,12 @@ impl Problem {
         self.severity == Severity::Note && self.without_effect.is_none() && self.lost.is_none()
     }
 
+    /// Returns everything but the share.
+    fn without_share(&self) -> impl Hash + Eq {
+        let Problem { severity, code, place, share: _, subject, value, message, remedy, lost, without_effect } = self;
+        (severity, code, place, subject, value, message, remedy, lost, without_effect)
+    }
+
     /// Returns the feature that users miss, and the share if it is missing only there.
     fn lost(&self) -> Option<(&str, Option<&str>)> {
         match &self.lost {
@@ -220,12 +227,21 @@ impl Problems {
     pub(super) fn tidy(&mut self) {
         let order = |problem: &Problem| (problem.place.is_none(), problem.place.clone(), problem.severity);
         self.0.sort_by_cached_key(order);
+        let mut stays = self.which_are_new().into_iter();
+        self.0.retain(|_| stays.next().unwrap_or(true));
+    }
+
+    /// Returns for each problem whether it was not reported before. There may be hundreds of thousands, so they are not
+    /// copied.
+    fn which_are_new(&self) -> Vec<bool> {
         let mut seen = HashSet::new();
-        let global: HashSet<Problem> = self.0.iter().filter(|problem| problem.share.is_none()).cloned().collect();
-        self.0.retain(|problem| {
-            let inherited = problem.share.is_some() && global.contains(&Problem { share: None, ..problem.clone() });
-            !inherited && seen.insert(problem.clone())
-        });
+        let global: HashSet<_> = self.0.iter().filter(|it| it.share.is_none()).map(Problem::without_share).collect();
+        let mut stays = Vec::with_capacity(self.0.len());
+        for problem in &self.0 {
+            let inherited = problem.share.is_some() && global.contains(&problem.without_share());
+            stays.push(!inherited && seen.insert(problem));
+        }
+        stays
     }
 
     /// Returns the problems that keep single shares from being served.

@@ -300,7 +300,9 @@ impl Reader<'_> {
     }
 
     fn include(&mut self, value: &str, place: &Place) {
-        let folder = place.file.parent().unwrap_or(Path::new(""));
+        // The name of the configuration may be relative to the working directory.
+        let file = std::path::absolute(&place.file).unwrap_or_else(|_| place.file.to_path_buf());
+        let folder = file.parent().unwrap_or(Path::new("/"));
         let expanded = self.variables.expand(unquote(value)).text;
         // Deviates from Samba, which resolves relative paths against the working directory of the process.
         let template = match expanded.starts_with('/') {

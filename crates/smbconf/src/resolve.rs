@@ -80,6 +80,7 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
         known.insert(fold(&section.name), resolved.shares.len());
         resolved.shares.push(Share { name: section.name.clone(), place: section.place.clone(), settings });
     }
+    add_suggestions(problems);
     resolved
 }
 
@@ -157,12 +158,23 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
 }
 
 fn unknown(name: &str, value: &str) -> Problem {
-    let remedy = match table::nearest(name) {
-        Some(nearest) => format!("did you mean `{nearest}`? `frevo check --parameters` lists all parameters"),
-        None => "correct the name or remove the line; `frevo check --parameters` lists all parameters".to_owned(),
-    };
-    warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}` is ignored")).remedy(remedy)
+    warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}` is ignored"))
 }
+
+/// Adds the remedies of unknown parameters. Only some names are compared with all known ones, because a file that is
+/// not a configuration may have hundreds of thousands.
+fn add_suggestions(problems: &mut Problems) {
+    let unknown = |problem: &&mut Problem| problem.code == Code::UnknownParameter && problem.remedy.is_empty();
+    for (at, problem) in problems.0.iter_mut().filter(unknown).enumerate() {
+        problem.remedy = match (at < SUGGESTIONS).then(|| table::nearest(&problem.subject)).flatten() {
+            Some(nearest) => format!("did you mean `{nearest}`? `frevo check --parameters` lists all parameters"),
+            None => "correct the name or remove the line; `frevo check --parameters` lists all parameters".to_owned(),
+        };
+    }
+}
+
+/// The number of unknown parameters for which a similar name is searched.
+const SUGGESTIONS: usize = 200;
 
 /// Returns the value in its normalized spelling, `None` if it is not allowed, and a problem. A value that is not
 /// allowed does no harm if the parameter has no effect.

@@ -243,6 +243,32 @@ fn ten_thousand_shares_are_served_with_and_without_errors() {
 }
 
 #[test]
+fn a_file_of_unknown_parameters_is_read_in_a_bounded_time() {
+    let mut text = String::from("[global]\nraed only = no\n");
+    // Comparing each of them with all known names would take minutes.
+    (0..100_000).for_each(|number| text += &format!("raed only {number} = no\n"));
+    let loaded = read_text(text.as_bytes()).unwrap_or_else(|problems| panic!("{problems}"));
+    let unknown = loaded.warnings.0.iter().filter(|problem| problem.code == Code::UnknownParameter).collect::<Vec<_>>();
+    assert_eq!(unknown.len(), 100_001);
+    assert!(unknown[0].remedy.contains("did you mean `read only`"), "{}", unknown[0]);
+    assert!(unknown.iter().all(|problem| !problem.remedy.is_empty()));
+    assert!(unknown.iter().filter(|problem| problem.remedy.contains("did you mean")).count() <= 200);
+}
+
+#[test]
+fn an_include_is_relative_to_the_directory_of_its_file_not_to_the_root_directory() {
+    let directory = tempfile::tempdir_in(".").expect("a directory");
+    let folder = PathBuf::from(directory.path().file_name().expect("a name"));
+    std::fs::write(folder.join("part.conf"), "comment = read\n").expect("a file");
+    let text = format!("[x]\npath = /\ninclude = {}/part.conf\n", folder.display());
+    let main = tempfile::NamedTempFile::new_in(".").expect("a file");
+    std::fs::write(main.path(), text).expect("a file");
+    let name = Path::new(main.path().file_name().expect("a name"));
+    let loaded = load(name, &TestNames).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!((&*loaded.policy.shares["x"].comment, loaded.warnings.to_string().contains("part")), ("read", false));
+}
+
+#[test]
 fn an_include_that_cannot_be_read_is_not_only_the_error_of_the_share_above() {
     let text = "[x]\npath = @DIR@/x\n[y]\npath = @DIR@/x\ninclude = @DIR@/x\n";
     let problems = load_files(&[("smb.conf", text)]).0.expect_err("a directory cannot be read as a file");
