@@ -335,7 +335,7 @@ fn set_policy(change: &mut Change<'_>, name: &str, value: i64) -> Outcome {
 
 /// Adds the ACL of a share, unless it has another one here.
 fn add_share_acl(change: &mut Change<'_>, wanted: &ShareAcl) -> Outcome {
-    let acl = match StoredAcl::parse(&wanted.share, &wanted.sddl) {
+    let acl = match StoredAcl::new(&wanted.share, &wanted.sddl) {
         Ok(acl) => acl,
         Err(why) => return Outcome::skipped(format!("{why:#}")),
     };

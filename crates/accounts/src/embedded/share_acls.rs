@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use proto::dtyp::SecurityDescriptor;
 use proto::dtyp::sddl::{self, Domains};
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError};
@@ -35,6 +35,16 @@ impl StoredAcl {
             .with_context(|| format!("the ACL of the share {share:?} is not valid"))?;
         let written = ShareAcl { share: share.to_owned(), sddl: text.to_owned() };
         Ok(StoredAcl { written, descriptor: Arc::new(descriptor) })
+    }
+
+    /// Same as [`StoredAcl::parse`] for a new descriptor. Like Samba's sharesec, it refuses IPC$.
+    pub(super) fn new(share: &str, text: &str) -> Result<StoredAcl> {
+        ensure!(
+            fold(share) != "ipc$",
+            "IPC$ cannot have an ACL, because it has no files; use `restrict anonymous` for anonymous clients, and \
+             `hosts allow` in [global] for hosts"
+        );
+        StoredAcl::parse(share, text)
     }
 
     /// Returns the value in the table.
@@ -73,7 +83,7 @@ impl Store {
     /// Sets the ACL of a share in SDDL, or removes it. Returns whether there was one.
     pub fn set_share_acl(&self, share: &str, text: Option<&str>) -> Result<bool> {
         let _alone = self.next_rid.lock();
-        let acl = text.map(|text| StoredAcl::parse(share, text)).transpose()?;
+        let acl = text.map(|text| StoredAcl::new(share, text)).transpose()?;
         let key = fold(share);
         let transaction = self.database.begin_write()?;
         {
@@ -106,6 +116,8 @@ mod tests {
         assert!(!store.set_share_acl("Data", Some("D:(A;;FA;;;WD)")).unwrap());
         assert!(store.set_share_acl("other", Some("D:(A;;FA;;;LA)")).is_err(), "LA depends on the machine's SID");
         assert!(store.set_share_acl("other", Some("nonsense")).is_err());
+        let refused = store.set_share_acl("ipc$", Some("D:(A;;FA;;;WD)")).unwrap_err().to_string();
+        assert!(refused.contains("restrict anonymous"), "{refused}");
         drop(store);
         let store = Store::open(&state).unwrap();
         assert_eq!(store.share_acls(), [ShareAcl { share: "Data".into(), sddl: "D:(A;;FA;;;WD)".into() }]);
