@@ -17,7 +17,8 @@ use super::{Names, read, read_file, resolve, server_variables};
 pub struct Confinement {
     /// `frevo:sandbox`.
     pub wanted: bool,
-    /// Whether a share stores Windows ACLs in an attribute that only root may write.
+    /// Whether a share stores Windows ACLs in an attribute that only root may write. A share that only a session has may
+    /// do so, too.
     pub describes: bool,
 }
 
@@ -36,6 +37,7 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     let problems = RefCell::new(problems);
     let mut reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
     confinement.wanted = reader.value(&SANDBOX).boolean();
+    confinement.describes = !raw.includes.is_empty();
     for section in &resolved.shares {
         reader.share = Some(section);
         confinement.describes |= acls::stored(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));

@@ -219,6 +219,8 @@ fn process_requirements_are_determined_without_user_lookups() {
     assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n"), describes);
     assert_eq!(needs("[global]\nvfs objects = acl_xattr\n[homes]\n"), describes);
     assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n[y]\npath = /y\ncopy = x\n"), describes);
+    // The file of a session may define such a share.
+    assert_eq!(needs("[global]\ninclude = /etc/smb.conf.%m\n[x]\npath = /x\n"), describes);
     let own = "[x]\npath = /x\nvfs objects = acl_xattr\nacl_xattr:security_acl_name = user.NTACL\n";
     assert_eq!(needs(own), plain, "any user may write that attribute");
 }
