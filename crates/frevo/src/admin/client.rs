@@ -16,6 +16,9 @@ use accounts::state_dir::StateDir;
 /// Time limit for one answer. A change of an account queries NSS, which may use the network.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Time limit for the answer to a migration, which queries NSS for each account.
+const PATIENCE_FOR_MIGRATION: Duration = Duration::from_secs(1800);
+
 /// The longest answer in bytes, enough for a status with a million open files.
 const LONGEST_ANSWER: u64 = 1 << 30;
 
@@ -72,6 +75,11 @@ impl Client {
 
     /// Sends an account request and waits for its answer.
     pub fn user(&mut self, request: &UserRequest) -> Result<UserReply> {
+        let patience = match request {
+            UserRequest::Migrate { .. } => PATIENCE_FOR_MIGRATION,
+            _ => PATIENCE,
+        };
+        self.stream.get_ref().set_read_timeout(Some(patience))?;
         self.ask(request)
     }
 }

@@ -13,8 +13,12 @@ pub use accounts::records::{
     MigrationOutcome, NewGroup, Outcome, ShareAcl,
 };
 
-/// Maximum length of a request line in bytes; a full batch of [`IMPORT_BATCH`] accounts fits.
-pub const LONGEST_REQUEST: usize = 1 << 20;
+/// Length of a request line in bytes that every client may send; a full batch of [`IMPORT_BATCH`] accounts fits.
+pub const SHORT_REQUEST: usize = 1 << 20;
+
+/// Maximum length of a request line in bytes. One client at a time may send more than [`SHORT_REQUEST`]: a migration,
+/// which is one transaction. 100,000 accounts fit.
+pub const LONGEST_REQUEST: usize = 64 << 20;
 
 /// A request to the server itself.
 #[derive(Serialize, Deserialize)]

@@ -10,12 +10,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
 use super::SOCKET;
-use super::message::{LONGEST_REQUEST, Response, ServerRequest, UserReply, UserRequest, Version};
+use super::message::{LONGEST_REQUEST, Response, SHORT_REQUEST, ServerRequest, UserReply, UserRequest, Version};
 use super::names::{Names, NamesRequest};
 use crate::status::Status;
 use accounts::state_dir::StateDir;
@@ -86,6 +86,7 @@ impl Listener {
     /// Serves clients until the future is dropped.
     pub async fn serve(self, control: Arc<dyn Control>) {
         let places = Arc::new(Semaphore::new(CLIENTS));
+        let long = Arc::new(Semaphore::new(1));
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -99,9 +100,9 @@ impl Listener {
             };
             match places.clone().try_acquire_owned() {
                 Ok(place) => {
-                    let control = control.clone();
+                    let (control, long) = (control.clone(), long.clone());
                     tokio::spawn(async move {
-                        if let Err(error) = client(stream, control).await {
+                        if let Err(error) = client(stream, control, long).await {
                             warn!("control socket: {error:#}");
                         }
                         drop(place);
@@ -145,13 +146,15 @@ async fn turn_away(mut stream: UnixStream) {
     let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(&answer)).await;
 }
 
-/// Serves one client from its first request to the end of its connection.
-async fn client(mut stream: UnixStream, control: Arc<dyn Control>) -> Result<()> {
+/// Serves one client from its first request to the end of its connection. `long` has the permit to send a long request.
+async fn client(mut stream: UnixStream, control: Arc<dyn Control>, long: Arc<Semaphore>) -> Result<()> {
     let uid = stream.peer_cred()?.uid();
     ensure!(uid == 0 || uid == rustix::process::geteuid().as_raw(), "refused a connection of user {uid}");
     let mut buffer = Zeroizing::new(Vec::new());
     loop {
-        let line = match tokio::time::timeout(REQUEST_TIME, next_line(&mut stream, &mut buffer)).await {
+        let mut permit = None;
+        let next = next_line(&mut stream, &mut buffer, &long, &mut permit);
+        let line = match tokio::time::timeout(REQUEST_TIME, next).await {
             Ok(Ok(Some(line))) => line,
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(error)) => {
@@ -160,7 +163,10 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>) -> Result<()>
             }
         };
         let control = control.clone();
-        let answer = tokio::task::spawn_blocking(move || answer(&line, &*control));
+        let answer = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            answer(&line, &*control)
+        });
         let answer =
             answer.await.unwrap_or_else(|_| encode(Err::<(), _>(anyhow!("internal error in the server; see its log"))));
         tokio::time::timeout(ANSWER_TIME, stream.write_all(&answer)).await.context("a client stopped reading")??;
@@ -168,17 +174,27 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>) -> Result<()>
 }
 
 /// Returns the next line without its line feed; `None` at the end of the connection. `buffer` keeps the bytes after it.
-async fn next_line(stream: &mut UnixStream, buffer: &mut Zeroizing<Vec<u8>>) -> Result<Option<Zeroizing<Vec<u8>>>> {
+/// A long line takes the permit of `long`.
+async fn next_line(
+    stream: &mut UnixStream,
+    buffer: &mut Zeroizing<Vec<u8>>,
+    long: &Arc<Semaphore>,
+    permit: &mut Option<OwnedSemaphorePermit>,
+) -> Result<Option<Zeroizing<Vec<u8>>>> {
     let mut searched = 0;
     loop {
         if let Some(end) = buffer[searched..].iter().position(|byte| *byte == b'\n').map(|at| searched + at) {
-            let line = Zeroizing::new(buffer[..end].to_vec());
             let rest = Zeroizing::new(buffer[end + 1..].to_vec());
-            *buffer = rest;
+            let mut line = std::mem::replace(buffer, rest);
+            line.truncate(end);
             return Ok(Some(line));
         }
         searched = buffer.len();
         ensure!(searched < LONGEST_REQUEST, "a request may have at most {LONGEST_REQUEST} bytes");
+        if searched >= SHORT_REQUEST && permit.is_none() {
+            let taken = long.clone().try_acquire_owned();
+            *permit = Some(taken.ok().context("another long request is being carried out; try again later")?);
+        }
         let mut chunk = Zeroizing::new([0; 16 << 10]);
         let count = stream.read(&mut *chunk).await?;
         if count == 0 {

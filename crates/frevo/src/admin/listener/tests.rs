@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::admin::Client;
+use crate::admin::message::{ImportResult, Imported, Migrated, Migration};
 use crate::admin::names::{self, NamesQuery};
 use crate::status::tests::snapshot;
 use accounts::Directory;
@@ -165,7 +166,7 @@ fn malformed_requests_are_refused_and_other_clients_continue() {
             assert!(line[0].starts_with("{\"error\":") && line[0].contains(word), "{line:?}");
             assert!(!line[0].contains("secret"));
         }
-        let endless = vec![b' '; LONGEST_REQUEST + 1];
+        let endless = vec![b' '; LONGEST_REQUEST + (16 << 10)];
         assert!(raw(path, &endless, 1).first().is_none_or(|line| line.contains("at most")));
         let two = raw(path, b"x\n{\"request\":\"version\"}\n", 2);
         assert!(two[0].contains("error") && two[1].contains("\"ok\""));
@@ -206,4 +207,63 @@ async fn a_long_socket_path_works() {
     let state = Arc::new(StateDir::create(&dir.path().join("x".repeat(200))).unwrap());
     let _listener = Listener::bind(state.clone()).unwrap();
     assert!(Client::connect(&state).unwrap().is_some());
+}
+
+/// A migration of accounts that this host does not have.
+fn migration(accounts: u32) -> UserRequest {
+    let machine = "S-1-5-21-1-2-3";
+    let account = |number: u32| Migrated {
+        account: Imported {
+            name: format!("user number {number}"),
+            nt_hash: Some(nt_hash("x").unwrap()),
+            disabled: false,
+            locked: false,
+            must_change: false,
+            never_expires: false,
+            password_last_set: Some(1),
+        },
+        sid: format!("{machine}-{}", 10_000 + number),
+        full_name: "A name as long as names are".into(),
+        expires: None,
+    };
+    let migration = Migration {
+        machine_sid: machine.into(),
+        accounts: (0..accounts).map(account).collect(),
+        groups: Vec::new(),
+        policies: Vec::new(),
+        share_acls: Vec::new(),
+    };
+    UserRequest::Migrate { migration: Box::new(migration), dry_run: false }
+}
+
+#[test]
+fn a_migration_longer_than_other_requests_is_one_request() {
+    with_server(|path, fake| {
+        let accounts = 10_000;
+        let request = migration(accounts);
+        let length = serde_json::to_vec(&request).unwrap().len();
+        assert!((SHORT_REQUEST..LONGEST_REQUEST).contains(&length), "{length}");
+        let UserReply::Migrated(outcome) = client(path).user(&request).unwrap() else { panic!("another answer") };
+        assert_eq!(outcome.accounts.iter().filter(|it| it.result == ImportResult::Added).count(), 10_000);
+        assert!(fake.directory.record("user number 9999").unwrap().is_some());
+    });
+}
+
+#[test]
+fn one_client_at_a_time_sends_a_long_request() {
+    with_server(|path, _| {
+        let mut first = std::os::unix::net::UnixStream::connect(path.join(SOCKET)).unwrap();
+        let part = vec![b' '; SHORT_REQUEST + (64 << 10)];
+        first.write_all(&part).unwrap();
+        // All but a few chunks of the first request were received, since the socket does not buffer so much.
+        first.write_all(&part).unwrap();
+        let refused = raw(path, &part[..SHORT_REQUEST], 1);
+        assert!(refused[0].contains("try again later"), "{refused:?}");
+        let _: Version = client(path).ask(&ServerRequest::Version {}).unwrap();
+        first.write_all(b"{\"request\":\"version\"}\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(first).read_line(&mut line).unwrap();
+        assert!(line.contains("\"ok\""), "{line}");
+        assert!(raw(path, &[&part, &b"x\n"[..]].concat(), 1)[0].contains("not JSON"));
+    });
 }
