@@ -77,7 +77,7 @@ use resolve::Resolved;
 use sessions::Sessions;
 use table::Global;
 use table::access::PASSDB_BACKEND;
-use table::daemon::STATE_DIRECTORY;
+use table::daemon::{CONFIG_FILE, STATE_DIRECTORY};
 use table::protocol::{NETBIOS_NAME, WORKGROUP};
 use table::share::{READ_ONLY, SHARED_PATH};
 use variables::ServerVariables;
@@ -297,10 +297,10 @@ fn server_variables<'a>(resolved: &Resolved, names: &'a dyn Names, problems: &mu
 
 /// Reports `config file`: Samba discards this file and reads the other one, which may restrict more.
 fn refuse_other_file(resolved: &Resolved, problems: &mut Problems) {
-    let Some(value) = resolved.global.0.get("config file").filter(|value| !value.text.is_empty()) else { return };
+    let Some(value) = resolved.global.0.get(CONFIG_FILE.name).filter(|value| !value.text.is_empty()) else { return };
     let message = format!("`config file = {}` replaces this file, which is not supported", value.text);
     let remedy = "name the other file with --config, or write `include` instead of `config file`";
-    let problem = error(Code::NotServed, message).remedy(remedy).of("config file", &value.text);
+    let problem = error(Code::NotServed, message).remedy(remedy).of(CONFIG_FILE.name, &value.text);
     problems.add(match &value.place {
         Some(place) => problem.at(place),
         None => problem,

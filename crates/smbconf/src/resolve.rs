@@ -8,6 +8,7 @@ use server::policy::fold;
 use super::defaults::Defaults;
 use super::problem::{Code, Place, Problem, Problems, Severity, error, note, warning, without_effect};
 use super::raw::{Raw, Section, Setting};
+use super::table::printing::PRINTABLE;
 use super::table::share::{COPY, INCLUDE};
 use super::table::{self, Kind, Parameter, Scope, Status};
 use super::{comment, obsolete, value};
@@ -86,7 +87,7 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
 
 /// Returns the feature to which a special section belongs; `None` for a share that is served.
 pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Option<&'static str> {
-    let printable = settings.0.get("printable").or_else(|| global.0.get("printable"));
+    let printable = settings.0.get(PRINTABLE.name).or_else(|| global.0.get(PRINTABLE.name));
     match name.to_lowercase().as_str() {
         "printers" | "print$" => Some("printing"),
         "ipc$" => Some("IPC$ always exists and takes no parameters"),
@@ -319,6 +320,13 @@ mod tests {
         check("winbind refresh tickets", "yes", None);
         check("smbd:suicide mode", "yes", Some((Severity::Note, Code::Accepted)));
         check("root preexec", "mkdir /tmp/x", Some((Severity::Warning, Code::NotServed)));
+    }
+
+    #[test]
+    fn lists_have_names_of_the_table() {
+        for name in IN_STOCK_FILES.iter().chain(ALWAYS_ON) {
+            assert!(table::find(name).is_some_and(|(parameter, _)| parameter.name == *name), "{name}");
+        }
     }
 
     #[test]

@@ -9,8 +9,10 @@ use server::policy::{Share, fold};
 use super::problem::{Code, Problem, error, note, warning, without_effect};
 use super::reader::Reader;
 use super::resolve;
-use super::table;
+use super::table::files::{PREEXEC, PREEXEC_CLOSE, ROOT_PREEXEC, ROOT_PREEXEC_CLOSE};
+use super::table::printing::{LOAD_PRINTERS, PRINTCAP_NAME};
 use super::table::share::{OVERRIDE, SHARED_PATH};
+use super::table::{self, Parameter};
 
 /// Builds the share; `None` if the section is not one that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Share> {
@@ -30,19 +32,18 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
 
 /// Returns whether no command decides who may connect; otherwise, the share is not served.
 fn decides_access_itself(reader: &Reader<'_>, section: &resolve::Share) -> bool {
-    let value = |name: &str| section.settings.0.get(name).or_else(|| reader.global.0.get(name));
+    let value = |it: &Parameter| section.settings.0.get(it.name).or_else(|| reader.global.0.get(it.name));
     let overridden = reader.value(&OVERRIDE).list().iter().any(|element| element.eq_ignore_ascii_case("preexec"));
-    for command in ["preexec", "root preexec"] {
-        let close = format!("{command} close");
-        let is_run = value(command).is_some_and(|value| !value.text.is_empty());
+    for (command, close) in [(PREEXEC, PREEXEC_CLOSE), (ROOT_PREEXEC, ROOT_PREEXEC_CLOSE)] {
+        let is_run = value(&command).is_some_and(|value| !value.text.is_empty());
         let Some(closes) = value(&close).filter(|value| is_run && value.text == "yes" && !overridden) else { continue };
-        let message = format!("the share [{}] is not served: `{command}` decides who may connect", section.name);
+        let message = format!("the share [{}] is not served: `{}` decides who may connect", section.name, command.name);
         let remedy = format!(
             "restrict the share by `valid users` or `hosts allow`; to serve it without the command, write \
              `{} = preexec` into [{}]",
             OVERRIDE.name, section.name
         );
-        let problem = error(Code::ShareNotServed, message).remedy(remedy).of(&close, "yes").in_share(&section.name);
+        let problem = error(Code::ShareNotServed, message).remedy(remedy).of(close.name, "yes").in_share(&section.name);
         reader.problems.borrow_mut().add(match &closes.place {
             Some(place) => problem.at(place),
             None => problem,
@@ -55,8 +56,8 @@ fn decides_access_itself(reader: &Reader<'_>, section: &resolve::Share) -> bool 
 /// Returns the problem of a section that is not served. The sections of distributions' own files are notes.
 fn special(reader: &Reader<'_>, section: &resolve::Share, feature: &'static str) -> Problem {
     let message = format!("the section [{}] is not supported: {feature}", section.name);
-    let of_global = |name: &str| reader.global.0.get(name).map(|value| value.text.as_str());
-    let printing_is_off = of_global("load printers") == Some("no") || of_global("printcap name") == Some("/dev/null");
+    let of_global = |it: &Parameter| reader.global.0.get(it.name).map(|value| value.text.as_str());
+    let printing_is_off = of_global(&LOAD_PRINTERS) == Some("no") || of_global(&PRINTCAP_NAME) == Some("/dev/null");
     match fold(&section.name).as_str() {
         "printers" if !printing_is_off => note(Code::NotServed, message).remedy(REMOVE_SECTION).loses(feature, None),
         "printers" | "print$" => without_effect(Code::NotServed, format!("[{}]", section.name), feature),

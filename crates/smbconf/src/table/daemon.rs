@@ -48,6 +48,10 @@ pub(crate) const REGISTRY_SHARES: Parameter = global(
 )
 .read_by_others();
 
+pub(crate) const CONFIG_FILE: Parameter =
+    global("config file", PATH, "", "Another configuration file instead of this one.")
+        .unserved("replacement of the configuration file; use include");
+
 pub(super) static TABLE: &[Parameter] = &[
     STATE_DIRECTORY,
     global("private dir", PATH, "", "Directory of secrets; empty: the state directory.")
@@ -126,8 +130,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("enable core files", BOOL, "yes", "Write a core file after a crash.")
         .accepted("core files are never written, because they would contain passwords"),
     CONFIG_BACKEND,
-    global("config file", PATH, "", "Another configuration file instead of this one.")
-        .unserved("replacement of the configuration file; use include"),
+    CONFIG_FILE,
     REGISTRY_SHARES,
     global("auto services", TEXT, "", "Shares created for these users at start.")
         .also(&["preload"])

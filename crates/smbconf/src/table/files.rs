@@ -9,6 +9,18 @@ const SPOTLIGHT: &str = "Spotlight search";
 const OWN_IO: &str =
     "Frevo schedules reads and writes itself: at once if the kernel has the data, otherwise on a worker thread";
 
+pub(crate) const PREEXEC: Parameter =
+    share("preexec", TEXT, "", "A command to run at each connect.").also(&["exec"]).unserved(COMMANDS);
+
+pub(crate) const PREEXEC_CLOSE: Parameter =
+    share("preexec close", BOOL, "no", "Refuse the connect if preexec fails.").unserved(COMMANDS);
+
+pub(crate) const ROOT_PREEXEC: Parameter =
+    share("root preexec", TEXT, "", "A command to run at each connect, as root.").unserved(COMMANDS);
+
+pub(crate) const ROOT_PREEXEC_CLOSE: Parameter =
+    share("root preexec close", BOOL, "no", "Refuse the connect if root preexec fails.").unserved(COMMANDS);
+
 pub(super) static TABLE: &[Parameter] = &[
     share(
         "mangled names",
@@ -86,11 +98,11 @@ pub(super) static TABLE: &[Parameter] = &[
     global("afs token lifetime", NUMBER, "604800", "Lifetime of AFS tokens.")
         .accepted("it is used only with afs share"),
     global("afs username map", TEXT, "", "The AFS names of users.").accepted("it is used only with afs share"),
-    share("preexec", TEXT, "", "A command to run at each connect.").also(&["exec"]).unserved(COMMANDS),
-    share("preexec close", BOOL, "no", "Refuse the connect if preexec fails.").unserved(COMMANDS),
+    PREEXEC,
+    PREEXEC_CLOSE,
     share("postexec", TEXT, "", "A command to run at each disconnect.").unserved(COMMANDS),
-    share("root preexec", TEXT, "", "A command to run at each connect, as root.").unserved(COMMANDS),
-    share("root preexec close", BOOL, "no", "Refuse the connect if root preexec fails.").unserved(COMMANDS),
+    ROOT_PREEXEC,
+    ROOT_PREEXEC_CLOSE,
     share("root postexec", TEXT, "", "A command to run at each disconnect, as root.").unserved(COMMANDS),
     share("administrative share", BOOL, "no", "Mark the share as administrative.").unserved("administrative shares"),
     share("ntvfs handler", TEXT, "unixuid, default", "Samba's old file server.")

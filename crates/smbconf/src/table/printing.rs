@@ -5,8 +5,17 @@ use super::{BOOL, NUMBER, PATH, Parameter, TEXT, global, share};
 const PRINTING: &str = "printing";
 const PRINTERS_ONLY: &str = "only printers use it, and printing is not supported";
 
+pub(crate) const PRINTABLE: Parameter =
+    share("printable", BOOL, "no", "The share is a printer.").also(&["print ok"]).unserved(PRINTING);
+
+pub(crate) const LOAD_PRINTERS: Parameter =
+    global("load printers", BOOL, "yes", "Share all printers of the host.").accepted(PRINTERS_ONLY);
+
+pub(crate) const PRINTCAP_NAME: Parameter =
+    global("printcap name", PATH, "", "The list of printers.").also(&["printcap"]).accepted(PRINTERS_ONLY);
+
 pub(super) static TABLE: &[Parameter] = &[
-    share("printable", BOOL, "no", "The share is a printer.").also(&["print ok"]).unserved(PRINTING),
+    PRINTABLE,
     share("printing", TEXT, "cups", "The print system of the host.").accepted(PRINTERS_ONLY),
     share("printer name", TEXT, "", "The queue of the share.").also(&["printer"]).accepted(PRINTERS_ONLY),
     share("print command", TEXT, "", "A command that prints a file.").accepted(PRINTERS_ONLY),
@@ -17,8 +26,8 @@ pub(super) static TABLE: &[Parameter] = &[
     share("queuepause command", TEXT, "", "A command that holds a queue.").accepted(PRINTERS_ONLY),
     share("queueresume command", TEXT, "", "A command that releases a queue.").accepted(PRINTERS_ONLY),
     global("lpq cache time", NUMBER, "30", "Seconds for which a list of jobs is cached.").accepted(PRINTERS_ONLY),
-    global("load printers", BOOL, "yes", "Share all printers of the host.").accepted(PRINTERS_ONLY),
-    global("printcap name", PATH, "", "The list of printers.").also(&["printcap"]).accepted(PRINTERS_ONLY),
+    LOAD_PRINTERS,
+    PRINTCAP_NAME,
     global("printcap cache time", NUMBER, "750", "Seconds for which the list of printers is cached.")
         .accepted(PRINTERS_ONLY),
     global("cups server", TEXT, "", "The address of the CUPS server.").accepted(PRINTERS_ONLY),
