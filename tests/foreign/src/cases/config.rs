@@ -16,6 +16,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("config.bad_global_value", bad_global_value).frevo_only(),
     Case::new("config.include_loop", include_loop).frevo_only(),
     Case::new("config.unserved_shares", unserved_shares).frevo_only(),
+    Case::new("config.files_that_are_not_configurations", files_that_are_not_configurations).frevo_only(),
+    Case::new("config.ten_thousand_shares", ten_thousand_shares).frevo_only(),
 ];
 
 /// For mistakes in one share or without effect on the others: `frevo check` fails, but the server starts.
@@ -48,6 +50,35 @@ fn bad_global_value(fixture: &mut Fixture) -> Result<()> {
 fn include_loop(fixture: &mut Fixture) -> Result<()> {
     let text = "[global]\ninclude = @DIR@/wrong.conf\n[a]\npath = @DIR@\n";
     refused(fixture, BOTH, text, 2, &["wrong.conf", "include"])
+}
+
+/// A file of 100 MB, a line of more than a megabyte, NUL bytes, and includes that cannot be read.
+fn files_that_are_not_configurations(fixture: &mut Fixture) -> Result<()> {
+    let dir = fixture.local("config")?;
+    fs::create_dir_all(dir.join("folder"))?;
+    fs::write(dir.join("other.conf"), "include = wrong.conf\n")?;
+    refused(fixture, BOTH, &"# not a parameter\n".repeat(6_000_000), 0, &["larger than 16 MiB"])?;
+    refused(fixture, BOTH, &format!("[global]\nserver string = {}\n", "x".repeat(1 << 20)), 2, &["longer than 1 MiB"])?;
+    refused(fixture, BOTH, "[global]\n\0\0\n[a]\npath = @DIR@\n", 2, &["NUL byte"])?;
+    refused(fixture, BOTH, "[global]\ninclude = folder\n", 2, &["folder", "not a regular file"])?;
+    refused(fixture, BOTH, "[global]\ninclude = other.conf\n", 0, &["other.conf:1", "includes itself"])?;
+    let mistakes: String = (0..100_000).map(|number| format!("raed only {number} = no\n")).collect();
+    refused(fixture, CHECK, &format!("[global]\n{mistakes}"), 100_001, &["raed only 99999"])
+}
+
+fn ten_thousand_shares(fixture: &mut Fixture) -> Result<()> {
+    let mut text = String::from("[global]\n@TARGET@\n");
+    for number in 0..10_000 {
+        text += &format!("[share{number}]\n\tpath = @DIR@/data/files\n\tread only = no\n\tvalid users = alice\n");
+    }
+    let server = fixture.environment.start("config-many", &text)?;
+    let listed = fixture.smbclient().server(&server).list_shares()?.fine()?;
+    let count = listed.lines().filter(|line| line.trim().starts_with("share")).count();
+    ensure!(count == 10_000, "{count} shares are listed");
+    for number in [0, 9_999] {
+        fixture.smbclient().server(&server).share(&format!("share{number}")).run("ls")?.fine()?;
+    }
+    Ok(())
 }
 
 /// The GlusterFS volume is configured as Gluster's own hook does it.
@@ -95,7 +126,8 @@ fn refused(fixture: &mut Fixture, verbs: &[&str], text: &str, line: usize, words
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         ensure!(output.status.code() == Some(1), "frevo {verb} ends with {}:\n{said}", output.status);
-        let place = format!("wrong.conf:{line}");
+        // Line 0 is the file as a whole.
+        let place = if line == 0 { "wrong.conf".to_owned() } else { format!("wrong.conf:{line}") };
         for word in [place.as_str(), "remedy:"].iter().chain(words) {
             ensure!(said.contains(word), "frevo {verb}: no {word:?} in\n{said}");
         }
