@@ -17,6 +17,9 @@ pub(super) struct LocalVolumes {
     opening: Arc<Counts>,
 }
 
+/// The entry of [`Counts`] for searches of mount points. A share cannot have this name.
+const MOUNT_POINTS: &str = "";
+
 /// The number of directories of each share that are being opened.
 type Counts = Mutex<HashMap<String, usize>>;
 
@@ -90,12 +93,32 @@ impl Volumes for LocalVolumes {
         directories_overlap(share, other)
     }
 
-    fn mount_point(&self, path: &Path) -> PathBuf {
-        use std::os::unix::fs::MetadataExt;
-        let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
-        let here = device(path);
-        path.ancestors().take_while(|above| device(above) == here).last().unwrap_or(path).to_owned()
+    /// Determines the mount point on a thread of its own, because the directories above may be on a file system that
+    /// hangs.
+    fn mount_point(&self, path: &Path) -> Answer<server::vfs::Result<PathBuf>> {
+        let Some(opening) = Opening::begin(&self.opening, MOUNT_POINTS) else { return Answer::now(Err(Errno::AGAIN)) };
+        let path = path.to_owned();
+        let (sender, found) = tokio::sync::oneshot::channel();
+        let find = move || {
+            let found = mount_point(&path);
+            drop(opening);
+            // The client may have gone.
+            let _ = sender.send(found);
+        };
+        if let Err(error) = std::thread::Builder::new().name("mount point".to_owned()).spawn(find) {
+            tracing::error!(%error, "no thread can be started to find a mount point; raise the limit on threads");
+        }
+        Answer::later(async move { found.await.unwrap_or(Err(Errno::AGAIN)) })
     }
+}
+
+/// Returns the highest directory above `path` that is on the same file system.
+fn mount_point(path: &Path) -> server::vfs::Result<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev());
+    let here = device(path).map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
+    let same = path.ancestors().take_while(|above| device(above).is_ok_and(|device| device == here));
+    Ok(same.last().unwrap_or(path).to_owned())
 }
 
 #[cfg(test)]
@@ -125,6 +148,8 @@ mod tests {
         let share = Share::new("missing", "/no such directory");
         let opened = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(opened.block_on(volumes.open(&share)).err(), Some(Errno::NOENT));
+        assert_eq!(opened.block_on(volumes.mount_point(&share.path)), Err(Errno::NOENT));
+        assert_eq!(opened.block_on(volumes.mount_point(Path::new("/proc/self/fd"))), Ok(PathBuf::from("/proc")));
         assert!(volumes.opening.lock().is_empty());
     }
 

@@ -72,7 +72,10 @@ impl<'a> Folders<'a> {
             match std::mem::replace(&mut self.next, Next::End) {
                 Next::Configured => return self.configured().await,
                 Next::Inside(at) => {
-                    self.next = at.parent().map_or_else(|| above(&self.disk.share.path, self.limit()), Next::Inside);
+                    self.next = match at.parent() {
+                        Some(parent) => Next::Inside(parent),
+                        None => above(&self.disk.share.path, self.limit().await?),
+                    };
                     self.work.spend(LOOK_UP).await;
                     if let Some(folder) = self.inside(&at).await {
                         return Ok(Some(folder));
@@ -90,21 +93,23 @@ impl<'a> Folders<'a> {
         }
     }
 
-    fn mount_point(&self) -> PathBuf {
-        let server = &self.request.connection.server;
-        self.settings.mount_point.clone().unwrap_or_else(|| server.mount_point(&self.disk.share.path))
+    async fn mount_point(&self) -> Result<PathBuf> {
+        match &self.settings.mount_point {
+            Some(configured) => Ok(configured.clone()),
+            None => Ok(self.request.connection.server.mount_point(&self.disk.share).await?),
+        }
     }
 
     /// Returns the directory above which no snapshots are searched.
-    fn limit(&self) -> PathBuf {
-        if self.settings.cross_mount_points { PathBuf::from("/") } else { self.mount_point() }
+    async fn limit(&self) -> Result<PathBuf> {
+        if self.settings.cross_mount_points { Ok(PathBuf::from("/")) } else { self.mount_point().await }
     }
 
     /// Returns the directory of `shadow:snapdir`.
     async fn configured(&self) -> Result<Option<Folder>> {
         let (settings, disk) = (self.settings, self.disk);
         let share = &disk.share.path;
-        let mount_point = self.mount_point();
+        let mount_point = self.mount_point().await?;
         let within = match &settings.share_path {
             Some(path) => relative(path),
             None => share.strip_prefix(settings.base.as_ref().unwrap_or(&mount_point)).ok().and_then(relative),

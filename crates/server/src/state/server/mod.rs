@@ -11,7 +11,7 @@ mod user_sids;
 mod volumes;
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -185,9 +185,9 @@ impl Server {
         }
     }
 
-    /// Returns the mount point of the file system that contains the directory `path`.
-    pub(crate) fn mount_point(&self, path: &Path) -> PathBuf {
-        self.volumes.mount_point(path)
+    /// Returns the mount point of the file system that contains the directory of `share`.
+    pub(crate) async fn mount_point(&self, share: &Share) -> vfs::Result<PathBuf> {
+        self.mounted.mount_point(&*self.volumes, share).await
     }
 
     /// Returns the number of opens, including those of named pipes.

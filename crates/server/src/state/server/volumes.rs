@@ -45,9 +45,9 @@ pub trait Volumes: Send + Sync {
     /// Returns whether some files of one share are also files of the other, at different paths.
     fn overlap(&self, share: &Share, other: &Share) -> bool;
 
-    /// Returns the mount point of the file system that contains the directory `path`, or `path` itself if it is
-    /// unknown.
-    fn mount_point(&self, path: &Path) -> PathBuf;
+    /// Returns the mount point of the file system that contains the directory `path`. It must not wait on the calling
+    /// thread. The answer is kept while the volume is open.
+    fn mount_point(&self, path: &Path) -> Answer<vfs::Result<PathBuf>>;
 }
 
 /// Returns the extended attributes that `share` needs with the metadata of files: the one that stores security
@@ -79,6 +79,8 @@ struct Mounted {
     /// contains literally. A path expanded from variables (`%t` gives a new one each second) is closed with its last
     /// tree connect.
     _kept: Option<Arc<dyn Vfs>>,
+    /// The mount point, once it is known.
+    mount_point: Arc<tokio::sync::OnceCell<PathBuf>>,
 }
 
 impl Mounted {
@@ -96,28 +98,37 @@ impl OpenVolumes {
         share: &Share,
         number: impl FnOnce() -> u64,
     ) -> vfs::Result<Volume> {
-        let id = volumes.id(share);
-        let mounted = {
-            let mut all = self.0.lock();
-            if let Some(known) = all.get(&id) {
-                known.clone()
-            } else {
-                // Entries that a call waits for have a second reference.
-                let is_used = |mounted: &Arc<tokio::sync::Mutex<Mounted>>| {
-                    Arc::strong_count(mounted) > 1 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
-                };
-                all.retain(|_, mounted| is_used(mounted));
-                all.entry(id).or_default().clone()
-            }
-        };
+        let mounted = self.entry(volumes.id(share));
         let mut mounted = mounted.lock().await;
         if let Some(volume) = mounted.volume() {
             return Ok(volume);
         }
         let vfs = volumes.open(share).await?;
         let kept = share.path_template.is_none().then(|| vfs.clone());
-        *mounted = Mounted { number: number(), vfs: Some(Arc::downgrade(&vfs)), _kept: kept };
+        let mount_point = Arc::default();
+        *mounted = Mounted { number: number(), vfs: Some(Arc::downgrade(&vfs)), _kept: kept, mount_point };
         Ok((mounted.number, vfs))
+    }
+
+    /// Returns the mount point of the directory of `share`, whose volume is open. `volumes` determines it once, and
+    /// calls meanwhile wait for the same attempt.
+    pub(super) async fn mount_point(&self, volumes: &dyn Volumes, share: &Share) -> vfs::Result<PathBuf> {
+        let mounted = self.entry(volumes.id(share));
+        let known = mounted.lock().await.mount_point.clone();
+        known.get_or_try_init(|| volumes.mount_point(&share.path)).await.cloned()
+    }
+
+    fn entry(&self, id: VolumeId) -> Arc<tokio::sync::Mutex<Mounted>> {
+        let mut all = self.0.lock();
+        if let Some(known) = all.get(&id) {
+            return known.clone();
+        }
+        // Entries that a call waits for have a second reference.
+        let is_used = |mounted: &Arc<tokio::sync::Mutex<Mounted>>| {
+            Arc::strong_count(mounted) > 1 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
+        };
+        all.retain(|_, mounted| is_used(mounted));
+        all.entry(id).or_default().clone()
     }
 }
 
@@ -135,6 +146,7 @@ mod tests {
     /// Opens volumes in memory when it is told to, and counts them.
     struct Counted {
         opened: AtomicU64,
+        asked: AtomicU64,
         ready: Arc<tokio::sync::Notify>,
         fails: bool,
     }
@@ -161,13 +173,15 @@ mod tests {
             directories_overlap(share, other)
         }
 
-        fn mount_point(&self, path: &Path) -> PathBuf {
-            path.to_owned()
+        fn mount_point(&self, path: &Path) -> Answer<vfs::Result<PathBuf>> {
+            let first = self.asked.fetch_add(1, Ordering::Relaxed) == 0;
+            let path = path.parent().unwrap_or(path).to_owned();
+            Answer::now(if first { Err(vfs::Errno::AGAIN) } else { Ok(path) })
         }
     }
 
     fn counted(fails: bool) -> Counted {
-        Counted { opened: AtomicU64::new(0), ready: Arc::default(), fails }
+        Counted { opened: AtomicU64::new(0), asked: AtomicU64::new(0), ready: Arc::default(), fails }
     }
 
     #[test]
@@ -187,6 +201,18 @@ mod tests {
         volumes.ready.notify_one();
         let other = block_on(all.get(&volumes, &other, || 9)).expect("it opens");
         assert!(other.0 == 9 && !Arc::ptr_eq(&other.1, &first.1), "other rules for links are another volume");
+    }
+
+    #[test]
+    fn a_mount_point_is_determined_once_for_an_open_volume() {
+        let (volumes, all, share) = (counted(false), OpenVolumes::default(), Share::new("s", "/m/s"));
+        volumes.ready.notify_one();
+        let _open = block_on(all.get(&volumes, &share, || 1)).expect("it opens");
+        assert_eq!(block_on(all.mount_point(&volumes, &share)), Err(vfs::Errno::AGAIN), "an error is not kept");
+        for _ in 0..3 {
+            assert_eq!(block_on(all.mount_point(&volumes, &share)), Ok(PathBuf::from("/m")));
+        }
+        assert_eq!(volumes.asked.load(Ordering::Relaxed), 2);
     }
 
     #[test]
