@@ -15,11 +15,12 @@ use proto::smb2::header::Command;
 use proto::status::Status;
 use server::answer::block_on;
 use server::name::glob::Globs;
-use server::policy::Template;
 use server::policy::recycle::Recycle;
+use server::policy::Template;
 use server::testing::{self, ManualClock, TestClient, TestServer, status};
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::{
-    Access, Create, Lookup, LookupOptions, Metadata, NewFile, RenameRequest, SetMetadata, SymlinkPolicy,
+    Access, Create, Errno, Lookup, LookupOptions, Metadata, NewFile, RenameRequest, SetMetadata, SymlinkPolicy,
 };
 
 const DAY: u64 = 86_400;
@@ -34,6 +35,15 @@ impl Fixture {
     fn new(recycle: Recycle) -> Fixture {
         let builder = TestServer::builder().clock(ManualClock::new());
         let server = builder.share(|share| share.recycle = Some(Arc::new(recycle))).start();
+        let client = TestClient::logged_on(&server, "alice");
+        Fixture { server, client }
+    }
+
+    /// As [`Fixture::new`], with renames that fail.
+    fn failing(errno: Errno) -> Fixture {
+        let builder = TestServer::builder().clock(ManualClock::new());
+        let builder = builder.share(|share| share.recycle = Some(Arc::new(Recycle::default())));
+        let server = builder.wrap_volume(move |volume| Faulty::new(volume, Arc::new(FailingRenames(errno)))).start();
         let client = TestClient::logged_on(&server, "alice");
         Fixture { server, client }
     }
@@ -107,6 +117,15 @@ impl Fixture {
             assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             self.server.clock.advance(Duration::from_millis(60));
         }
+    }
+}
+
+/// Fails all renames.
+struct FailingRenames(Errno);
+
+impl Script for FailingRenames {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        Fault { error: (operation == Operation::Rename).then_some(self.0), ..Fault::default() }
     }
 }
 
@@ -194,6 +213,36 @@ fn without_permission_for_the_bin_files_are_deleted() {
     fixture.file(".recycle", 1);
     fixture.delete_new("a", 1);
     fixture.exist(&[".recycle"]);
+}
+
+#[test]
+fn a_file_stays_if_it_cannot_be_moved_now() {
+    for (errno, stays) in [
+        (Errno::TIMEDOUT, true),
+        (Errno::IO, true),
+        (Errno::MFILE, true),
+        (Errno::NOMEM, true),
+        (Errno::ACCES, false),
+        (Errno::XDEV, false),
+        (Errno::NOSPC, false),
+        (Errno::DQUOT, false),
+    ] {
+        let mut fixture = Fixture::failing(errno);
+        fixture.file("a", 1);
+        assert_eq!(fixture.delete("a"), Status::SUCCESS);
+        assert_eq!(fixture.find("a").is_some(), stays, "{errno}");
+    }
+}
+
+#[test]
+fn a_directory_in_the_bin_is_not_in_the_way() {
+    let mut fixture = Fixture::new(Recycle { keep_tree: true, ..Recycle::default() });
+    fixture.directory("a");
+    fixture.delete_new("a/x", 1);
+    assert_eq!(fixture.delete("a"), Status::SUCCESS);
+    fixture.delete_new("a", 2);
+    fixture.exist(&[".recycle/a/x"]);
+    assert_eq!(fixture.find(".recycle/Copy #1 of a").map(|copy| copy.size), Some(2));
 }
 
 #[test]
@@ -304,6 +353,11 @@ fn the_bin_of_a_user_is_known_from_the_first_connect_on() {
     // The first pass, before any client connects.
     assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let mut fixture = Fixture { client: TestClient::logged_on(&server, "bob"), server };
+    // A pass before the bin exists.
+    fixture.server.advance_seconds(DAY);
+    for _ in 0..100 {
+        assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
     fixture.delete_new("a", 1);
     fixture.exist(&["bins/bob/a"]);
     for _ in 0..30 {

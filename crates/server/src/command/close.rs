@@ -242,7 +242,7 @@ async fn unlink(
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
     let discarded = Discarded { op: &doomed.op, path: &doomed.path, node, id, kind };
-    match recycle::discard(server, disk, &discarded).await {
+    match recycle::discard(server, disk, &discarded).await? {
         Some(to) => {
             server.changed(disk, &to, Change::added(kind));
             directory_lease::entry_changes(server, disk, &to, None).await;

@@ -1,7 +1,7 @@
 //! The recycle bin (`vfs objects = recycle`): a file that a client deletes is moved to the repository of the share.
 //!
 //! The move is a rename as the user, for which the server checks nothing beyond the permission to delete the file. A
-//! file that cannot be moved is deleted, as by Samba's module.
+//! file that cannot be moved is deleted, as by Samba's module, unless the reason may be gone at the next attempt.
 
 use std::sync::Arc;
 
@@ -19,6 +19,25 @@ pub(crate) const MARK: &str = "user.FrevoRecycle";
 
 /// Names of copies that are tried in order.
 const TRIED: u32 = 16;
+/// How often a free name is searched, because others may take it at the same time.
+const SEARCHES: usize = 8;
+
+/// Errors that say nothing about the bin. A file that could not be moved for one of these reasons is not deleted.
+const PASSING: [Errno; 13] = [
+    Errno::INTR,
+    Errno::IO,
+    Errno::AGAIN,
+    Errno::NOMEM,
+    Errno::BUSY,
+    Errno::EXIST,
+    Errno::NFILE,
+    Errno::MFILE,
+    Errno::NOTCONN,
+    Errno::TIMEDOUT,
+    Errno::HOSTDOWN,
+    Errno::STALE,
+    Errno::CANCELED,
+];
 
 /// A file that is deleted by a client.
 pub(super) struct Discarded<'a> {
@@ -30,28 +49,36 @@ pub(super) struct Discarded<'a> {
 }
 
 /// Moves the file to the recycle bin, and returns its new path. `None` if it must be deleted.
-pub(super) async fn discard(server: &Server, disk: &Disk, file: &Discarded<'_>) -> Option<RelPath> {
-    let bin = disk.bin.as_ref()?;
+///
+/// # Errors
+/// The file cannot be moved now and must not be deleted.
+pub(super) async fn discard(server: &Server, disk: &Disk, file: &Discarded<'_>) -> Result<Option<RelPath>, Errno> {
+    let Some(bin) = &disk.bin else { return Ok(None) };
     if file.kind == Kind::Directory || bin.recycle.excludes(&bin.directory, file.path) {
-        return None;
+        return Ok(None);
     }
     let before = match bin.recycle.limits_size() || must_verify_stamp(bin) {
         true => file.node.metadata(&SERVER).await.ok(),
         false => None,
     };
     if before.is_some_and(|before| !bin.recycle.accepts(before.size)) {
-        return None;
+        return Ok(None);
     }
     let moving = Move { server, disk, bin, file };
     match moving.perform().await {
         Ok(to) => {
             set_times(&*server.environment, bin, file, before).await;
-            Some(to)
+            Ok(Some(to))
+        }
+        Err(errno) if PASSING.contains(&errno) => {
+            tracing::warn!(share = disk.share.name, path = %file.path, ?errno, "cannot move a file to the recycle bin \
+                                                                               now: it stays; delete it again");
+            Err(errno)
         }
         Err(errno) => {
             tracing::info!(share = disk.share.name, path = %file.path, ?errno, "cannot move a file to the recycle \
                                                                                bin: it is deleted");
-            None
+            Ok(None)
         }
     }
 }
@@ -106,9 +133,12 @@ impl Move<'_> {
             self.create(&directory).await?;
             moved = self.to(&to, false).await;
         }
+        if moved == Err(Errno::EXIST) && replace {
+            moved = self.replace(&to).await;
+        }
         match moved {
-            Err(Errno::EXIST) if replace => self.replace(&to).await.map(|()| to),
-            Err(Errno::EXIST) => self.as_copy(&directory, name).await,
+            // A directory is not replaced. With `keeptree` it may be in the bin because it had the name before.
+            Err(Errno::EXIST | Errno::ISDIR) => self.as_copy(&directory, name).await,
             done => done.map(|()| to),
         }
     }
@@ -146,6 +176,17 @@ impl Move<'_> {
         if let Some(to) = self.first_free(1, copy).await? {
             return Ok(to);
         }
+        for _ in 0..SEARCHES {
+            if let Some(to) = self.search(copy).await? {
+                return Ok(to);
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    /// Moves the file under a name of a copy that is free and follows one that is not; `None` if others took this name
+    /// and those after it meanwhile.
+    async fn search(&self, copy: impl Fn(u32) -> Result<RelPath, Errno>) -> Result<Option<RelPath>, Errno> {
         let (mut taken, mut free) = (TRIED, 2 * TRIED);
         while self.exists(&copy(free)?).await? {
             (taken, free) = (free, free.checked_mul(2).ok_or(Errno::EXIST)?);
@@ -157,8 +198,7 @@ impl Move<'_> {
                 false => free = middle,
             }
         }
-        // Others may be taking names at the same time.
-        self.first_free(free, copy).await?.ok_or(Errno::EXIST)
+        self.first_free(free, copy).await
     }
 
     /// Moves the file under the first free name of some copies, beginning with `first`.
@@ -207,6 +247,7 @@ impl Move<'_> {
                 Err(errno) => return Err(errno),
             }
         }
+        self.server.opens.bins.add(self.disk, self.bin);
         Ok(())
     }
 }
