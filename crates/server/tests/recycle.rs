@@ -16,7 +16,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::name::glob::Globs;
 use server::policy::recycle::Recycle;
-use server::policy::Template;
+use server::policy::{Policy, Share, Template};
 use server::testing::{self, ManualClock, TestClient, TestServer, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::{
@@ -343,6 +343,39 @@ fn open_files_and_shares_without_a_time_are_left_alone() {
 }
 
 #[test]
+fn a_directory_that_is_no_longer_the_repository_is_left_alone() {
+    let keep = |days| Some(Duration::from_secs(days * DAY));
+    let mut fixture = Fixture::new(Recycle {
+        repository: Template::parse("papers").expect("no variables"),
+        keep: keep(1),
+        ..Recycle::default()
+    });
+    fixture.delete_new("a", 1);
+    let reload = |recycle: Option<Recycle>| {
+        let mut policy = Policy::clone(&fixture.server.policy());
+        for share in policy.shares.values_mut() {
+            Arc::make_mut(share).recycle = recycle.clone().map(Arc::new);
+        }
+        fixture.server.reload(policy);
+    };
+    fixture.purge();
+    fixture.server.advance_seconds(9 * DAY);
+    for recycle in [None, Some(Recycle { keep: keep(1), ..Recycle::default() })] {
+        reload(recycle);
+        fixture.purge();
+        fixture.exist(&["papers/a"]);
+    }
+    // Another time applies to the same repository.
+    let repository = Template::parse("papers").expect("no variables");
+    reload(Some(Recycle { repository, keep: keep(30), ..Recycle::default() }));
+    fixture.purge();
+    fixture.exist(&["papers/a"]);
+    fixture.server.advance_seconds(30 * DAY);
+    fixture.purge();
+    fixture.are_gone(&["papers/a"]);
+}
+
+#[test]
 fn the_bin_of_a_user_is_known_from_the_first_connect_on() {
     let repository = Template::parse("bins/%U").expect("known variables");
     let recycle = Recycle { repository, keep: Some(Duration::from_secs(DAY)), ..Recycle::default() };
@@ -379,6 +412,35 @@ fn the_work_between_two_pauses_is_bounded() {
     }
     fixture.server.advance_seconds(3 * DAY);
     let left = || (0..500).filter(|number| fixture.find(&format!(".recycle/{number}")).is_some()).count();
+    let mut work = pin!(fixture.server.scavenge());
+    let mut before = left();
+    while before > 0 {
+        assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let after = left();
+        assert!(before - after <= 64, "{before} {after}");
+        before = after;
+        fixture.server.clock.advance(Duration::from_millis(60));
+    }
+}
+
+#[test]
+fn the_work_in_many_bins_is_bounded() {
+    let mut policy = testing::policy();
+    let share = policy.shares.values().next().expect("a share").clone();
+    for number in 0..300 {
+        let repository = Template::parse(&format!("bin{number}")).expect("no variables");
+        let recycle = Recycle { repository, keep: Some(Duration::from_secs(DAY)), ..Recycle::default() };
+        let (name, recycle) = (format!("s{number}"), Some(Arc::new(recycle)));
+        policy.shares.insert(name.clone(), Arc::new(Share { name, recycle, ..(*share).clone() }));
+    }
+    let server = TestServer::builder().policy(policy).clock(ManualClock::new()).start();
+    let fixture = Fixture { client: TestClient::logged_on(&server, "alice"), server };
+    for number in 0..300 {
+        fixture.directory(&format!("bin{number}"));
+        fixture.file(&format!("bin{number}/a"), 1);
+    }
+    fixture.server.advance_seconds(3 * DAY);
+    let left = || (0..300).filter(|number| fixture.find(&format!("bin{number}/a")).is_some()).count();
     let mut work = pin!(fixture.server.scavenge());
     let mut before = left();
     while before > 0 {

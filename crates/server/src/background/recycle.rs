@@ -48,17 +48,21 @@ pub(super) async fn run(server: &Server) {
 /// Deletes the files that are old now.
 async fn pass(server: &Server, policy: &Policy) {
     for share in policy.shares.values().filter(|share| share.available) {
-        add_fixed(server, share).await;
+        add_fixed(server, policy, share).await;
     }
+    let mut names = 0;
     for bin in server.opens.bins.list() {
-        let Some(keep) = keep_of(policy, &bin.share) else { continue };
-        let mut pass = Pass { server, bin: &bin, keep, deleted: 0, names: 0 };
-        let done = pass.purge().await;
-        if let Err(errno) = done.as_ref()
-            && *errno != Errno::NOENT
-        {
-            tracing::debug!(share = bin.share.name, bin = %bin.directory, ?errno, "cannot search a recycle bin");
+        let Some(keep) = keep_of(policy, &bin) else { continue };
+        let mut pass = Pass { server, bin: &bin, keep, deleted: 0, names };
+        match pass.purge().await {
+            Ok(()) => {}
+            Err(Errno::NOENT) => server.opens.bins.forget(&bin),
+            Err(errno) => {
+                tracing::debug!(share = bin.share.name, bin = %bin.directory, ?errno, "cannot search a recycle bin");
+            }
         }
+        // A bin counts like a name, so that many small ones pause as well.
+        names = pass.names + 1;
         if pass.deleted > 0 {
             tracing::info!(share = bin.share.name, bin = %bin.directory, files = pass.deleted, "deleted old files");
         }
@@ -73,23 +77,24 @@ fn shortest(policy: &Policy) -> Option<Duration> {
 }
 
 /// Adds the bin of a share if its directory is the same for all sessions.
-async fn add_fixed(server: &Server, share: &Arc<Share>) {
-    let Some(recycle) = share.recycle.as_ref().filter(|recycle| recycle.keep.is_some()) else { return };
+async fn add_fixed(server: &Server, policy: &Policy, share: &Arc<Share>) {
+    let Some((origin, recycle)) = policy.recycle_of(&share.name) else { return };
     let is_fixed = share.path_template.is_none() && !share.path.as_os_str().is_empty();
-    let Some(directory) = recycle.directory(&share.path, |_| None).filter(|_| is_fixed) else { return };
+    let directory = recycle.directory(&share.path, |_| None).filter(|_| is_fixed && recycle.keep.is_some());
+    let Some(directory) = directory else { return };
     match server.volume(share).await {
-        Ok((volume, vfs)) => server.opens.bins.insert(share, (volume, &vfs), directory),
+        Ok((volume, vfs)) => server.opens.bins.insert(share, origin, (volume, &vfs), directory),
         Err(errno) => tracing::debug!(share = share.name, ?errno, "cannot open the volume of a recycle bin"),
     }
 }
 
-/// Returns how long the share keeps files according to the configuration in force.
-fn keep_of(policy: &Policy, share: &Share) -> Option<Duration> {
-    let recycle = match policy.share(&share.name) {
-        Some(share) => share.recycle.as_ref(),
-        None => policy.homes.as_ref().and_then(|homes| homes.section().recycle.as_ref()),
-    };
-    recycle.and_then(|recycle| recycle.keep)
+/// Returns how long files stay in the bin: the longer of the times when it became known and in the configuration in
+/// force. `None` if that configuration has no time, or another path or repository, because the files in the directory
+/// may then be others than deleted ones.
+fn keep_of(policy: &Policy, bin: &KnownBin) -> Option<Duration> {
+    let (_, recycle) = policy.recycle_of(&bin.share.name).filter(|(origin, _)| *origin == bin.origin)?;
+    let before = bin.share.recycle.as_ref().and_then(|recycle| recycle.keep);
+    recycle.keep.map(|keep| before.map_or(keep, |before| keep.max(before)))
 }
 
 /// One pass over one bin.

@@ -186,7 +186,7 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let disk = tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())?;
     // Variables of the connection have no value now. Without its bin the file would be lost if it is deleted.
     let value = |variable| session_variables::of_user(&disk.share, &user, variable);
-    let bin = tree_connect::bin(&disk.share, value).map_err(|error| error.to_string())?;
+    let bin = tree_connect::bin(&policy, &disk.share, value).map_err(|error| error.to_string())?;
     Ok(Disk { bin, ..disk })
 }
 

@@ -38,18 +38,22 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         }
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {
-        let policy = session_policy(request, policy.clone(), &user).await?;
-        let share = match policy.share(&name) {
+        let session_policy = session_policy(request, policy.clone(), &user).await?;
+        let share = match session_policy.share(&name) {
             Some(share) => Some(share.clone()),
-            None => match policy.home(&name, &user).await? {
-                None => policy.user_share(&name).await?,
+            None => match session_policy.home(&name, &user).await? {
+                None => session_policy.user_share(&name).await?,
                 home => home,
             },
         };
         let share = share.filter(|share| share.available);
         let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
         check_sealing(request, &share)?;
-        let disk = connect_disk(request, share, &user).await?;
+        let mut disk = connect_disk(request, share, &user).await?;
+        disk.bin = bin(&policy, &disk.share, |it| session_variables::value(request, &disk.share, &user, it))?;
+        if let Some(bin) = &disk.bin {
+            request.connection.server.opens.bins.add(&disk, bin);
+        }
         let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS } & disk.share_rights;
         (TreeKind::Disk(Box::new(disk)), maximal_access)
     };
@@ -161,22 +165,22 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
             "the share requires encryption, but the session has no keys",
         ));
     }
-    let mut disk = disk_of(server, share, user, can_seal).await?;
-    disk.bin = bin(&disk.share, |variable| session_variables::value(request, &disk.share, user, variable))?;
-    if let Some(bin) = &disk.bin {
-        server.opens.bins.add(&disk, bin);
-    }
-    Ok(disk)
+    disk_of(server, share, user, can_seal).await
 }
 
-/// Returns the recycle bin of a share in which variables have these values.
-pub(crate) fn bin(share: &Share, value: impl Fn(Variable) -> Option<String>) -> Result<Option<Arc<Bin>>> {
+/// Returns the recycle bin of a share in which variables have these values. `policy` is that of the server.
+pub(crate) fn bin(
+    policy: &Policy,
+    share: &Share,
+    value: impl Fn(Variable) -> Option<String>,
+) -> Result<Option<Arc<Bin>>> {
     let Some(recycle) = &share.recycle else { return Ok(None) };
     let directory = recycle.directory(&share.path, value).ok_or_else(|| {
         let why = "`recycle:repository` is not a directory below the share's path in this session";
         Error::because(Status::BAD_NETWORK_NAME, why)
     })?;
-    Ok(Some(Arc::new(Bin::new(Arc::clone(recycle), directory))))
+    let origin = policy.recycle_of(&share.name).map(|(origin, _)| origin);
+    Ok(Some(Arc::new(Bin::new(Arc::clone(recycle), directory, origin))))
 }
 
 /// Returns the share, whose directory is known, with the settings for `user`.

@@ -40,8 +40,9 @@ pub(crate) const CACHED_INITIAL_ACLS: usize = 16;
 pub(crate) const NOTIFY_ACCESS_RESULTS: usize = 128 * 1024;
 /// Maximum size in bytes of changes that wait for an access check of a watch, if the client's buffer is smaller.
 pub(crate) const NOTIFY_WAITING_CHANGES: usize = 64 * 1024;
-/// Maximum number of recycle bins from which old files are deleted. There may be one for each user.
-pub(crate) const RECYCLE_BINS: usize = 4096;
+/// Maximum number of recycle bins from which old files are deleted. There may be one for each user. Each takes about
+/// 500 bytes.
+pub(crate) const RECYCLE_BINS: usize = 65_536;
 /// Maximum number of volumes of one share that are being opened. The path of a share can depend on what a client sends,
 /// and each volume on a file system that hangs occupies a thread.
 pub const VOLUMES_BEING_OPENED: usize = 64;

@@ -1,10 +1,10 @@
 //! `vfs objects = recycle`: deleted files are moved to a directory of the share.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Template;
 use super::template::Variable;
+use super::{Policy, Share, Template};
 use crate::name::glob::Globs;
 use crate::vfs::RelPath;
 
@@ -37,6 +37,25 @@ pub struct Recycle {
     pub no_versions: Globs,
     /// `frevo:recycle keep`: the time after which the server deletes a file in the repository.
     pub keep: Option<Duration>,
+}
+
+/// The parameters by which the repository of a share is found. Old files are deleted only where they still apply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
+    path: PathBuf,
+    path_template: Option<Template>,
+    repository: Template,
+}
+
+impl Policy {
+    /// Returns the recycle bin of the share called `name`, or of the homes if there is none.
+    pub(crate) fn recycle_of(&self, name: &str) -> Option<(Origin, &Recycle)> {
+        let homes = || self.homes.as_ref().map(|homes| homes.section());
+        let share: &Share = self.share(name).map(|share| &**share).or_else(homes)?;
+        let recycle = share.recycle.as_deref()?;
+        let (path, path_template) = (share.path.clone(), share.path_template.clone());
+        Some((Origin { path, path_template, repository: recycle.repository.clone() }, recycle))
+    }
 }
 
 /// The variables that a repository may contain.
