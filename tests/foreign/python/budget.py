@@ -7,17 +7,18 @@ open_close     opens and closes one file
 open_each      opens and closes the files of a `make`, after a listing
 make           creates the files before the first pause, and nothing else
 create_write   creates files and writes 64 KiB to each
+delete         deletes files
 listing        lists the folder
 list_again     lists the folder, which was listed once before the first pause
 """
 
 import sys
 
-from connection import WRITE, connect, create, create_directory, disconnect, pause
+from connection import DELETE, WRITE, connect, create, create_directory, disconnect, pause
 from security import ALL, ALLOW, EVERYONE, READ, descriptor, sid, tell
 from smbprotocol.exceptions import NoMoreFiles
 from smbprotocol.file_info import FileInformationClass
-from smbprotocol.open import CreateDisposition, QueryDirectoryFlags
+from smbprotocol.open import CreateDisposition, CreateOptions, QueryDirectoryFlags
 
 INHERITED_BY_ALL = 0x3
 ALICE, CREW = sid(22, 1, 64201), sid(22, 2, 64210)
@@ -34,6 +35,10 @@ def make(name):
     create(tree, name, WRITE, CreateDisposition.FILE_OVERWRITE_IF).close()
 
 
+def delete(name):
+    create(tree, name, DELETE, options=CreateOptions.FILE_DELETE_ON_CLOSE).close()
+
+
 def list_all():
     found, flags = 0, QueryDirectoryFlags.SMB2_RESTART_SCANS
     while True:
@@ -47,15 +52,19 @@ def list_all():
 
 if kind == "open_close":
     make(r"budget\file")
-elif kind in ("listing", "list_again", "make"):
+elif kind in ("delete", "listing", "list_again", "make"):
     for number in range(count):
         make(rf"budget\entry {number}")
+if kind == "delete":
+    make(r"budget\first")
 block = bytes(65536)
 # Work done once per connection is not counted.
 if kind == "open_close":
     create(tree, r"budget\file").close()
 elif kind in ("list_again", "open_each"):
     list_all()
+elif kind == "delete":
+    delete(r"budget\first")
 
 pause("ready")
 if kind == "open_close":
@@ -64,6 +73,9 @@ if kind == "open_close":
 elif kind == "open_each":
     for number in range(count):
         create(tree, rf"budget\entry {number}").close()
+elif kind == "delete":
+    for number in range(count):
+        delete(rf"budget\entry {number}")
 elif kind == "create_write":
     for number in range(count):
         file = create(tree, rf"budget\new {number}", WRITE, CreateDisposition.FILE_CREATE)

@@ -128,10 +128,12 @@ impl Move<'_> {
         }
         let replace = !recycle.versions || recycle.no_versions.matches(name);
         let to = directory.join(name).ok_or(Errno::NAMETOOLONG)?;
-        let mut moved = self.to(&to, false).await;
+        // A file that is replaced is looked up only if its streams may have to be removed.
+        let at_once = replace && !self.server.opens.streams.are_stored_apart(self.disk).await;
+        let mut moved = self.to(&to, at_once).await;
         if moved == Err(Errno::NOENT) {
             self.create(&directory).await?;
-            moved = self.to(&to, false).await;
+            moved = self.to(&to, at_once).await;
         }
         if moved == Err(Errno::EXIST) && replace {
             moved = self.replace(&to).await;

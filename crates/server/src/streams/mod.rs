@@ -128,6 +128,11 @@ impl Streams {
         Ok(())
     }
 
+    /// Returns whether streams of the share's files may be in a store.
+    pub(crate) async fn are_stored_apart(&self, disk: &Disk) -> bool {
+        disk.share.streams.is_some() && self.store(disk).is_used().await
+    }
+
     /// Called after a name of the file was removed. If it was the last one, its streams are removed from the store.
     pub(crate) async fn unlinked(&self, disk: &Disk, node: &Arc<dyn Node>, removed: Removed) {
         if let Some(layout) = &disk.share.streams {

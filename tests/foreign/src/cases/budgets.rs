@@ -29,6 +29,7 @@ pub(super) const CASES: &[Case] = &[
         .needs_root()
         .alone(),
     Case::new("budgets.delete_by_name", delete_by_name).needs_root().alone(),
+    Case::new("budgets.modules", modules).needs_root().alone().frevo_only(),
 ];
 
 /// Numbers of files in the directories in which names are deleted.
@@ -41,6 +42,33 @@ const OPERATIONS: f64 = 500.0;
 /// Shares that store Windows ACLs.
 const ACLS: &str = "[global]\n@TARGET@\n\tread only = no\n\tvfs objects = acl_xattr\n\tmap archive = no\n\
                     [acls]\n\tpath = @PATH@\n[hiding]\n\tpath = @PATH@\n\thide unreadable = yes\n";
+
+/// Shares with the same settings and one module or parameter each. The first has none.
+const MODULES: &str = "[global]\n@TARGET@\n\tread only = no\n\tmap archive = no\n\
+    [plain]\n\tpath = @PATH@/plain\n\
+    [recycle]\n\tpath = @PATH@/recycle\n\tvfs objects = recycle\n\
+    [kept]\n\tpath = @PATH@/kept\n\tvfs objects = recycle\n\trecycle:repository = bin/%U\n\
+    \trecycle:keeptree = yes\n\trecycle:versions = yes\n\trecycle:exclude = *.tmp ~*\n\
+    \trecycle:exclude_dir = cache*\n\tfrevo:recycle keep = 30d\n\
+    [taken]\n\tpath = @PATH@/taken\n\tvfs objects = recycle\n\
+    [sized]\n\tpath = @PATH@/sized\n\tvfs objects = recycle\n\trecycle:maxsize = 1g\n\
+    [catia]\n\tpath = @PATH@/catia\n\tvfs objects = catia\n\tcatia:mappings = 0x22:0xa8,0x2a:0xa4,0x3a:0xf7\n\
+    [versions]\n\tpath = @PATH@/versions\n\tvfs objects = shadow_copy2\n\
+    [one_case]\n\tpath = @PATH@/one_case\n\tpreserve case = no\n\
+    [hiding]\n\tpath = @PATH@/hiding\n\thide unwriteable files = yes\n";
+
+/// What is counted on the shares of [`MODULES`], and how many more system calls than on `plain` are permitted for each
+/// operation.
+const ADDED: &[(&str, &[&str], f64)] = &[
+    ("delete", &["recycle", "kept", "catia", "versions"], 1.0),
+    // The names are free the first time. The second time the files in the bin are replaced.
+    ("delete", &["taken", "taken"], 3.0),
+    // The size is queried as well.
+    ("delete", &["sized"], 2.0),
+    ("open_close", &["recycle", "catia", "versions", "one_case"], 0.0),
+    ("create_write", &["recycle", "catia", "versions", "one_case"], 0.0),
+    ("listing", &["catia", "versions", "one_case", "hiding"], 0.0),
+];
 
 /// Number of attempts. A slow disk moves the server's work to other threads, and a busy machine makes the server wait
 /// for half a request. Both cause system calls that are not part of the operation.
@@ -102,6 +130,39 @@ fn first_opens(fixture: &mut Fixture) -> Result<()> {
             count(fixture, &["acls", "open_each", &files])
         })
     })
+}
+
+/// The calls that modules and parameters add to an operation.
+fn modules(fixture: &mut Fixture) -> Result<()> {
+    let root = fixture.environment.make_dir("data/modules", &ALICE, 0o755)?;
+    let shares = ADDED.iter().flat_map(|(_, shares, _)| *shares);
+    for share in shares.chain(["plain"].iter()) {
+        fixture.environment.make_dir(&format!("data/modules/{share}"), &ALICE, 0o777)?;
+    }
+    let template = MODULES.replace("@PATH@", root.to_str().context("a UTF-8 path")?);
+    let server = fixture.environment.start("modules", &template)?;
+    let usual = std::mem::replace(&mut fixture.server, server);
+    let done = ADDED.iter().try_for_each(|(kind, shares, added)| {
+        let count = |fixture: &mut Fixture, share: &str| {
+            for bin in ["budget", ".recycle", "bin"] {
+                // Names are taken in one bin.
+                if share != "taken" || bin == "budget" {
+                    let _ = fs::remove_dir_all(root.join(share).join(bin));
+                }
+            }
+            count(fixture, &[share, kind, &OPERATIONS.to_string()])
+        };
+        let mut plain = count(fixture, "plain")?.calls;
+        for _ in 1..3 {
+            plain = plain.min(count(fixture, "plain")?.calls);
+        }
+        shares.iter().try_for_each(|share| {
+            print!("    {share}, plain {plain:.1}:");
+            within(fixture, plain + added, |fixture, _| count(fixture, share))
+        })
+    });
+    fixture.server = usual;
+    done
 }
 
 /// `del NAME`, which looks up the name with QUERY_DIRECTORY before it deletes the file. The cost must be the same in a
