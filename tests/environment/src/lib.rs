@@ -8,6 +8,7 @@
 mod backend;
 mod counts;
 mod crowd;
+mod disk;
 mod domain;
 pub mod interrupt;
 mod kdc;
@@ -30,6 +31,7 @@ use anyhow::{Context, Result};
 pub use backend::Backend;
 pub use counts::{Counts, Failure};
 pub use crowd::Crowd;
+pub use disk::Disk;
 pub use domain::{ADMINISTRATOR, DORA, Domain, EMIL, FAYE, MEMBER};
 pub use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, CREW, People, Person};

@@ -16,11 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use test_environment::{Backend, Counts, frevo, interrupt};
+use test_environment::{Backend, Counts, Disk, frevo, interrupt};
 
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
-use crate::torture::place::Disk;
 use experiment::{Experiment, counts};
 use outcome::Outcome;
 use pair::Pair;

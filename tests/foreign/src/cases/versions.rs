@@ -3,18 +3,20 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::file;
 use crate::fixture::Fixture;
 use crate::suite::Case;
-use test_environment::{ALICE, Server, Target, TestEnvironment};
+use test_environment::{ALICE, Disk, Server, Target, TestEnvironment};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("versions.read", read),
     Case::new("versions.refused", refused).frevo_only(),
     Case::new("versions.as_samba", as_samba).needs_root().frevo_only(),
+    Case::new("versions.as_samba_on_btrfs", as_samba_on_btrfs).needs_root().frevo_only(),
 ];
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
@@ -117,31 +119,31 @@ const LAYOUTS: &str = "[global]
 	shadow:format = snap-%lu
 ";
 
-/// The snapshots of [`LAYOUTS`], each with the path of a file in it.
+/// The snapshots of [`LAYOUTS`]: the path of the snapshot, `//`, and that of a file in it.
 const SNAPSHOTS: &[&str] = &[
-    "plain/.snapshots/@GMT-2015.10.31-19.40.30/dir/file",
-    "plain/.snapshots/@GMT-2016.01.01-00.00.00/dir/file",
-    "plain/.snapshots/other/dir/file",
-    "prefix/.snapshots/hourly1_GMT-2015.10.31-19.40.30/dir/file",
-    "prefix/.snapshots/weekly22_GMT-2016.01.01-00.00.00/dir/file",
-    "prefix/.snapshots/manual_GMT-2016.01.02-00.00.00/dir/file",
-    "prefix/.snapshots/@GMT-2016.01.03-00.00.00/dir/file",
-    "zfs/.zfs/snapshot/zfs-auto-snap_hourly-2015-10-31-1940/dir/file",
-    "zfs/.zfs/snapshot/zfs-auto-snap_frequent-2016-01-01-0015/dir/file",
-    "zfs/.zfs/snapshot/zfs-auto-snap_yearly-2016-01-02-0000/dir/file",
-    "zfs/.zfs/snapshot/manual-2016-01-03-0000/dir/file",
-    "sanoid/.zfs/snapshot/autosnap_2015-07-31_19:40:30_hourly/dir/file",
-    "sanoid/.zfs/snapshot/autosnap_2016-01-01_00:00:00_monthly/dir/file",
-    "sanoid/.zfs/snapshot/syncoid_2016-01-02_00:00:00/dir/file",
-    "snapper/.snapshots/1/snapshot/dir/file",
-    "snapper/.snapshots/2/snapshot/dir/file",
-    "above/.snapshots/@GMT-2015.10.31-19.40.30/share/dir/file",
-    "above/.snapshots/@GMT-2016.01.01-00.00.00/share/dir/file",
-    "above/share/near/.snapshots/@GMT-2016.01.02-00.00.00/dir/file",
-    "elsewhere/daily-31Oct2015/share/dir/file",
-    "elsewhere/daily-01Jan2016 kept/share/dir/file",
-    "seconds/.snapshots/snap-1446320430/dir/file",
-    "seconds/.snapshots/snap-x/dir/file",
+    "plain/.snapshots/@GMT-2015.10.31-19.40.30//dir/file",
+    "plain/.snapshots/@GMT-2016.01.01-00.00.00//dir/file",
+    "plain/.snapshots/other//dir/file",
+    "prefix/.snapshots/hourly1_GMT-2015.10.31-19.40.30//dir/file",
+    "prefix/.snapshots/weekly22_GMT-2016.01.01-00.00.00//dir/file",
+    "prefix/.snapshots/manual_GMT-2016.01.02-00.00.00//dir/file",
+    "prefix/.snapshots/@GMT-2016.01.03-00.00.00//dir/file",
+    "zfs/.zfs/snapshot/zfs-auto-snap_hourly-2015-10-31-1940//dir/file",
+    "zfs/.zfs/snapshot/zfs-auto-snap_frequent-2016-01-01-0015//dir/file",
+    "zfs/.zfs/snapshot/zfs-auto-snap_yearly-2016-01-02-0000//dir/file",
+    "zfs/.zfs/snapshot/manual-2016-01-03-0000//dir/file",
+    "sanoid/.zfs/snapshot/autosnap_2015-07-31_19:40:30_hourly//dir/file",
+    "sanoid/.zfs/snapshot/autosnap_2016-01-01_00:00:00_monthly//dir/file",
+    "sanoid/.zfs/snapshot/syncoid_2016-01-02_00:00:00//dir/file",
+    "snapper/.snapshots/1/snapshot//dir/file",
+    "snapper/.snapshots/2/snapshot//dir/file",
+    "above/.snapshots/@GMT-2015.10.31-19.40.30//share/dir/file",
+    "above/.snapshots/@GMT-2016.01.01-00.00.00//share/dir/file",
+    "above/share/near/.snapshots/@GMT-2016.01.02-00.00.00//dir/file",
+    "elsewhere/daily-31Oct2015//share/dir/file",
+    "elsewhere/daily-01Jan2016 kept//share/dir/file",
+    "seconds/.snapshots/snap-1446320430//dir/file",
+    "seconds/.snapshots/snap-x//dir/file",
 ];
 
 /// The current files.
@@ -157,14 +159,44 @@ const CURRENT: &[(&str, &str)] = &[
     ("seconds", "dir/file"),
 ];
 
+/// The directories of [`LAYOUTS`] that are subvolumes on btrfs. Each is the mount point that the servers find.
+const SUBVOLUMES: [&str; 8] = ["plain", "prefix", "zfs", "sanoid", "snapper", "seconds", "above", "base/users"];
+
 /// Lists the versions of files in [`LAYOUTS`] through Samba and Frevo, and reads them through Frevo.
 fn as_samba(fixture: &mut Fixture) -> Result<()> {
     let tree = fixture.environment.make_dir("data/layouts", &ALICE, 0o755)?;
-    arrange(&tree)?;
-    let template = LAYOUTS.replace("@TREE@", &tree.display().to_string());
+    arrange(&tree, false)?;
+    compare(fixture, "layouts", &LAYOUTS.replace("@TREE@", &tree.display().to_string()))
+}
+
+/// The same with snapshots of btrfs and without `shadow:mountpoint`, in a mount namespace that ends with its thread.
+fn as_samba_on_btrfs(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    let done = std::thread::scope(|scope| {
+        let compared = scope.spawn(|| {
+            let disk = Disk::with(&fixture.environment.dir().join("data"), mkfs(), "loop")?;
+            let tree = disk.point().join("layouts");
+            fs::create_dir(&tree)?;
+            arrange(&tree, true)?;
+            let template = LAYOUTS.replace("@TREE@", &tree.display().to_string());
+            let found = template.lines().filter(|line| !line.contains("shadow:mountpoint"));
+            compare(fixture, "btrfs", &found.collect::<Vec<_>>().join("\n"))
+        });
+        compared.join()
+    });
+    done.map_err(|_| anyhow!("the thread with the file system panicked"))?
+}
+
+fn mkfs() -> Command {
+    let mut command = Command::new("mkfs.btrfs");
+    command.arg("-q");
+    command
+}
+
+fn compare(fixture: &Fixture, name: &str, template: &str) -> Result<()> {
     let environment = TestEnvironment::make(Target::Samba)?;
-    let samba = environment.start("samba", &template)?;
-    let frevo = fixture.environment.start("layouts", &template)?;
+    let samba = environment.start("samba", template)?;
+    let frevo = fixture.environment.start(name, template)?;
     let local = fixture.local("layouts")?;
     for (share, name) in CURRENT {
         let listed = versions(fixture, &samba, share, name)?;
@@ -182,8 +214,23 @@ fn as_samba(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
-/// Creates the files. Each contains its path.
-fn arrange(tree: &Path) -> Result<()> {
+/// Creates the files. Each contains its path. With `btrfs`, each snapshot is one of an empty subvolume.
+fn arrange(tree: &Path, btrfs: bool) -> Result<()> {
+    let subvolume = |arguments: &[&str], path: &Path| {
+        fs::create_dir_all(path.parent().context("a subvolume is in a directory")?)?;
+        let mut command = Command::new("btrfs");
+        let done = command.arg("subvolume").args(arguments).arg(path).output().context("cannot start btrfs")?;
+        ensure!(done.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&done.stderr));
+        Ok(())
+    };
+    let seed = tree.join("seed");
+    if btrfs {
+        SUBVOLUMES.iter().chain([&"seed"]).try_for_each(|name| subvolume(&["create"], &tree.join(name)))?;
+        for (snapshot, _) in SNAPSHOTS.iter().filter_map(|name| name.split_once("//")) {
+            let source = seed.to_str().context("a UTF-8 path")?;
+            subvolume(&["snapshot", source], &tree.join(snapshot))?;
+        }
+    }
     let directories = [("everywhere", "above/share"), ("base", "base/users/share")];
     let current = CURRENT.iter().map(|(share, name)| {
         let at = directories.iter().find(|(other, _)| other == share).map_or(*share, |(_, at)| at);
