@@ -131,9 +131,12 @@ pub(crate) fn is_store(path: &crate::vfs::RelPath) -> bool {
     path.components().any(is_store_name)
 }
 
-/// Whether a name is that of a store or of an internal directory of the file system back end.
+/// Whether a name is that of a store, of an internal directory of the file system back end, or of a directory for
+/// measurements.
 pub(crate) fn is_store_name(name: &[u8]) -> bool {
+    let trial = crate::vfs::TRIAL.as_bytes();
     [store::DIRECTORY, crate::vfs::LINKS].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+        || name.get(..trial.len()).is_some_and(|start| start.eq_ignore_ascii_case(trial))
 }
 
 #[cfg(test)]
@@ -147,6 +150,16 @@ mod tests {
     #[track_caller]
     fn check(layout: &Layout, attributes: &[&str], expected: &[Stored]) {
         assert_eq!(layout.streams(attributes.iter().map(|&name| name.to_owned()).collect()), expected);
+    }
+
+    #[test]
+    fn directories_of_the_server_are_recognized_in_any_case() {
+        for name in [".frevo-streams", ".Frevo-Links", ".frevo-trial", ".FREVO-TRIAL-12"] {
+            assert!(is_store_name(name.as_bytes()), "{name}");
+        }
+        for name in ["", ".frevo", ".frevo-tria", "x.frevo-trial", ".frevo-streams2", ".frevo-\u{17f}treams"] {
+            assert!(!is_store_name(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

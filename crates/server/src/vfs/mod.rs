@@ -54,6 +54,10 @@ use crate::answer::Answer;
 /// clients.
 pub const LINKS: &str = ".frevo-links";
 
+/// First letters of the names of directories in which commands of the administrator measure the file system. They exist
+/// only for that time and are hidden from clients.
+pub const TRIAL: &str = ".frevo-trial";
+
 /// The result of a file system call.
 pub type Result<T> = std::result::Result<T, Errno>;
 

@@ -17,7 +17,7 @@ use server::acl::model::posix_acl;
 use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
 use server::policy::Share;
 use server::security::admin_probe::Trial;
-use server::vfs::{RelPath, SymlinkPolicy};
+use server::vfs::{RelPath, SymlinkPolicy, TRIAL};
 
 /// The ACL lengths that are measured, from mode bits alone to more entries than real files have.
 pub(super) const ENTRIES: [u32; 17] = [3, 4, 5, 6, 8, 10, 14, 20, 28, 34, 40, 60, 90, 130, 180, 240, 300];
@@ -52,7 +52,7 @@ impl Ground {
         let options = localfs::Options { links: SymlinkPolicy::NONE, root: None };
         let volume = localfs::LocalFs::open(&share.path, options);
         let volume = volume.with_context(|| format!("cannot open {}", share.path.display()))?;
-        let name = format!(".frevo-calibrate-{}", std::process::id());
+        let name = format!("{TRIAL}-{}", std::process::id());
         let directory = share.path.join(&name);
         let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
         made.with_context(|| format!("cannot create {}", directory.display()))?;
