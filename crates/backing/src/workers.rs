@@ -30,20 +30,46 @@ pub const SERVER: u32 = 0;
 /// Work for a worker.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads of one pool: enough to keep a disk array busy. More would only wait.
-const THREADS: usize = 48;
-/// Maximum number of threads that work for one user at a time.
-const OF_ONE_USER: usize = THREADS / 4;
+/// Threads of one pool unless [`bound_threads`] sets another number: enough to keep a disk array busy. More would only
+/// wait.
+pub const THREADS: usize = 48;
 /// Maximum number of threads of all pools together.
 const ALL_THREADS: usize = 256;
-/// Threads that a pool may have even beyond that limit. They are more than one user can occupy, so that neither other
-/// pools nor a single user can block the pool.
-const GUARANTEED: usize = 16;
 /// How long a thread waits for work before it exits.
 const IDLE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
 
 /// Current number of threads of all pools.
 static THREADS_NOW: AtomicUsize = AtomicUsize::new(0);
+/// Maximum number of threads of one pool.
+static THREADS_OF_POOL: AtomicUsize = AtomicUsize::new(THREADS);
+
+/// Sets the maximum number of threads of each pool of the process. Surplus threads end when they are idle.
+pub fn bound_threads(threads: usize) {
+    THREADS_OF_POOL.store(threads, Ordering::Relaxed);
+}
+
+/// The numbers of threads of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sizes {
+    threads: usize,
+    /// Maximum number of threads that work for one user at a time.
+    of_one_user: usize,
+    /// Threads that a pool may have even beyond [`ALL_THREADS`]. They are more than one user can occupy, so that
+    /// neither other pools nor a single user can block the pool.
+    guaranteed: usize,
+}
+
+impl Sizes {
+    fn of(threads: usize) -> Sizes {
+        let threads = threads.max(2);
+        let of_one_user = (threads / 4).max(1);
+        Sizes { threads, of_one_user, guaranteed: (threads / 3).max(of_one_user + 1) }
+    }
+
+    fn now() -> Sizes {
+        Sizes::of(THREADS_OF_POOL.load(Ordering::Relaxed))
+    }
+}
 
 /// Asserts the identity of a user on a thread.
 pub trait ThreadIdentity: Clone + Send + Sync + 'static {
@@ -157,9 +183,10 @@ impl Pool {
     /// Wakes a thread for a job. Returns whether one must be started instead, which is already included in the count.
     fn takes_a_thread(&self, queue: &mut Queue) -> bool {
         let wakes = self.work.notify_one();
-        let starts = !wakes && queue.threads < THREADS && {
+        let sizes = Sizes::now();
+        let starts = !wakes && queue.threads < sizes.threads && {
             let others = THREADS_NOW.fetch_add(1, Ordering::Relaxed);
-            let may = queue.threads < GUARANTEED || others < ALL_THREADS;
+            let may = queue.threads < sizes.guaranteed || others < ALL_THREADS;
             if !may {
                 THREADS_NOW.fetch_sub(1, Ordering::Relaxed);
             }
@@ -217,7 +244,7 @@ impl Queue {
     fn add(&mut self, user: u32, job: Job) -> bool {
         let line = self.users.entry(user).or_default();
         line.waiting.push_back(job);
-        let begins = line.running + line.waiting.len() <= OF_ONE_USER;
+        let begins = line.running + line.waiting.len() <= Sizes::now().of_one_user;
         self.give_turn(user);
         begins
     }
@@ -225,7 +252,7 @@ impl Queue {
     /// Queues the user's next job to start, if there is one and the user is below the limit.
     fn give_turn(&mut self, user: u32) {
         let Some(line) = self.users.get_mut(&user) else { return };
-        if !line.has_turn && !line.waiting.is_empty() && line.running < OF_ONE_USER {
+        if !line.has_turn && !line.waiting.is_empty() && line.running < Sizes::now().of_one_user {
             line.has_turn = true;
             self.turns.push_back(user);
         }
@@ -272,6 +299,19 @@ mod tests {
     use server::answer::block_on;
 
     use super::*;
+
+    const OF_ONE_USER: usize = 12;
+    const GUARANTEED: usize = 16;
+
+    #[test]
+    fn a_user_occupies_a_quarter_and_fewer_threads_than_a_pool_always_has() {
+        let expected = Sizes { threads: THREADS, of_one_user: OF_ONE_USER, guaranteed: GUARANTEED };
+        assert_eq!(Sizes::of(THREADS), expected);
+        for threads in 0..300 {
+            let Sizes { threads, of_one_user, guaranteed } = Sizes::of(threads);
+            assert!((1..guaranteed).contains(&of_one_user) && guaranteed <= threads, "{threads}");
+        }
+    }
 
     /// Jobs that block until this is dropped, and a count of the running ones.
     struct Blocked {

@@ -83,6 +83,11 @@ impl Default for Options {
     }
 }
 
+/// Sets the maximum number of worker threads of each file system, for each of its two kinds of work.
+pub fn bound_workers(threads: usize) {
+    backing::workers::bound_threads(threads);
+}
+
 /// Limits the memory of all shares' directory name indexes together, in bytes. A directory whose index would need more
 /// than half of it gets none. Instead, the directory is read to find out that a name does not exist, whatever its case.
 pub fn bound_indexes(bytes: usize) {

@@ -22,6 +22,7 @@ pub(super) fn complete(
 ) -> Policy {
     means.bound(&mut policy.limits, daemon.memory_limit);
     localfs::bound_indexes(policy.limits.index_bytes());
+    localfs::bound_workers(policy.limits.worker_threads);
     policy.username_map = daemon.username_map.clone().map(|path| {
         let users = accounts.users().clone();
         Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _

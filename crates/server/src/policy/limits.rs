@@ -175,6 +175,9 @@ pub struct Limits {
     pub descriptor_bytes: usize,
     /// Directory entries read ahead for one listing handle.
     pub listing_batch: usize,
+    /// Worker threads of one file system, for each of its two kinds of work (`frevo:worker threads`). One user occupies
+    /// at most a quarter of them.
+    pub worker_threads: usize,
 }
 
 impl Default for Limits {
@@ -232,6 +235,7 @@ impl Default for Limits {
             offload_token_life: Duration::from_secs(60),
             descriptor_bytes: 32 << 20,
             listing_batch: 512,
+            worker_threads: 48,
         }
     }
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use server::policy::Limits;
 
-use super::{BOOL, BYTES, COMMANDS, CONTROLLERS_ONLY, COUNT, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
+use super::{
+    BOOL, BYTES, COMMANDS, CONTROLLERS_ONLY, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global,
+};
 use crate::daemon::LogTarget;
 use crate::lists::{self, LogLevel};
 use crate::problem::{Code, note};
@@ -76,6 +78,13 @@ pub(super) static TABLE: &[Parameter] = &[
         "Bytes of memory that the server may use; 0: a quarter of the machine's or cgroup's memory.",
     )
     .reads(|value, global| global.daemon.memory_limit = memory_limit(value)),
+    global(
+        "frevo:worker threads",
+        Kind::Integer(4, 192),
+        "48",
+        "Threads of a file system for calls that wait for it; one user occupies a quarter. Not in Samba.",
+    )
+    .reads(|value, global| global.policy.limits.worker_threads = value.number().unwrap_or(48)),
     global("max log size", BYTES, "5000", "Size in KiB at which the log file is renamed to .old; 0: never.")
         .reads(|value, global| global.daemon.max_log_size = value.bytes().saturating_mul(1024)),
     LOGGING,

@@ -494,6 +494,16 @@ fn a_reload_lists_parameters_that_need_a_restart() {
 }
 
 #[test]
+fn worker_threads_have_a_default_and_bounds() {
+    let load = |line: &str| load_files(&[("smb.conf", &format!("[global]\n{line}\n[x]\npath = @DIR@/x\n"))]).0;
+    for (line, expected) in [("", 48), ("frevo:worker threads = 96", 96), ("frevo:worker threads = 4", 4)] {
+        let loaded = load(line).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(loaded.policy.limits.worker_threads, expected, "{line}");
+    }
+    assert!(load("frevo:worker threads = 1000").is_err());
+}
+
+#[test]
 fn the_memory_limit_is_large_enough_or_refused() {
     let load = |line: &str| load_files(&[("smb.conf", &format!("[global]\n{line}\n[x]\npath = @DIR@/x\n"))]).0;
     for (line, expected) in [("", None), ("frevo:memory limit = 0", None), ("frevo:memory limit = 1G", Some(1 << 30))] {
