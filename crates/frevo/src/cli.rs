@@ -14,6 +14,7 @@ use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::migrate::{self, MigrateArgs};
 use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
+use crate::tune::{self, TuneArgs};
 use crate::user::{self, UserArgs};
 use crate::version;
 
@@ -36,6 +37,7 @@ enum Command {
     Migrate(MigrateArgs),
     Status(StatusArgs),
     Acl(AclArgs),
+    Tune(TuneArgs),
     Bench(BenchArgs),
     Help(HelpArgs),
     #[command(hide = true)]
@@ -60,6 +62,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Acl(args) => acl::run(args),
+        Command::Tune(args) => tune::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Help(args) => help::run(&args, Cli::command()),
         Command::Man(args) => manual::run(&args, Cli::command()),

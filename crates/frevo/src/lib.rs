@@ -37,6 +37,7 @@ pub mod serve;
 pub mod status;
 pub mod systemd;
 pub mod table;
+pub mod tune;
 pub mod user;
 pub mod version;
 pub mod welcome;

@@ -35,7 +35,7 @@ pub(crate) struct Transport {
 impl Transport {
     /// Sets the options on a socket before it listens. Linux copies them to each accepted connection, which saves
     /// system calls per connection. An option that the kernel refuses is logged and skipped.
-    fn apply(&self, socket: &impl AsFd) {
+    pub(crate) fn apply(&self, socket: &impl AsFd) {
         // Responses are whole frames, so waiting for more data would only delay them.
         if let Err(error) = sockopt::set_tcp_nodelay(socket, true) {
             tracing::warn!(%error, "cannot set TCP_NODELAY");

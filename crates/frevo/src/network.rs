@@ -15,7 +15,7 @@ use smbconf::interfaces::{self, serving};
 const FRESH: Duration = Duration::from_secs(5);
 /// Assumed speed in bits per second of interfaces that do not report one, such as loopback or a bridge. Samba assumes
 /// the same.
-const UNKNOWN_SPEED: u64 = 1_000_000_000;
+pub(crate) const UNKNOWN_SPEED: u64 = 1_000_000_000;
 
 /// The served interfaces.
 pub(crate) struct Network {
@@ -76,12 +76,13 @@ impl Interfaces for Network {
 
 /// Reads the speed in bits per second. The file contains megabits per second, or -1 (or an error) if the driver does
 /// not report it.
-fn link_speed(kernel: &std::path::Path) -> Option<u64> {
+pub(crate) fn link_speed(kernel: &std::path::Path) -> Option<u64> {
     let text = std::fs::read_to_string(kernel.join("speed")).ok()?;
     text.trim().parse::<u64>().ok().filter(|speed| *speed > 0)?.checked_mul(1_000_000)
 }
 
-fn receive_queues(kernel: &std::path::Path) -> usize {
+/// Counts the receive queues of an interface.
+pub(crate) fn receive_queues(kernel: &std::path::Path) -> usize {
     let Ok(queues) = std::fs::read_dir(kernel.join("queues")) else { return 0 };
     queues.flatten().filter(|queue| queue.file_name().as_encoded_bytes().starts_with(b"rx-")).count()
 }

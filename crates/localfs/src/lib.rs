@@ -66,6 +66,9 @@ use crate::lookup::Question;
 use crate::names::Names;
 use crate::root::Root;
 
+/// Maximum number of directories that the process watches for changes by other programs.
+pub const WATCHED_DIRECTORIES: usize = watch::ALL_DIRECTORIES;
+
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {

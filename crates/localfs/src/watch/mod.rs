@@ -27,7 +27,7 @@ use crate::{errno, identity, metadata};
 /// Maximum number of directories watched in one tree.
 const DIRECTORIES: usize = 8_192;
 /// Maximum number of directories in all trees. The kernel has its own limit (`fs.inotify.max_user_watches`).
-const ALL_DIRECTORIES: usize = 131_072;
+pub(crate) const ALL_DIRECTORIES: usize = 131_072;
 /// How long events are collected before they are reported.
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -23,6 +23,8 @@ const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 pub(super) struct Plan {
     pub(super) runs: usize,
     pub(super) cold: bool,
+    /// No progress is shown.
+    pub(super) quiet: bool,
 }
 
 /// The work that a timed access check includes.
@@ -42,7 +44,7 @@ type Runs = BTreeMap<(bool, Way, u32), Vec<f64>>;
 pub(super) async fn measure(ground: &Ground, plan: Plan, stop: &AtomicBool) -> Result<Vec<Sample>> {
     let cold = plan.cold && may_drop_caches();
     let states: &[bool] = if cold { &[false, true] } else { &[false] };
-    let bar = progress(plan.runs * states.len() * WAYS.len());
+    let bar = if plan.quiet { ProgressBar::hidden() } else { progress(plan.runs * states.len() * WAYS.len()) };
     let mut runs = Runs::new();
     for _ in 0..plan.runs {
         for &cold in states {

@@ -28,6 +28,7 @@ use super::stop_at_signals;
 use accounts::state_dir::StateDir;
 use ground::Ground;
 use saved::Calibration;
+use server::policy::Share;
 use smbconf::location::locate;
 
 /// Measures for which files of a share storing converted descriptors pays off (frevo:acl store = auto)
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         .context("cannot start threads")?;
     runtime.spawn(stop_at_signals(stop.clone()));
     let ground = Ground::make(&share)?;
-    let plan = measure::Plan { runs: args.runs as usize, cold: !args.warm };
+    let plan = measure::Plan { runs: args.runs as usize, cold: !args.warm, quiet: false };
     let samples = runtime.block_on(measure::measure(&ground, plan, &stop))?;
     drop(ground);
     let calibration = Calibration::new(&share, started, args.runs, samples);
@@ -95,4 +96,11 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures with warm caches only and returns the policy in the syntax of `frevo:acl store`. Saves nothing.
+pub(crate) async fn quickly(share: &Share, runs: usize, stop: &AtomicBool) -> Result<String> {
+    let ground = Ground::make(share)?;
+    let samples = measure::measure(&ground, measure::Plan { runs, cold: false, quiet: true }, stop).await?;
+    Ok(verdict::entries(&samples).to_string())
 }

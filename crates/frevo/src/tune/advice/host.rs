@@ -1,0 +1,79 @@
+//! Advice about memory and limits of the system.
+
+use report::units::{bytes, count};
+use server::policy::Limits;
+
+use super::{Advice, Advised, Facts, Place};
+
+/// File descriptors that a server with some hundred clients needs.
+const DESCRIPTORS: u64 = 65_536;
+/// File descriptors that the package's unit permits.
+const RECOMMENDED_DESCRIPTORS: u64 = 1_048_576;
+/// Most memory that the server should be allowed, as a part of all: the cache of files needs the remainder.
+const LARGEST_PART: u64 = 2;
+
+pub(super) fn advise(facts: &Facts<'_>, advised: &mut Advised) {
+    descriptors(facts, advised);
+    watches(facts, advised);
+    memory(facts, advised);
+}
+
+fn descriptors(facts: &Facts<'_>, advised: &mut Advised) {
+    let host = &facts.measured.host;
+    let limit = host.descriptors_of_service.unwrap_or(host.descriptors);
+    if limit >= DESCRIPTORS {
+        return;
+    }
+    let mut limits = Limits::default();
+    limits.fit_descriptors(usize::try_from(limit).unwrap_or(usize::MAX));
+    let clients = format!(
+        "{} descriptors, which are for {} connections and {} open files",
+        count(limit),
+        count(limits.connections as u64),
+        count(limits.opens as u64)
+    );
+    if host.descriptors_of_service.is_none() {
+        advised.note(format!(
+            "a server that this shell starts may use {clients}; the unit of the package permits {}",
+            count(RECOMMENDED_DESCRIPTORS)
+        ));
+        return;
+    }
+    let advice = Advice::new(Place::Unit, "LimitNOFILE", limit, RECOMMENDED_DESCRIPTORS);
+    let line = format!("LimitNOFILE={RECOMMENDED_DESCRIPTORS}");
+    let advice = advice.because(format!("the running service may use {clients}"));
+    advised.recommend(Advice { line, ..advice }.effect("more clients and open files"));
+}
+
+fn watches(facts: &Facts<'_>, advised: &mut Advised) {
+    let Some(allowed) = facts.measured.host.watches else { return };
+    let wanted = localfs::WATCHED_DIRECTORIES as u64;
+    let is_used = facts.policy.change_notify && facts.policy.kernel_change_notify;
+    if !is_used || allowed >= wanted {
+        return;
+    }
+    let because = format!(
+        "the kernel lets one user watch {} directories, and the server watches up to {} for its clients",
+        count(allowed),
+        count(wanted)
+    );
+    let advice = Advice::new(Place::Sysctl, "fs.inotify.max_user_watches", allowed, wanted).because(because);
+    advised.recommend(advice.effect("clients that watch large trees are notified of changes by local programs"));
+}
+
+fn memory(facts: &Facts<'_>, advised: &mut Advised) {
+    let (memory, limit) = (facts.measured.host.memory, facts.daemon.memory_limit);
+    let Some(limit) = limit.map(|limit| limit as u64).filter(|limit| memory > 0 && *limit > memory / LARGEST_PART)
+    else {
+        return;
+    };
+    let recommended = (memory / LARGEST_PART).max(Limits::LEAST_MEMORY as u64) >> 20;
+    if recommended << 20 >= limit {
+        return;
+    }
+    let because = format!("the server may use {} of {}", bytes(limit as f64), bytes(memory as f64));
+    let setting = "frevo:memory limit";
+    let advice = Advice::new(Place::Global, setting, format!("{}M", limit >> 20), format!("{recommended}M"));
+    let effect = "clients are refused before the kernel ends the server, and the cache of files has memory";
+    advised.recommend(advice.because(because).effect(effect));
+}
