@@ -178,7 +178,8 @@ impl LocalFs {
     /// Opens the directory `path` with the process's own identity. It stays open whatever happens to the path.
     ///
     /// # Errors
-    /// The directory cannot be opened or is not `options.root`, `/proc` is missing, or the kernel cannot resolve paths below a directory.
+    /// The directory cannot be opened or is not `options.root`, `/proc` is missing, or the kernel cannot resolve paths
+    /// below a directory.
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
         let (root, clock, features) = identity::as_process(|| {
             let root = Root::open(path, options.links, options.root)?;

@@ -7,6 +7,7 @@ mod imports;
 mod io;
 mod language;
 mod limits;
+mod links;
 mod size;
 mod suites;
 mod tokens;
@@ -65,6 +66,7 @@ pub(crate) fn check() -> Result<Counts> {
     }
     for source in &sources {
         found.extend(language::check(source));
+        found.extend(links::check(source));
     }
     found.extend(imports::check(&rust)?);
     judge(found, &expected::list(expected::SOURCE))

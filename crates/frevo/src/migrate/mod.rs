@@ -119,8 +119,8 @@ fn migrate(place: &AccountPlace, samba: &Samba, dry_run: bool) -> Result<Migrati
     let too_long = || serde_json::to_vec(&migration).is_ok_and(|bytes| bytes.len() + 1024 > LONGEST_REQUEST);
     if matches!(performer, Performer::Server(_)) && too_long() {
         bail!(
-            "Frevo is running, and {} accounts are too many for a running server, which accepts {LONGEST_REQUEST} bytes; \
-             run `systemctl stop frevo` first",
+            "Frevo is running, and {} accounts are too many for a running server, which accepts {LONGEST_REQUEST} \
+             bytes; run `systemctl stop frevo` first",
             migration.accounts.len()
         );
     }

@@ -40,8 +40,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Creates an entry. `nested` are the names of files that the session's own files include, and `files` are all files
-    /// of the session.
+    /// Creates an entry. `nested` are the names of files that the session's own files include, and `files` are all
+    /// files of the session.
     pub(super) fn new(
         policy: Built,
         raw: &Raw,
