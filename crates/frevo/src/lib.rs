@@ -6,13 +6,15 @@
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
 //! - [`admin`] is the control socket in the state directory, and `handles` the record of persistent handles there.
-//! - [`sandbox`] and [`limits`] restrict the process. [`systemd`] notifies the service manager. [`log`] writes the log.
+//! - [`sandbox`] and [`limits`] restrict the process. [`systemd`] notifies the service manager. [`log`] writes the log,
+//!   and `audit` the lines of `full_audit`.
 //!
 //! It is a library so that tests and the program `frevo-torture` can use it. The program is `main.rs`.
 
 mod acknowledgment;
 pub mod acl;
 pub mod admin;
+mod audit;
 pub mod bench;
 pub mod check;
 pub mod cli;

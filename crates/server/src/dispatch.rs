@@ -37,7 +37,7 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
     {
         return Err(Error::because(status, "the preceding CREATE of the chain failed"));
     }
-    match command {
+    let done = match command {
         Command::TREE_DISCONNECT => command::tree_disconnect::tree_disconnect(request, reply).await,
         Command::CREATE => command::create::create(request, reply).await,
         Command::CLOSE => command::close::close(request, reply).await,
@@ -55,7 +55,9 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
         Command::OPLOCK_BREAK => command::oplock_break::acknowledge(request, reply),
         // CANCEL has no response and is not dispatched. An unknown code ends the connection, except within a chain.
         _ => Err(Error::new(Status::INVALID_PARAMETER)),
-    }
+    };
+    command::audit::executed(request, reply, &done);
+    done
 }
 
 /// Executes a command that changes nothing, so that its storage calls may end when its client has gone. Other commands

@@ -18,7 +18,7 @@
 //! - [`accounts`], [`domain`] and [`tickets`] are the traits for logons and users. `authentication`, `logon_attempts`,
 //!   `logon_throttle`, `lockout` and `unauthenticated` are about logons before they succeed.
 //! - [`policy`] is the configuration with its limits, and [`accounting`] counts what clients hold. [`status`] copies it
-//!   for `frevo status`.
+//!   for `frevo status`. [`audit`] records what clients do with files.
 //!
 //! `xtask/src/source/imports.rs` has the order in which modules may import each other.
 #![forbid(unsafe_code)]
@@ -29,6 +29,7 @@ pub mod acl;
 pub mod address_bucket;
 pub mod answer;
 mod attributes;
+pub mod audit;
 mod authentication;
 pub mod background;
 mod buffers;

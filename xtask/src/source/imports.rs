@@ -37,6 +37,7 @@ const ORDER: &[&str] = &[
     "unauthenticated",
     "logon_attempts",
     "authentication",
+    "audit",
     // Files, and a share as one session uses it.
     "acl",
     "tree",

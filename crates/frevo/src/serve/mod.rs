@@ -32,6 +32,7 @@ use self::volumes::LocalVolumes;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
+use crate::audit::Audits;
 use crate::environment::SystemEnvironment;
 use crate::handles::Handles;
 use crate::input::Inputs;
@@ -55,6 +56,9 @@ const SMB_PORT: u16 = 445;
 const FALLBACK_PORT: u16 = 4450;
 /// How long connections may take to finish requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
+
+/// How long the last audit lines may take when the server stops.
+const AUDIT_TIME: Duration = Duration::from_secs(1);
 
 /// Serves a directory or the shares of a configuration until it is stopped (SIGTERM, Ctrl-C)
 #[derive(clap::Args, Debug)]
@@ -218,6 +222,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
         Some(settings) => tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?,
         None => None,
     };
+    let audits = Arc::new(Audits::new());
     let parts = ServerParts {
         environment,
         accounts: Accounts { ids, ..accounts.clone().into() },
@@ -226,6 +231,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
         interfaces: Some(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone()))),
         store: open_handles(state.clone()).await,
+        audit: Some(audits.clone()),
     };
     let server = Server::new(policy, guid, parts);
     restore(&server).await;
@@ -245,6 +251,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
         winbind,
         plan: Mutex::new(plan),
         log,
+        audits: audits.clone(),
         stop: stop.clone(),
         started: server.environment.now(),
         daemon: loaded.daemon,
@@ -272,6 +279,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     scavenging.abort();
     releasing.abort();
     server.close_detached().await;
+    let _ = tokio::task::spawn_blocking(move || audits.drain(AUDIT_TIME)).await;
     admin.abort();
     let _ = (&mut admin).await;
     // The watchdog also applies while the server stops.
@@ -471,6 +479,7 @@ struct Operations {
     winbind: Arc<Winbind>,
     plan: Mutex<Plan>,
     log: Log,
+    audits: Arc<Audits>,
     stop: Arc<watch::Sender<bool>>,
     started: server::vfs::Time,
     /// The settings with which the process was started.
@@ -529,6 +538,7 @@ impl Operations {
     /// Reads the configuration again.
     fn read_again(&self) -> Result<String> {
         self.log.reopen()?;
+        self.audits.reopen();
         let plan = self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match plan.load() {
             Ok(mut loaded) => {

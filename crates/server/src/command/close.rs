@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use proto::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 use proto::status::Status;
 
+use super::audit;
 use super::change_notify;
 use super::directory_lease;
 use super::recycle::{self, Discarded};
@@ -128,7 +129,11 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     }
     close_base(server, open, file).await;
     durable::remove(server, open).await;
-    file.node.close(&file.op).await
+    let closed = file.node.close(&file.op).await;
+    if let Some(disk) = disk {
+        audit::closed(disk, file, outcome(&closed));
+    }
+    closed
 }
 
 /// Closes the opens that have expired or block another client.
@@ -227,9 +232,18 @@ async fn delete_base(
 
 async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
-        Some(node) => node.stream.remove(&node.file, &doomed.op).await,
+        Some(node) => {
+            let name = node.stream.name();
+            let removed = node.stream.remove(&node.file, &doomed.op).await;
+            audit::deleted(disk, &doomed.path, name.as_deref(), None, outcome(&removed));
+            removed
+        }
         None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await,
     }
+}
+
+fn outcome<T>(result: &std::result::Result<T, Errno>) -> Status {
+    result.as_ref().map_or_else(|errno| errno.status(), |_| Status::SUCCESS)
 }
 
 /// Removes the name of the file `id`, whose node is `node`, or moves the file to the recycle bin.
@@ -244,12 +258,14 @@ async fn unlink(
     let discarded = Discarded { op: &doomed.op, path: &doomed.path, node, id, kind };
     match recycle::discard(server, disk, &discarded).await? {
         Some(to) => {
+            audit::deleted(disk, &doomed.path, None, Some(&to), Status::SUCCESS);
             server.changed(disk, &to, Change::added(kind));
             directory_lease::entry_changes(server, disk, &to, None).await;
         }
         None => {
-            let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await?;
-            server.opens.streams.unlinked(disk, node, removed).await;
+            let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await;
+            audit::deleted(disk, &doomed.path, None, None, outcome(&removed));
+            server.opens.streams.unlinked(disk, node, removed?).await;
         }
     }
     if disk.share.names.mangled_names {

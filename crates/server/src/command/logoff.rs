@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proto::smb2::logoff::{LogoffRequest, LogoffResponse};
 use proto::status::Status;
 
+use super::audit;
 use super::close::close_unasked;
 use crate::error::Result;
 use crate::request::{Reply, Request};
@@ -26,6 +27,7 @@ pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<S
 pub(crate) async fn end_session(server: &Server, session: &Arc<Session>) {
     server.sessions.remove(session);
     // Durable opens are detached first, without waiting, because their client may reconnect at once.
+    let trees = session.trees();
     let opens = session.close();
     let closed: Vec<_> = opens.into_iter().filter(|open| !server.opens.durable.detach(server, open)).collect();
     let connections = session.take_channels();
@@ -33,6 +35,7 @@ pub(crate) async fn end_session(server: &Server, session: &Arc<Session>) {
     for open in closed {
         close_unasked(server, &open).await;
     }
+    trees.iter().for_each(|tree| audit::disconnected(tree));
     // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has
     // no open yet.
     connections.iter().for_each(|connection| connection.cancel_all_of(session));

@@ -1,6 +1,7 @@
 //! The commands, each in a file or folder of its name: decode, look up, check, call the file system, respond ([MS-SMB2]
 //! 3.3.5).
 
+pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod change_notify;
 pub(crate) mod close;

@@ -11,6 +11,7 @@ use proto::fscc::{DirectoryClass, DirectoryEntry, EntryChain, FileInformationCla
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 
+use super::audit;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::links;
@@ -64,8 +65,12 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         newest: newest(request, disk),
         work: Work::new(),
     };
+    let first = !listing.begun;
     let status = fill(disk, &open, file, &mut listing, &mut page, reply).await;
     listing.account(&open);
+    if first {
+        audit::listed(disk, file, &status);
+    }
     let status = status?;
     QueryDirectoryResponse::finish(&mut reply.body());
     Ok(status)

@@ -19,7 +19,7 @@ use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
 use super::rename::NewName;
-use super::{directory_lease, oplock_break, rename};
+use super::{audit, directory_lease, oplock_break, rename};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -48,18 +48,34 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         }
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
+    let audited = audit::Change::begin(disk, file);
+    let done = change(request, reply, &asked, &open, file, disk).await;
+    if let Some(audited) = audited {
+        audited.end(&asked, &done);
+    }
+    done
+}
+
+async fn change(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    asked: &SetInfoRequest<'_>,
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Status> {
     // Handles on a read-only share have no rights to change, but some changes need no right.
     if disk.read_only {
         return Err(disk.refusal());
     }
     match asked.info_type {
         InfoType::FILE => {
-            set_file(request, reply, &asked, &open, file, disk).await?;
+            set_file(request, reply, asked, open, file, disk).await?;
             // A persistent open's record includes the name and delete-on-close, which may have changed.
             durable::save_all(&request.connection.server, file.file).await?;
         }
         InfoType::SECURITY => {
-            security::set(&asked, &open, file, disk, request.connection.server.environment.now()).await?;
+            security::set(asked, open, file, disk, request.connection.server.environment.now()).await?;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }

@@ -9,7 +9,7 @@ use proto::smb2::negotiate::Capabilities;
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
-use super::session_variables;
+use super::{audit, session_variables};
 use crate::acl::model::token;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
@@ -63,6 +63,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         })
         .ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many tree connects"))?;
     reply.tree_id = Some(tree.id);
+    audit::connected(&tree);
     let mut share_flags = ShareFlags::MANUAL_CACHING;
     if let Some(disk) = tree.disk() {
         share_flags |= match disk.share.caching.csc_policy {
@@ -165,7 +166,10 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
             "the share requires encryption, but the session has no keys",
         ));
     }
-    disk_of(server, share, user, can_seal).await
+    let mut disk = disk_of(server, share, user, can_seal).await?;
+    let value = |variable| session_variables::value(request, &disk.share, user, variable);
+    disk.audit = audit::trail(request, &disk.share, user, value)?;
+    Ok(disk)
 }
 
 /// Returns the recycle bin of a share in which variables have these values. `policy` is that of the server.
@@ -224,6 +228,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         ),
         snapshot: None,
         bin: None,
+        audit: None,
         share,
         vfs,
         volume,

@@ -141,6 +141,11 @@ impl Changes {
         Ok(Changes(changes))
     }
 
+    /// Returns the names of the attributes.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Refuses attributes that files of the share cannot have.
     pub(crate) fn check(&self, disk: &Disk) -> Result<()> {
         if !disk.share.attributes.ea_support && !self.0.is_empty() {

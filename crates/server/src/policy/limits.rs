@@ -43,6 +43,11 @@ pub(crate) const NOTIFY_WAITING_CHANGES: usize = 64 * 1024;
 /// Maximum number of recycle bins from which old files are deleted. There may be one for each user. Each takes about
 /// 500 bytes.
 pub(crate) const RECYCLE_BINS: usize = 65_536;
+/// Maximum bytes of the audit lines that wait for one destination. It suffices for ten seconds of 2,000 operations a
+/// second. Lines beyond it are lost, and counted.
+pub(crate) const AUDIT_QUEUE_BYTES: usize = 8 << 20;
+/// Maximum number of audit lines that the writer of a destination takes at once.
+pub(crate) const AUDIT_BATCH: usize = 1024;
 /// Maximum number of volumes of one share that are being opened. The path of a share can depend on what a client sends,
 /// and each volume on a file system that hangs occupies a thread.
 pub const VOLUMES_BEING_OPENED: usize = 64;

@@ -7,6 +7,7 @@ mod access;
 mod acl_store;
 mod acls;
 mod attributes;
+pub mod audit;
 mod caching;
 mod handles;
 pub mod hosts;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::audit::Audit;
 use super::recycle::Recycle;
 use super::snapshots::Snapshots;
 use super::stream_layout::Layout;
@@ -60,6 +61,8 @@ pub struct Share {
     pub snapshots: Option<Arc<Snapshots>>,
     /// `vfs objects = recycle`: the recycle bin.
     pub recycle: Option<Arc<Recycle>>,
+    /// `vfs objects = full_audit`: the record of what clients do.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Share {
@@ -88,6 +91,7 @@ impl Share {
             streams: Some(Layout::default()),
             snapshots: None,
             recycle: None,
+            audit: None,
         }
     }
 

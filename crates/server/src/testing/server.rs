@@ -10,10 +10,12 @@ use proto::dtyp::Guid;
 use super::{ManualClock, MemoryStore, TestAccounts, volume};
 use crate::accounts::Accounts;
 use crate::answer::block_on;
+use crate::audit::Destinations;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
 use crate::policy::{Policy, Share};
+use crate::state::durable::Store;
 use crate::state::{Server, ServerParts};
 use crate::tickets::Tickets;
 use crate::vfs::memory::Options;
@@ -43,14 +45,15 @@ struct Parts {
     domain: Option<Arc<dyn Domain>>,
     tickets: Option<Arc<dyn Tickets>>,
     interfaces: Option<Arc<dyn Interfaces>>,
+    audit: Option<Arc<dyn Destinations>>,
 }
 
 impl Parts {
     fn start(&self, volume: &Arc<dyn Vfs>, store: &Arc<MemoryStore>) -> Arc<Server> {
-        let Parts { policy, environment, accounts, domain, tickets, interfaces } = self.clone();
+        let Parts { policy, environment, accounts, domain, tickets, interfaces, audit } = self.clone();
         let volumes = Arc::new(volume::SingleVolume(volume.clone()));
-        let parts =
-            ServerParts { environment, accounts, volumes, domain, tickets, interfaces, store: Some(store.clone()) };
+        let store = Some(store.clone() as Arc<dyn Store>);
+        let parts = ServerParts { environment, accounts, volumes, domain, tickets, interfaces, store, audit };
         let server = Server::new(policy, Guid([9; 16]), parts);
         block_on(server.restore()).expect("the record store in memory does not fail");
         server
@@ -84,6 +87,7 @@ impl TestServer {
                 domain: None,
                 tickets: None,
                 interfaces: None,
+                audit: None,
             },
             clock,
             open_volume: Box::new(|environment| volume::new(environment, volume::options())),
@@ -201,6 +205,12 @@ impl TestServerBuilder {
     /// Gives the server network interfaces.
     pub fn interfaces(mut self, interfaces: Arc<dyn Interfaces>) -> Self {
         self.parts.interfaces = Some(interfaces);
+        self
+    }
+
+    /// Gives the server destinations for audit lines.
+    pub fn audit(mut self, audit: Arc<dyn Destinations>) -> Self {
+        self.parts.audit = Some(audit);
         self
     }
 

@@ -15,6 +15,7 @@ pub(crate) use self::views::{Views, Volume};
 use crate::accounts::{Authenticator, IdMap};
 use crate::acl::cache::{Cache, VolumeView};
 use crate::acl::model::evaluate::Token;
+use crate::audit::Trail;
 use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::Share;
@@ -77,6 +78,8 @@ pub struct Disk {
     pub veto_oplocks: Globs,
     /// The recycle bin; `None` if deleted files are removed.
     pub bin: Option<Arc<Bin>>,
+    /// The record of what the client does; `None` if there is none.
+    pub audit: Option<Arc<Trail>>,
     /// Whether requests must be encrypted.
     pub encrypt_data: bool,
 }

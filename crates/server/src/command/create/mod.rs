@@ -36,8 +36,8 @@ use self::entered::Entered;
 use self::parameters::Parameters;
 use crate::accounting::Resource;
 use crate::attributes;
-use crate::command::snapshots;
 use crate::command::tree_connect::is_continuous;
+use crate::command::{audit, snapshots};
 use crate::command::{close, directory_lease};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
@@ -84,7 +84,11 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     // A client that can replay the request does so if it gets no response, so the request continues without its
     // channel.
     reply.survives = claim.is_some();
-    execute(request, reply, disk, &asked, &contexts, claim).await
+    let done = execute(request, reply, disk, &asked, &contexts, claim).await;
+    if let Err(error) = &done {
+        audit::not_opened(disk, &asked, error);
+    }
+    done
 }
 
 /// Executes a request that was not executed before.
@@ -159,6 +163,7 @@ async fn complete(
         return Err(Error::because(Status::INTERNAL_ERROR, "the open is not a file"));
     };
     report(&request.connection.server, disk, file, action);
+    audit::opened(disk, asked, (file, open.0.granted), action, contexts.security_descriptor.as_ref());
     if action != CreateAction::OPENED {
         directory_lease::entry_of_changes(&request.connection.server, disk, file).await;
     }

@@ -166,6 +166,7 @@ impl AclAdmin {
             veto_oplocks: globs(&[]),
             snapshot: None,
             bin: None,
+            audit: None,
             volume: 0,
             share,
             vfs,

@@ -29,6 +29,7 @@ pub use self::volumes::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::Cache;
+use crate::audit::Destinations;
 use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
@@ -58,6 +59,7 @@ pub struct Server {
     tickets: Option<Arc<dyn Tickets>>,
     /// The store for persistent opens; if it is not set, no open is persistent.
     store: Option<Arc<dyn Store>>,
+    audit: Option<Arc<dyn Destinations>>,
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: OpenVolumes,
@@ -75,7 +77,7 @@ pub struct Server {
 impl Server {
     /// Creates a server without connections from its parts.
     pub fn new(policy: Policy, guid: Guid, parts: ServerParts) -> Arc<Server> {
-        let ServerParts { environment, volumes, domain, tickets, interfaces, store, .. } = parts;
+        let ServerParts { environment, volumes, domain, tickets, interfaces, store, audit, .. } = parts;
         let (mut dice, mut secret) = ([0; 16], [0; 16]);
         environment.random(&mut dice);
         environment.random(&mut secret);
@@ -93,6 +95,7 @@ impl Server {
             interfaces,
             tickets,
             store,
+            audit,
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: OpenVolumes::default(),
             opens: OpenState::new(environment.clone()),
@@ -209,6 +212,11 @@ impl Server {
     /// Takes back the buffer of a frame that was sent.
     pub fn recycle(&self, buffer: Vec<u8>) {
         self.buffers.put(buffer);
+    }
+
+    /// Returns the destinations of audit lines.
+    pub(crate) fn audit(&self) -> Option<&Arc<dyn Destinations>> {
+        self.audit.as_ref()
     }
 
     /// Returns the store for persistent opens.

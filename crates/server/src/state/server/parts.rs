@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::volumes::Volumes;
 use crate::accounts::Accounts;
+use crate::audit::Destinations;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
@@ -26,12 +27,23 @@ pub struct ServerParts {
     pub interfaces: Option<Arc<dyn Interfaces>>,
     /// The store for persistent opens. Without it, no open is persistent.
     pub store: Option<Arc<dyn Store>>,
+    /// The destinations of audit lines. Without it, no share with an audit is served.
+    pub audit: Option<Arc<dyn Destinations>>,
 }
 
 impl ServerParts {
     /// Returns the parts that every server has, without any of the others.
     pub fn new(environment: Arc<dyn Environment>, accounts: impl Into<Accounts>, volumes: Arc<dyn Volumes>) -> Self {
         let accounts = accounts.into();
-        ServerParts { environment, accounts, volumes, domain: None, tickets: None, interfaces: None, store: None }
+        ServerParts {
+            environment,
+            accounts,
+            volumes,
+            domain: None,
+            tickets: None,
+            interfaces: None,
+            store: None,
+            audit: None,
+        }
     }
 }

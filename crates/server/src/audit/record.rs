@@ -1,0 +1,163 @@
+//! One line of the record.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use proto::calendar;
+
+use super::trail::Origin;
+use crate::policy::audit::Operation;
+use crate::vfs::Time;
+
+/// What a client has done.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The session and the share.
+    pub origin: Arc<Origin>,
+    /// When it was done.
+    pub time: Time,
+    /// What was done.
+    pub operation: Operation,
+    /// The reason of the failure; `None` if it succeeded.
+    pub failure: Option<&'static str>,
+    /// The arguments of the operation, such as paths.
+    pub arguments: Vec<String>,
+}
+
+impl Record {
+    /// Returns the bytes that the record keeps in memory. Those that it shares with other records of the tree connect
+    /// are included, because it may be the last one.
+    pub(super) fn size(&self) -> usize {
+        let texts: usize = self.arguments.iter().map(|text| text.len() + size_of::<String>()).sum();
+        size_of::<Record>() + self.origin.size() + texts
+    }
+
+    /// Returns the line as Samba writes it.
+    pub fn line(&self) -> Line<'_> {
+        Line(self)
+    }
+
+    /// Returns the prefix.
+    pub fn prefix(&self) -> Cow<'_, str> {
+        self.origin.prefix_at(self.time)
+    }
+}
+
+/// `PREFIX|OPERATION|RESULT|ARGUMENTS`, without control characters.
+pub struct Line<'a>(&'a Record);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Record { operation, failure, arguments, .. } = self.0;
+        write!(out, "{}|{}|", self.0.prefix(), operation.name())?;
+        match failure {
+            None => out.write_str("ok|")?,
+            Some(why) => write!(out, "fail ({why})|")?,
+        }
+        for (at, argument) in arguments.iter().enumerate() {
+            let separator = if at > 0 { "|" } else { "" };
+            write!(out, "{separator}{}", plain(argument))?;
+        }
+        Ok(())
+    }
+}
+
+/// Replaces control characters, which would end a line.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) { text.replace(char::is_control, "?").into() } else { text.into() }
+}
+
+/// A moment, in local time.
+pub(super) struct Moment {
+    year: i64,
+    month: i64,
+    day: i64,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    weekday: usize,
+    offset: i64,
+}
+
+const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+impl Moment {
+    /// Returns the moment `secs` after 1970, where local time is `offset` seconds ahead of UTC.
+    pub(super) fn new(secs: i64, offset: i64) -> Moment {
+        let local = secs.saturating_add(offset);
+        let (days, second) = (local.div_euclid(86_400), local.rem_euclid(86_400));
+        let (year, month, day) = calendar::date(days);
+        let weekday = usize::try_from(days.rem_euclid(7)).unwrap_or_default();
+        let (hour, minute) = (second / 3_600, second / 60 % 60);
+        Moment { year, month, day, hour, minute, second: second % 60, weekday, offset }
+    }
+
+    fn month_name(&self) -> &'static str {
+        usize::try_from(self.month - 1).ok().and_then(|at| MONTHS.get(at)).copied().unwrap_or_default()
+    }
+
+    /// Returns the time as in the argument of `fntimes`. The zone of local time is its offset, because the server does
+    /// not know its name.
+    pub(super) fn with_zone(&self) -> String {
+        let Moment { year, day, hour, minute, second, offset, .. } = self;
+        let zone = match offset {
+            0 => "UTC".to_owned(),
+            _ => {
+                let sign = if *offset < 0 { '-' } else { '+' };
+                format!("{sign}{:02}{:02}", offset.abs() / 3_600, offset.abs() / 60 % 60)
+            }
+        };
+        let (weekday, month) = (WEEKDAYS.get(self.weekday).copied().unwrap_or_default(), self.month_name());
+        format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year} {zone}")
+    }
+
+    /// Returns the value of `%T`.
+    pub(super) fn with_slashes(&self) -> String {
+        let Moment { year, month, day, hour, minute, second, .. } = self;
+        format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
+    }
+
+    /// Returns the value of `%t`.
+    pub(super) fn without_separators(&self) -> String {
+        let Moment { year, month, day, hour, minute, second, .. } = self;
+        format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}")
+    }
+
+    /// Returns the time as in the header of a message to syslog (RFC 3164, 4.1.2).
+    pub(super) fn of_syslog(&self) -> String {
+        let Moment { day, hour, minute, second, .. } = self;
+        format!("{} {day:2} {hour:02}:{minute:02}:{second:02}", self.month_name())
+    }
+}
+
+impl Record {
+    /// Returns the local time as in the header of a message to syslog.
+    pub fn syslog_time(&self) -> String {
+        self.origin.moment(self.time.secs).of_syslog()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_have_the_forms_of_samba() {
+        let moment = Moment::new(1_577_836_800, 0);
+        assert_eq!(moment.with_zone(), "Wed Jan  1 00:00:00 2020 UTC");
+        assert_eq!(moment.with_slashes(), "2020/01/01 00:00:00");
+        assert_eq!(moment.of_syslog(), "Jan  1 00:00:00");
+        let moment = Moment::new(1_577_836_800, -5_400);
+        assert_eq!(moment.with_zone(), "Tue Dec 31 22:30:00 2019 -0130");
+        assert_eq!(moment.without_separators(), "20191231_223000");
+        assert_eq!(Moment::new(1, 0).with_zone(), "Thu Jan  1 00:00:01 1970 UTC");
+    }
+
+    #[test]
+    fn control_characters_do_not_end_a_line() {
+        assert_eq!(plain("a\nb\u{1b}c\u{85}d"), "a?b?c?d");
+        assert_eq!(plain("a b|é"), "a b|é");
+    }
+}

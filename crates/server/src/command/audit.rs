@@ -1,0 +1,312 @@
+//! The lines of an audit that requests cause (`vfs objects = full_audit`).
+//!
+//! Samba records the calls of its VFS. The lines here are those of the calls that Samba makes for the client's
+//! operation itself, in the same order. docs/differences-from-samba.md lists what is not recorded.
+
+use std::sync::Arc;
+
+use proto::bytes::Reader;
+use proto::dtyp::{AccessMask, SecurityDescriptor, sddl};
+use proto::fscc::{FileBasicInformation, FileInformationClass as Class, FileLinkInformation, FileRenameInformation};
+use proto::smb2::InfoType;
+use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::{FsctlCode, IoctlRequest};
+use proto::smb2::set_info::SetInfoRequest;
+use proto::status::Status;
+
+use crate::audit::{Origin, Trail};
+use crate::error::{Error, Result};
+use crate::information::ea;
+use crate::name::Stream;
+use crate::policy::Share;
+use crate::policy::audit::Operation;
+use crate::policy::template::Variable;
+use crate::request::{Reply, Request};
+use crate::state::open::FileOpen;
+use crate::streams;
+use crate::tree::{Disk, Tree};
+use crate::user::User;
+use crate::vfs::{Kind, RelPath};
+
+/// Returns the record of a tree connect of `user` to the share, in which variables have these values.
+pub(super) fn trail(
+    request: &Request<'_>,
+    share: &Share,
+    user: &User,
+    value: impl Fn(Variable) -> Option<String>,
+) -> Result<Option<Arc<Trail>>> {
+    let Some(audit) = &share.audit else { return Ok(None) };
+    let server = &request.connection.server;
+    let destinations = server.audit().ok_or_else(|| {
+        Error::because(Status::BAD_NETWORK_NAME, "the share has an audit, but the server has no destination for it")
+    })?;
+    let client = request.connection.peer.remote.ip().to_string();
+    let root = share.path.to_string_lossy().into_owned();
+    let value = |variable| match variable {
+        Variable::ROOT => Some(root.clone()),
+        other => value(other),
+    };
+    let offset = server.policy().utc_offset;
+    let origin = Origin::new(audit, [share.name.clone(), user.name.clone(), client], offset, value);
+    let queue = destinations.queue(&audit.destination);
+    Ok(Some(Arc::new(Trail::new(audit, origin, &share.path, queue, &server.environment))))
+}
+
+/// Records the beginning of a tree connect.
+pub(super) fn connected(tree: &Tree) {
+    if let Some(trail) = tree.disk().and_then(|disk| disk.audit.as_ref()) {
+        trail.begin();
+    }
+}
+
+/// Records the end of a tree connect.
+pub(super) fn disconnected(tree: &Tree) {
+    if let Some(trail) = tree.disk().and_then(|disk| disk.audit.as_ref()) {
+        trail.end();
+    }
+}
+
+/// Returns the status of a result.
+fn status(done: &Result<Status>) -> Status {
+    done.as_ref().map_or_else(|error| error.status, |status| *status)
+}
+
+/// Returns the path of an open file, with the stream if there is one.
+fn path_of(trail: &Trail, disk: &Disk, file: &FileOpen) -> String {
+    let stream = streams::of(&file.node).and_then(|node| node.stream.name());
+    let path = file.name.path.lock().clone();
+    trail.path(&disk.shown(&path), stream.as_deref())
+}
+
+/// Records the requests that only refer to an open file.
+pub(crate) fn executed(request: &Request<'_>, reply: &Reply, done: &Result<Status>) {
+    if request.tree.as_ref().and_then(|tree| tree.disk()).is_none_or(|disk| disk.audit.is_none()) {
+        return;
+    }
+    let ([send, receive], names_file) = match request.header.command {
+        Command::READ => ([Operation::PREAD_SEND, Operation::PREAD_RECV], true),
+        Command::WRITE => ([Operation::PWRITE_SEND, Operation::PWRITE_RECV], true),
+        Command::FLUSH => ([Operation::FSYNC_SEND, Operation::FSYNC_RECV], true),
+        Command::IOCTL => match copy(request) {
+            Some(operations) => (operations, false),
+            None => return,
+        },
+        _ => return,
+    };
+    let Some(id) = reply.file_id else { return };
+    let Some(open) = request.session().ok().and_then(|session| session.open(id.persistent, id.volatile)) else {
+        return;
+    };
+    let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
+    let Some(trail) = &disk.audit else { return };
+    let arguments = || if names_file { vec![path_of(trail, disk, file)] } else { Vec::new() };
+    trail.done(send, arguments);
+    trail.ended(receive, status(done), arguments);
+}
+
+/// Returns the operations of an FSCTL that copies.
+fn copy(request: &Request<'_>) -> Option<[Operation; 2]> {
+    match IoctlRequest::decode(request.message).ok()?.ctl_code {
+        FsctlCode::SRV_REQUEST_RESUME_KEY | FsctlCode::OFFLOAD_READ => {
+            Some([Operation::OFFLOAD_READ_SEND, Operation::OFFLOAD_READ_RECV])
+        }
+        FsctlCode::SRV_COPYCHUNK
+        | FsctlCode::SRV_COPYCHUNK_WRITE
+        | FsctlCode::OFFLOAD_WRITE
+        | FsctlCode::DUPLICATE_EXTENTS_TO_FILE
+        | FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX => {
+            Some([Operation::OFFLOAD_WRITE_SEND, Operation::OFFLOAD_WRITE_RECV])
+        }
+        _ => None,
+    }
+}
+
+/// Returns the arguments of `create_file`.
+fn create_file(asked: &CreateRequest<'_>, path: String) -> Vec<String> {
+    let directory = asked.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    let disposition = match asked.create_disposition {
+        CreateDisposition::SUPERSEDE => "supersede",
+        CreateDisposition::OPEN => "open",
+        CreateDisposition::CREATE => "create",
+        CreateDisposition::OPEN_IF => "open_if",
+        CreateDisposition::OVERWRITE => "overwrite",
+        CreateDisposition::OVERWRITE_IF => "overwrite_if",
+        _ => "UNKNOWN",
+    };
+    vec![
+        format!("0x{:x}", asked.desired_access),
+        if directory { "dir" } else { "file" }.to_owned(),
+        disposition.to_owned(),
+        path,
+    ]
+}
+
+/// Returns the argument of `openat` that says whether the file is opened for writing.
+fn mode(writes: bool) -> String {
+    if writes { "w" } else { "r" }.to_owned()
+}
+
+const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
+
+/// Records a CREATE that has opened or created `file`. `descriptor` is that of a new file if the client has sent one.
+pub(super) fn opened(
+    disk: &Disk,
+    asked: &CreateRequest<'_>,
+    (file, granted): (&FileOpen, AccessMask),
+    action: CreateAction,
+    descriptor: Option<&SecurityDescriptor>,
+) {
+    let Some(trail) = &disk.audit else { return };
+    let path = path_of(trail, disk, file);
+    let base = trail.path(&disk.shown(&file.name.path.lock().clone()), None);
+    let directory = file.kind == Kind::Directory;
+    let changed = action != CreateAction::OPENED;
+    if directory && action == CreateAction::CREATED {
+        trail.done(Operation::MKDIRAT, || vec![path.clone()]);
+    }
+    let writes = !directory && (changed || granted.intersects(WRITING));
+    trail.done(Operation::OPENAT, || vec![mode(writes), base.clone()]);
+    if changed && action != CreateAction::CREATED {
+        trail.done(Operation::FTRUNCATE, || vec![path.clone()]);
+    }
+    if changed && disk.share.attributes.store_dos_attributes {
+        trail.done(Operation::FSET_DOS_ATTRIBUTES, || vec![base.clone()]);
+    }
+    if action == CreateAction::CREATED
+        && let Some(descriptor) = descriptor
+    {
+        trail.done(Operation::FSET_NT_ACL, || vec![with_descriptor(trail, &base, Some(descriptor))]);
+    }
+    trail.done(Operation::CREATE_FILE, || create_file(asked, path));
+}
+
+/// Records a CREATE that has failed.
+pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, error: &Error) {
+    let Some(trail) = &disk.audit else { return };
+    let Ok(name) = disk.share.names.characters.parse(asked.name) else { return };
+    let stream = match &name.stream {
+        Stream::Alternate(stream) => Some(stream.as_str()),
+        _ => None,
+    };
+    let path = disk.share.names.asked(name.path);
+    let base = trail.path(&path, None);
+    let creates = !matches!(asked.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE);
+    let directory = asked.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    let is_missing = matches!(error.status, Status::OBJECT_NAME_NOT_FOUND | Status::OBJECT_PATH_NOT_FOUND);
+    if error.status == Status::ACCESS_DENIED && creates && directory {
+        trail.ended(Operation::MKDIRAT, error.status, || vec![base]);
+    } else if is_missing || error.status == Status::ACCESS_DENIED {
+        let writes = !directory && asked.desired_access & WRITING.0 != 0;
+        trail.ended(Operation::OPENAT, error.status, || vec![mode(writes), base]);
+    }
+    trail.ended(Operation::CREATE_FILE, error.status, || create_file(asked, trail.path(&path, stream)));
+}
+
+/// Records the first listing of an open directory.
+pub(super) fn listed(disk: &Disk, file: &FileOpen, done: &Result<Status>) {
+    let Some(trail) = &disk.audit else { return };
+    trail.ended(Operation::FDOPENDIR, status(done), || vec![path_of(trail, disk, file)]);
+}
+
+/// Records the end of an open.
+pub(super) fn closed(disk: &Disk, file: &FileOpen, status: Status) {
+    let Some(trail) = &disk.audit else { return };
+    if file.kind == Kind::Directory && file.listing.try_lock().is_ok_and(|listing| listing.begun) {
+        trail.done(Operation::CLOSEDIR, Vec::new);
+    }
+    trail.ended(Operation::CLOSE, status, || vec![path_of(trail, disk, file)]);
+}
+
+/// Records the deletion of a file or stream. `bin` is the path in the recycle bin to which the file was moved.
+pub(super) fn deleted(disk: &Disk, path: &RelPath, stream: Option<&str>, bin: Option<&RelPath>, status: Status) {
+    let Some(trail) = &disk.audit else { return };
+    let path = || trail.path(&disk.shown(path), stream);
+    match bin.filter(|_| trail.audit().sees_recycling) {
+        Some(bin) => trail.ended(Operation::RENAMEAT, status, || vec![path(), trail.path(bin, None)]),
+        None => trail.ended(Operation::UNLINKAT, status, || vec![path()]),
+    }
+}
+
+/// Returns the argument of `fset_nt_acl`.
+fn with_descriptor(trail: &Trail, path: &str, descriptor: Option<&SecurityDescriptor>) -> String {
+    let text = descriptor.filter(|_| trail.audit().log_secdesc).and_then(|it| sddl::encode(it).ok());
+    format!("{path} [{}]", text.unwrap_or_default())
+}
+
+/// A SET_INFO request that is being executed.
+pub(super) struct Change<'a> {
+    trail: &'a Trail,
+    disk: &'a Disk,
+    file: &'a FileOpen,
+    /// The path before the change.
+    path: String,
+}
+
+impl<'a> Change<'a> {
+    /// Notes the path before the change; `None` if the share has no audit.
+    pub(super) fn begin(disk: &'a Disk, file: &'a FileOpen) -> Option<Change<'a>> {
+        let trail = disk.audit.as_deref()?;
+        Some(Change { trail, disk, file, path: path_of(trail, disk, file) })
+    }
+
+    /// Records the change.
+    pub(super) fn end(self, asked: &SetInfoRequest<'_>, done: &Result<Status>) {
+        let (trail, status) = (self.trail, status(done));
+        match asked.info_type {
+            InfoType::FILE => self.of_file(Class(asked.file_info_class), asked.buffer, status),
+            InfoType::SECURITY => trail.ended(Operation::FSET_NT_ACL, status, || {
+                let descriptor = SecurityDescriptor::decode(asked.buffer).ok();
+                vec![with_descriptor(trail, &self.path, descriptor.as_ref())]
+            }),
+            _ => {}
+        }
+    }
+
+    fn of_file(self, class: Class, buffer: &[u8], status: Status) {
+        let Change { trail, disk, file, path } = self;
+        let mut reader = Reader::new(buffer);
+        match class {
+            Class::BASIC => {
+                let Ok(info) = FileBasicInformation::decode(&mut reader) else { return };
+                if info.file_attributes.0 != 0 || info.creation_time.is_time() {
+                    trail.ended(Operation::FSET_DOS_ATTRIBUTES, status, || vec![path.clone()]);
+                }
+                let times = [info.creation_time, info.last_access_time, info.last_write_time, info.change_time];
+                trail.ended(Operation::FNTIMES, status, || {
+                    std::iter::once(path).chain(times.map(|time| trail.time(time))).collect()
+                });
+            }
+            Class::END_OF_FILE | Class::ALLOCATION => trail.ended(Operation::FTRUNCATE, status, || vec![path]),
+            Class::RENAME if !status.is_error() => {
+                trail.ended(Operation::RENAMEAT, status, || vec![path, path_of(trail, disk, file)]);
+            }
+            Class::RENAME => {
+                let Ok(asked) = FileRenameInformation::decode(&mut reader) else { return };
+                trail.ended(Operation::RENAMEAT, status, || vec![path, new_path(trail, disk, asked.file_name)]);
+            }
+            Class::LINK => {
+                let Ok(asked) = FileLinkInformation::decode(&mut reader) else { return };
+                trail.ended(Operation::LINKAT, status, || vec![path, new_path(trail, disk, asked.file_name)]);
+            }
+            Class::FULL_EA => {
+                let Ok(changes) = ea::Changes::decode(buffer) else { return };
+                // A request that fails may have any number of names.
+                let count = if status.is_error() { 1 } else { usize::MAX };
+                for name in changes.names().take(count) {
+                    trail.ended(Operation::FSETXATTR, status, || vec![path.clone(), name.to_owned()]);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the path of a new name in a request.
+fn new_path(trail: &Trail, disk: &Disk, name: &[u8]) -> String {
+    let name = name.strip_prefix(b"\\\0").unwrap_or(name);
+    match disk.share.names.characters.parse(name) {
+        Ok(name) => trail.path(&disk.share.names.asked(name.path), None),
+        Err(_) => String::new(),
+    }
+}

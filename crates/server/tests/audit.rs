@@ -1,0 +1,396 @@
+//! `vfs objects = full_audit`: the lines that requests cause.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::dtyp::{AccessMask, FileTime, SecurityDescriptor};
+use proto::fscc::{FileBasicInformation, FileInformationClass};
+use proto::smb2::FileId;
+use proto::smb2::InfoType;
+use proto::smb2::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::flush::FlushRequest;
+use proto::smb2::header::Command;
+use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
+use proto::smb2::read::ReadRequest;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::tree_disconnect::TreeDisconnectRequest;
+use proto::smb2::write::WriteRequest;
+use proto::status::Status;
+use server::audit::{Destinations, Queue};
+use server::policy::audit::{Audit, Destination, Operations};
+use server::policy::recycle::Recycle;
+use server::policy::{Share, Template};
+use server::testing::{self, ManualClock, TestClient, TestServer, status};
+use server::vfs::{Create, NewFile};
+
+/// One queue for all destinations, which the test reads.
+#[derive(Default)]
+struct Lines(Arc<Queue>);
+
+impl Destinations for Lines {
+    fn queue(&self, _: &Destination) -> Arc<Queue> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// A server whose share has an audit, and a client of it.
+struct Fixture {
+    server: TestServer,
+    client: TestClient,
+    lines: Arc<Queue>,
+}
+
+/// Returns an audit of all operations.
+fn audit() -> Audit {
+    Audit {
+        prefix: Template::parse("P").expect("no variables"),
+        success: Operations::ALL,
+        failure: Operations::ALL,
+        ..Audit::default()
+    }
+}
+
+fn name_of(path: &str) -> Vec<u8> {
+    utf16_bytes(&path.replace('/', "\\"))
+}
+
+fn create<'a>(
+    name: &'a [u8],
+    access: u32,
+    disposition: CreateDisposition,
+    options: CreateOptions,
+) -> CreateRequest<'a> {
+    CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: access,
+        share_access: ShareAccess(7),
+        create_disposition: disposition,
+        create_options: options,
+        name,
+        ..CreateRequest::default()
+    }
+}
+
+const READ_AND_WRITE: u32 = 0x12_019f;
+const NO_OPTIONS: CreateOptions = CreateOptions(0);
+
+impl Fixture {
+    fn new(audit: Audit) -> Fixture {
+        Fixture::with_share(audit, |_| ())
+    }
+
+    fn with_share(audit: Audit, change: impl FnOnce(&mut Share)) -> Fixture {
+        let lines = Arc::<Queue>::default();
+        let builder = TestServer::builder().clock(ManualClock::new()).audit(Arc::new(Lines(Arc::clone(&lines))));
+        let builder = builder.share(|share| {
+            share.audit = Some(Arc::new(audit));
+            change(share);
+        });
+        let server = builder.start();
+        let client = TestClient::logged_on(&server, "alice");
+        Fixture { server, client, lines }
+    }
+
+    /// Returns the lines since the last call.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let batch = self.lines.next(Duration::ZERO);
+            assert_eq!(batch.lost, 0);
+            if batch.records.is_empty() {
+                return lines;
+            }
+            lines.extend(batch.records.iter().map(|record| record.line().to_string()));
+        }
+    }
+
+    #[track_caller]
+    fn wrote(&self, expected: &[&str]) {
+        assert_eq!(self.lines(), expected);
+    }
+
+    fn try_create(&mut self, request: &CreateRequest<'_>) -> Result<FileId, Status> {
+        let response = self.client.request(Command::CREATE, |out| request.encode(out));
+        match status(&response) {
+            Status::SUCCESS => Ok(CreateResponse::decode(&response).expect("a response").file_id),
+            refused => Err(refused),
+        }
+    }
+
+    #[track_caller]
+    fn create(&mut self, path: &str, access: u32, disposition: CreateDisposition, options: CreateOptions) -> FileId {
+        let name = name_of(path);
+        self.try_create(&create(&name, access, disposition, options)).expect(path)
+    }
+
+    /// Creates a file, and forgets the lines of that.
+    fn file(&mut self, path: &str) -> FileId {
+        let access = READ_AND_WRITE | AccessMask::DELETE.0 | AccessMask::WRITE_DAC.0;
+        let file = self.create(path, access, CreateDisposition::OPEN_IF, NO_OPTIONS);
+        self.lines();
+        file
+    }
+
+    fn set(&mut self, file_id: FileId, info_type: InfoType, class: u8, buffer: &[u8]) -> Status {
+        let request = SetInfoRequest { info_type, file_info_class: class, additional_information: 4, file_id, buffer };
+        status(&self.client.request(Command::SET_INFO, |out| request.encode(out)))
+    }
+}
+
+#[test]
+fn a_tree_connect_begins_and_ends() {
+    let mut fixture = Fixture::new(audit());
+    fixture.wrote(&["P|connect|ok|share"]);
+    fixture.client.request(Command::TREE_DISCONNECT, |out| TreeDisconnectRequest.encode(out));
+    fixture.wrote(&["P|disconnect|ok|share"]);
+    assert_eq!(fixture.client.tree_connect("share"), Status::SUCCESS);
+    let file = fixture.file("f");
+    let Fixture { client, lines, server } = fixture;
+    client.disconnect();
+    let records = lines.next(Duration::ZERO).records;
+    let lines: Vec<_> = records.iter().map(|record| record.line().to_string()).collect();
+    assert_eq!(lines, ["P|close|ok|/share/f", "P|disconnect|ok|share"], "{file:?}");
+    assert_eq!(server.open_files(), 0);
+}
+
+#[test]
+fn a_file_is_created_written_read_and_closed() {
+    let mut fixture = Fixture::new(audit());
+    fixture.lines();
+    let file = fixture.create("f", READ_AND_WRITE, CreateDisposition::OVERWRITE_IF, NO_OPTIONS);
+    fixture.wrote(&[
+        "P|openat|ok|w|/share/f",
+        "P|fset_dos_attributes|ok|/share/f",
+        "P|create_file|ok|0x12019f|file|overwrite_if|/share/f",
+    ]);
+    let write = WriteRequest { file_id: file, buffer: b"data", ..WriteRequest::default() };
+    fixture.client.request(Command::WRITE, |out| write.encode(out));
+    fixture.wrote(&["P|pwrite_send|ok|/share/f", "P|pwrite_recv|ok|/share/f"]);
+    for length in [4, 10] {
+        let read = ReadRequest { file_id: file, length, offset: 10 - u64::from(length), ..ReadRequest::default() };
+        fixture.client.request(Command::READ, |out| read.encode(out));
+        fixture.wrote(&["P|pread_send|ok|/share/f", "P|pread_recv|ok|/share/f"]);
+    }
+    fixture.client.request(Command::FLUSH, |out| FlushRequest { file_id: file, ..FlushRequest::default() }.encode(out));
+    fixture.wrote(&["P|fsync_send|ok|/share/f", "P|fsync_recv|ok|/share/f"]);
+    fixture.client.close(file);
+    fixture.wrote(&["P|close|ok|/share/f"]);
+    let file = fixture.create("f", READ_AND_WRITE, CreateDisposition::OVERWRITE_IF, NO_OPTIONS);
+    fixture.client.close(file);
+    fixture.wrote(&[
+        "P|openat|ok|w|/share/f",
+        "P|ftruncate|ok|/share/f",
+        "P|fset_dos_attributes|ok|/share/f",
+        "P|create_file|ok|0x12019f|file|overwrite_if|/share/f",
+        "P|close|ok|/share/f",
+    ]);
+    let file = fixture.create("F", 0x12_0089, CreateDisposition::OPEN, NO_OPTIONS);
+    fixture.client.close(file);
+    fixture.wrote(&["P|openat|ok|r|/share/f", "P|create_file|ok|0x120089|file|open|/share/f", "P|close|ok|/share/f"]);
+}
+
+#[test]
+fn a_directory_is_created_listed_and_removed() {
+    let mut fixture = Fixture::new(audit());
+    fixture.lines();
+    let directory = fixture.create("d", 0x81, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE);
+    fixture.wrote(&[
+        "P|mkdirat|ok|/share/d",
+        "P|openat|ok|r|/share/d",
+        "P|fset_dos_attributes|ok|/share/d",
+        "P|create_file|ok|0x81|dir|create|/share/d",
+    ]);
+    let pattern = utf16_bytes("*");
+    let query = QueryDirectoryRequest {
+        file_information_class: 37,
+        flags: QueryDirectoryFlags(0),
+        file_index: 0,
+        file_id: directory,
+        file_name: &pattern,
+        output_buffer_length: 65_536,
+    };
+    for _ in 0..2 {
+        fixture.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
+    }
+    fixture.wrote(&["P|fdopendir|ok|/share/d"]);
+    fixture.client.close(directory);
+    fixture.wrote(&["P|closedir|ok|", "P|close|ok|/share/d"]);
+    let options = CreateOptions::DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
+    let directory = fixture.create("d", AccessMask::DELETE.0, CreateDisposition::OPEN, options);
+    fixture.client.close(directory);
+    fixture.wrote(&[
+        "P|openat|ok|r|/share/d",
+        "P|create_file|ok|0x10000|dir|open|/share/d",
+        "P|unlinkat|ok|/share/d",
+        "P|close|ok|/share/d",
+    ]);
+}
+
+#[test]
+fn a_file_is_renamed_linked_and_changed() {
+    let mut fixture = Fixture::new(audit());
+    let other = fixture.file("other");
+    fixture.client.close(other);
+    let file = fixture.file("f");
+    let named = |name: &str| {
+        let name = utf16_bytes(name);
+        let length = u32::try_from(name.len()).expect("a short name");
+        [&[0; 16][..], &length.to_le_bytes(), &name].concat()
+    };
+    let set = |fixture: &mut Fixture, class: FileInformationClass, buffer: &[u8]| {
+        fixture.set(file, InfoType::FILE, class.0, buffer)
+    };
+    assert_eq!(set(&mut fixture, FileInformationClass::RENAME, &named("g")), Status::SUCCESS);
+    fixture.wrote(&["P|renameat|ok|/share/f|/share/g"]);
+    assert_eq!(set(&mut fixture, FileInformationClass::LINK, &named("h")), Status::SUCCESS);
+    fixture.wrote(&["P|linkat|ok|/share/g|/share/h"]);
+    assert_eq!(set(&mut fixture, FileInformationClass::RENAME, &named("other")), Status::OBJECT_NAME_COLLISION);
+    fixture.wrote(&["P|renameat|fail (File exists)|/share/g|/share/other"]);
+    let mut basic = Vec::new();
+    let info = FileBasicInformation {
+        last_write_time: FileTime::from_unix(1_577_836_800, 0),
+        file_attributes: proto::fscc::FileAttributes::HIDDEN,
+        ..FileBasicInformation::default()
+    };
+    info.encode(&mut Writer::new(&mut basic));
+    assert_eq!(set(&mut fixture, FileInformationClass::BASIC, &basic), Status::SUCCESS);
+    fixture.wrote(&[
+        "P|fset_dos_attributes|ok|/share/g",
+        "P|fntimes|ok|/share/g|Thu Jan  1 00:00:01 1970 UTC|Thu Jan  1 00:00:01 1970 UTC|\
+         Wed Jan  1 00:00:00 2020 UTC|Thu Jan  1 00:00:01 1970 UTC",
+    ]);
+    assert_eq!(set(&mut fixture, FileInformationClass::END_OF_FILE, &9_u64.to_le_bytes()), Status::SUCCESS);
+    fixture.wrote(&["P|ftruncate|ok|/share/g"]);
+}
+
+#[test]
+fn a_security_descriptor_is_written_if_configured() {
+    for (log_secdesc, expected) in [(false, "[]"), (true, "[D:(A;;FA;;;WD)]")] {
+        let mut fixture = Fixture::new(Audit { log_secdesc, ..audit() });
+        let file = fixture.file("f");
+        let domains = proto::dtyp::sddl::Domains::default();
+        let descriptor: SecurityDescriptor = proto::dtyp::sddl::decode("D:(A;;FA;;;WD)", &domains).expect("valid SDDL");
+        assert_eq!(fixture.set(file, InfoType::SECURITY, 0, &descriptor.to_bytes()), Status::SUCCESS);
+        fixture.wrote(&[&format!("P|fset_nt_acl|ok|/share/f {expected}")]);
+    }
+}
+
+#[test]
+fn failures_have_the_words_of_the_c_library() {
+    let mut fixture = Fixture::new(audit());
+    fixture.server.create_locally("d", NewFile::new(Create::Directory, 0o777));
+    fixture.server.create_locally("closed", NewFile::new(Create::Directory, 0o700));
+    fixture.lines();
+    let name = name_of("gone");
+    let request = create(&name, 0x12_0089, CreateDisposition::OPEN, NO_OPTIONS);
+    assert_eq!(fixture.try_create(&request), Err(Status::OBJECT_NAME_NOT_FOUND));
+    fixture.wrote(&[
+        "P|openat|fail (No such file or directory)|r|/share/gone",
+        "P|create_file|fail (No such file or directory)|0x120089|file|open|/share/gone",
+    ]);
+    let name = name_of("d");
+    let request = create(&name, 0x80, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE);
+    assert_eq!(fixture.try_create(&request), Err(Status::OBJECT_NAME_COLLISION));
+    fixture.wrote(&["P|create_file|fail (File exists)|0x80|dir|create|/share/d"]);
+    let name = name_of("closed/new");
+    let request = create(&name, 0x80, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE);
+    assert_eq!(fixture.try_create(&request), Err(Status::ACCESS_DENIED));
+    fixture.wrote(&[
+        "P|mkdirat|fail (Permission denied)|/share/closed/new",
+        "P|create_file|fail (Permission denied)|0x80|dir|create|/share/closed/new",
+    ]);
+}
+
+#[test]
+fn only_the_configured_operations_are_recorded() {
+    let success = Operations::parse(["all", "!close", "!openat"]).expect("known names");
+    let failure = Operations::parse(["openat"]).expect("known names");
+    let mut fixture = Fixture::new(Audit { success, failure, ..audit() });
+    fixture.lines();
+    let name = name_of("gone");
+    let request = create(&name, 0x12_0089, CreateDisposition::OPEN, NO_OPTIONS);
+    assert_eq!(fixture.try_create(&request), Err(Status::OBJECT_NAME_NOT_FOUND));
+    fixture.wrote(&["P|openat|fail (No such file or directory)|r|/share/gone"]);
+    let file = fixture.create("f", READ_AND_WRITE, CreateDisposition::CREATE, NO_OPTIONS);
+    fixture.client.close(file);
+    fixture.wrote(&["P|fset_dos_attributes|ok|/share/f", "P|create_file|ok|0x12019f|file|create|/share/f"]);
+}
+
+#[test]
+fn a_deletion_is_a_rename_if_the_audit_is_below_the_recycle_bin() {
+    for (sees_recycling, expected) in
+        [(false, "P|unlinkat|ok|/share/f"), (true, "P|renameat|ok|/share/f|/share/.recycle/f")]
+    {
+        let bin = |share: &mut Share| share.recycle = Some(Arc::new(Recycle::default()));
+        let mut fixture = Fixture::with_share(Audit { sees_recycling, ..audit() }, bin);
+        let file = fixture.file("f");
+        fixture.client.close(file);
+        fixture.lines();
+        let file = fixture.create("f", AccessMask::DELETE.0, CreateDisposition::OPEN, CreateOptions::DELETE_ON_CLOSE);
+        fixture.lines();
+        fixture.client.close(file);
+        fixture.wrote(&[expected, "P|close|ok|/share/f"]);
+    }
+}
+
+#[test]
+fn a_client_cannot_forge_fields_or_lines() {
+    let prefix = Template::parse("%U|%m|%S|%T").expect("known variables");
+    let mut fixture = Fixture::new(Audit { prefix, ..audit() });
+    let line = fixture.lines().remove(0);
+    assert!(line.starts_with("alice|") && line.ends_with("|connect|ok|share"), "{line}");
+    assert_eq!(line.matches('|').count(), 6, "{line}");
+    let file = fixture.file("a\u{85}b");
+    fixture.client.close(file);
+    let line = fixture.lines().remove(0);
+    assert!(line.ends_with("|close|ok|/share/a?b"), "{line}");
+}
+
+#[test]
+fn a_stalled_destination_delays_no_request() {
+    let mut fixture = Fixture::new(audit());
+    let mut path = "d".repeat(250);
+    for _ in 0..14 {
+        fixture.server.create_locally(&path, NewFile::new(Create::Directory, 0o777));
+        path = format!("{path}/{}", "d".repeat(250));
+    }
+    let file = fixture.file(&path);
+    let write = WriteRequest { file_id: file, buffer: b"data", ..WriteRequest::default() };
+    const WRITES: usize = 1_500;
+    for _ in 0..WRITES {
+        let response = fixture.client.request(Command::WRITE, |out| write.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+    }
+    let (mut lost, mut records) = (0, 0);
+    loop {
+        let batch = fixture.lines.next(Duration::ZERO);
+        lost += usize::try_from(batch.lost).expect("a small number");
+        records += batch.records.len();
+        if batch.records.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(lost + records, 2 * WRITES);
+    // The queue is bounded.
+    assert!(lost > 0 && records * path.len() < 9 << 20, "{records}");
+    let response = fixture.client.request(Command::WRITE, |out| write.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    assert_eq!(fixture.lines().len(), 2);
+}
+
+#[test]
+fn a_share_with_an_audit_is_not_served_without_a_destination() {
+    let server = TestServer::builder().share(|share| share.audit = Some(Arc::new(audit()))).start();
+    let mut client = TestClient::new(&server);
+    client.negotiate(proto::smb2::negotiate::SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on("alice", testing::PASSWORD, 0), Status::SUCCESS);
+    assert_eq!(client.tree_connect("share"), Status::BAD_NETWORK_NAME);
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}
