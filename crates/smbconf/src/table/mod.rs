@@ -7,6 +7,7 @@
 
 pub(super) mod access;
 pub(super) mod acls;
+mod audit;
 mod browsing;
 mod client;
 pub(super) mod controller;
@@ -249,6 +250,7 @@ static GROUPS: &[&[Parameter]] = &[
     files::TABLE,
     snapshots::TABLE,
     recycle::TABLE,
+    audit::TABLE,
     protocol::TABLE,
     daemon::TABLE,
     user_shares::TABLE,

@@ -72,7 +72,6 @@ fn every_module_is_classified_and_unknown_ones_are_vital() {
         "worm",
         "virusfilter",
         "readonly",
-        "full_audit",
         "audit",
         "extd_audit",
         "acl_tdb",
@@ -84,21 +83,21 @@ fn every_module_is_classified_and_unknown_ones_are_vital() {
     ] {
         assert!(!served(name), "{name}");
     }
-    for name in ["acl_xattr", "streams_xattr", "shadow_copy2", "recycle", "fruit", "catia", "full_audit:x"] {
-        assert_eq!(served(name), name != "full_audit:x", "{name}");
+    for name in ["acl_xattr", "streams_xattr", "shadow_copy2", "recycle", "fruit", "catia", "full_audit", "audit:x"] {
+        assert_eq!(served(name), name != "audit:x", "{name}");
     }
 }
 
 #[test]
 fn copies_defaults_and_homes_inherit_what_they_need() {
     let (loaded, _directory) = loaded(
-        "[a]\npath = @DIR@/x\nvfs objects = full_audit\n[b]\npath = @DIR@/x\ncopy = a\n\
-         [c]\npath = @DIR@/x\ncopy = a\nfrevo:without = full_audit\n[d]\npath = @DIR@/x\ncopy = c\n",
+        "[a]\npath = @DIR@/x\nvfs objects = extd_audit\n[b]\npath = @DIR@/x\ncopy = a\n\
+         [c]\npath = @DIR@/x\ncopy = a\nfrevo:without = extd_audit\n[d]\npath = @DIR@/x\ncopy = c\n",
     );
     let served: Vec<_> = ["a", "b", "c", "d"].into_iter().filter(|name| is_served(&loaded, name)).collect();
     assert_eq!(served, ["c", "d"]);
     let (loaded, _directory) = self::loaded(
-        "[global]\nvfs objects = full_audit\n[a]\npath = @DIR@/x\n[b]\npath = @DIR@/x\nvfs objects = acl_xattr\n",
+        "[global]\nvfs objects = extd_audit\n[a]\npath = @DIR@/x\n[b]\npath = @DIR@/x\nvfs objects = acl_xattr\n",
     );
     assert!(!is_served(&loaded, "a") && is_served(&loaded, "b"));
 }

@@ -9,8 +9,8 @@ const BASES: [(&str, &str); 2] = [
         "server role = member server\nworkgroup = DOM\nrealm = DOM.TEST\nlog file = /l\n\
          passdb backend = smbpasswd ldapsam:ldap://a\nldap suffix = dc=a\n\
          kerberos method = dedicated keytab\ndedicated keytab file = /k\n",
-        "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle catia\nguest ok = yes\nwide links = yes\n\
-         valid users = ann a+b\nshadow:snapprefix = auto\n",
+        "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle catia full_audit\nguest ok = yes\n\
+         wide links = yes\nvalid users = ann a+b\nshadow:snapprefix = auto\n",
     ),
     ("allow insecure wide links = yes\n", "vfs objects = worm\n"),
 ];
@@ -31,6 +31,9 @@ const TEXTS: &[&str] = &[
     "user.x.",
     "%Y",
     "30d",
+    "close",
+    "local3",
+    "debug",
     "0x22:0xa8",
     "smbpasswd",
     "SO_KEEPALIVE",

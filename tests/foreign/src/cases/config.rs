@@ -84,8 +84,8 @@ fn ten_thousand_shares(fixture: &mut Fixture) -> Result<()> {
 /// The GlusterFS volume is configured as Gluster's own hook does it.
 const UNSERVED: &str = "[global]\n@TARGET@\n\tmap to guest = Bad User\n\
     [gluster-volume]\n\tpath = /\n\tread only = no\n\tguest ok = yes\n\tvfs objects = glusterfs\n\
-    \tglusterfs:volume = v\n[audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr full_audit\n\
-    \tguest ok = yes\n[known]\n\tpath = @DIR@/data/files\n\tvfs objects = full_audit\n\tfrevo:without = full_audit\n\
+    \tglusterfs:volume = v\n[audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr extd_audit\n\
+    \tguest ok = yes\n[known]\n\tpath = @DIR@/data/files\n\tvfs objects = extd_audit\n\tfrevo:without = extd_audit\n\
     [off]\n\tpath = @DIR@/data/files\n\tavailable = no\n";
 
 /// Shares that are not served are not listed, and users and guests see nothing of their directories.
