@@ -1,6 +1,7 @@
 //! The cases, one file per area.
 
 mod acls;
+mod audit;
 mod budgets;
 mod characters;
 mod config;
@@ -80,6 +81,7 @@ const AREAS: &[&[Case]] = &[
     people::CASES,
     versions::CASES,
     recycle::CASES,
+    audit::CASES,
     characters::CASES,
 ];
 
