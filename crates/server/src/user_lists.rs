@@ -34,9 +34,15 @@ impl<'a> UserMatcher<'a> {
         Ok(is_listed && !self.is_on(&access.invalid_users).await?)
     }
 
-    /// Returns whether the user is on `list`.
+    /// Returns whether the user is on `list`; an error if that depends on an element that cannot be looked up.
     pub(crate) async fn is_on(&self, list: &[UserPattern]) -> Result<bool> {
+        let mut failed = None;
+        // The time of look-ups is bounded for each, so a list waits for one that fails.
+        let is_known = |pattern: &UserPattern| matches!(pattern, UserPattern::User(_) | UserPattern::Sid(_));
         for pattern in list {
+            if failed.is_some() && !is_known(pattern) {
+                continue;
+            }
             let is_meant = match pattern {
                 UserPattern::Variable(template) => match template.expand(|variable| self.value(variable)) {
                     Some(text) => self.is(&UserPattern::parse(&text, &[&self.policy.netbios_name])).await,
@@ -44,15 +50,15 @@ impl<'a> UserMatcher<'a> {
                 },
                 pattern => self.is(pattern).await,
             };
-            let unavailable = |why: Unavailable| {
-                tracing::error!(user = self.user.name, why = why.0, "cannot look up the members of a user list");
-                Error::because(Status::NO_LOGON_SERVERS, "users and groups cannot be looked up")
-            };
-            if is_meant.map_err(unavailable)? {
-                return Ok(true);
+            match is_meant {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(why) => failed = Some(why),
             }
         }
-        Ok(false)
+        let Some(why) = failed else { return Ok(false) };
+        tracing::error!(user = self.user.name, why = why.0, "cannot look up the members of a user list");
+        Err(Error::because(Status::NO_LOGON_SERVERS, "users and groups cannot be looked up"))
     }
 
     fn value(&self, variable: Variable) -> Option<String> {
@@ -101,6 +107,10 @@ mod tests {
     use crate::vfs::Identity;
 
     fn check(element: &str, expected: bool) {
+        assert_eq!(is_on(&["nobody", element]).unwrap(), expected, "{element}");
+    }
+
+    fn is_on(elements: &[&str]) -> Result<bool> {
         let user = User {
             name: "Alice".into(),
             domain: "FREVO".into(),
@@ -113,13 +123,13 @@ mod tests {
         };
         let policy = Policy::default();
         let sids = [Sid::of(5, [21, 1, 2, 3, 1000]), Sid::BUILTIN_USERS, Sid::unix_group(1000)];
-        let pattern = match Template::parse(element) {
+        let pattern = |element: &&str| match Template::parse(element) {
             Ok(template) if template.constant().is_none() => UserPattern::Variable(template),
             _ => UserPattern::parse(element, &["FREVO"]),
         };
         let people = Accounts::from(Arc::new(TestAccounts));
         let who = UserMatcher::new(&user, &sids, &people, &policy);
-        assert_eq!(block_on(who.is_on(&[UserPattern::User("nobody".into()), pattern])).unwrap(), expected, "{element}");
+        block_on(who.is_on(&elements.iter().map(pattern).collect::<Vec<_>>()))
     }
 
     #[test]
@@ -143,5 +153,13 @@ mod tests {
         check("&night-shift", true);
         check("@night-shift", true);
         check("+night-shift", false);
+    }
+
+    #[test]
+    fn a_look_up_that_fails_decides_only_if_no_other_element_does() {
+        assert!(is_on(&["&unreachable", "alice"]).unwrap());
+        assert!(is_on(&["alice", "&unreachable"]).unwrap());
+        let refused = is_on(&["&unreachable", "bob"]).unwrap_err();
+        assert_eq!(refused.status, Status::NO_LOGON_SERVERS);
     }
 }

@@ -126,7 +126,10 @@ impl Roster for TestAccounts {
 
 impl Netgroups for TestAccounts {
     fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
-        Answer::now(Ok(user.eq_ignore_ascii_case("alice") && group == "night-shift"))
+        Answer::now(match group {
+            "unreachable" => Err(Unavailable("the name service does not answer".into())),
+            group => Ok(user.eq_ignore_ascii_case("alice") && group == "night-shift"),
+        })
     }
 }
 
