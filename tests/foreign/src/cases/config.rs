@@ -54,14 +54,14 @@ fn include_loop(fixture: &mut Fixture) -> Result<()> {
 
 /// A file of 100 MB, a line of more than a megabyte, NUL bytes, and includes that cannot be read.
 fn files_that_are_not_configurations(fixture: &mut Fixture) -> Result<()> {
-    let dir = fixture.local("config")?;
-    fs::create_dir_all(dir.join("folder"))?;
-    fs::write(dir.join("other.conf"), "include = wrong.conf\n")?;
+    let dir = fixture.local("config-includes")?;
+    fs::write(dir.join("other.conf"), "include = @DIR@/other.conf\n".replace("@DIR@", &dir.display().to_string()))?;
+    let include = |name: &str| format!("[global]\ninclude = {}/{name}\n", dir.display());
     refused(fixture, BOTH, &"# not a parameter\n".repeat(6_000_000), 0, &["larger than 16 MiB"])?;
     refused(fixture, BOTH, &format!("[global]\nserver string = {}\n", "x".repeat(1 << 20)), 2, &["longer than 1 MiB"])?;
     refused(fixture, BOTH, "[global]\n\0\0\n[a]\npath = @DIR@\n", 2, &["NUL byte"])?;
-    refused(fixture, BOTH, "[global]\ninclude = folder\n", 2, &["folder", "not a regular file"])?;
-    refused(fixture, BOTH, "[global]\ninclude = other.conf\n", 0, &["other.conf:1", "includes itself"])?;
+    refused(fixture, BOTH, &include(""), 2, &["not a regular file"])?;
+    refused(fixture, BOTH, &include("other.conf"), 0, &["other.conf:1", "includes itself"])?;
     let mistakes: String = (0..100_000).map(|number| format!("raed only {number} = no\n")).collect();
     refused(fixture, CHECK, &format!("[global]\n{mistakes}"), 100_001, &["raed only 99999"])
 }
