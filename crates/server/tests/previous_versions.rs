@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::bytes::{utf16_bytes, utf16_units};
-use proto::fscc::FileInformationClass;
+use proto::fscc::{FileInformationClass, FileRenameInformation};
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
@@ -14,6 +14,7 @@ use proto::smb2::header::Command;
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, SnapshotArray};
 use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
@@ -137,6 +138,16 @@ fn read(client: &mut TestClient, file_id: FileId) -> String {
     String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("a valid path")
 }
 
+fn rename(client: &mut TestClient, file_id: FileId, to: &str) -> Status {
+    let name = utf16_bytes(to);
+    let rename = FileRenameInformation { replace_if_exists: true, root_directory: 0, file_name: &name };
+    let mut buffer = Vec::new();
+    rename.encode(&mut proto::bytes::Writer::new(&mut buffer));
+    let (info_type, file_info_class) = (InfoType::FILE, FileInformationClass::RENAME.0);
+    let set = SetInfoRequest { info_type, file_info_class, additional_information: 0, file_id, buffer: &buffer };
+    status(&client.request(Command::SET_INFO, |out| set.encode(out)))
+}
+
 #[track_caller]
 fn opens(client: &mut TestClient, ask: &Ask<'_>, content: &str) {
     let file = create(client, ask).unwrap_or_else(|refused| panic!("{}: {refused}", ask.name));
@@ -197,6 +208,24 @@ fn a_version_cannot_be_changed() {
         assert_eq!(create(&mut client, &changing), protected, "{name} {disposition:?}");
     }
     opens(&mut client, &ask(r"dir\file"), ".snapshots/@GMT-2015.10.31-19.40.30/dir/file");
+}
+
+#[test]
+fn no_file_gets_the_name_of_a_version() {
+    let (mut client, volume) = client(|_| {});
+    let file_id = create(&mut client, &Ask { access: 0x1_0000, ..open(r"dir\file") }).expect("it exists");
+    for name in [FIRST.to_owned(), format!(r"{FIRST}\new"), "@GMT-2015.01.01-00.00.00".to_owned()] {
+        assert_eq!(rename(&mut client, file_id, &name), Status::MEDIA_WRITE_PROTECTED, "{name}");
+    }
+    assert_eq!(rename(&mut client, file_id, "@GMT-other"), Status::SUCCESS);
+    testing::volume::node(&volume, "@GMT-other");
+}
+
+#[test]
+fn a_file_in_a_version_has_the_same_versions() {
+    let (mut client, _) = client(|_| {});
+    let name = format!(r"{FIRST}\dir\file");
+    assert_eq!(versions(&mut client, &name, 4096).snapshots, [SECOND, FIRST]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proto::smb2::change_notify::CompletionFilter;
 use proto::status::Status;
 
 use super::rename_stream;
-use crate::command::{directory_lease, oplock_break};
+use crate::command::{directory_lease, oplock_break, snapshots};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Wait;
@@ -215,6 +215,9 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     }
     if name.path.is_root() {
         return Err(Error::new(Status::OBJECT_NAME_INVALID));
+    }
+    if snapshots::token(disk, &name.path).is_some() {
+        return Err(Error::because(Status::MEDIA_WRITE_PROTECTED, "the name is in a snapshot"));
     }
     if is_store(&name.path) {
         return Err(Error::because(Status::ACCESS_DENIED, "the name belongs to the server's stream store"));

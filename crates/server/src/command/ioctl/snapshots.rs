@@ -17,7 +17,9 @@ pub(super) async fn list(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     let limit = control.request.connection.server.policy().limits.snapshots;
     let path = disk.shown(&file.name.path.lock());
-    let tokens = snapshots::list(control.request, disk, &path, limit).await?;
+    // A file in a snapshot has the versions of the file in the share.
+    let share = control.request.tree()?.disk().unwrap_or(disk);
+    let tokens = snapshots::list(control.request, share, &path, limit).await?;
     let array = SnapshotArray::new(tokens, control.asked.max_output_response);
     Ok(Output::new(|out| array.encode(out)))
 }

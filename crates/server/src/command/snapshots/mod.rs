@@ -37,11 +37,16 @@ fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {
     if let Some(timewarp) = timewarp.filter(|&timewarp| timewarp != 0) {
         return Some(FileTime(timewarp).to_unix().0);
     }
-    disk.share.snapshots.as_ref()?;
-    let mut components = name.path.components();
-    let moment = Format::token().moment(components.next()?, None)?;
-    name.path = join(&RelPath::root(), components)?;
+    let moment = token(disk, &name.path)?;
+    name.path = join(&RelPath::root(), name.path.components().skip(1))?;
     Some(moment)
+}
+
+/// Returns the time of the snapshot that a path names by its first component, an @GMT token. Such a path opens no file
+/// of the share itself.
+pub(crate) fn token(disk: &Disk, path: &RelPath) -> Option<i64> {
+    disk.share.snapshots.as_ref()?;
+    Format::token().moment(path.components().next()?, None)
 }
 
 /// Returns the tree for an open that requests a previous version, and makes the name's path relative to the snapshot;
