@@ -56,7 +56,7 @@ fn a_quick_measurement_names_the_current_and_the_recommended_value() {
     let options = recommended.iter().find(|it| it["setting"] == "socket options").expect("8 KiB is too little");
     assert_eq!(options["line"], "socket options = TCP_NODELAY");
     assert_eq!(options["current"], "SO_RCVBUF=8192 SO_SNDBUF=8192");
-    assert_eq!(options["place"], "global");
+    assert_eq!(options["location"], "global");
     assert!(!recommended.iter().any(|it| it["setting"] == "frevo:worker threads"), "it is the highest value");
     let storage = &result["measured"]["storage"];
     assert!(storage["write_rate"].as_f64().unwrap() > 0.0 && storage["flush"]["median"].as_f64().unwrap() > 0.0);

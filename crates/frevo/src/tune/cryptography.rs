@@ -7,7 +7,7 @@ use proto::crypto::seal::{SealingKey, TRANSFORM_HEADER};
 use proto::crypto::sign::SigningKey;
 use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 
-use super::measured::Speed;
+use super::measurements::Speed;
 use super::work::Work;
 
 /// Bytes of a message: a large READ.

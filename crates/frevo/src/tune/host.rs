@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-use super::measured::Host;
+use super::measurements::Host;
 use super::network::number;
 use crate::limits;
 

@@ -1,13 +1,13 @@
 //! `frevo tune`: measures the file system of a share, the network and the processors, and recommends settings.
 //!
 //! Every recommendation names the measurement behind it. Nothing is changed: files are created only in a private
-//! directory that clients do not see (`trial`), which is removed at the end. `measured` has the measurements, and
+//! directory that clients do not see (`trial`), which is removed at the end. `measurements` has the values, and
 //! `advice` computes the recommendations from them. Exit status: 0 measured; 1 not measured; 2 wrong usage.
 
 mod advice;
 mod cryptography;
 mod host;
-mod measured;
+mod measurements;
 mod network;
 mod shown;
 mod storage;
@@ -26,8 +26,8 @@ use smbconf::host::Host;
 use smbconf::{Daemon, Loaded};
 
 use self::advice::Facts;
-use self::measured::Measured;
-use self::trial::Trial;
+use self::measurements::Measurements;
+use self::trial::TrialDirectory;
 use self::work::{Extent, Work};
 use crate::acl::calibrate;
 use accounts::state_dir::StateDir;
@@ -139,8 +139,8 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(args: &TuneArgs, work: &Work, daemon: &Daemon, share: &Share) -> Result<Measured> {
-    let trial = Trial::create(&share.path, work.extent.bytes)?;
+async fn measure(args: &TuneArgs, work: &Work, daemon: &Daemon, share: &Share) -> Result<Measurements> {
+    let trial = TrialDirectory::create(&share.path, work.extent.bytes)?;
     let storage = storage::measure(work, &trial, &share.path)?;
     drop(trial);
     // Only root can write the attribute.
@@ -149,7 +149,7 @@ async fn measure(args: &TuneArgs, work: &Work, daemon: &Daemon, share: &Share) -
         true => Some(calibrate::quickly(share, ACL_RUNS, &work.stop()).await?),
         false => None,
     };
-    Ok(Measured {
+    Ok(Measurements {
         host: host::read(),
         network: network::measure(work, daemon, args.round_trip / 1000.0)?,
         cryptography: cryptography::measure(work)?,

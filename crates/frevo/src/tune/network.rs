@@ -10,7 +10,7 @@ use anyhow::Result;
 use smbconf::Daemon;
 use smbconf::interfaces::interfaces;
 
-use super::measured::{Link, Network};
+use super::measurements::{Link, Network};
 use super::work::Work;
 use crate::listen::Transport;
 use crate::network::{link_speed, receive_queues};

@@ -4,9 +4,9 @@ use report::units::{self, bytes, per_second, rate, seconds};
 use serde_json::{Value, json};
 use server::policy::Share;
 
-use super::advice::{Advice, Advised, Place, bits};
+use super::advice::{Advice, Location, Report, bits};
 use super::cryptography::{ENCRYPTION, SIGNING};
-use super::measured::Measured;
+use super::measurements::Measurements;
 use crate::table::{printable, table};
 
 /// Columns of the text in front of the table.
@@ -19,8 +19,8 @@ pub(super) struct Result<'r> {
     pub(super) share: &'r Share,
     /// How long the measurement took.
     pub(super) seconds: f64,
-    pub(super) measured: Measured,
-    pub(super) advised: Advised,
+    pub(super) measured: Measurements,
+    pub(super) advised: Report,
 }
 
 impl Result<'_> {
@@ -63,14 +63,14 @@ impl Result<'_> {
     }
 
     fn advice(&self, advice: &Advice) -> String {
-        let place = match advice.place {
-            Place::Global => "smb.conf [global]".to_owned(),
-            Place::Share => format!("smb.conf [{}]", self.share.name),
-            Place::Sysctl => "sysctl".to_owned(),
-            Place::Unit => "systemd unit".to_owned(),
+        let location = match advice.location {
+            Location::Global => "smb.conf [global]".to_owned(),
+            Location::Share => format!("smb.conf [{}]", self.share.name),
+            Location::Sysctl => "sysctl".to_owned(),
+            Location::Unit => "systemd unit".to_owned(),
         };
         let rows = [("now", &advice.current), ("measured", &advice.because), ("effect", &advice.effect)];
-        let mut text = format!("\n  {}    ({})\n", printable(&advice.line), printable(&place));
+        let mut text = format!("\n  {}    ({})\n", printable(&advice.line), printable(&location));
         for (head, value) in rows {
             text += &wrapped(&format!("    {head:9} "), &printable(value));
         }
@@ -79,15 +79,17 @@ impl Result<'_> {
 
     /// Returns how the recommended lines are put into effect.
     fn how(&self) -> String {
-        let has = |places: &[Place]| self.advised.recommendations.iter().any(|advice| places.contains(&advice.place));
+        let has = |locations: &[Location]| {
+            self.advised.recommendations.iter().any(|advice| locations.contains(&advice.location))
+        };
         let mut text = "\n".to_owned();
-        if has(&[Place::Global, Place::Share]) {
+        if has(&[Location::Global, Location::Share]) {
             text += "smb.conf: after the change `systemctl reload frevo`; for `socket options` restart the server.\n";
         }
-        if has(&[Place::Sysctl]) {
+        if has(&[Location::Sysctl]) {
             text += "sysctl: write the lines to /etc/sysctl.d/90-frevo.conf and run `sysctl --system`.\n";
         }
-        if has(&[Place::Unit]) {
+        if has(&[Location::Unit]) {
             text += "unit: write the line below [Service] with `systemctl edit frevo`.\n";
         }
         text
@@ -167,7 +169,7 @@ impl Result<'_> {
 
     fn network_rows(&self) -> Vec<Vec<String>> {
         let network = &self.measured.network;
-        let link = |link: &super::measured::Link| {
+        let link = |link: &super::measurements::Link| {
             let speed = link.speed.map_or("speed not reported".to_owned(), |speed| bits(speed as f64));
             let mtu = link.mtu.map_or(units::NOTHING.to_owned(), |mtu| mtu.to_string());
             row(&format!("Link {}", link.name), format!("{speed}, MTU {mtu}, {} receive queues", link.receive_queues))
@@ -231,13 +233,13 @@ mod tests {
     fn recommendations_are_first_and_control_characters_are_replaced() {
         let share = Share::new("da\x1bta", "/srv/data");
         let (policy, daemon) = (Policy::default(), Daemon::default());
-        let mut measured = Measured::default();
+        let mut measured = Measurements::default();
         measured.network.backlog = Some(128);
         let advised = advise(&Facts { measured: &measured, policy: &policy, daemon: &daemon, share: &share });
         let text = Result { share: &share, seconds: 5.0, measured, advised }.text();
-        let places =
+        let locations =
             ["[da\u{fffd}ta]", "net.core.somaxconn = 1024    (sysctl)", "sysctl --system", "Notes", "Measured"];
-        let found: Vec<_> = places.iter().map(|part| text.find(part)).collect();
+        let found: Vec<_> = locations.iter().map(|part| text.find(part)).collect();
         assert!(found.is_sorted() && found.iter().all(Option::is_some), "{found:?} in {text}");
     }
 }

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags, StatxFlags, XattrFlags, inotify};
 use server::acl::model::posix_acl::{self, Entry, PosixAcl, Tag};
 
-use super::measured::{Attributes, Concurrent, Features, Flush, Storage};
-use super::trial::Trial;
+use super::measurements::{Attributes, Concurrent, Features, Flush, Storage};
+use super::trial::TrialDirectory;
 use super::work::Work;
 
 /// Bytes of a sequential read or write, like those of a client with large requests.
@@ -32,7 +32,7 @@ const ATTRIBUTE: usize = 100;
 const NOTIFICATION: Duration = Duration::from_secs(1);
 
 /// Measures the file system of `trial`, a directory in `share`.
-pub(super) fn measure(work: &Work, trial: &Trial, share: &Path) -> Result<Storage> {
+pub(super) fn measure(work: &Work, trial: &TrialDirectory, share: &Path) -> Result<Storage> {
     let mut storage = Storage {
         file_system: report::machine::file_system_of(share).unwrap_or_else(|| "unknown".to_owned()),
         attributes: attributes(trial)?,
@@ -49,7 +49,7 @@ pub(super) fn measure(work: &Work, trial: &Trial, share: &Path) -> Result<Storag
 }
 
 /// Measures the creation, look-up, listing and removal of files.
-fn files(work: &Work, trial: &Trial, storage: &mut Storage) -> Result<()> {
+fn files(work: &Work, trial: &TrialDirectory, storage: &mut Storage) -> Result<()> {
     let deadline = work.start("files", 1)?;
     let name = |number: usize| format!("file-{number}");
     let mut count = 0;
@@ -81,7 +81,7 @@ fn files(work: &Work, trial: &Trial, storage: &mut Storage) -> Result<()> {
 }
 
 /// Tries extended attributes and times them.
-fn attributes(trial: &Trial) -> Result<Attributes> {
+fn attributes(trial: &TrialDirectory) -> Result<Attributes> {
     const NAME: &str = "user.frevo-trial";
     let (file, _) = trial.nameless_file()?;
     let mut found = Attributes::default();
@@ -246,7 +246,7 @@ impl Aligned {
 }
 
 /// Measures how long a flush takes.
-fn flush(work: &Work, trial: &Trial) -> Result<Flush> {
+fn flush(work: &Work, trial: &TrialDirectory) -> Result<Flush> {
     const FLUSHES: usize = 500;
     let deadline = work.start("flushes", 1)?;
     let (file, _) = trial.nameless_file()?;
@@ -294,7 +294,7 @@ fn flush_once(file: &File, number: u64) -> Result<f64> {
 }
 
 /// Tries what the file system can do.
-fn features(trial: &Trial, file: &File, size: u64) -> Result<Features> {
+fn features(trial: &TrialDirectory, file: &File, size: u64) -> Result<Features> {
     let (copy, _) = trial.nameless_file()?;
     let preallocates = rustix::fs::fallocate(&copy, FallocateFlags::KEEP_SIZE, 0, CHUNK as u64).is_ok();
     copy.set_len(0)?;
@@ -316,7 +316,7 @@ fn features(trial: &Trial, file: &File, size: u64) -> Result<Features> {
 }
 
 /// Whether the kernel reports a file that is created.
-fn notifies(trial: &Trial) -> Result<bool> {
+fn notifies(trial: &TrialDirectory) -> Result<bool> {
     let queue = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&queue, trial.link(), inotify::WatchFlags::CREATE)?;
     trial.create_file("noticed")?;
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn every_value_of_a_temporary_directory_is_measured() {
         let top = tempfile::tempdir().unwrap();
-        let trial = Trial::create(top.path(), 1 << 20).unwrap();
+        let trial = TrialDirectory::create(top.path(), 1 << 20).unwrap();
         let extent = Extent { time: Duration::from_millis(500), bytes: 2 << 20, files: 20 };
         let storage = measure(&Work::new(extent), &trial, top.path()).unwrap();
         let times = [storage.create, storage.stat, storage.remove, storage.list_per_name, storage.flush.median];
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn an_interrupted_measurement_ends_with_an_error() {
         let top = tempfile::tempdir().unwrap();
-        let trial = Trial::create(top.path(), 1 << 20).unwrap();
+        let trial = TrialDirectory::create(top.path(), 1 << 20).unwrap();
         let work = Work::new(Extent { time: Duration::from_secs(600), bytes: 1 << 20, files: 1_000_000 });
         work.stop().store(true, Ordering::Relaxed);
         let error = measure(&work, &trial, top.path()).unwrap_err().to_string();

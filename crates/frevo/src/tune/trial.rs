@@ -29,15 +29,15 @@ const RACES: usize = 8;
 const SPARE: u64 = 64 << 20;
 
 /// An open trial directory.
-pub(super) struct Trial {
+pub(super) struct TrialDirectory {
     share: PathBuf,
     parent: OwnedFd,
     fd: OwnedFd,
 }
 
-impl Trial {
+impl TrialDirectory {
     /// Creates the directory in `share`, for files of `bytes` in total.
-    pub(super) fn create(share: &Path, bytes: u64) -> Result<Trial> {
+    pub(super) fn create(share: &Path, bytes: u64) -> Result<TrialDirectory> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::open(share, flags, Mode::empty())
             .with_context(|| format!("cannot open {}, the directory of the share", share.display()))?;
@@ -56,7 +56,7 @@ impl Trial {
         }
         for _ in 0..RACES {
             if let Some(fd) = open(&parent, share)? {
-                let trial = Trial { share: share.to_owned(), parent, fd };
+                let trial = TrialDirectory { share: share.to_owned(), parent, fd };
                 trial.clear().with_context(|| format!("cannot empty {}", trial.path().display()))?;
                 return Ok(trial);
             }
@@ -128,7 +128,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for TrialDirectory {
     fn drop(&mut self) {
         let removed = self.clear();
         // If another directory has the name meanwhile, it is not empty, or it is not missed.
@@ -141,7 +141,7 @@ impl Drop for Trial {
 
 /// Opens and locks the directory, and creates it if it does not exist. `None` if another process has just removed it.
 fn open(parent: &OwnedFd, share: &Path) -> Result<Option<OwnedFd>> {
-    let place = || share.join(TRIAL).display().to_string();
+    let path = || share.join(TRIAL).display().to_string();
     match rustix::fs::mkdirat(parent, TRIAL, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => {
@@ -156,15 +156,15 @@ fn open(parent: &OwnedFd, share: &Path) -> Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = match rustix::fs::openat2(parent, TRIAL, flags, Mode::empty(), INSIDE) {
         Err(Errno::NOENT) => return Ok(None),
-        fd => fd.with_context(|| format!("cannot open {}; remove it", place()))?,
+        fd => fd.with_context(|| format!("cannot open {}; remove it", path()))?,
     };
     let found = rustix::fs::fstat(&fd)?;
     if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
-        bail!("{} belongs to another user or is accessible to others; remove it", place());
+        bail!("{} belongs to another user or is accessible to others; remove it", path());
     }
     match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => bail!("another `frevo tune` measures this share; wait until it has finished"),
-        locked => locked.with_context(|| format!("cannot lock {}", place()))?,
+        locked => locked.with_context(|| format!("cannot lock {}", path()))?,
     }
     let named = rustix::fs::statat(parent, TRIAL, AtFlags::SYMLINK_NOFOLLOW);
     let is_same = named.is_ok_and(|named| (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino));
@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn the_directory_is_private_and_removed() {
         let top = tempfile::tempdir().unwrap();
-        let trial = Trial::create(top.path(), 0).unwrap();
+        let trial = TrialDirectory::create(top.path(), 0).unwrap();
         let path = top.path().join(TRIAL);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        let error = Trial::create(top.path(), 0).err().expect("it is in use").to_string();
+        let error = TrialDirectory::create(top.path(), 0).err().expect("it is in use").to_string();
         assert!(error.contains("another `frevo tune`"), "{error}");
         trial.create_file("a").unwrap();
         let (file, _) = trial.nameless_file().unwrap();
@@ -199,7 +199,7 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
         std::fs::write(path.join("left"), "x").unwrap();
-        let trial = Trial::create(top.path(), 0).unwrap();
+        let trial = TrialDirectory::create(top.path(), 0).unwrap();
         assert!(!path.join("left").exists());
         drop(trial);
         assert!(!path.exists());
@@ -212,19 +212,19 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::write(path.join("theirs"), "x").unwrap();
-        assert!(Trial::create(top.path(), 0).is_err(), "accessible to others");
+        assert!(TrialDirectory::create(top.path(), 0).is_err(), "accessible to others");
         assert!(path.join("theirs").exists());
         std::fs::rename(&path, &other).unwrap();
         std::fs::set_permissions(&other, PermissionsExt::from_mode(0o700)).unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        assert!(Trial::create(top.path(), 0).is_err(), "a link");
+        assert!(TrialDirectory::create(top.path(), 0).is_err(), "a link");
         assert!(other.join("theirs").exists());
     }
 
     #[test]
     fn a_measurement_without_enough_space_is_refused() {
         let top = tempfile::tempdir().unwrap();
-        let error = Trial::create(top.path(), u64::MAX / 4).err().expect("no disk is that large").to_string();
+        let error = TrialDirectory::create(top.path(), u64::MAX / 4).err().expect("no disk is that large").to_string();
         assert!(error.contains("free space"), "{error}");
         assert_eq!(std::fs::read_dir(top.path()).unwrap().count(), 0);
     }

@@ -4,12 +4,12 @@
 use report::units::rate;
 use server::policy::{Encryption, EncryptionAlgorithm, Signing, SigningAlgorithm};
 
-use super::{Advice, Advised, Facts, Place, bits};
+use super::{Advice, Facts, Location, Report, bits};
 
 /// How much faster an algorithm must be to be preferred.
 const GAIN: f64 = 1.5;
 
-pub(super) fn advise(facts: &Facts<'_>, advised: &mut Advised) {
+pub(super) fn advise(facts: &Facts<'_>, advised: &mut Report) {
     signing(facts, advised);
     encryption(facts, advised);
     cores(facts, advised);
@@ -34,7 +34,7 @@ fn encryption_name(algorithm: EncryptionAlgorithm) -> (&'static str, u32) {
 }
 
 /// All algorithms for signing have keys of the same length, so the fastest should be the first.
-fn signing(facts: &Facts<'_>, advised: &mut Advised) {
+fn signing(facts: &Facts<'_>, advised: &mut Report) {
     let current: Vec<_> =
         facts.policy.server_smb3_signing_algorithms.iter().map(|algorithm| signing_name(*algorithm)).collect();
     let all = SigningAlgorithm::ALL.map(signing_name);
@@ -42,7 +42,7 @@ fn signing(facts: &Facts<'_>, advised: &mut Advised) {
 }
 
 /// Only algorithms with keys as long as those of the preferred one are compared.
-fn encryption(facts: &Facts<'_>, advised: &mut Advised) {
+fn encryption(facts: &Facts<'_>, advised: &mut Report) {
     let chosen = &facts.policy.server_smb3_encryption_algorithms;
     let Some(first) = chosen.first() else { return };
     let (_, length) = encryption_name(*first);
@@ -53,7 +53,7 @@ fn encryption(facts: &Facts<'_>, advised: &mut Advised) {
 }
 
 /// Recommends the fastest algorithm of `candidates` as the first one, if it is much faster than the current first one.
-fn recommend(facts: &Facts<'_>, advised: &mut Advised, setting: &str, current: &[&str], candidates: &[&'static str]) {
+fn recommend(facts: &Facts<'_>, advised: &mut Report, setting: &str, current: &[&str], candidates: &[&'static str]) {
     let measured = facts.measured;
     let speed = |name: &&str| measured.speed(name).unwrap_or(0.0);
     let Some(first) = current.first() else { return };
@@ -65,13 +65,13 @@ fn recommend(facts: &Facts<'_>, advised: &mut Advised, setting: &str, current: &
     let rest = current.iter().filter(|name| *name != fastest);
     let order: Vec<&str> = std::iter::once(fastest).chain(rest).copied().collect();
     let because = format!("one core: {first} {}, {fastest} {}", rate(now), rate(then));
-    let advice = Advice::new(Place::Global, setting, current.join(", "), order.join(", ")).because(because);
+    let advice = Advice::new(Location::Global, setting, current.join(", "), order.join(", ")).because(because);
     advised
         .recommend(advice.effect(format!("{:.1} times as fast for clients that support it (SMB 3.1.1)", then / now)));
 }
 
 /// Compares what the cores can encrypt or sign with the links.
-fn cores(facts: &Facts<'_>, advised: &mut Advised) {
+fn cores(facts: &Facts<'_>, advised: &mut Report) {
     let (measured, policy) = (facts.measured, facts.policy);
     let links: u64 = measured.network.links.iter().filter_map(|link| link.speed).sum();
     let required = [policy.server_smb_encrypt, facts.share.access.server_smb_encrypt].contains(&Encryption::Required);

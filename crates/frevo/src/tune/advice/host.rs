@@ -3,7 +3,7 @@
 use report::units::{bytes, count};
 use server::policy::Limits;
 
-use super::{Advice, Advised, Facts, Place};
+use super::{Advice, Facts, Location, Report};
 
 /// File descriptors that a server with some hundred clients needs.
 const DESCRIPTORS: u64 = 65_536;
@@ -12,13 +12,13 @@ const RECOMMENDED_DESCRIPTORS: u64 = 1_048_576;
 /// Most memory that the server should be allowed, as a part of all: the cache of files needs the remainder.
 const LARGEST_PART: u64 = 2;
 
-pub(super) fn advise(facts: &Facts<'_>, advised: &mut Advised) {
+pub(super) fn advise(facts: &Facts<'_>, advised: &mut Report) {
     descriptors(facts, advised);
     watches(facts, advised);
     memory(facts, advised);
 }
 
-fn descriptors(facts: &Facts<'_>, advised: &mut Advised) {
+fn descriptors(facts: &Facts<'_>, advised: &mut Report) {
     let host = &facts.measured.host;
     let limit = host.descriptors_of_service.unwrap_or(host.descriptors);
     if limit >= DESCRIPTORS {
@@ -39,13 +39,13 @@ fn descriptors(facts: &Facts<'_>, advised: &mut Advised) {
         ));
         return;
     }
-    let advice = Advice::new(Place::Unit, "LimitNOFILE", limit, RECOMMENDED_DESCRIPTORS);
+    let advice = Advice::new(Location::Unit, "LimitNOFILE", limit, RECOMMENDED_DESCRIPTORS);
     let line = format!("LimitNOFILE={RECOMMENDED_DESCRIPTORS}");
     let advice = advice.because(format!("the running service may use {clients}"));
     advised.recommend(Advice { line, ..advice }.effect("more clients and open files"));
 }
 
-fn watches(facts: &Facts<'_>, advised: &mut Advised) {
+fn watches(facts: &Facts<'_>, advised: &mut Report) {
     let Some(allowed) = facts.measured.host.watches else { return };
     let wanted = localfs::WATCHED_DIRECTORIES as u64;
     let is_used = facts.policy.change_notify && facts.policy.kernel_change_notify;
@@ -57,11 +57,11 @@ fn watches(facts: &Facts<'_>, advised: &mut Advised) {
         count(allowed),
         count(wanted)
     );
-    let advice = Advice::new(Place::Sysctl, "fs.inotify.max_user_watches", allowed, wanted).because(because);
+    let advice = Advice::new(Location::Sysctl, "fs.inotify.max_user_watches", allowed, wanted).because(because);
     advised.recommend(advice.effect("clients that watch large trees are notified of changes by local programs"));
 }
 
-fn memory(facts: &Facts<'_>, advised: &mut Advised) {
+fn memory(facts: &Facts<'_>, advised: &mut Report) {
     let (memory, limit) = (facts.measured.host.memory, facts.daemon.memory_limit);
     let Some(limit) = limit.map(|limit| limit as u64).filter(|limit| memory > 0 && *limit > memory / LARGEST_PART)
     else {
@@ -73,7 +73,7 @@ fn memory(facts: &Facts<'_>, advised: &mut Advised) {
     }
     let because = format!("the server may use {} of {}", bytes(limit as f64), bytes(memory as f64));
     let setting = "frevo:memory limit";
-    let advice = Advice::new(Place::Global, setting, format!("{}M", limit >> 20), format!("{recommended}M"));
+    let advice = Advice::new(Location::Global, setting, format!("{}M", limit >> 20), format!("{recommended}M"));
     let effect = "clients are refused before the kernel ends the server, and the cache of files has memory";
     advised.recommend(advice.because(because).effect(effect));
 }

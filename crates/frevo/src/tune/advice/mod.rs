@@ -12,11 +12,11 @@ use serde::Serialize;
 use server::policy::{Policy, Share};
 use smbconf::Daemon;
 
-use super::measured::Measured;
+use super::measurements::Measurements;
 
 /// Everything that advice depends on.
 pub(super) struct Facts<'f> {
-    pub(super) measured: &'f Measured,
+    pub(super) measured: &'f Measurements,
     pub(super) policy: &'f Policy,
     pub(super) daemon: &'f Daemon,
     pub(super) share: &'f Share,
@@ -25,7 +25,7 @@ pub(super) struct Facts<'f> {
 /// Where a setting is made.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Place {
+pub(super) enum Location {
     /// In `[global]` of smb.conf.
     Global,
     /// In the section of the share.
@@ -40,7 +40,7 @@ pub(super) enum Place {
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub(super) struct Advice {
     pub(super) setting: String,
-    pub(super) place: Place,
+    pub(super) location: Location,
     pub(super) current: String,
     pub(super) recommended: String,
     /// The line to write.
@@ -53,11 +53,11 @@ pub(super) struct Advice {
 
 impl Advice {
     /// Creates advice whose line is `setting = recommended`.
-    fn new(place: Place, setting: &str, current: impl ToString, recommended: impl ToString) -> Advice {
+    fn new(location: Location, setting: &str, current: impl ToString, recommended: impl ToString) -> Advice {
         let (current, recommended) = (current.to_string(), recommended.to_string());
         let line = format!("{setting} = {recommended}");
         let (because, effect) = Default::default();
-        Advice { setting: setting.to_owned(), place, current, recommended, line, because, effect }
+        Advice { setting: setting.to_owned(), location, current, recommended, line, because, effect }
     }
 
     fn because(self, because: impl Into<String>) -> Advice {
@@ -71,12 +71,12 @@ impl Advice {
 
 /// The result: changes, and findings that no setting changes.
 #[derive(Clone, PartialEq, Default, Serialize, Debug)]
-pub(super) struct Advised {
+pub(super) struct Report {
     pub(super) recommendations: Vec<Advice>,
     pub(super) notes: Vec<String>,
 }
 
-impl Advised {
+impl Report {
     fn recommend(&mut self, advice: Advice) {
         self.recommendations.push(advice);
     }
@@ -87,8 +87,8 @@ impl Advised {
 }
 
 /// Returns what to change.
-pub(super) fn advise(facts: &Facts<'_>) -> Advised {
-    let mut advised = Advised::default();
+pub(super) fn advise(facts: &Facts<'_>) -> Report {
+    let mut advised = Report::default();
     storage::advise(facts, &mut advised);
     network::advise(facts, &mut advised);
     cryptography::advise(facts, &mut advised);

@@ -2,9 +2,9 @@
 
 use report::units::{bytes, count, rate, seconds};
 
-use super::{Advice, Advised, Facts, Place, bits, yes_or_no};
+use super::{Advice, Facts, Location, Report, bits, yes_or_no};
 use crate::network::UNKNOWN_SPEED;
-use crate::tune::measured::Link;
+use crate::tune::measurements::Link;
 
 /// Connections that the server lets the kernel queue.
 const BACKLOG: u64 = 1024;
@@ -21,7 +21,7 @@ const OVERHEAD: f64 = 2.0;
 /// A link at which one connection is usually limited by one core, bits per second.
 const FAST: u64 = 10_000_000_000;
 
-pub(super) fn advise(facts: &Facts<'_>, advised: &mut Advised) {
+pub(super) fn advise(facts: &Facts<'_>, advised: &mut Report) {
     buffers(facts, advised);
     fixed_buffers(facts, advised);
     switches(facts, advised);
@@ -47,7 +47,7 @@ fn need(facts: &Facts<'_>, link: &Link, speed: u64, in_flight: f64) -> String {
 }
 
 /// The limits of the kernel's automatic buffers.
-fn buffers(facts: &Facts<'_>, advised: &mut Advised) {
+fn buffers(facts: &Facts<'_>, advised: &mut Report) {
     let Some((link, speed, in_flight)) = fastest(facts) else { return };
     let network = &facts.measured.network;
     let needed = (in_flight * OVERHEAD) as u64;
@@ -56,7 +56,7 @@ fn buffers(facts: &Facts<'_>, advised: &mut Advised) {
     {
         let Some([least, initial, most]) = found.filter(|found| found[2] < needed) else { continue };
         let three = |most: u64| format!("{least} {initial} {most}");
-        let advice = Advice::new(Place::Sysctl, name, three(most), three(needed.next_power_of_two()));
+        let advice = Advice::new(Location::Sysctl, name, three(most), three(needed.next_power_of_two()));
         let fits = most as f64 / OVERHEAD / network.round_trip * 8.0;
         let effect = format!("one connection {direction} with up to {} instead of {}", bits(speed as f64), bits(fits));
         let because =
@@ -67,7 +67,7 @@ fn buffers(facts: &Facts<'_>, advised: &mut Advised) {
 
 /// `SO_SNDBUF` and `SO_RCVBUF` switch the kernel's automatic buffers off. They are too small if a connection cannot
 /// fill the fastest link with them.
-fn fixed_buffers(facts: &Facts<'_>, advised: &mut Advised) {
+fn fixed_buffers(facts: &Facts<'_>, advised: &mut Report) {
     let network = &facts.measured.network;
     let options = &facts.daemon.socket_options;
     let speed = fastest(facts).map_or(UNKNOWN_SPEED, |(_, speed, _)| speed);
@@ -103,12 +103,12 @@ fn fixed_buffers(facts: &Facts<'_>, advised: &mut Advised) {
         bytes(most(network.send_buffer)),
         bytes(most(network.receive_buffer))
     );
-    let advice = Advice::new(Place::Global, "socket options", text(&|_| true), recommended);
+    let advice = Advice::new(Location::Global, "socket options", text(&|_| true), recommended);
     advised.recommend(advice.because(because).effect(effect));
 }
 
 /// Settings of the kernel that should be on or high enough.
-fn switches(facts: &Facts<'_>, advised: &mut Advised) {
+fn switches(facts: &Facts<'_>, advised: &mut Report) {
     let network = &facts.measured.network;
     for (name, value, effect) in [
         ("net.ipv4.tcp_window_scaling", network.window_scaling, "more than 64 KiB in flight for each connection"),
@@ -119,20 +119,20 @@ fn switches(facts: &Facts<'_>, advised: &mut Advised) {
         ),
     ] {
         if value == Some(false) {
-            advised.recommend(Advice::new(Place::Sysctl, name, 0, 1).because("it is switched off").effect(effect));
+            advised.recommend(Advice::new(Location::Sysctl, name, 0, 1).because("it is switched off").effect(effect));
         }
     }
     if let Some(backlog) = network.backlog.filter(|backlog| *backlog < BACKLOG) {
         let because =
             format!("the server asks for a queue of {BACKLOG} new connections, and the kernel allows {backlog}");
-        let advice = Advice::new(Place::Sysctl, "net.core.somaxconn", backlog, BACKLOG).because(because);
+        let advice = Advice::new(Location::Sysctl, "net.core.somaxconn", backlog, BACKLOG).because(because);
         advised
             .recommend(advice.effect("clients that connect together, as after a restart, are not delayed by seconds"));
     }
 }
 
 /// `server multi channel support`.
-fn channels(facts: &Facts<'_>, advised: &mut Advised) {
+fn channels(facts: &Facts<'_>, advised: &mut Report) {
     let links = &facts.measured.network.links;
     let devices = links.iter().filter(|link| link.is_device).count();
     let wide = links.iter().find(|link| link.receive_queues > 1 && link.speed.is_some_and(|speed| speed >= FAST));
@@ -148,7 +148,7 @@ fn channels(facts: &Facts<'_>, advised: &mut Advised) {
         None => None,
     };
     if let Some(because) = because {
-        let advice = Advice::new(Place::Global, "server multi channel support", yes_or_no(false), yes_or_no(true));
+        let advice = Advice::new(Location::Global, "server multi channel support", yes_or_no(false), yes_or_no(true));
         advised.recommend(advice.because(because).effect("a session uses several connections, links and cores"));
     }
     let unknown = links.iter().filter(|link| link.is_device && link.speed.is_none());
@@ -163,7 +163,7 @@ fn channels(facts: &Facts<'_>, advised: &mut Advised) {
 }
 
 /// The size and the number of requests.
-fn requests(facts: &Facts<'_>, advised: &mut Advised) {
+fn requests(facts: &Facts<'_>, advised: &mut Report) {
     let (policy, storage) = (facts.policy, &facts.measured.storage);
     for (name, size, measured, verb) in [
         ("smb2 max read", policy.smb2_max_read, storage.read_rate, "read"),
@@ -179,7 +179,7 @@ fn requests(facts: &Facts<'_>, advised: &mut Advised) {
             bytes(f64::from(size))
         );
         let effect = "clients transfer large files in fewer requests";
-        advised.recommend(Advice::new(Place::Global, name, size, TRANSFER).because(because).effect(effect));
+        advised.recommend(Advice::new(Location::Global, name, size, TRANSFER).because(because).effect(effect));
     }
     let Some((link, speed, in_flight)) = fastest(facts) else { return };
     let window = f64::from(policy.smb2_max_credits) * CREDIT;
@@ -189,7 +189,8 @@ fn requests(facts: &Facts<'_>, advised: &mut Advised) {
             need(facts, link, speed, in_flight),
             bytes(window)
         );
-        let advice = Advice::new(Place::Global, "smb2 max credits", policy.smb2_max_credits, CREDITS).because(because);
+        let advice =
+            Advice::new(Location::Global, "smb2 max credits", policy.smb2_max_credits, CREDITS).because(because);
         advised.recommend(advice.effect("a client can keep enough requests in flight to fill the link"));
     }
 }

@@ -3,7 +3,7 @@
 use report::units::{per_second, seconds};
 use server::policy::AclStore;
 
-use super::{Advice, Advised, Facts, Place};
+use super::{Advice, Facts, Location, Report};
 
 /// A flush that takes longer is slow: flash with a cache that survives a power failure needs less than a millisecond, a
 /// disk about ten.
@@ -21,7 +21,7 @@ const MANY_NAMES: f64 = 100_000.0;
 /// A time to read such a directory that users notice.
 const NOTICED: f64 = 1.0;
 
-pub(super) fn advise(facts: &Facts<'_>, advised: &mut Advised) {
+pub(super) fn advise(facts: &Facts<'_>, advised: &mut Report) {
     acl_store(facts, advised);
     worker_threads(facts, advised);
     flushes(facts, advised);
@@ -30,7 +30,7 @@ pub(super) fn advise(facts: &Facts<'_>, advised: &mut Advised) {
 }
 
 /// `frevo:acl store`, if it was measured.
-fn acl_store(facts: &Facts<'_>, advised: &mut Advised) {
+fn acl_store(facts: &Facts<'_>, advised: &mut Report) {
     let Some(measured) = &facts.measured.acl_store else { return };
     let current = &facts.share.acls.acl_store;
     if current.entries().to_string() == *measured {
@@ -50,12 +50,12 @@ fn acl_store(facts: &Facts<'_>, advised: &mut Advised) {
         }
         _ => "faster access checks",
     };
-    let advice = Advice::new(Place::Share, "frevo:acl store", current, measured);
+    let advice = Advice::new(Location::Share, "frevo:acl store", current, measured);
     advised.recommend(advice.because(because).effect(effect));
 }
 
 /// `frevo:worker threads`: one user must be able to use what the disk can do.
-fn worker_threads(facts: &Facts<'_>, advised: &mut Advised) {
+fn worker_threads(facts: &Facts<'_>, advised: &mut Report) {
     let storage = &facts.measured.storage;
     let current = facts.policy.limits.worker_threads;
     let of_one_user = current / OF_ONE_USER;
@@ -77,11 +77,11 @@ fn worker_threads(facts: &Facts<'_>, advised: &mut Advised) {
     );
     let gain = knee.per_second / now.per_second;
     let effect = format!("up to {gain:.1} times as many reads of data that is not cached, for one user");
-    let advice = Advice::new(Place::Global, "frevo:worker threads", current, recommended);
+    let advice = Advice::new(Location::Global, "frevo:worker threads", current, recommended);
     advised.recommend(advice.because(because).effect(effect));
 }
 
-fn flushes(facts: &Facts<'_>, advised: &mut Advised) {
+fn flushes(facts: &Facts<'_>, advised: &mut Report) {
     let (flush, sync) = (&facts.measured.storage.flush, &facts.share.sync);
     if flush.median < SLOW_FLUSH {
         return;
@@ -93,7 +93,7 @@ fn flushes(facts: &Facts<'_>, advised: &mut Advised) {
     if sync.sync_always {
         let effect = "a write no longer waits for the disk; data that a client flushes is still on disk, and data that \
                       it does not flush can be lost in a power failure";
-        let advice = Advice::new(Place::Share, "sync always", "yes", "no");
+        let advice = Advice::new(Location::Share, "sync always", "yes", "no");
         advised.recommend(advice.because(took).effect(effect));
     } else if sync.strict_sync {
         advised.note(format!(
@@ -103,7 +103,7 @@ fn flushes(facts: &Facts<'_>, advised: &mut Advised) {
     }
 }
 
-fn attributes(facts: &Facts<'_>, advised: &mut Advised) {
+fn attributes(facts: &Facts<'_>, advised: &mut Report) {
     let (storage, share) = (&facts.measured.storage, facts.share);
     let found = &storage.attributes;
     let kind = storage.kind();
@@ -112,7 +112,7 @@ fn attributes(facts: &Facts<'_>, advised: &mut Advised) {
             let because = format!("setting an extended attribute `user.` failed on {kind}");
             let effect = "no failing attempt at each creation; attributes follow the permission bits (`map archive`, \
                           `map hidden`, `map system`), as they do now";
-            let advice = Advice::new(Place::Share, "store dos attributes", "yes", "no");
+            let advice = Advice::new(Location::Share, "store dos attributes", "yes", "no");
             advised.recommend(advice.because(because).effect(effect));
         }
         advised.note(format!(
@@ -145,12 +145,12 @@ fn attributes(facts: &Facts<'_>, advised: &mut Advised) {
     }
 }
 
-fn features(facts: &Facts<'_>, advised: &mut Advised) {
+fn features(facts: &Facts<'_>, advised: &mut Report) {
     let (storage, share, policy) = (&facts.measured.storage, facts.share, facts.policy);
     let kind = storage.kind();
     if share.sync.strict_allocate && !storage.features.preallocates {
         let because = format!("reserving space (fallocate) failed on {kind}");
-        let advice = Advice::new(Place::Share, "strict allocate", "yes", "no").because(because);
+        let advice = Advice::new(Location::Share, "strict allocate", "yes", "no").because(because);
         advised.recommend(advice.effect("clients that reserve space are not refused"));
     }
     if policy.change_notify && policy.kernel_change_notify {

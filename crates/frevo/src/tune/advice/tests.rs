@@ -4,14 +4,14 @@ use server::policy::{AclStore, Encryption, EncryptionAlgorithm, Entries, Signing
 use smbconf::SocketOption;
 
 use super::*;
-use crate::tune::measured::{Attributes, Concurrent, Features, Flush, Host, Link, Network, Speed, Storage};
+use crate::tune::measurements::{Attributes, Concurrent, Features, Flush, Host, Link, Network, Speed, Storage};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// A host and a configuration.
 struct Case {
-    measured: Measured,
+    measured: Measurements,
     policy: Policy,
     daemon: Daemon,
     share: Share,
@@ -22,7 +22,7 @@ impl Case {
     fn good() -> Case {
         let speed = |algorithm, mib: u64| Speed { algorithm, bytes_per_second: (mib * MIB) as f64 };
         let reads = |(threads, thousands): (usize, f64)| Concurrent { threads, per_second: thousands * 1e3 };
-        let measured = Measured {
+        let measured = Measurements {
             host: Host {
                 processor: "test".into(),
                 cores: 2,
@@ -95,7 +95,7 @@ impl Case {
         self.daemon.socket_options = options.iter().map(|&(name, value)| SocketOption { name, value }).collect();
     }
 
-    fn advised(&self) -> Advised {
+    fn advised(&self) -> Report {
         let Case { measured, policy, daemon, share } = self;
         advise(&Facts { measured, policy, daemon, share })
     }
@@ -194,7 +194,7 @@ fn a_fast_link_needs_larger_automatic_buffers() {
     case.measured.network.links[0].speed = Some(100_000_000_000);
     let advice =
         case.check(&["net.ipv4.tcp_wmem = 4096 16384 33554432", "net.ipv4.tcp_rmem = 4096 131072 33554432"], &[]);
-    assert!(advice.iter().all(|advice| advice.place == Place::Sysctl), "{advice:?}");
+    assert!(advice.iter().all(|advice| advice.location == Location::Sysctl), "{advice:?}");
     assert!(advice[0].because.contains("100 Gbit/s") && advice[0].because.contains("4 MiB"), "{advice:?}");
     case.measured.network.round_trip = 1e-4;
     case.check(&[], &[]);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Everything that was measured or read on this host.
 #[derive(Clone, Serialize, Default, Debug)]
-pub(super) struct Measured {
+pub(super) struct Measurements {
     pub(super) host: Host,
     pub(super) network: Network,
     pub(super) cryptography: Vec<Speed>,
@@ -167,7 +167,7 @@ impl Storage {
     }
 }
 
-impl Measured {
+impl Measurements {
     /// Returns the speed of an algorithm.
     pub(super) fn speed(&self, algorithm: &str) -> Option<f64> {
         self.cryptography.iter().find(|it| it.algorithm == algorithm).map(|it| it.bytes_per_second)
