@@ -38,6 +38,7 @@ mod store;
 mod streams;
 mod testparm;
 mod trees;
+mod tune;
 mod twins;
 mod versions;
 
@@ -76,6 +77,7 @@ const AREAS: &[&[Case]] = &[
     domain::CASES,
     ldap::CASES,
     local::CASES,
+    tune::CASES,
     smbpasswd::CASES,
     passwords::CASES,
     people::CASES,
