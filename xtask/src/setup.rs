@@ -142,6 +142,9 @@ const DEBIAN_PACKAGE: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("dpkg-dev", "/usr/bin/dpkg-shlibdeps"),
     package("iproute2", "/usr/sbin/ip"),
+    package("procps", "/usr/bin/pgrep"),
+    package("podman", "/usr/bin/podman"),
+    package("crun", "/usr/bin/crun"),
 ];
 
 /// Packages that enable daemons in systemd, and these daemons.

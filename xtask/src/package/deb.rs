@@ -10,7 +10,9 @@ use super::{Program, Tree, Work, epoch, output, source};
 
 /// The revision of the packaging.
 const REVISION: &str = "1";
-const MAINTAINER: &str = "Frevo maintainers <frevo@users.noreply.github.com>";
+/// The field Maintainer, unless `DEBFULLNAME` and `DEBEMAIL` name another. The domain is one that never has mail
+/// (RFC 2606), because the project has no address for packages.
+const MAINTAINER: &str = "Frevo developers <packages@frevo.invalid>";
 
 /// Builds both packages. Returns their paths.
 pub(super) fn build(program: &Program, work: &Work, out: &Path) -> Result<Vec<PathBuf>> {
@@ -19,9 +21,9 @@ pub(super) fn build(program: &Program, work: &Work, out: &Path) -> Result<Vec<Pa
     let tree = Tree::new(work.path().join("deb"))?;
     fill(&tree, program, work, &version)?;
     let depends = depends(program, work)?;
-    let size = size(&tree)?;
+    let (size, maintainer) = (size(&tree)?, maintainer());
     let control = format!(
-        "Package: frevo\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
+        "Package: frevo\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n\
          Installed-Size: {size}\nDepends: {depends}, procps\nRecommends: libgssapi-krb5-2\n\
          Suggests: winbind, samba-common-bin, smbclient\nSection: net\nPriority: optional\n\
          Description: SMB file server that reads smb.conf\n \
@@ -68,7 +70,8 @@ fn fill(tree: &Tree, program: &Program, work: &Work, version: &str) -> Result<()
     tree.write_compressed(&format!("{documentation}/changelog"), fs::read(source("CHANGELOG.md"))?)?;
     let date = output(Command::new("date").args(["--utc", "-R", "-d"]).arg(format!("@{}", epoch()?)))?;
     let changes = format!(
-        "frevo ({version}) unstable; urgency=medium\n\n  * The changes are in changelog.gz.\n\n -- {MAINTAINER}  {}\n",
+        "frevo ({version}) unstable; urgency=medium\n\n  * The changes are in changelog.gz.\n\n -- {}  {}\n",
+        maintainer(),
         date.trim()
     );
     tree.write_compressed(&format!("{documentation}/changelog.Debian"), changes)
@@ -81,8 +84,9 @@ fn symbols(program: &Program, work: &Work, version: &str, architecture: &str, id
     tree.copy(&format!("usr/lib/debug/.build-id/{start}/{rest}.debug"), 0o644, &program.debug)?;
     let control = format!(
         "Package: frevo-dbgsym\nVersion: {version}\nAuto-Built-Package: debug-symbols\nArchitecture: {architecture}\n\
-         Maintainer: {MAINTAINER}\nInstalled-Size: {}\nDepends: frevo (= {version})\nSection: debug\n\
+         Maintainer: {}\nInstalled-Size: {}\nDepends: frevo (= {version})\nSection: debug\n\
          Priority: optional\nDescription: debug symbols for frevo\nBuild-Ids: {id}\n",
+        maintainer(),
         size(&tree)?
     );
     tree.write("DEBIAN/control", 0o644, control)?;
@@ -100,6 +104,14 @@ fn pack(tree: &Tree, out: &Path, name: &str) -> Result<PathBuf> {
     command.args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree.0).arg(&path);
     output(command.env("SOURCE_DATE_EPOCH", epoch()?))?;
     Ok(path)
+}
+
+/// Returns the name and the address of the packager, as Debian's own tools do.
+fn maintainer() -> String {
+    match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
+        (Ok(name), Ok(email)) if !name.is_empty() && !email.is_empty() => format!("{name} <{email}>"),
+        _ => MAINTAINER.to_owned(),
+    }
 }
 
 /// Returns the size of the installed files in KiB.

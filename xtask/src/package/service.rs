@@ -1,5 +1,6 @@
-//! `cargo xtask package --check`: whether the unit is correct and strict, whether the Debian package has errors, and
-//! whether the service serves the configuration of Samba in a fresh installation of Debian.
+//! `cargo xtask package --check`: whether the unit is correct and strict, whether the Debian package has errors,
+//! whether the service serves the configuration of Samba in a fresh Debian, also with systemd, and whether the
+//! container image serves a share as an unprivileged user.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +15,17 @@ use super::{Options, Work, output, source, succeed};
 const EXPOSURE: f64 = 3.0;
 /// The maximum time from the start of the program to the first answer, in milliseconds.
 const FIRST_ANSWER: u64 = 2000;
+/// The maximum size of the container image in bytes.
+const IMAGE: u64 = 30_000_000;
 
 /// Runs all tests. `FREVO` may name the program, as for other commands.
 pub(crate) fn check() -> Result<Counts> {
     let work = Work::new()?;
     let out = work.path().join("packages");
-    super::run(&Options { kind: Some(super::Kind::Deb), out: out.clone(), check: false })?;
-    let package = find(&out, "frevo_")?;
+    for kind in [super::Kind::Deb, super::Kind::Oci] {
+        super::run(&Options { kind: Some(kind), out: out.clone(), check: false })?;
+    }
+    let (package, archive) = (find(&out, "frevo_")?, find(&out, ".oci.tar")?);
     let mut counts = Counts::default();
     let mut test = |name: &str, result: Result<String>| match result {
         Ok(said) => {
@@ -39,17 +44,19 @@ pub(crate) fn check() -> Result<Counts> {
             test("systemd-analyze verify", verify(&root));
             test("frevo serve without a configuration", nothing_to_serve(&root));
             test("first answer of the installed service", first_answer(&root));
+            test("the service with systemd", booted(&root));
         }
         Err(error) => test("installation in a fresh root", Err(error)),
     }
+    test("the container image", image(&work, &archive));
     Ok(counts)
 }
 
-fn find(folder: &Path, start: &str) -> Result<std::path::PathBuf> {
+/// Returns the file whose name contains `part`.
+fn find(folder: &Path, part: &str) -> Result<std::path::PathBuf> {
     let mut entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let named =
-        |path: &std::path::PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
-    entries.find(named).with_context(|| format!("{} has no package {start}", folder.display()))
+    let named = |path: &std::path::PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(part));
+    entries.find(named).with_context(|| format!("{} has no package {part}", folder.display()))
 }
 
 fn security() -> Result<String> {
@@ -91,7 +98,7 @@ fn fresh_root(work: &Work, package: &Path) -> Result<std::path::PathBuf> {
     let root = work.path().join("root");
     succeed(
         Command::new("debootstrap")
-            .args(["--variant=minbase", "bookworm"])
+            .args(["--variant=minbase", "--include=systemd-sysv,dbus", "bookworm"])
             .arg(&root)
             .stdout(std::process::Stdio::null()),
     )?;
@@ -127,12 +134,39 @@ fn first_answer(root: &Path) -> Result<String> {
     let script = source("xtask/src/package/first_answer.sh");
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "sh"]).arg(script).arg(root).arg(start);
-    let text = output(&mut command)?;
-    let Some(time) = text.lines().find_map(|line| line.strip_prefix("milliseconds ")?.parse::<u64>().ok()) else {
-        bail!("no answer:\n{text}");
-    };
+    first_answer_in(&output(&mut command)?)
+}
+
+/// Returns the time of the first answer in the output of a script.
+fn first_answer_in(text: &str) -> Result<String> {
+    let Some(time) = number(text, "milliseconds ") else { bail!("no answer:\n{text}") };
     ensure!(time <= FIRST_ANSWER, "the first answer took {time} ms, more than {FIRST_ANSWER}");
     Ok(format!("{time} ms"))
+}
+
+/// Returns the number in the line with this start.
+fn number(text: &str, start: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(start)?.parse().ok())
+}
+
+/// Boots the root with its systemd, and starts, reloads and stops the service there, also by its socket.
+fn booted(root: &Path) -> Result<String> {
+    let text = output(Command::new("sh").arg(source("xtask/src/package/booted.sh")).arg(root))?;
+    let status = text.lines().find_map(|line| line.strip_prefix("status ")).context("the service has no status")?;
+    ensure!(status.starts_with("configuration reloaded, 1 shares"), "the status after a reload is {status:?}");
+    first_answer_in(&text)
+}
+
+/// Runs the image with podman, in a network without other servers.
+fn image(work: &Work, archive: &Path) -> Result<String> {
+    let directory = work.path().join("podman");
+    fs::create_dir(&directory)?;
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);
+    let text = output(command.arg(source("xtask/src/package/image.sh")).arg(archive).arg(directory))?;
+    let size = number(&text, "bytes ").context("podman shows no size")?;
+    ensure!(size <= IMAGE, "the image has {size} bytes, more than {IMAGE}");
+    Ok(format!("{:.1} MB, {}", size as f64 / 1e6, first_answer_in(&text)?))
 }
 
 #[cfg(test)]
