@@ -30,6 +30,7 @@ mod random_tree;
 mod rclone;
 mod recycle;
 mod refusals;
+mod reload;
 mod shares;
 mod signals;
 mod sizes;
@@ -59,6 +60,7 @@ const AREAS: &[&[Case]] = &[
     testparm::CASES,
     first_run::CASES,
     signals::CASES,
+    reload::CASES,
     budgets::CASES,
     sizes::CASES,
     streams::CASES,
