@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::policy::limits::LOGON_TOKEN_BYTES;
+use crate::restrictions::HostSession;
 use crate::tickets::Signatures;
 use crate::user::User;
 
@@ -103,6 +104,8 @@ pub(crate) struct Outcome {
     pub(crate) lifetime: Option<Duration>,
     /// The final token for the client.
     pub(crate) token: Vec<u8>,
+    /// The session of the host, if one was opened.
+    pub(crate) host_session: HostSession,
 }
 
 /// Checks the size of a stored part of a logon in progress: the mechanism list or an NTLM NEGOTIATE.
@@ -199,7 +202,8 @@ impl Authentication {
 
 impl Authenticated {
     fn done(self, last: Vec<u8>) -> SetupStep {
-        SetupStep::Done(Box::new(Outcome { user: self.user, key: self.key, lifetime: self.lifetime, token: last }))
+        let Authenticated { user, key, lifetime, .. } = self;
+        SetupStep::Done(Box::new(Outcome { user, key, lifetime, token: last, host_session: None }))
     }
 }
 

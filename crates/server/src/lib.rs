@@ -15,8 +15,8 @@
 //!   a share as one session uses it.
 //! - [`vfs`] is the storage. [`streams`], `links`, `reparse`, [`name`] and `local` add what Windows clients need
 //!   beyond it. [`acl`] and [`security`] check access.
-//! - [`accounts`], [`domain`] and [`tickets`] are the traits for logons and users. `authentication`, `logon_attempts`,
-//!   `logon_throttle`, `lockout` and `unauthenticated` are about logons before they succeed.
+//! - [`accounts`], [`domain`], [`restrictions`] and [`tickets`] are the traits for logons and users. `authentication`,
+//!   `logon_attempts`, `logon_throttle`, `lockout` and `unauthenticated` are about logons before they succeed.
 //! - [`policy`] is the configuration with its limits, and [`accounting`] counts what clients hold. [`status`] copies it
 //!   for `frevo status`. [`audit`] records what clients do with files.
 //!
@@ -53,6 +53,7 @@ pub mod named_pipe;
 pub mod policy;
 mod reparse;
 mod request;
+pub mod restrictions;
 pub mod rpc;
 pub mod security;
 pub mod state;

@@ -8,6 +8,7 @@ use server::vfs::Identity;
 
 use super::problem::Problems;
 use super::reader::Reader;
+use super::table::access::OBEY_PAM;
 use super::table::acls;
 use super::table::daemon::SANDBOX;
 use super::{Names, read, read_file, resolve, server_variables};
@@ -20,6 +21,8 @@ pub struct Confinement {
     /// Whether a share stores Windows ACLs in an attribute that only root may write. A share that only a session has
     /// may do so, too.
     pub describes: bool,
+    /// `obey pam restrictions`: the modules of PAM need the original privileges.
+    pub pam: bool,
 }
 
 /// Reads the requirements from the configuration in `path`.
@@ -28,7 +31,7 @@ pub struct Confinement {
 /// keeps the privileges that the process had at that time. Errors in the configuration are ignored here, because they
 /// are reported when it is loaded.
 pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
-    let mut confinement = Confinement { wanted: true, describes: false };
+    let mut confinement = Confinement { wanted: true, describes: false, pam: false };
     let Some(path) = path else { return confinement };
     let mut problems = Problems::default();
     let raw = read(path, &read_file, names, &mut problems);
@@ -36,6 +39,7 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     let variables = server_variables(&resolved, names, &mut problems);
     let problems = RefCell::new(problems);
     let mut reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
+    confinement.pam = reader.value(&OBEY_PAM).boolean();
     confinement.wanted = reader.value(&SANDBOX).boolean();
     confinement.describes = !raw.includes.is_empty();
     for section in &resolved.shares {

@@ -53,6 +53,8 @@ pub struct Daemon {
     pub memory_limit: Option<usize>,
     /// `frevo:acl cache`: bytes for cached security descriptors. Also in the policy's limits.
     pub acl_cache: u64,
+    /// `obey pam restrictions`: logons need the consent of PAM.
+    pub obey_pam_restrictions: bool,
     /// `frevo:sandbox`.
     pub sandbox: bool,
 }
@@ -84,6 +86,7 @@ impl Daemon {
                     != (&now.socket_options, now.keepalive, now.dead_time),
                 "the connection parameters (`socket options`, `keepalive`, `deadtime`)",
             ),
+            (self.obey_pam_restrictions != now.obey_pam_restrictions, "`obey pam restrictions`"),
             (self.acl_cache != now.acl_cache, "`frevo:acl cache`"),
             (self.sandbox != now.sandbox, "`frevo:sandbox`"),
         ];

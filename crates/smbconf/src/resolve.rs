@@ -254,7 +254,7 @@ fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str, shar
 }
 
 /// Parameters of distributions' own files, which are not a decision of the administrator. They are notes.
-const IN_STOCK_FILES: &[&str] = &["obey pam restrictions", "unix password sync"];
+const IN_STOCK_FILES: &[&str] = &["unix password sync"];
 
 /// Parameters that are on by default; turning them off is what is not supported.
 const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes"];
@@ -300,7 +300,8 @@ mod tests {
         check("strict rename", "yes", Some((Severity::Warning, Code::NotServed)));
         check("strict rename", "no", Some((Severity::Note, Code::NotServed)));
         check("load printers", "yes", Some((Severity::Note, Code::Accepted)));
-        check("obey pam restrictions", "yes", Some((Severity::Note, Code::NotServed)));
+        check("obey pam restrictions", "yes", None);
+        check("unix password sync", "yes", Some((Severity::Note, Code::NotServed)));
         check("host msdfs", "yes", Some((Severity::Note, Code::NotServed)));
         check("wins support", "yes", None);
         check("client min protocol", "SMB3", None);

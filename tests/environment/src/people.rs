@@ -52,6 +52,8 @@ pub const CREW: (&str, u32) = ("crew", 64_210);
 
 /// The directory in which `libnss-db` looks for its databases.
 const DATABASES: &str = "/var/lib/misc";
+/// The directory of PAM's services, a copy of the machine's.
+pub(crate) const SERVICES: &str = "/etc/pam.d";
 /// The crowd's lines, from which its database is made.
 const CROWD: &str = "crowd";
 
@@ -76,6 +78,14 @@ impl People {
         let people = People::found(environment);
         let People::Many(over) = &people else { return Ok(people) };
         fs::create_dir_all(environment.join(DATABASES.trim_start_matches('/')))?;
+        if Path::new(SERVICES).is_dir() {
+            let copied = environment.join(SERVICES.trim_start_matches('/'));
+            fs::create_dir(&copied)?;
+            for entry in fs::read_dir(SERVICES)? {
+                let entry = entry?;
+                fs::copy(entry.path(), copied.join(entry.file_name()))?;
+            }
+        }
         for ((file, _), text) in over.iter().zip([passwd(environment)?, group()?, nsswitch()?]) {
             fs::write(file, text)?;
         }
@@ -94,8 +104,8 @@ impl People {
     pub(crate) fn found(environment: &Path) -> People {
         let files = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
         // Only Debian and similar systems have the directory.
-        let databases = Path::new(DATABASES).is_dir().then_some(DATABASES);
-        let places = files.into_iter().chain(databases);
+        let directories = [DATABASES, SERVICES].into_iter().filter(|place| Path::new(place).is_dir());
+        let places = files.into_iter().chain(directories);
         People::Many(places.map(|place| (environment.join(place.trim_start_matches('/')), place)).collect())
     }
 

@@ -24,7 +24,7 @@ pub(super) fn build(program: &Program, work: &Work, out: &Path) -> Result<Vec<Pa
     let (size, maintainer) = (size(&tree)?, maintainer());
     let control = format!(
         "Package: frevo\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n\
-         Installed-Size: {size}\nDepends: {depends}, procps\nRecommends: libgssapi-krb5-2\n\
+         Installed-Size: {size}\nDepends: {depends}, procps\nRecommends: libgssapi-krb5-2, libpam0g\n\
          Suggests: winbind, samba-common-bin, smbclient\nSection: net\nPriority: optional\n\
          Description: SMB file server that reads smb.conf\n \
          Frevo serves files over SMB 2 and 3 in place of smbd. It reads smb.conf and\n \

@@ -30,6 +30,7 @@ const ORDER: &[&str] = &[
     // Configuration, accounting and logons.
     "accounting",
     "domain",
+    "restrictions",
     "policy",
     "lockout",
     "user_lists",

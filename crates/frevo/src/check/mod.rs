@@ -125,6 +125,18 @@ fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
     }
 }
 
+/// Adds a problem if PAM must be asked and its library is missing.
+fn look_for_pam(loaded: &mut Loaded) {
+    if !loaded.daemon.obey_pam_restrictions {
+        return;
+    }
+    if let Err(why) = pam::check() {
+        let problem = warning(Code::Unreadable, format!("PAM cannot be asked: {why}"));
+        let problem = problem.of("obey pam restrictions", "yes").remedy("until then no user can log on");
+        loaded.warnings.add(problem.loses("logons", None));
+    }
+}
+
 /// Returns which conversions each converting share stores. A calibration that cannot be read is added as a problem.
 fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
     let state = loaded.daemon.state_directory.clone().map_or_else(smbconf::location::default_path, Ok);
@@ -147,6 +159,7 @@ impl Report {
         let (starts, problems, effective) = match smbconf::load(&file, names) {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
+                look_for_pam(&mut loaded);
                 acl_store = stored_conversions(&mut loaded);
                 let effective = if verbose { loaded.effective.all() } else { loaded.effective.differing() };
                 (true, loaded.warnings, effective)

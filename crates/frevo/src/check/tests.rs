@@ -168,11 +168,11 @@ fn every_served_parameter_is_printed_on_request() {
 fn the_last_line_is_what_users_miss() {
     let last = |text: &str| report(text).0.text().lines().last().unwrap_or_default().to_owned();
     assert_eq!(last("[x]\npath = @DIR@\n"), "");
-    let text = "[global]\nobey pam restrictions = yes\nfruit:model = x\n[x]\npath = @DIR@\nvfs objects = dirsort\n\
+    let text = "[global]\nunix password sync = yes\nfruit:model = x\n[x]\npath = @DIR@\nvfs objects = dirsort\n\
                 [y]\npath = @DIR@\nvfs objects = dirsort\n[gone]\npath = @DIR@/gone\n\
                 [printers]\nprintable = yes\npath = @DIR@\n";
-    let expected = "# not available to users: account restrictions and sessions of PAM; sorted listings in [x], [y]; \
-                    the share [gone]; printing";
+    let expected = "# not available to users: changing the UNIX password together with the SMB password; sorted \
+                    listings in [x], [y]; the share [gone]; printing";
     assert_eq!(last(text), expected);
     let (report, _) = report("[printers]\nprintable = yes\n[global]\nload printers = no\n[x]\npath = @DIR@\n");
     assert!(report.unavailable.is_empty() && report.warnings == 0, "{:?}", report.problems);

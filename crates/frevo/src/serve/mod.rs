@@ -21,6 +21,7 @@ use proto::dtyp::Guid;
 use server::accounts::Accounts;
 use server::background::Restored;
 use server::policy::{Limits, Policy};
+use server::restrictions::Restrictions;
 use server::state::durable::Store;
 use server::state::{Server, ServerParts};
 use server::tickets::Tickets;
@@ -114,12 +115,18 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
     if args.config.is_none() && args.directory.is_none() && args.shares.is_empty() {
         return Ok(usage::nothing_to_serve());
     }
+    let needs = smbconf::confinement(args.config.as_deref(), &NoUsers);
+    // The modules of PAM get the process as it was started.
+    let pam = match needs.pam {
+        true => Some(pam::Helper::start(&pam::Settings::default()).context("cannot start the PAM helper")?),
+        false => None,
+    };
     // The server specifies exact modes, so the caller's umask must not apply.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
     limits::bound_heaps();
     // Must precede the first user lookup, which may start threads.
-    let sandbox = Sandbox::begin(smbconf::confinement(args.config.as_deref(), &NoUsers))?;
+    let sandbox = Sandbox::begin(needs)?;
     let plan = Plan::new(args)?;
     let loaded = match plan.load() {
         Ok(loaded) => loaded,
@@ -137,7 +144,7 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
         .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
         .build()
         .context("cannot start threads")?;
-    runtime.block_on(serve(plan, loaded, sandbox))?;
+    runtime.block_on(serve(plan, loaded, sandbox, pam))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
@@ -188,7 +195,7 @@ fn share_name(directory: &Path) -> String {
     if legal.trim().is_empty() { "share".to_string() } else { legal }
 }
 
-async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
+async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::Helper>) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
     let notifier = Notifier::of_process();
     faults::log(&loaded.warnings);
@@ -228,6 +235,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
         accounts: Accounts { ids, ..accounts.clone().into() },
         volumes: Arc::new(LocalVolumes::default()),
         domain: Some(Arc::new(Member(winbind.clone()))),
+        restrictions: pam.map(restrictions).transpose()?,
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
         interfaces: Some(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone()))),
         store: open_handles(state.clone()).await,
@@ -293,6 +301,15 @@ fn status_text(server: Arc<Server>) -> impl Fn() -> String + Send + 'static {
         let (shares, connections) = (server.policy().shares.len(), server.connections.all().len());
         format!("serving; {shares} shares, {connections} connections")
     }
+}
+
+/// Returns the restrictions of PAM. If the library is missing, they admit nobody.
+fn restrictions(helper: pam::Helper) -> Result<Arc<dyn Restrictions>> {
+    match helper.absent() {
+        Some(why) => tracing::error!(why, "users cannot log on because PAM cannot be asked"),
+        None => tracing::info!("logons need the consent of PAM (`obey pam restrictions`)"),
+    }
+    Ok(Arc::new(pam::Pam::new(helper).context("cannot use the PAM helper")?))
 }
 
 /// Logs the state of the domain, if there is one. Without winbindd, its users cannot log on, but all others can.

@@ -11,6 +11,7 @@ use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 
 use crate::accounting::{Charge, Full, Payer, Resource};
+use crate::restrictions::HostSession;
 pub use crate::state::channel::{Channel, Terms};
 use crate::state::channel::{Channels, NoChannel};
 use crate::state::connection::Connection;
@@ -65,6 +66,8 @@ pub struct Session {
     /// they do not.
     expires: AtomicU64,
     user: RwLock<Option<Arc<User>>>,
+    /// The session of the host, which ends with this one.
+    of_host: Mutex<HostSession>,
     keys: RwLock<Option<Arc<SessionKeys>>>,
     /// `Session.SigningRequired`.
     pub signing_required: AtomicBool,
@@ -115,6 +118,7 @@ impl Session {
             phase: RwLock::new(Phase::InProgress),
             expires: AtomicU64::new(NEVER),
             user: RwLock::new(None),
+            of_host: Mutex::new(None),
             keys: RwLock::new(None),
             signing_required: AtomicBool::new(false),
             encrypt_data: AtomicBool::new(false),
@@ -189,6 +193,15 @@ impl Session {
         true
     }
 
+    /// Adds the session of the host. It ends at once if this session was closed meanwhile.
+    pub(crate) fn set_host_session(&self, session: HostSession) {
+        let mut of_host = self.of_host.lock();
+        // Checked under the lock, because closing takes the session of the host.
+        if self.phase() != Phase::Closed {
+            *of_host = session;
+        }
+    }
+
     /// Records that the client has sent an encrypted request, whether or not encryption was required.
     pub(crate) fn note_sealed(&self) {
         if !self.sealed.load(Ordering::Relaxed) {
@@ -208,6 +221,7 @@ impl Session {
     /// closed.
     pub fn close(&self) -> Vec<Arc<Open>> {
         *self.phase.write() = Phase::Closed;
+        *self.of_host.lock() = None;
         self.trees.lock().by_id.clear();
         for survivor in self.survivors.lock().drain(..).filter_map(|survivor| survivor.upgrade()) {
             survivor.cancel();

@@ -15,6 +15,7 @@ use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
 use crate::policy::{Policy, Share};
+use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::state::{Server, ServerParts};
 use crate::tickets::Tickets;
@@ -43,6 +44,7 @@ struct Parts {
     environment: Arc<dyn Environment>,
     accounts: Accounts,
     domain: Option<Arc<dyn Domain>>,
+    restrictions: Option<Arc<dyn Restrictions>>,
     tickets: Option<Arc<dyn Tickets>>,
     interfaces: Option<Arc<dyn Interfaces>>,
     audit: Option<Arc<dyn Destinations>>,
@@ -50,10 +52,11 @@ struct Parts {
 
 impl Parts {
     fn start(&self, volume: &Arc<dyn Vfs>, store: &Arc<MemoryStore>) -> Arc<Server> {
-        let Parts { policy, environment, accounts, domain, tickets, interfaces, audit } = self.clone();
+        let Parts { policy, environment, accounts, domain, restrictions, tickets, interfaces, audit } = self.clone();
         let volumes = Arc::new(volume::SingleVolume(volume.clone()));
         let store = Some(store.clone() as Arc<dyn Store>);
-        let parts = ServerParts { environment, accounts, volumes, domain, tickets, interfaces, store, audit };
+        let parts =
+            ServerParts { environment, accounts, volumes, domain, restrictions, tickets, interfaces, store, audit };
         let server = Server::new(policy, Guid([9; 16]), parts);
         block_on(server.restore()).expect("the record store in memory does not fail");
         server
@@ -85,6 +88,7 @@ impl TestServer {
                 environment: Arc::new(clock.clone()),
                 accounts: Arc::new(TestAccounts).into(),
                 domain: None,
+                restrictions: None,
                 tickets: None,
                 interfaces: None,
                 audit: None,
@@ -193,6 +197,12 @@ impl TestServerBuilder {
     /// Makes the server a member of a domain.
     pub fn domain(mut self, domain: Arc<dyn Domain>) -> Self {
         self.parts.domain = Some(domain);
+        self
+    }
+
+    /// Gives the host restrictions on logons.
+    pub fn restrictions(mut self, restrictions: Arc<dyn Restrictions>) -> Self {
+        self.parts.restrictions = Some(restrictions);
         self
     }
 

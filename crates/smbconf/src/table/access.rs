@@ -32,7 +32,6 @@ const NTLM: Kind = Kind::Choice(&[
     &["disabled"],
 ]);
 const YES: Kind = Kind::Choice(&[&["yes", "true", "on", "1"]]);
-const PAM: &str = "account restrictions and sessions of PAM";
 const PASSWORD_SYNC: &str = "changing the UNIX password together with the SMB password";
 const ONLY_WITH_SYNC: &str = "it is used only with unix password sync";
 const PROFILES: &str = "clients use it only at logons to a domain controller";
@@ -63,6 +62,14 @@ pub(crate) const GUEST_ACCOUNT: Parameter =
 pub(crate) const NTLM_AUTH: Parameter =
     global("ntlm auth", NTLM, "ntlmv2-only", "disabled refuses NTLM; any other value allows only NTLMv2.")
         .reads(|value, global| global.policy.ntlm = value.choice() != "disabled");
+
+pub(crate) const OBEY_PAM: Parameter = global(
+    "obey pam restrictions",
+    BOOL,
+    "no",
+    "Ask PAM (service samba) whether a user may log on, and open a session there. Read at the start only.",
+)
+.reads(|value, global| global.daemon.obey_pam_restrictions = value.boolean());
 
 const SMB_PASSWD_FILE: Parameter = global(
     "smb passwd file",
@@ -132,7 +139,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "The lowest UNIX uid of a user authenticated by a domain or a Kerberos realm; uid 0 is always refused.",
     )
     .reads(|value, global| global.policy.min_domain_uid = value.number().unwrap_or(u32::MAX)),
-    global("obey pam restrictions", BOOL, "no", "Check accounts and sessions with PAM.").unserved(PAM),
+    OBEY_PAM,
     global("pam password change", BOOL, "no", "Change passwords with PAM.").accepted(ONLY_WITH_SYNC),
     global("unix password sync", BOOL, "no", "Also change the UNIX password.").unserved(PASSWORD_SYNC),
     global("passwd program", TEXT, "", "The command that changes UNIX passwords.").accepted(ONLY_WITH_SYNC),

@@ -2,9 +2,10 @@
 //! SIDs. Both servers must give the same results wherever both are tested.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -23,8 +24,11 @@ pub(super) const CASES: &[Case] = &[
     Case::new("people.guests", guests).needs_root(),
     Case::new("people.sids", sids).needs_root(),
     Case::new("people.groups", groups).needs_root(),
+    Case::new("people.pam_restrictions", pam_restrictions).needs_root(),
 ];
 
+/// How long the modules may take until the session is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
 const WRITES: &str = "writes";
 const READS: &str = "reads";
 const DENIED: &str = "NT_STATUS_ACCESS_DENIED";
@@ -469,4 +473,62 @@ fn groups(fixture: &mut Fixture) -> Result<()> {
     let bob = BOB.credentials();
     let expected = [("byname", WRITES), ("bywhole", WRITES), ("byunix", WRITES), ("bysid", READS), ("byother", DENIED)];
     check(fixture, &server, &expected.map(|(share, access)| (bob.as_str(), share, access)))
+}
+
+/// The status for each code of PAM that account management can have, a refused session, and the calls of the modules.
+fn pam_restrictions(fixture: &mut Fixture) -> Result<()> {
+    let dir = fixture.environment.dir().to_owned();
+    let service = dir.join("etc/pam.d/samba");
+    let former = fs::read(&service).ok();
+    fixture.environment.make_dir("data/pam", &ALICE, 0o777)?;
+    let template =
+        "[global]\n@TARGET@\n\tread only = no\n\tobey pam restrictions = yes\n[pam]\n\tpath = @DIR@/data/pam\n";
+    let server = fixture.environment.start("people-pam", template)?;
+    let alice = ALICE.credentials();
+    let mut wrong = String::new();
+    for (lines, expected) in [
+        ("account required pam_permit.so\nsession required pam_permit.so", WRITES),
+        ("account required pam_debug.so acct=acct_expired", "NT_STATUS_ACCOUNT_EXPIRED"),
+        ("account required pam_debug.so acct=new_authtok_reqd", "NT_STATUS_PASSWORD_MUST_CHANGE"),
+        ("account required pam_debug.so acct=authtok_expired", "NT_STATUS_PASSWORD_EXPIRED"),
+        ("account required pam_debug.so acct=perm_denied", DENIED),
+        ("account required pam_debug.so acct=auth_err", NO_LOGON),
+        ("account required pam_debug.so acct=user_unknown", NO_LOGON),
+        ("account required pam_debug.so acct=maxtries", "NT_STATUS_REMOTE_SESSION_LIMIT"),
+        ("account required pam_debug.so acct=system_err", "NT_STATUS_UNSUCCESSFUL"),
+        ("account required pam_succeed_if.so quiet user != alice", NO_LOGON),
+        ("account required pam_permit.so\nsession required pam_deny.so", NO_LOGON),
+    ] {
+        fs::write(&service, format!("{lines}\n"))?;
+        let seen = access(fixture, &server, &alice, "pam")?;
+        if seen != expected {
+            wrong.push_str(&format!("{lines}: {seen}, not {expected}\n"));
+        }
+    }
+    // A guest or an anonymous user is not a user of PAM, and a wrong password is refused before.
+    let log = dir.join("pam-calls");
+    let script = dir.join("pam-script");
+    fs::write(&script, format!("#!/bin/sh\necho $PAM_TYPE $PAM_USER $PAM_RHOST $PAM_SERVICE >> {}\n", log.display()))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let exec = format!("required pam_exec.so {}", script.display());
+    fs::write(&service, format!("account {exec}\nsession {exec}\nauth {exec}\n"))?;
+    let smbclient = || fixture.smbclient().server(&server).share("pam");
+    ensure!(!smbclient().credentials("alice%wrong").run("ls")?.success, "a wrong password");
+    ensure!(smbclient().credentials(&alice).run("ls")?.success, "{}", server.log_tail());
+    let expected = ["account", "open_session", "close_session"].map(|call| format!("{call} alice 127.0.0.1 samba\n"));
+    let expected = expected.concat();
+    let since = Instant::now();
+    let calls = loop {
+        let calls = fs::read_to_string(&log).unwrap_or_default();
+        if calls == expected || since.elapsed() > PATIENCE {
+            break calls;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    if let Some(former) = former {
+        fs::write(&service, former)?;
+    }
+    ensure!(wrong.is_empty(), "{wrong}{}", server.log_tail());
+    ensure!(calls == expected, "calls of modules:\n{calls}{}", server.log_tail());
+    Ok(())
 }

@@ -149,7 +149,7 @@ fn establish(
     negotiated: &Negotiated,
     policy: &Policy,
 ) -> Result<(Vec<u8>, SessionFlags)> {
-    let Outcome { user, key, lifetime, token } = done;
+    let Outcome { user, key, lifetime, token, host_session } = done;
     let session = &channel.session;
     let expires = lifetime.map(|lifetime| request.connection.server.environment.uptime().saturating_add(lifetime));
     let mut flags = SessionFlags(0);
@@ -200,6 +200,7 @@ fn establish(
     if !session.establish(Arc::new(user), keys, expires) {
         return Err(ended());
     }
+    session.set_host_session(host_session);
     if !anonymous {
         request.connection.logged_on(&payer, policy.smb2_max_credits);
     }

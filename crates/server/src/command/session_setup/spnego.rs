@@ -8,10 +8,40 @@ use crate::authentication::{Authentication, Mechanism, MechanismStep, Ntlm, Setu
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::request::Request;
+use crate::restrictions::{HostLogon, HostSession};
 use crate::state::session::Channel;
+use crate::user::User;
 
 /// Processes one token for the authentication of `channel`. If the password was wrong, `guessed` is set to its user.
+/// An authenticated user must also be admitted by the host.
 pub(in crate::command) async fn step(
+    request: &Request<'_>,
+    channel: &Channel,
+    token: &[u8],
+    policy: &Policy,
+    guessed: &mut Option<String>,
+) -> Result<SetupStep> {
+    let mut step = authenticate(request, channel, token, policy, guessed).await?;
+    if let SetupStep::Done(done) = &mut step {
+        done.host_session = ask_host(request, channel, &done.user).await?;
+    }
+    Ok(step)
+}
+
+/// Asks the host whether the user may log on. A session of the host begins with that of the client.
+async fn ask_host(request: &Request<'_>, channel: &Channel, user: &User) -> Result<HostSession> {
+    let restrictions = request.connection.server.restrictions();
+    let Some(restrictions) = restrictions.filter(|_| !user.guest && !user.anonymous) else { return Ok(None) };
+    let logon = HostLogon {
+        name: user.name.clone(),
+        uid: user.identity.uid,
+        client: request.connection.peer.remote.ip(),
+        session: channel.session.keys().is_none().then_some(channel.session.id),
+    };
+    restrictions.check(logon).await.map_err(|refused| refused.error(&user.name))
+}
+
+async fn authenticate(
     request: &Request<'_>,
     channel: &Channel,
     token: &[u8],

@@ -35,6 +35,7 @@ use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
 use crate::policy::{Policy, Share};
+use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
 use crate::vfs::{self, Vfs};
@@ -49,6 +50,7 @@ pub struct Server {
     /// The user accounts.
     pub accounts: Accounts,
     domain: Option<Arc<dyn Domain>>,
+    restrictions: Option<Arc<dyn Restrictions>>,
     volumes: Arc<dyn Volumes>,
     /// `ServerGuid`.
     pub guid: Guid,
@@ -77,7 +79,7 @@ pub struct Server {
 impl Server {
     /// Creates a server without connections from its parts.
     pub fn new(policy: Policy, guid: Guid, parts: ServerParts) -> Arc<Server> {
-        let ServerParts { environment, volumes, domain, tickets, interfaces, store, audit, .. } = parts;
+        let ServerParts { environment, volumes, domain, restrictions, tickets, interfaces, store, audit, .. } = parts;
         let (mut dice, mut secret) = ([0; 16], [0; 16]);
         environment.random(&mut dice);
         environment.random(&mut secret);
@@ -89,6 +91,7 @@ impl Server {
             accounting: Accounting::new(&policy.limits.bounds()),
             policy: ArcSwap::from_pointee(policy),
             domain,
+            restrictions,
             volumes,
             guid,
             buffers: Buffers::default(),
@@ -122,6 +125,11 @@ impl Server {
     /// Returns the domain that the server is a member of, if any.
     pub(crate) fn domain(&self) -> Option<&Arc<dyn Domain>> {
         self.domain.as_ref()
+    }
+
+    /// Returns the restrictions of the host on logons, if any.
+    pub(crate) fn restrictions(&self) -> Option<&Arc<dyn Restrictions>> {
+        self.restrictions.as_ref()
     }
 
     /// Returns the addresses at which the server can be reached.

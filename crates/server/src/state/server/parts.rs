@@ -8,6 +8,7 @@ use crate::audit::Destinations;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
+use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
 
@@ -21,6 +22,8 @@ pub struct ServerParts {
     pub volumes: Arc<dyn Volumes>,
     /// The domain that the server is a member of.
     pub domain: Option<Arc<dyn Domain>>,
+    /// The restrictions of the host on logons. Without it, the host has none.
+    pub restrictions: Option<Arc<dyn Restrictions>>,
     /// The Kerberos ticket validator. Without it, Kerberos is unavailable.
     pub tickets: Option<Arc<dyn Tickets>>,
     /// The network interfaces. Without it, clients see none.
@@ -40,6 +43,7 @@ impl ServerParts {
             accounts,
             volumes,
             domain: None,
+            restrictions: None,
             tickets: None,
             interfaces: None,
             store: None,

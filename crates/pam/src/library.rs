@@ -1,0 +1,218 @@
+//! Bindings to the host's `libpam.so.0` (Linux-PAM), as far as it is used here. The library is loaded at run time and
+//! never linked, so that Frevo runs on hosts without it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr;
+
+use libloading::Symbol;
+
+use crate::codes::{BUFFER_ERROR, CONVERSATION_ERROR, SUCCESS};
+
+/// `pam_message`.
+#[repr(C)]
+struct Message {
+    style: c_int,
+    text: *const c_char,
+}
+
+/// `pam_response`.
+#[repr(C)]
+struct Response {
+    text: *mut c_char,
+    code: c_int,
+}
+
+/// `pam_conv`.
+#[repr(C)]
+struct Conversation {
+    function: unsafe extern "C" fn(c_int, *const *const Message, *mut *mut Response, *mut c_void) -> c_int,
+    data: *mut c_void,
+}
+
+/// `pam_handle_t`, which belongs to the library.
+type Opaque = *mut c_void;
+
+type Start = unsafe extern "C" fn(*const c_char, *const c_char, *const Conversation, *mut Opaque) -> c_int;
+type StartIn =
+    unsafe extern "C" fn(*const c_char, *const c_char, *const Conversation, *const c_char, *mut Opaque) -> c_int;
+type SetItem = unsafe extern "C" fn(Opaque, c_int, *const c_void) -> c_int;
+type Step = unsafe extern "C" fn(Opaque, c_int) -> c_int;
+type Text = unsafe extern "C" fn(Opaque, c_int) -> *const c_char;
+
+const PAM_TTY: c_int = 3;
+const PAM_RHOST: c_int = 4;
+const PAM_ERROR_MSG: c_int = 3;
+const PAM_TEXT_INFO: c_int = 4;
+const PAM_SILENT: c_int = 0x8000;
+
+/// The library.
+pub(crate) struct Library {
+    start: Start,
+    /// Linux-PAM 1.4 and later.
+    start_in: Option<StartIn>,
+    set_item: SetItem,
+    account: Step,
+    open_session: Step,
+    close_session: Step,
+    text: Text,
+    end: Step,
+    /// Keeps the functions loaded.
+    _library: libloading::Library,
+}
+
+impl Library {
+    /// Loads the library. The error names what is missing and how to install it.
+    pub(crate) fn load(name: &str) -> Result<Library, String> {
+        let absent = |error: libloading::Error| {
+            format!("{error}; install Linux-PAM (Debian: libpam0g; Fedora: pam), or set `obey pam restrictions = no`")
+        };
+        // SAFETY: the library's initialization only prepares its own data.
+        let library = unsafe { libloading::Library::new(name) }.map_err(absent)?;
+        // SAFETY: the types are those of Linux-PAM's pam_appl.h; the library is kept loaded along with the functions.
+        unsafe {
+            let start_in: Option<Symbol<'_, StartIn>> = library.get(b"pam_start_confdir").ok();
+            Ok(Library {
+                start: *library.get(b"pam_start").map_err(absent)?,
+                start_in: start_in.map(|function| *function),
+                set_item: *library.get(b"pam_set_item").map_err(absent)?,
+                account: *library.get(b"pam_acct_mgmt").map_err(absent)?,
+                open_session: *library.get(b"pam_open_session").map_err(absent)?,
+                close_session: *library.get(b"pam_close_session").map_err(absent)?,
+                text: *library.get(b"pam_strerror").map_err(absent)?,
+                end: *library.get(b"pam_end").map_err(absent)?,
+                _library: library,
+            })
+        }
+    }
+
+    /// Begins a transaction for `user`. The error is PAM's code.
+    pub(crate) fn start(&self, service: &str, directory: Option<&Path>, user: &CStr) -> Result<Transaction<'_>, c_int> {
+        let conversation = Conversation { function: converse, data: ptr::null_mut() };
+        let text = |text: &[u8]| CString::new(text).map_err(|_| CONVERSATION_ERROR);
+        let service = text(service.as_bytes())?;
+        let directory = directory.map(|path| text(path.as_os_str().as_encoded_bytes())).transpose()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the strings end in a zero. The library copies them and the conversation, and writes the handle.
+        let code = unsafe {
+            match (directory, self.start_in) {
+                (None, _) => (self.start)(service.as_ptr(), user.as_ptr(), &conversation, &mut handle),
+                (Some(directory), Some(start_in)) => {
+                    start_in(service.as_ptr(), user.as_ptr(), &conversation, directory.as_ptr(), &mut handle)
+                }
+                (Some(_), None) => return Err(CONVERSATION_ERROR),
+            }
+        };
+        match code {
+            SUCCESS => Ok(Transaction { library: self, handle, code }),
+            code => Err(code),
+        }
+    }
+
+    /// Returns the text of a code.
+    pub(crate) fn text(&self, code: c_int) -> String {
+        // SAFETY: the library ignores the handle and returns a static string, or null.
+        unsafe {
+            let text = (self.text)(ptr::null_mut(), code);
+            if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        }
+    }
+}
+
+/// A transaction, which ends when the value is dropped.
+pub(crate) struct Transaction<'l> {
+    library: &'l Library,
+    handle: Opaque,
+    /// The last code.
+    code: c_int,
+}
+
+impl Transaction<'_> {
+    /// Sets the address of the client and the name that stands for its terminal.
+    pub(crate) fn describe(&mut self, client: &str, terminal: &str) -> Result<(), c_int> {
+        for (item, value) in [(PAM_RHOST, client), (PAM_TTY, terminal)] {
+            let value = CString::new(value).map_err(|_| CONVERSATION_ERROR)?;
+            // SAFETY: the handle is valid, and the library copies the string.
+            self.code = unsafe { (self.library.set_item)(self.handle, item, value.as_ptr().cast()) };
+            self.outcome()?;
+        }
+        Ok(())
+    }
+
+    /// Asks whether the account may be used now.
+    pub(crate) fn check_account(&mut self) -> Result<(), c_int> {
+        self.step(self.library.account)
+    }
+
+    /// Opens a session.
+    pub(crate) fn open_session(&mut self) -> Result<(), c_int> {
+        self.step(self.library.open_session)
+    }
+
+    /// Closes a session.
+    pub(crate) fn close_session(&mut self) -> Result<(), c_int> {
+        self.step(self.library.close_session)
+    }
+
+    fn step(&mut self, function: Step) -> Result<(), c_int> {
+        // SAFETY: the handle is valid until the transaction is dropped.
+        self.code = unsafe { function(self.handle, PAM_SILENT) };
+        self.outcome()
+    }
+
+    fn outcome(&self) -> Result<(), c_int> {
+        if self.code == SUCCESS { Ok(()) } else { Err(self.code) }
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is valid and not used again.
+        unsafe { (self.library.end)(self.handle, self.code) };
+    }
+}
+
+/// The conversation: texts for the user are ignored, and questions to the user have no answer.
+///
+/// # Safety
+/// The library passes `count` pointers to messages, and a place for the responses.
+unsafe extern "C" fn converse(
+    count: c_int,
+    messages: *const *const Message,
+    responses: *mut *mut Response,
+    _: *mut c_void,
+) -> c_int {
+    let Ok(count) = usize::try_from(count) else { return CONVERSATION_ERROR };
+    // SAFETY: as the library promises. It frees the responses with free.
+    unsafe {
+        let shown = |at: usize| matches!((**messages.add(at)).style, PAM_ERROR_MSG | PAM_TEXT_INFO);
+        if count == 0 || !(0..count).all(shown) {
+            return CONVERSATION_ERROR;
+        }
+        let array = libc::calloc(count, size_of::<Response>());
+        if array.is_null() {
+            return BUFFER_ERROR;
+        }
+        *responses = array.cast();
+    }
+    SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_named_with_the_remedy() {
+        let error = Library::load("libfrevo_no_such.so.9").err().expect("the library cannot be loaded");
+        for part in ["libfrevo_no_such.so.9", "libpam0g", "obey pam restrictions"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_library_without_pam_is_refused() {
+        let error = Library::load("libc.so.6").err().expect("not PAM");
+        assert!(error.contains("pam_start"), "{error}");
+    }
+}
