@@ -1,5 +1,7 @@
 //! The listening sockets, and the check of which clients may connect.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -11,7 +13,7 @@ use rustix::net::sockopt;
 use server::state::connection::{Connection, Peer};
 use server::state::{Server, TooMany};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::driver;
@@ -78,7 +80,8 @@ pub(crate) fn bind(addresses: &[SocketAddr], transport: &Transport) -> Result<Ve
     addresses.iter().map(|&address| bind_one(address, transport).with_context(|| explain(address))).collect()
 }
 
-fn bind_one(address: SocketAddr, transport: &Transport) -> io::Result<TcpListener> {
+/// Binds one address. Must be called in the context of a runtime.
+pub(crate) fn bind_one(address: SocketAddr, transport: &Transport) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     if address.is_ipv6() {
@@ -99,7 +102,7 @@ pub(crate) fn adopt(sockets: Vec<std::net::TcpListener>, transport: &Transport) 
     sockets.into_iter().map(adopt_one).collect()
 }
 
-fn explain(address: SocketAddr) -> String {
+pub(crate) fn explain(address: SocketAddr) -> String {
     let port = address.port();
     if port < 1024 {
         format!(
@@ -111,17 +114,45 @@ fn explain(address: SocketAddr) -> String {
     }
 }
 
+/// A change of the sockets on which the server listens.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Accept connections on this socket too.
+    Add(TcpListener),
+    /// Close the socket with this address. Its connections stay.
+    Remove(SocketAddr),
+}
+
 /// Accepts connections until `stop` becomes true, then waits until the last one is closed.
 pub(crate) async fn accept(
     listeners: Vec<TcpListener>,
+    mut changes: mpsc::Receiver<Change>,
     server: Arc<Server>,
     inputs: Arc<Inputs>,
     dead_time: Option<Duration>,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
 ) {
     let mut accepting = JoinSet::new();
-    for listener in listeners {
-        accepting.spawn(accept_on(listener, server.clone(), inputs.clone(), dead_time, stop.clone()));
+    let mut listening = HashMap::new();
+    let stopping = stop.clone();
+    let add = |listener: TcpListener, accepting: &mut JoinSet<()>| {
+        let (open, closed) = oneshot::channel::<Infallible>();
+        let address = listener.local_addr().ok();
+        let accept = accept_on(listener, server.clone(), inputs.clone(), dead_time, stopping.clone(), closed);
+        accepting.spawn(accept);
+        (address, open)
+    };
+    listening.extend(listeners.into_iter().map(|listener| add(listener, &mut accepting)));
+    loop {
+        tokio::select! {
+            Some(change) = changes.recv() => match change {
+                Change::Add(listener) => listening.extend([add(listener, &mut accepting)]),
+                Change::Remove(address) => drop(listening.remove(&Some(address))),
+            },
+            // A socket that was removed, and its last connection.
+            Some(_) = accepting.join_next(), if !accepting.is_empty() => {}
+            () = driver::stopped(&mut stop) => break,
+        }
     }
     while accepting.join_next().await.is_some() {}
 }
@@ -132,6 +163,7 @@ async fn accept_on(
     inputs: Arc<Inputs>,
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
+    mut closed: oneshot::Receiver<Infallible>,
 ) {
     // If the listener has a specific address, all its connections have it too, and the kernel need not be queried.
     let bound = listener.local_addr().ok().filter(|address| !address.ip().is_unspecified());
@@ -142,6 +174,7 @@ async fn accept_on(
             accepted = listener.accept() => accepted,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             () = driver::stopped(&mut stop) => break,
+            _ = &mut closed => break,
         };
         match accepted {
             Ok((stream, remote)) => {

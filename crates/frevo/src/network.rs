@@ -3,7 +3,7 @@
 //! Speed and number of queues come from the kernel (`/sys/class/net`) unless `interfaces` in smb.conf sets them.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use server::interfaces::{Interface, Interfaces};
@@ -19,19 +19,46 @@ pub(crate) const UNKNOWN_SPEED: u64 = 1_000_000_000;
 
 /// The served interfaces.
 pub(crate) struct Network {
+    state: Mutex<State>,
+}
+
+struct State {
     /// `interfaces`; empty means all.
     choices: Vec<InterfaceChoice>,
     /// The addresses on which the server listens.
     bound: Vec<SocketAddr>,
-    last: Mutex<Option<(Instant, Vec<Interface>)>>,
+    last: Option<(Instant, Vec<Interface>)>,
 }
 
 impl Network {
     /// Creates the value for a server that listens on `bound`.
     pub(crate) fn new(choices: Vec<InterfaceChoice>, bound: Vec<SocketAddr>) -> Self {
-        Network { choices, bound, last: Mutex::new(None) }
+        Network { state: Mutex::new(State { choices, bound, last: None }) }
     }
 
+    /// Changes `interfaces`.
+    pub(crate) fn choose(&self, choices: Vec<InterfaceChoice>) {
+        let mut state = self.state();
+        *state = State { choices, bound: std::mem::take(&mut state.bound), last: None };
+    }
+
+    /// Changes the addresses on which the server listens.
+    pub(crate) fn listen_on(&self, bound: Vec<SocketAddr>) {
+        let mut state = self.state();
+        *state = State { choices: std::mem::take(&mut state.choices), bound, last: None };
+    }
+
+    /// Returns `interfaces`.
+    pub(crate) fn choices(&self) -> Vec<InterfaceChoice> {
+        self.state().choices.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
     fn look(&self) -> Vec<Interface> {
         let all = interfaces::interfaces().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot list the network interfaces");
@@ -62,12 +89,12 @@ impl Network {
 
 impl Interfaces for Network {
     fn list(&self) -> Vec<Interface> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
+        let mut state = self.state();
+        match &state.last {
             Some((when, list)) if when.elapsed() < FRESH => list.clone(),
             _ => {
-                let list = self.look();
-                *last = Some((Instant::now(), list.clone()));
+                let list = state.look();
+                state.last = Some((Instant::now(), list.clone()));
                 list
             }
         }
@@ -125,5 +152,18 @@ mod tests {
             plain.iter().all(|interface| interface.address == address && interface.index > 0 && interface.speed > 0)
         );
         assert_eq!(plain.len(), 1);
+    }
+
+    #[test]
+    fn a_change_is_visible_at_once() {
+        let network = Network::new(Vec::new(), vec!["127.0.0.1:445".parse().unwrap()]);
+        assert_eq!(network.list().len(), 1);
+        network.listen_on(Vec::new());
+        assert_eq!(network.list(), []);
+        network.listen_on(vec!["127.0.0.1:445".parse().unwrap()]);
+        assert_eq!(network.list().len(), 1);
+        let pattern = InterfacePattern::Name("no-such".into());
+        network.choose(vec![InterfaceChoice { pattern, speed: None, rss: None, index: None }]);
+        assert_eq!(network.list(), []);
     }
 }

@@ -166,6 +166,13 @@ pub fn release_ports() -> io::Result<()> {
     as_process(|| rustix::thread::set_capabilities(None, own().capabilities))?.map_err(Into::into)
 }
 
+/// Lets the calling thread listen on privileged ports as long as it lives. The thread that called [`confine`] must have
+/// created it before [`release_ports`], and it never acts as a user.
+pub fn keep_ports() {
+    // A switch to the process's identity, for example to write to the log, would drop the capability.
+    CURRENT.set(Current::Process);
+}
+
 /// Returns the maximum capabilities of a thread of a confined process.
 pub fn most_capabilities() -> u64 {
     (own().capabilities.permitted | LISTENING).bits()

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::lists::{InterfaceChoice, LogLevel, SocketOption};
-use crate::interfaces::Interface;
 use accounts::PassdbBackend;
 
 /// The settings of the process. Fields are named after their smb.conf parameters.
@@ -60,25 +59,13 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Returns the interfaces in `all` that are served: all of them if `interfaces` is empty.
-    pub fn served<'i>(&self, all: &'i [Interface]) -> Vec<&'i Interface> {
-        let chosen = |interface: &&Interface| {
-            self.interfaces.is_empty()
-                || self.interfaces.iter().any(|choice| choice.pattern.matches(&interface.name, interface.address))
-        };
-        all.iter().filter(chosen).collect()
-    }
-
     /// Returns the parameters that differ in `now` but are read only when a server starts.
     pub fn changed_until_restart(&self, now: &Daemon) -> Vec<&'static str> {
         let changed = [
             (self.passdb_backend != now.passdb_backend, "`passdb backend` and the parameters of its back ends"),
             (self.kerberos != now.kerberos, "the Kerberos parameters"),
             (self.smb_ports != now.smb_ports, "`smb ports`"),
-            (
-                (&self.interfaces, self.bind_interfaces_only) != (&now.interfaces, now.bind_interfaces_only),
-                "`interfaces`",
-            ),
+            (self.bind_interfaces_only != now.bind_interfaces_only, "`bind interfaces only`"),
             (self.state_directory != now.state_directory, "`state directory`"),
             ((&self.log, self.max_log_size) != (&now.log, now.max_log_size), "the log file parameters"),
             (

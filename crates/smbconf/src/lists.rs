@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use server::policy::hosts::{HostList, HostRule};
 
+use crate::interfaces::Interface;
+
 /// Parses `hosts allow` or `hosts deny`: addresses, networks, host names, `.domain` and `@netgroup`. The error is the
 /// invalid element.
 pub(super) fn hosts(elements: &[String]) -> Result<HostList, String> {
@@ -80,6 +82,15 @@ fn contiguous(mask: u128, width: u32) -> Option<u8> {
     (shifted.count_ones() == ones).then(|| u8::try_from(ones).ok())?
 }
 
+impl std::fmt::Display for InterfacePattern {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            InterfacePattern::Name(name) => out.write_str(name),
+            InterfacePattern::Network { network, prefix } => write!(out, "{network}/{prefix}"),
+        }
+    }
+}
+
 /// One element of `interfaces`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InterfacePattern {
@@ -129,6 +140,13 @@ pub struct InterfaceChoice {
     pub rss: Option<bool>,
     /// `if_index`; `None` to use the kernel's value.
     pub index: Option<u32>,
+}
+
+impl InterfaceChoice {
+    /// Returns whether the element stands for this interface or its address.
+    pub fn matches(&self, interface: &Interface) -> bool {
+        self.pattern.matches(&interface.name, interface.address)
+    }
 }
 
 /// Parses one element of `interfaces`: `eth0`, or `eth0;speed=1000000000,capability=RSS`. The capability RDMA and

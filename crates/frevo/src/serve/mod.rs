@@ -3,13 +3,14 @@
 mod completion;
 mod environment;
 mod faults;
+mod listeners;
 mod memory;
 mod privileges;
 mod usage;
 mod volumes;
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::completion::complete;
+use self::listeners::{Interfaces, Listeners};
 use self::volumes::LocalVolumes;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
@@ -39,7 +41,6 @@ use crate::handles::Handles;
 use crate::input::Inputs;
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
-use crate::network::Network;
 use crate::sandbox::Sandbox;
 use crate::systemd::{self, Notifier};
 use crate::welcome::{self, Welcome};
@@ -52,9 +53,8 @@ use smbconf::{Daemon, Loaded, LogTarget, NoUsers, Problems};
 use winbind::idmap::OwnDomain;
 use winbind::{Member, Winbind, WithDomain};
 
-/// The standard SMB port, and the port to use if the former is not available.
+/// The standard SMB port.
 const SMB_PORT: u16 = 445;
-const FALLBACK_PORT: u16 = 4450;
 /// How long connections may take to finish requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -211,8 +211,8 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         };
         Arc::new(tokio::task::spawn_blocking(open).await??)
     };
-    let listeners = listen_on(&plan, &loaded.daemon)?;
-    let bound: Vec<SocketAddr> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let Listeners { sockets, changes, interfaces } = Listeners::start(&plan, &loaded.daemon)?;
+    let bound: Vec<SocketAddr> = sockets.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     sandbox.close()?;
     let environment = Arc::new(SystemEnvironment::new());
     let guid = Guid(random());
@@ -237,7 +237,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         domain: Some(Arc::new(Member(winbind.clone()))),
         restrictions: pam.map(restrictions).transpose()?,
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
-        interfaces: Some(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone()))),
+        interfaces: Some(interfaces.network.clone()),
         store: open_handles(state.clone()).await,
         audit: Some(audits.clone()),
     };
@@ -265,11 +265,13 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         daemon: loaded.daemon,
         means,
         notifier: notifier.clone(),
+        interfaces,
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let inputs = Arc::<Inputs>::default();
-    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), inputs.clone(), dead_time, stopping));
+    let mut accepting =
+        tokio::spawn(listen::accept(sockets, changes, server.clone(), inputs.clone(), dead_time, stopping));
     let releasing = tokio::spawn(memory::release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
@@ -368,61 +370,6 @@ fn start_log(plan: &Plan, daemon: &Daemon) -> Result<Log> {
     Log::start(&LogOptions { level, file, max_size: daemon.max_log_size, format: plan.args.log_format })
 }
 
-/// Takes the sockets of the service manager. If there are none, binds the requested addresses. If no port was
-/// requested, binds port 445 if possible, else 4450.
-fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener>> {
-    let transport = listen::Transport { socket_options: daemon.socket_options.clone(), keepalive: daemon.keepalive };
-    let inherited = systemd::inherited()?;
-    if !inherited.is_empty() {
-        return listen::adopt(inherited, &transport);
-    }
-    let chosen: Vec<u16> = match plan.args.port {
-        Some(port) => vec![port],
-        None => daemon.smb_ports.clone(),
-    };
-    let hosts = addresses(plan, daemon)?;
-    let all = |ports: &[u16]| -> Vec<SocketAddr> {
-        ports.iter().flat_map(|&port| hosts.iter().map(move |&host| SocketAddr::new(host, port))).collect()
-    };
-    let asked = plan.args.port.is_some() || plan.config.is_some();
-    match listen::bind(&all(&chosen), &transport) {
-        Err(error) if !asked && chosen.contains(&SMB_PORT) => {
-            tracing::info!("cannot bind port {SMB_PORT} ({error:#}), using {FALLBACK_PORT}");
-            listen::bind(&all(&[FALLBACK_PORT]), &transport)
-        }
-        result => result,
-    }
-}
-
-/// Returns the addresses to listen on: those of --bind, those of `interfaces` with `bind interfaces only`, or all.
-fn addresses(plan: &Plan, daemon: &Daemon) -> Result<Vec<IpAddr>> {
-    if !plan.args.bind.is_empty() {
-        return Ok(plan.args.bind.clone());
-    }
-    if !daemon.bind_interfaces_only {
-        let v6 = std::path::Path::new("/proc/net/if_inet6").exists();
-        let mut all = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
-        all.extend(v6.then_some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
-        return Ok(all);
-    }
-    let all = interfaces().context("cannot list the network interfaces")?;
-    let mut found: Vec<IpAddr> = daemon
-        .served(&all)
-        .into_iter()
-        // Like Samba, always listen on loopback too, for local tools.
-        .chain(all.iter().filter(|interface| interface.loopback))
-        .filter(|interface| interface.up)
-        .filter(|interface| !matches!(interface.address, IpAddr::V6(address) if address.is_unicast_link_local()))
-        .map(|interface| interface.address)
-        .collect();
-    found.sort();
-    found.dedup();
-    if found.is_empty() {
-        bail!("no interface matches `interfaces`; change it or `bind interfaces only`");
-    }
-    Ok(found)
-}
-
 /// Prints how to connect. Creates an account first if there is none.
 async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], state: &Path) -> Result<()> {
     let (name, directory) = plan.shares.first().context("a directory is shared")?;
@@ -503,6 +450,7 @@ struct Operations {
     daemon: Daemon,
     means: Means,
     notifier: Notifier,
+    interfaces: Interfaces,
 }
 
 impl Control for Operations {
@@ -568,6 +516,7 @@ impl Operations {
                 let shares = loaded.policy.shares.len();
                 self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
                 self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
+                self.interfaces.choose(&loaded.daemon.interfaces);
                 let later = self.daemon.changed_until_restart(&loaded.daemon);
                 Ok(match later.is_empty() {
                     true => format!("configuration reloaded, {shares} shares{faults}"),

@@ -72,9 +72,14 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, global| global.policy.smb2_max_credits = value.number().unwrap_or(8192)),
     global("smb ports", LIST, "445 139", "The TCP ports that clients connect to.")
         .reads(|value, global| global.daemon.smb_ports = ports(value)),
-    global("interfaces", LIST, "", "Interfaces, addresses and networks to serve; empty: all.")
-        .reads(|value, global| global.daemon.interfaces = interfaces(value)),
-    global("bind interfaces only", BOOL, "no", "Listen on the addresses of interfaces only.")
+    global(
+        "interfaces",
+        LIST,
+        "",
+        "Interfaces, addresses and networks to serve, whether they exist now or later; empty: all.",
+    )
+    .reads(|value, global| global.daemon.interfaces = interfaces(value)),
+    global("bind interfaces only", BOOL, "no", "Listen on the addresses of interfaces only, and follow their changes.")
         .reads(|value, global| global.daemon.bind_interfaces_only = value.boolean()),
     global("socket options", LIST, "TCP_NODELAY", "Options of each connection's socket.")
         .reads(|value, global| global.daemon.socket_options = socket_options(value)),

@@ -1,6 +1,7 @@
 //! The cases, one file per area.
 
 mod acls;
+mod addresses;
 mod audit;
 mod budgets;
 mod characters;
@@ -59,6 +60,7 @@ const AREAS: &[&[Case]] = &[
     config::CASES,
     testparm::CASES,
     first_run::CASES,
+    addresses::CASES,
     signals::CASES,
     reload::CASES,
     budgets::CASES,
