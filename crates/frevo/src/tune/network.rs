@@ -60,12 +60,15 @@ fn three(name: &str) -> Option<[u64; 3]> {
 fn links(daemon: &Daemon) -> Vec<Link> {
     let all = interfaces().unwrap_or_default();
     let mut links: Vec<Link> = Vec::new();
-    for interface in daemon.served(&all) {
+    for interface in &all {
+        let choice = daemon.interfaces.iter().find(|choice| choice.matches(interface));
+        if choice.is_none() && !daemon.interfaces.is_empty() {
+            continue;
+        }
         if !interface.up || interface.loopback || links.iter().any(|link| link.name == interface.name) {
             continue;
         }
         let kernel = Path::new("/sys/class/net").join(&interface.name);
-        let choice = daemon.interfaces.iter().find(|it| it.pattern.matches(&interface.name, interface.address));
         let mtu = std::fs::read_to_string(kernel.join("mtu")).ok().and_then(|text| text.trim().parse().ok());
         links.push(Link {
             name: interface.name.clone(),
