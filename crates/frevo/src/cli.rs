@@ -12,6 +12,7 @@ use crate::help::{self, HelpArgs};
 use crate::join::{self, JoinArgs};
 use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::migrate::{self, MigrateArgs};
+use crate::reload::{self, ReloadArgs};
 use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
 use crate::tune::{self, TuneArgs};
@@ -36,6 +37,7 @@ enum Command {
     Join(JoinArgs),
     Migrate(MigrateArgs),
     Status(StatusArgs),
+    Reload(ReloadArgs),
     Acl(AclArgs),
     Tune(TuneArgs),
     Bench(BenchArgs),
@@ -61,6 +63,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Join(args) => join::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Reload(args) => reload::run(&args),
         Command::Acl(args) => acl::run(args),
         Command::Tune(args) => tune::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -34,6 +34,7 @@ pub mod migrate;
 mod network;
 pub mod password;
 mod progress;
+pub mod reload;
 pub mod sandbox;
 pub mod serve;
 pub mod status;

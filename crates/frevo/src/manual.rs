@@ -97,7 +97,8 @@ mod tests {
         assert!(page("frevo-serve").contains("\\-\\-state\\-dir"));
         assert!(page("frevo-user-add").contains(".SH NAME\n"));
         let program = page("frevo");
-        for command in ["serve", "check", "user", "group", "join", "migrate", "status", "acl", "tune", "bench", "help"]
+        for command in
+            ["serve", "check", "user", "group", "join", "migrate", "status", "reload", "acl", "tune", "bench", "help"]
         {
             assert!(program.contains(&format!("frevo\\-{command}(1)")), "{command}: {program}");
         }

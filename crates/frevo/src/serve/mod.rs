@@ -409,11 +409,8 @@ async fn wait_for_signals(control: &Arc<Operations>, ready: impl FnOnce()) -> Re
             _ = asked.wait_for(|&stop| stop) => return Ok(()),
             _ = hangup.recv() => {
                 let control = control.clone();
-                let outcome = tokio::task::spawn_blocking(move || control.reload()).await?;
-                match outcome {
-                    Ok(said) => tracing::info!("{said}"),
-                    Err(error) => tracing::error!("cannot reload the configuration: {error:#}"),
-                }
+                // The result is in the log.
+                let _ = tokio::task::spawn_blocking(move || control.reload()).await?;
             }
         }
     }
@@ -487,6 +484,10 @@ impl Control for Operations {
     fn reload(&self) -> Result<String> {
         self.notifier.reloading();
         let outcome = self.read_again();
+        match &outcome {
+            Ok(done) => tracing::info!("{done}"),
+            Err(error) => tracing::error!("cannot reload the configuration: {error:#}"),
+        }
         self.notifier.ready(match &outcome {
             Ok(done) => done,
             Err(_) => "the configuration has errors, the previous one remains in effect; see the log",
