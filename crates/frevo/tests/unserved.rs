@@ -77,6 +77,15 @@ async fn answer(port: u16, share: &str, credentials: &Credentials) -> Status {
     }
 }
 
+/// Waits for this answer, which a reload causes.
+async fn until(port: u16, share: &str, credentials: &Credentials, status: Status) {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while answer(port, share, credentials).await != status {
+        assert!(std::time::Instant::now() < end, "the answer for {share} is not {status:?} after a reload");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -98,17 +107,13 @@ async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
 
     // A reload decides again, and a share may be served again if the administrator allows it.
     let reload = || server.reload();
-    configure(directory.path(), "vfs objects = glusterfs\nfrevo:without = glusterfs", "vfs objects = full_audit");
+    configure(directory.path(), "vfs objects = glusterfs\nfrevo:without = glusterfs", "vfs objects = extd_audit");
     reload();
-    while answer(port, "files", &me).await != Status::BAD_NETWORK_NAME {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(port, "files", &me, Status::BAD_NETWORK_NAME).await;
     assert_eq!(answer(port, "volume", &me).await, Status::SUCCESS);
     configure(directory.path(), "vfs objects = glusterfs", "");
     reload();
-    while answer(port, "files", &me).await != Status::SUCCESS {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(port, "files", &me, Status::SUCCESS).await;
     assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);
 }
 
