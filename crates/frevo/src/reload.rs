@@ -1,7 +1,7 @@
 //! `frevo reload`: has a running server read its configuration again, and shows the result.
 //!
-//! Exit status: 0 the configuration is in force, and shares with errors are named; 1 it has errors in `[global]`, so that
-//! the previous one is in force, or no server runs.
+//! Exit status: 0 the configuration is in force, and shares with errors are named; 1 it has errors in `[global]`, so
+//! that the previous one is in force, or no server runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
