@@ -118,6 +118,21 @@ impl Fixture {
             self.server.clock.advance(Duration::from_millis(60));
         }
     }
+
+    /// Checks that the `count` files called `name` are purged, and that the purge pauses after at most 64 of them.
+    #[track_caller]
+    fn purges_in_steps(&self, count: usize, name: impl Fn(usize) -> String) {
+        let left = || (0..count).filter(|number| self.find(&name(*number)).is_some()).count();
+        let mut work = pin!(self.server.scavenge());
+        let mut before = left();
+        while before > 0 {
+            assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let after = left();
+            assert!(before - after <= 64, "{before} {after}");
+            before = after;
+            self.server.clock.advance(Duration::from_millis(60));
+        }
+    }
 }
 
 /// Fails all renames.
@@ -411,16 +426,7 @@ fn the_work_between_two_pauses_is_bounded() {
         fixture.file(&format!(".recycle/{number}"), 1);
     }
     fixture.server.advance_seconds(3 * DAY);
-    let left = || (0..500).filter(|number| fixture.find(&format!(".recycle/{number}")).is_some()).count();
-    let mut work = pin!(fixture.server.scavenge());
-    let mut before = left();
-    while before > 0 {
-        assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let after = left();
-        assert!(before - after <= 64, "{before} {after}");
-        before = after;
-        fixture.server.clock.advance(Duration::from_millis(60));
-    }
+    fixture.purges_in_steps(500, |number| format!(".recycle/{number}"));
 }
 
 #[test]
@@ -440,16 +446,7 @@ fn the_work_in_many_bins_is_bounded() {
         fixture.file(&format!("bin{number}/a"), 1);
     }
     fixture.server.advance_seconds(3 * DAY);
-    let left = || (0..300).filter(|number| fixture.find(&format!("bin{number}/a")).is_some()).count();
-    let mut work = pin!(fixture.server.scavenge());
-    let mut before = left();
-    while before > 0 {
-        assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let after = left();
-        assert!(before - after <= 64, "{before} {after}");
-        before = after;
-        fixture.server.clock.advance(Duration::from_millis(60));
-    }
+    fixture.purges_in_steps(300, |number| format!("bin{number}/a"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use server::domain::Refused;
 use server::restrictions::{HostLogon, HostSession, Restrictions};
 use server::testing::{self, PASSWORD, TestClient, TestServer, ntlm_logon, status};
 
-/// A host that admits everybody unless it is told otherwise.
+/// A host that admits every user unless a test changes that.
 #[derive(Default)]
 struct Host {
     asked: Mutex<Vec<HostLogon>>,

@@ -147,7 +147,7 @@ fn open(parent: &OwnedFd, share: &Path) -> Result<Option<OwnedFd>> {
         Err(error) => {
             return Err(error).with_context(|| {
                 format!(
-                    "cannot create a directory in {}; run the command as a user who may write there",
+                    "cannot create a directory in {}; run the command as a user with write permission there",
                     share.display()
                 )
             });

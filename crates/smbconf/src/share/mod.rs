@@ -30,7 +30,7 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
     Some(share)
 }
 
-/// Returns whether no command decides who may connect; otherwise, the share is not served.
+/// Returns whether no command decides which clients are admitted; otherwise, the share is not served.
 fn decides_access_itself(reader: &Reader<'_>, section: &resolve::Share) -> bool {
     let value = |it: &Parameter| section.settings.0.get(it.name).or_else(|| reader.global.0.get(it.name));
     let overridden = reader.value(&OVERRIDE).list().iter().any(|element| element.eq_ignore_ascii_case("preexec"));

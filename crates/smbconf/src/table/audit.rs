@@ -150,7 +150,7 @@ fn destination(section: &Reader<'_>) -> Destination {
     if section.value(&SYSLOG).boolean() { Destination::Syslog } else { Destination::Log }
 }
 
-/// Returns whether recycle is before full_audit in `vfs objects`, so that Samba's full_audit is told of a rename.
+/// Returns whether recycle is before full_audit in `vfs objects`, so that Samba's full_audit records a rename.
 fn sees_recycling(section: &Reader<'_>) -> bool {
     let objects = section.value(&VFS_OBJECTS).list();
     let position = |name: &str| {

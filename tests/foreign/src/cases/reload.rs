@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const TEMPLATE: &str =
     "[global]\n@TARGET@\n\tserver string = 0\n[files]\n\tpath = @DIR@/data/copied\n\tread only = no\n";
 
-/// The input and output of a client that copies files to the server and back until it is told to stop.
+/// The input and output of a client that copies files to the server and back until `stop` is set.
 struct Copier {
     number: usize,
     input: ChildStdin,
@@ -184,7 +184,7 @@ impl Copier {
         Ok((child, Copier { number, input, errors, dir }))
     }
 
-    /// Copies until it is told to stop. Every error of the client is an error.
+    /// Copies until `stop` is set. Every error of the client is an error.
     fn run(mut self, progress: &Progress) -> Result<()> {
         let mut round = 0;
         while round == 0 || !progress.stop.load(Ordering::Acquire) {
