@@ -4,6 +4,7 @@
 mod compare;
 mod expected;
 mod fuzz;
+mod gluster;
 mod hostile;
 mod package;
 mod setup;
@@ -39,7 +40,7 @@ enum Command {
     Package(package::Options),
     /// Install the programs that the tests need (as root), or list what is missing
     Setup {
-        /// Purpose: tests of frevo or samba, compare, or package
+        /// Purpose: tests of frevo or samba, compare, package, or gluster
         #[arg(long, default_value = "frevo")]
         target: setup::Set,
     },
@@ -59,6 +60,8 @@ enum Command {
     Hostile(hostile::Options),
     /// Run the fuzz targets, each for a limited time
     Fuzz(fuzz::Options),
+    /// Start GlusterFS servers in their own namespaces, as root, and run tests on them
+    Gluster(gluster::Options),
     /// Run Samba's smbtorture against a server, and compare the results with expected-failures/
     #[command(after_help = torture::RESULTS)]
     Torture(torture::Options),
@@ -132,6 +135,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
+        Command::Gluster(options) => gluster::run(&options),
         Command::Setup { target } => {
             setup(target);
             Ok(ExitCode::SUCCESS)

@@ -33,6 +33,8 @@ pub(crate) enum Set {
     Compare,
     /// `cargo xtask package --check`.
     Package,
+    /// `cargo xtask gluster`.
+    Gluster,
 }
 
 impl From<Target> for Set {
@@ -53,7 +55,8 @@ impl std::str::FromStr for Set {
             "samba" => Ok(Set::Samba),
             "compare" => Ok(Set::Compare),
             "package" => Ok(Set::Package),
-            other => bail!("unknown target {other:?}: frevo, samba, compare or package"),
+            "gluster" => Ok(Set::Gluster),
+            other => bail!("unknown target {other:?}: frevo, samba, compare, package or gluster"),
         }
     }
 }
@@ -65,6 +68,7 @@ impl Set {
             Set::Samba => &[DEBIAN, DEBIAN_KERBEROS, DEBIAN_SAMBA],
             Set::Compare => &[DEBIAN_SAMBA, DEBIAN_COMPARE],
             Set::Package => &[DEBIAN_PACKAGE],
+            Set::Gluster => &[DEBIAN_SAMBA, DEBIAN_GLUSTER],
         };
         parts.iter().copied().flatten()
     }
@@ -147,11 +151,23 @@ const DEBIAN_PACKAGE: &[Package] = &[
     package("crun", "/usr/bin/crun"),
 ];
 
+/// Packages for `cargo xtask gluster`, in addition to those for starting Samba: servers, mounts, the client library and
+/// Samba's module that uses it, and the file systems of the bricks.
+const DEBIAN_GLUSTER: &[Package] = &[
+    package("glusterfs-server", "/usr/sbin/glusterd"),
+    package("glusterfs-client", "/sbin/mount.glusterfs"),
+    package("libgfapi0", "/usr/lib/*/libgfapi.so.0"),
+    package("samba-vfs-modules", "/usr/lib/*/samba/vfs/glusterfs.so"),
+    package("xfsprogs", "/usr/sbin/mkfs.xfs"),
+    package("e2fsprogs", "/usr/sbin/mkfs.ext4"),
+];
+
 /// Packages that enable daemons in systemd, and these daemons.
-const DAEMONS: [(&str, &[&str]); 7] = [
+const DAEMONS: [(&str, &[&str]); 8] = [
     ("winbind", &["winbind"]),
     ("samba", &["smbd", "nmbd", "samba-ad-dc"]),
     ("nginx", &["nginx"]),
+    ("glusterfs-server", &["glusterd", "glustereventsd"]),
     ("slapd", &["slapd"]),
     ("vsftpd", &["vsftpd"]),
     ("krb5-kdc", &["krb5-kdc"]),
@@ -205,7 +221,7 @@ pub(crate) fn python() -> PathBuf {
 /// Installs everything for the purpose.
 pub(crate) fn run(set: Set) -> Result<()> {
     packages(set.packages())?;
-    if matches!(set, Set::Compare | Set::Package) { Ok(()) } else { python_packages() }
+    if matches!(set, Set::Compare | Set::Package | Set::Gluster) { Ok(()) } else { python_packages() }
 }
 
 /// Downloads the client libraries of other languages from Maven's repository and Debian's sources. They are separate

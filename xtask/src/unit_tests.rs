@@ -23,21 +23,7 @@ struct Program {
 
 /// Builds and runs all test programs. `filter` is a part of the names of the tests to run.
 pub(crate) fn run(filter: Option<&str>) -> Result<Counts> {
-    let start = Instant::now();
-    let Some(programs) = build()? else {
-        return Ok(Counts::failed("the tests do not compile").repeated_by("cargo test --workspace --no-run"));
-    };
-    println!("{} test programs built in {:.0} s", programs.len(), start.elapsed().as_secs_f64());
-    let mut counts = Counts::default();
-    for (number, program) in programs.iter().enumerate() {
-        interrupt::check()?;
-        let start = Instant::now();
-        let result = program.run(filter)?;
-        let (passed, failed, seconds) = (result.passed, result.failed.len(), start.elapsed().as_secs_f64());
-        let (number, all, selection) = (number + 1, programs.len(), &program.selection);
-        println!("{number:>3}/{all} {selection:<48} {passed:>5} passed {failed:>3} failed {seconds:>6.1} s");
-        counts.add(result);
-    }
+    let mut counts = run_programs(&["--workspace"], &|program| program.run(filter))?;
     let documentation = ["test", "--quiet", "--workspace", "--doc"];
     let documentation = succeeds(cargo(&documentation))?;
     // There are no such tests today, so success is not counted.
@@ -45,10 +31,46 @@ pub(crate) fn run(filter: Option<&str>) -> Result<Counts> {
     Ok(counts)
 }
 
+/// Builds the test programs of a package and runs each with the command that `enter` returns for its folder and path.
+/// `repeat` is the command that repeats a failed test if it is given its name.
+pub(crate) fn run_in(
+    package: &str,
+    filter: Option<&str>,
+    enter: &dyn Fn(&Path, &Path) -> Command,
+    repeat: &str,
+) -> Result<Counts> {
+    let run = |program: &Program| {
+        let command = enter(&program.folder, &program.executable);
+        program.run_by(command, filter, Some(repeat))
+    };
+    run_programs(&["-p", package], &run)
+}
+
+/// Builds the test programs of the packages that `selection` stands for, and runs one after the other.
+fn run_programs(selection: &[&str], run: &dyn Fn(&Program) -> Result<Counts>) -> Result<Counts> {
+    let start = Instant::now();
+    let Some(programs) = build(selection)? else {
+        let again = format!("cargo test {} --no-run", selection.join(" "));
+        return Ok(Counts::failed("the tests do not compile").repeated_by(&again));
+    };
+    println!("{} test programs built in {:.0} s", programs.len(), start.elapsed().as_secs_f64());
+    let mut counts = Counts::default();
+    for (number, program) in programs.iter().enumerate() {
+        interrupt::check()?;
+        let start = Instant::now();
+        let result = run(program)?;
+        let (passed, failed, seconds) = (result.passed, result.failed.len(), start.elapsed().as_secs_f64());
+        let (number, all, selection) = (number + 1, programs.len(), &program.selection);
+        println!("{number:>3}/{all} {selection:<48} {passed:>5} passed {failed:>3} failed {seconds:>6.1} s");
+        counts.add(result);
+    }
+    Ok(counts)
+}
+
 /// Builds the test programs; `None` if they do not compile.
-fn build() -> Result<Option<Vec<Program>>> {
-    let mut command = cargo(&["test", "--quiet", "--workspace", "--no-run"]);
-    command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+fn build(selection: &[&str]) -> Result<Option<Vec<Program>>> {
+    let mut command = cargo(&["test", "--quiet", "--no-run"]);
+    command.args(selection).arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo")?;
     let output = BufReader::new(child.stdout.take().context("cargo has no standard output")?);
     let mut programs = Vec::new();
@@ -84,11 +106,16 @@ fn program(message: &Value) -> Option<Program> {
 impl Program {
     /// Runs the program. Its output is shown only if one of its tests fails.
     fn run(&self, filter: Option<&str>) -> Result<Counts> {
-        let mut command = Command::new(&self.executable);
+        self.run_by(Command::new(&self.executable), filter, None)
+    }
+
+    /// Runs the program with the given command. `repeat` is the command that repeats a failed test if it is given its
+    /// name; without it, cargo does.
+    fn run_by(&self, mut command: Command, filter: Option<&str>, repeat: Option<&str>) -> Result<Counts> {
         command.args(filter).current_dir(&self.folder).stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = command.output().with_context(|| format!("cannot start {}", self.executable.display()))?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let counts = self.read(&said, output.status.success());
+        let counts = self.read(&said, output.status.success(), repeat);
         if !counts.failed.is_empty() {
             println!("{said}");
         }
@@ -96,20 +123,24 @@ impl Program {
     }
 
     /// Reads the counts in the output of the program. A program that dies before it prints them is one failure.
-    fn read(&self, said: &str, success: bool) -> Counts {
+    fn read(&self, said: &str, success: bool, repeat: Option<&str>) -> Counts {
         let again = format!("cargo test {}", self.selection);
         match said.lines().find_map(counted) {
             Some((passed, failed)) => {
                 let mut counts = Counts::passed(passed);
                 for name in failures(said, failed) {
-                    let alone = format!("{again} -- --exact {name}");
+                    let alone = match repeat {
+                        Some(repeat) => format!("{repeat} {name}"),
+                        None => format!("{again} -- --exact {name}"),
+                    };
                     counts.add(Counts::failed(format!("{name} ({})", self.selection)).repeated_by(&alone));
                 }
                 counts
             }
             // A program without tests that prints something.
             None if success => Counts::default(),
-            None => Counts::failed(format!("the test program died ({})", self.selection)).repeated_by(&again),
+            None => Counts::failed(format!("the test program died ({})", self.selection))
+                .repeated_by(repeat.unwrap_or(&again)),
         }
     }
 }
@@ -173,7 +204,7 @@ mod tests {
     fn a_failed_test_has_a_command_that_runs_it_alone() {
         let said = "\nfailures:\n    a::b\n\ntest result: FAILED. 3 passed; 1 failed; 0 ignored";
         let check = |kind, name, id, expected: &str| {
-            let counts = program(&built(kind, name, id)).unwrap().read(said, false);
+            let counts = program(&built(kind, name, id)).unwrap().read(said, false, None);
             assert_eq!((counts.passed, counts.failed.len()), (3, 1));
             assert_eq!(counts.failed[0].repeat.as_deref(), Some(expected));
         };
@@ -183,11 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_runs_elsewhere_is_repeated_there() {
+        let said = "\nfailures:\n    a::b\n\ntest result: FAILED. 3 passed; 1 failed; 0 ignored";
+        let program = program(&built("lib", "gluster", "gluster#0.1.0")).unwrap();
+        let repeat =
+            |said| program.read(said, false, Some("cargo xtask gluster test")).failed[0].repeat.clone().unwrap();
+        assert_eq!(repeat(said), "cargo xtask gluster test a::b");
+        assert_eq!(repeat("running 2 tests\n"), "cargo xtask gluster test");
+    }
+
+    #[test]
     fn a_program_that_dies_is_a_failure() {
         let program = program(&built("test", "crash", "frevo#0.1.0")).unwrap();
-        let counts = program.read("running 2 tests\n", false);
+        let counts = program.read("running 2 tests\n", false, None);
         assert_eq!(counts.failed[0].repeat.as_deref(), Some("cargo test -p frevo --test crash"));
-        assert_eq!(program.read("left out: ...\n", true), Counts::default());
+        assert_eq!(program.read("left out: ...\n", true, None), Counts::default());
         assert_eq!(super::program(&json!({ "reason": "build-finished" })), None);
     }
 }

@@ -124,7 +124,7 @@ fn disk(base: &Path, kind: FileSystem) -> Result<Option<Disk>> {
 
 /// Creates a network namespace for this thread and everything that it starts: only loopback, with every port free. Some
 /// tests support only port 445. Returns `false` if that is not allowed.
-pub(super) fn own_network() -> io::Result<bool> {
+pub(crate) fn own_network() -> io::Result<bool> {
     let failed = io::Error::last_os_error;
     // SAFETY: plain system calls; the request is a zeroed struct of plain numbers, and the descriptor is closed.
     unsafe {

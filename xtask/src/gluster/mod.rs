@@ -1,0 +1,177 @@
+//! `cargo xtask gluster`: real GlusterFS servers for tests and measurements, as root, on this machine.
+//!
+//! One glusterd and its bricks run in their own network, mount and process namespaces, which an idle process holds
+//! ([`hold`]). The machine's own GlusterFS stays unchanged: the directories in `/var` that GlusterFS uses are covered by
+//! directories of the servers. When the idle process ends, the kernel ends all processes of the namespaces, and nothing
+//! is left of the mounts and loop devices ([`servers`]).
+
+mod hold;
+mod profile;
+mod servers;
+mod test;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use test_environment::interrupt;
+
+use servers::Servers;
+
+/// The volumes of the servers, each with three bricks.
+const VOLUMES: [Volume; 4] = [
+    Volume { name: "dist", replicated: false, samba: false },
+    Volume { name: "rep", replicated: true, samba: false },
+    Volume { name: "dist-samba", replicated: false, samba: true },
+    Volume { name: "rep-samba", replicated: true, samba: true },
+];
+
+/// A volume that the servers can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Volume {
+    name: &'static str,
+    /// Whether each file is on all bricks, instead of on one of them.
+    replicated: bool,
+    /// Whether it has the options of `group samba`, instead of the defaults.
+    samba: bool,
+}
+
+impl std::str::FromStr for Volume {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Volume> {
+        let names = VOLUMES.map(|volume| volume.name).join(", ");
+        VOLUMES
+            .into_iter()
+            .find(|volume| volume.name == text)
+            .with_context(|| format!("unknown volume {text:?}: {names}"))
+    }
+}
+
+/// The file systems of the bricks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum BrickFileSystem {
+    /// XFS, which takes extended attributes of 64 KiB
+    Xfs,
+    /// ext4, which has one block for all extended attributes of a file
+    Ext4,
+}
+
+/// What to start.
+#[derive(Clone, Debug, clap::Args)]
+struct Wanted {
+    /// Volumes to create
+    #[arg(long, value_delimiter = ',', default_value = "dist,rep,dist-samba,rep-samba")]
+    volumes: Vec<Volume>,
+    /// File system of the bricks
+    #[arg(long, default_value = "xfs")]
+    bricks_fs: BrickFileSystem,
+}
+
+/// Options of `cargo xtask gluster`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Directory of the servers [default: one in /var/tmp whose name is made from that of the checkout]
+    #[arg(long, global = true)]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Start the servers, which run until `down`
+    Up(Wanted),
+    /// Stop the servers and remove their directory
+    Down,
+    /// Run a command in the namespaces of the servers
+    Run(Run),
+    /// Run the tests that need GlusterFS, on servers that are started for them
+    Test(test::Options),
+    /// Count the operations of the bricks that a command causes
+    Ops(profile::Options),
+    /// The first process of the namespaces, which starts everything else in them
+    #[command(hide = true)]
+    Hold(Wanted),
+}
+
+/// A command to run in the namespaces.
+#[derive(clap::Args)]
+struct Run {
+    /// The command, with its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let dir = match &options.dir {
+        Some(dir) => std::path::absolute(dir)?,
+        None => default_dir(&crate::root()),
+    };
+    if !matches!(options.action, Action::Hold(_)) {
+        ensure!(rustix::process::geteuid().is_root(), "only root can start GlusterFS servers; run it as root");
+        crate::setup(crate::setup::Set::Gluster);
+    }
+    match &options.action {
+        Action::Up(wanted) => up(&dir, wanted),
+        Action::Down => {
+            servers::end(&dir)?;
+            println!("down: {}", dir.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Run(Run { command }) => {
+            let (program, arguments) = command.split_first().context("no command")?;
+            let error = running(&dir)?.command(program).args(arguments).exec();
+            Err(error).context("cannot start nsenter")
+        }
+        Action::Test(options) => Ok(crate::end(test::run(options)?)),
+        Action::Ops(options) => profile::run(&running(&dir)?, options),
+        Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Starts the servers, unless they are running.
+fn up(dir: &Path, wanted: &Wanted) -> Result<ExitCode> {
+    let (servers, word) = match Servers::find(dir)? {
+        Some(servers) => (servers, "up already"),
+        None => (Servers::start(dir, wanted)?, "up"),
+    };
+    println!("{word}: {} (process {}), volumes {}", dir.display(), servers.pid(), servers.volumes().join(","));
+    println!("mounts: {}/mnt/VOLUME, visible to `cargo xtask gluster run -- COMMAND`", dir.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the servers in `dir`, which must be running.
+fn running(dir: &Path) -> Result<Servers> {
+    interrupt::check()?;
+    Servers::find(dir)?.with_context(|| {
+        format!("no GlusterFS servers are running in {}; start them with cargo xtask gluster up", dir.display())
+    })
+}
+
+/// Returns the directory of the servers of a checkout, which is the same for `up` and `down`.
+fn default_dir(checkout: &Path) -> PathBuf {
+    let name: Vec<_> = checkout.components().skip(1).map(|part| part.as_os_str().to_string_lossy()).collect();
+    Path::new("/var/tmp").join(format!("frevo-gluster-{}", name.join("-")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_checkout_has_its_own_directory() {
+        assert_eq!(default_dir(Path::new("/src/frevo")), Path::new("/var/tmp/frevo-gluster-src-frevo"));
+        assert_eq!(default_dir(Path::new("/src/a/b")), Path::new("/var/tmp/frevo-gluster-src-a-b"));
+    }
+
+    #[test]
+    fn a_volume_is_selected_by_its_name() {
+        assert_eq!("rep-samba".parse::<Volume>().unwrap(), VOLUMES[3]);
+        let error = "samba".parse::<Volume>().unwrap_err().to_string();
+        assert_eq!(error, "unknown volume \"samba\": dist, rep, dist-samba, rep-samba");
+    }
+}
