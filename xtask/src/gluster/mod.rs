@@ -1,9 +1,9 @@
 //! `cargo xtask gluster`: real GlusterFS servers for tests and measurements, as root, on this machine.
 //!
-//! One glusterd and its bricks run in their own network, mount and process namespaces, which an idle process holds
-//! ([`hold`]). The machine's own GlusterFS stays unchanged: the directories in `/var` that GlusterFS uses are covered by
-//! directories of the servers. When the idle process ends, the kernel ends all processes of the namespaces, and nothing
-//! is left of the mounts and loop devices ([`servers`]).
+//! One glusterd and its bricks run in their own network, mount and process namespaces, which one process holds
+//! ([`hold`]). The machine's own GlusterFS stays unchanged, because directories of the servers cover those in `/var`
+//! that GlusterFS uses. When that process ends, the kernel ends all processes of the namespaces, and nothing is left of
+//! the mounts and loop devices ([`servers`]).
 
 mod hold;
 mod profile;

@@ -73,7 +73,7 @@ pub(super) fn run(servers: &Servers, options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Reads the output of `gluster volume profile VOLUME info incremental`, which has a table for each brick that served an
+/// Reads the output of `gluster volume profile VOLUME info incremental`. It has a table for each brick that served an
 /// operation.
 fn read(text: &str) -> Result<Operations> {
     let mut operations = Operations::new();
