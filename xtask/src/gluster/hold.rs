@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{WaitOptions, wait};
 use test_environment::Disk;
 
-use super::servers::{HOLDER, READY, SOCKET, output};
+use super::servers::{HOLDER, READY, SOCKET, client, output};
 use super::{BrickFileSystem, Volume, Wanted};
 use crate::torture::place::own_network;
 
@@ -96,17 +96,11 @@ struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// Runs the command line client.
-    fn client(&self, arguments: &[&str]) -> Result<String> {
-        output(Command::new(self.dir.join("gluster")).args(arguments))
-            .with_context(|| format!("gluster {}", arguments.join(" ")))
-    }
-
     fn start_glusterd(&self) -> Result<()> {
         let configuration = self.dir.join("glusterd.vol");
         fs::write(&configuration, glusterd(&self.dir.join(SOCKET)))?;
         output(Command::new("glusterd").arg("-f").arg(&configuration))?;
-        until(|| self.client(&["pool", "list"]).map(|_| true))
+        until(|| client(self.dir, &["pool", "list"]).map(|_| true))
     }
 
     /// Creates and starts a volume, and waits until its bricks answer.
@@ -121,13 +115,13 @@ impl Inside<'_> {
         create.extend(bricks.iter().map(String::as_str));
         // All bricks of a file are on the same server, which is refused otherwise.
         create.push("force");
-        self.client(&create)?;
+        client(self.dir, &create)?;
         if volume.samba {
-            self.client(&["volume", "set", name, "group", "samba"])?;
+            client(self.dir, &["volume", "set", name, "group", "samba"])?;
         }
-        self.client(&["volume", "start", name])?;
+        client(self.dir, &["volume", "start", name])?;
         until(|| {
-            let status = self.client(&["volume", "status", name, "--xml"])?;
+            let status = client(self.dir, &["volume", "status", name, "--xml"])?;
             Ok(status.contains("<status>1</status>") && !status.contains("<status>0</status>"))
         })
         .with_context(|| format!("the bricks of {name} do not start"))

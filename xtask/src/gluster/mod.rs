@@ -5,6 +5,7 @@
 //! that GlusterFS uses. When that process ends, the kernel ends all processes of the namespaces, and nothing is left of
 //! the mounts and loop devices ([`servers`]).
 
+mod bench;
 mod hold;
 mod profile;
 mod servers;
@@ -90,11 +91,16 @@ enum Action {
     Run(Run),
     /// Run the tests that need GlusterFS, on servers that are started for them
     Test(test::Options),
+    /// Measure Frevo or Samba with small files on each volume, and count the operations of the bricks
+    Bench(bench::Options),
     /// Count the operations of the bricks that a command causes
     Ops(profile::Options),
     /// The first process of the namespaces, which starts everything else in them
     #[command(hide = true)]
     Hold(Wanted),
+    /// The part of `bench` that runs in the namespaces, for one volume
+    #[command(hide = true)]
+    Measure(bench::Inside),
 }
 
 /// A command to run in the namespaces.
@@ -111,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(dir) => std::path::absolute(dir)?,
         None => default_dir(&crate::root()),
     };
-    if !matches!(options.action, Action::Hold(_)) {
+    if !matches!(options.action, Action::Hold(_) | Action::Measure(_)) {
         ensure!(rustix::process::geteuid().is_root(), "only root can start GlusterFS servers; run it as root");
         crate::setup(crate::setup::Set::Gluster);
     }
@@ -128,8 +134,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             Err(error).context("cannot start nsenter")
         }
         Action::Test(options) => Ok(crate::end(test::run(options)?)),
+        Action::Bench(options) => Ok(crate::end(bench::run(options)?)),
         Action::Ops(options) => profile::run(&running(&dir)?, options),
         Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
+        Action::Measure(options) => bench::measure(&dir, options).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use super::servers::{Servers, finish};
+use super::servers::{Servers, client, finish};
 
-/// Operations that only release what a client holds. They occur at any time after the command.
+/// Operations that only release what a client held. They occur at any time after the command.
 const RELEASES: [&str; 3] = ["FORGET", "RELEASE", "RELEASEDIR"];
 
 /// Options of `cargo xtask gluster ops`.
@@ -24,35 +25,36 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// The number of operations by name, of all bricks of a volume together.
+/// The number of operations by name, of all bricks of a volume together. `UPCALL` and `CI_*` are messages to other
+/// clients about changes, which volumes with the options of `group samba` have.
 pub(crate) type Operations = BTreeMap<String, u64>;
 
 /// Counts operations from its creation until it is dropped.
 pub(crate) struct Profile<'a> {
-    servers: &'a Servers,
+    dir: &'a Path,
     volume: &'a str,
 }
 
 impl<'a> Profile<'a> {
-    /// Starts to count the operations of a volume.
-    pub(crate) fn start(servers: &'a Servers, volume: &'a str) -> Result<Profile<'a>> {
+    /// Starts to count the operations of a volume of the servers in `dir`.
+    pub(crate) fn start(dir: &'a Path, volume: &'a str) -> Result<Profile<'a>> {
         // Counting may be active after an unclean end, which is not an error here.
-        let _ = servers.client(&["volume", "profile", volume, "start"]);
-        let profile = Profile { servers, volume };
+        let _ = client(dir, &["volume", "profile", volume, "start"]);
+        let profile = Profile { dir, volume };
         profile.take()?;
         Ok(profile)
     }
 
     /// Returns the operations since the last call.
     pub(crate) fn take(&self) -> Result<Operations> {
-        let text = self.servers.client(&["volume", "profile", self.volume, "info", "incremental"])?;
+        let text = client(self.dir, &["volume", "profile", self.volume, "info", "incremental"])?;
         read(&text)
     }
 }
 
 impl Drop for Profile<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.servers.client(&["volume", "profile", self.volume, "stop"]) {
+        if let Err(error) = client(self.dir, &["volume", "profile", self.volume, "stop"]) {
             eprintln!("{error:#}");
         }
     }
@@ -61,7 +63,7 @@ impl Drop for Profile<'_> {
 /// Runs the command and prints the operations that it caused. Returns the exit status of the command.
 pub(super) fn run(servers: &Servers, options: &Options) -> Result<ExitCode> {
     let (program, arguments) = options.command.split_first().context("no command")?;
-    let profile = Profile::start(servers, &options.volume)?;
+    let profile = Profile::start(servers.dir(), &options.volume)?;
     let status = finish(servers.command(program).args(arguments))?;
     let operations = profile.take()?;
     if options.json {

@@ -86,6 +86,11 @@ impl Servers {
         self.pid.as_raw_nonzero().get()
     }
 
+    /// Returns the directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Returns the names of the volumes.
     pub(crate) fn volumes(&self) -> &[String] {
         &self.volumes
@@ -105,12 +110,6 @@ impl Servers {
         command.env("FREVO_GLUSTER_CLI", self.dir.join(CLIENT));
         command.env("FREVO_GLUSTER_VOLUMES", self.volumes.join(","));
         command
-    }
-
-    /// Runs the command line client with these arguments, and returns its output.
-    pub(crate) fn client(&self, arguments: &[&str]) -> Result<String> {
-        let mut command = self.command(self.dir.join(CLIENT));
-        output(command.args(arguments)).with_context(|| format!("gluster {}", arguments.join(" ")))
     }
 }
 
@@ -162,6 +161,12 @@ pub(super) fn end(dir: &Path) -> Result<()> {
     }
     wait_until("the loop device stays in use", || !has_loop_device(dir))?;
     fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
+}
+
+/// Runs the command line client of the servers in `dir` with these arguments, and returns its output. This also works
+/// outside the namespaces, because the socket is a file.
+pub(super) fn client(dir: &Path, arguments: &[&str]) -> Result<String> {
+    output(Command::new(dir.join(CLIENT)).args(arguments)).with_context(|| format!("gluster {}", arguments.join(" ")))
 }
 
 /// Runs a command to its end, or until the run is interrupted.
