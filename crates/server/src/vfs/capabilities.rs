@@ -57,15 +57,30 @@ pub enum Enforcement {
 }
 
 /// How changes that others make to the files become known.
+///
+/// Every kind has the granularity of the clock that stamps the files ([`Metadata::stamped`](super::Metadata::stamped)),
+/// because the server detects its own changes by these times too: two changes in quick succession may get the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changes {
-    /// Only this server changes them, so what it has read stays valid until it changes it.
-    Own,
-    /// The file system reports each change before it completes, so cached data is valid until then.
-    Callback,
+    /// Only this server changes them, so what it has read stays valid until it changes it. The file system shows each
+    /// change as soon as it is made.
+    Own {
+        /// How long ago a change must be for its time to differ from that of every later change. It is zero if the
+        /// files do not change.
+        granularity: Duration,
+    },
+    /// The storage reports each change that others make a short time after it. The file system shows what it knows until
+    /// the report, and all that has changed from then on.
+    Callback {
+        /// How long ago a change must be for its time to differ from that of every later change.
+        granularity: Duration,
+        /// The longest time from a change to its report.
+        delay: Duration,
+    },
     /// By the change times of files.
     Timestamp {
-        /// How long ago a change must be for its time to differ from that of every later change.
+        /// How long ago a change must be for its time to differ from that of every later change. It includes the time
+        /// for which the file system shows what it knows of a file without asking the storage.
         granularity: Duration,
         /// The granularity for a time of whole seconds, which may be that of a file with coarser times than the file
         /// system.
@@ -82,11 +97,23 @@ impl Changes {
     /// file is read, so that what was read can be cached under that time, because every later change gets another time.
     pub fn granularity(&self, stamped: Time) -> Duration {
         match *self {
-            Changes::Own | Changes::Callback => Duration::ZERO,
+            Changes::Own { granularity } => granularity,
+            // What is read may be as old as an unreported change.
+            Changes::Callback { granularity, delay } => granularity + delay,
             Changes::Timestamp { granularity, of_whole_seconds } if stamped.nanos == 0 => {
                 granularity.max(of_whole_seconds)
             }
             Changes::Timestamp { granularity, .. } => granularity,
+        }
+    }
+
+    /// Returns the longest time from a change by others until the file system shows it. `None` if nobody else changes
+    /// the files.
+    pub fn shown_within(&self) -> Option<Duration> {
+        match *self {
+            Changes::Own { .. } => None,
+            Changes::Callback { delay, .. } => Some(delay),
+            Changes::Timestamp { granularity, .. } => Some(granularity),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A file system whose root is a directory of another one. Names in its root can be removed; nothing else changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Shared, private, resolve};
 use crate::answer::Answer;
@@ -31,7 +32,7 @@ impl View {
             _ => {}
         }
         drop(state);
-        let capabilities = shared.options.capabilities(Changes::Own);
+        let capabilities = shared.options.capabilities(Changes::Own { granularity: Duration::ZERO });
         Ok(View { shared: Arc::clone(shared), root, capabilities })
     }
 }

@@ -1,15 +1,12 @@
-//! What the storage said about files with its replies, valid for a short time.
+//! What the storage said about files with its replies, valid for a time or until the storage reports a change.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::vfs::{FileId, Metadata, Node, Op, Result, SERVER, WantedXattrs};
-
-/// How long an answer is valid. Another client of the storage may change the file meanwhile.
-pub(super) const VALID: Duration = Duration::from_secs(1);
 
 /// The attributes of a file.
 #[derive(Clone)]
@@ -31,14 +28,59 @@ impl Known {
     }
 }
 
+/// The files that changed.
+#[derive(Clone, Copy)]
+pub(super) enum Changed {
+    /// The attributes or the content of one.
+    File(FileId),
+    /// Names, and with them the directories, and the links and times of files.
+    Names,
+}
+
 /// The attributes of files by id.
+pub(super) struct KnownFiles {
+    /// How long an answer is valid.
+    valid: Duration,
+    state: Mutex<State>,
+}
+
 #[derive(Default)]
-pub(super) struct KnownFiles(Mutex<HashMap<FileId, Known>>);
+struct State {
+    files: HashMap<FileId, Known>,
+    /// The changes that the storage reports, each with the time when its report arrives, in this order.
+    reports: VecDeque<(Duration, Changed)>,
+}
+
+impl State {
+    fn forget(&mut self, changed: Changed) {
+        match changed {
+            Changed::File(file) => drop(self.files.remove(&file)),
+            Changed::Names => self.files.clear(),
+        }
+    }
+}
 
 impl KnownFiles {
+    /// Returns no files, whose attributes will be valid for the time `valid` after the reply that has them.
+    pub(super) fn new(valid: Duration) -> KnownFiles {
+        KnownFiles { valid, state: Mutex::default() }
+    }
+
+    /// Returns the state in which the reports have been taken into account that have arrived at `uptime`.
+    fn at(&self, uptime: Duration) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        while let Some(&(arrives, changed)) = state.reports.front()
+            && arrives <= uptime
+        {
+            state.reports.pop_front();
+            state.forget(changed);
+        }
+        state
+    }
+
     /// Returns the attributes of a file if they are valid at `uptime`.
     pub(super) fn get(&self, file: FileId, uptime: Duration) -> Option<Known> {
-        self.0.lock().get(&file).filter(|known| uptime < known.until).cloned()
+        self.at(uptime).files.get(&file).filter(|known| uptime < known.until).cloned()
     }
 
     /// Records the attributes that a reply has for the file of `node`, and returns its metadata.
@@ -50,12 +92,18 @@ impl KnownFiles {
             // An attribute that files of this kind cannot have is absent.
             values.push((name.to_owned(), node.get_xattr(&SERVER, name).await.unwrap_or_default()));
         }
-        self.0.lock().insert(metadata.id, Known { until: uptime + VALID, metadata, names, values });
+        let until = uptime.saturating_add(self.valid);
+        self.at(uptime).files.insert(metadata.id, Known { until, metadata, names, values });
         Ok(metadata)
     }
 
-    /// Forgets everything, because names have changed: with them the directories, and the links and times of files.
-    pub(super) fn clear(&self) {
-        self.0.lock().clear();
+    /// Forgets what the server itself has changed.
+    pub(super) fn forget(&self, changed: Changed) {
+        self.state.lock().forget(changed);
+    }
+
+    /// Forgets a change by another client at the time `arrives`, when the storage's report arrives.
+    pub(super) fn report(&self, arrives: Duration, changed: Changed) {
+        self.state.lock().reports.push_back((arrives, changed));
     }
 }

@@ -3,12 +3,11 @@
 //! It differs from local storage where a back end for remote storage does:
 //!
 //! - Every call takes the time that the test supplies, and is counted by its [`Operation`].
-//! - Its clock is coarse, and it reports no changes, leases or locks.
+//! - Its clock is coarse, and it reports no changes to watches, and has no leases or locks.
 //! - It has no superuser. A call of uid 0 has the permissions of a user without any, except for the calls of the server
 //!   itself, which it recognizes by [`Op::is_server`].
 //! - A reply has the attributes of the file: its metadata, the wanted extended attributes and the names of all. Later
-//!   calls are answered from them for a second, without a call of the storage. Another client's changes show after that
-//!   time.
+//!   calls are answered from them, without a call of the storage, for as long as the [`Coherence`] permits.
 //! - A look-up opens the file for the data access that it names, and returns the directory in which a name is missing.
 //!   A listing returns the parent's metadata. Closing a handle through which nothing was written costs nothing.
 //! - It can accept writes that it does not carry out, and then returns the error when the file is flushed or closed.
@@ -27,7 +26,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 pub(super) use self::filled::Filled;
-use self::known::{KnownFiles, VALID};
+use self::known::{Changed, KnownFiles};
 use self::node::RemoteNode;
 use self::private::RemotePrivate;
 use super::faulty::{Operation, Wait};
@@ -46,6 +45,12 @@ pub const LATENCY: Duration = Duration::from_millis(2);
 /// The granularity of the time stamps.
 pub const GRANULARITY: Duration = Duration::from_secs(1);
 
+/// How long an answer is valid with [`Coherence::Timestamp`].
+const VALID: Duration = Duration::from_secs(1);
+
+/// The time from a change by another client to the storage's report, with [`Coherence::Callback`].
+pub const REPORT_DELAY: Duration = Duration::from_millis(100);
+
 /// The user and group whose permissions a call of uid 0 has.
 const NOBODY: u32 = 65_534;
 
@@ -55,6 +60,44 @@ pub type Latency = Arc<dyn Fn() -> Wait + Send + Sync>;
 /// Returns calls that take [`LATENCY`] by the clock of `environment`.
 pub fn latency_of(environment: Arc<dyn Environment>) -> Latency {
     Arc::new(move || environment.sleep(LATENCY))
+}
+
+/// How a [`Remote`] learns of changes by other clients of the storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Coherence {
+    /// There are no others. An answer is valid until the server changes the file.
+    Own,
+    /// The storage reports a change [`REPORT_DELAY`] after it. An answer is valid until then.
+    Callback,
+    /// It does not. An answer is valid for a second.
+    #[default]
+    Timestamp,
+}
+
+impl Coherence {
+    /// All of them.
+    pub const ALL: [Coherence; 3] = [Coherence::Own, Coherence::Callback, Coherence::Timestamp];
+
+    /// Returns how long an answer is valid if no change is reported.
+    fn valid(self) -> Duration {
+        match self {
+            Coherence::Own | Coherence::Callback => Duration::MAX,
+            Coherence::Timestamp => VALID,
+        }
+    }
+
+    /// Returns the capability that describes it.
+    fn changes(self) -> Changes {
+        match self {
+            Coherence::Own => Changes::Own { granularity: GRANULARITY },
+            Coherence::Callback => Changes::Callback { granularity: GRANULARITY, delay: REPORT_DELAY },
+            Coherence::Timestamp => {
+                // A change is at most as old as its time stamp is coarse when it is read, and is returned for a while.
+                let granularity = GRANULARITY + VALID;
+                Changes::Timestamp { granularity, of_whole_seconds: granularity }
+            }
+        }
+    }
 }
 
 /// A file system in memory that behaves as one on another machine.
@@ -70,19 +113,30 @@ struct Client {
     environment: Arc<dyn Environment>,
     wanted: WantedXattrs,
     known: KnownFiles,
+    /// The client to which the storage reports the changes that are made through this one.
+    informed: Option<Arc<Client>>,
     calls: Mutex<BTreeMap<Operation, u64>>,
     /// The error of the next write.
     late: Mutex<Option<Errno>>,
 }
 
 impl Remote {
-    /// Creates an empty file system. `options` are those of the memory, except for the features and the clock.
+    /// Creates an empty file system with [`Coherence::Timestamp`]. `options` are those of the memory, except for the
+    /// features and the clock.
     pub fn new(environment: Arc<dyn Environment>, options: memory::Options, latency: Latency) -> Remote {
+        Remote::with_coherence(environment, options, latency, Coherence::Timestamp)
+    }
+
+    /// Creates an empty file system as [`Remote::new`] does, with this coherence.
+    pub fn with_coherence(
+        environment: Arc<dyn Environment>,
+        options: memory::Options,
+        latency: Latency,
+        coherence: Coherence,
+    ) -> Remote {
         let acls = if options.lists { AclKind::Posix } else { AclKind::None };
         let features = Features { clones: false, compresses: false, punches: true };
-        // A change is at most as old as its time stamp is coarse when it is read, and is returned for a while.
-        let granularity = GRANULARITY + VALID;
-        let changes = Changes::Timestamp { granularity, of_whole_seconds: granularity };
+        let changes = coherence.changes();
         let (leases, locks, attributes) = (false, false, options.attributes.clone());
         let enforcement = Enforcement::AllUsers;
         let capabilities = Capabilities { acls, changes, leases, locks, enforcement, attributes, features };
@@ -90,7 +144,8 @@ impl Remote {
             latency,
             environment: Arc::clone(&environment),
             wanted: options.attributes.clone(),
-            known: KnownFiles::default(),
+            known: KnownFiles::new(coherence.valid()),
+            informed: None,
             calls: Mutex::default(),
             late: Mutex::default(),
         };
@@ -98,9 +153,20 @@ impl Remote {
         Remote { inner: Arc::new(memory), client: Arc::new(client), capabilities }
     }
 
-    /// Returns the storage itself, in which a test changes files as another client of it would.
+    /// Returns the storage as another client of it sees it, which knows nothing in advance. Its calls take no time.
     pub fn storage(&self) -> Arc<dyn Vfs> {
-        Arc::clone(&self.inner)
+        let reports = matches!(self.capabilities.changes, Changes::Callback { .. });
+        let client = Client {
+            latency: Arc::new(|| Box::pin(std::future::ready(()))),
+            environment: Arc::clone(&self.client.environment),
+            wanted: self.client.wanted.clone(),
+            known: KnownFiles::new(Duration::ZERO),
+            informed: reports.then(|| Arc::clone(&self.client)),
+            calls: Mutex::default(),
+            late: Mutex::default(),
+        };
+        let (inner, capabilities) = (Arc::clone(&self.inner), self.capabilities.clone());
+        Arc::new(Remote { inner, client: Arc::new(client), capabilities })
     }
 
     /// Returns the number of calls of each kind since the last time.
@@ -134,6 +200,14 @@ impl Client {
     /// Records what a reply says about the file of `node`.
     async fn learn(&self, node: &Arc<dyn Node>) -> Result<Metadata> {
         self.known.read(node, &self.wanted, self.environment.uptime()).await
+    }
+
+    /// Forgets what has changed through this client, and reports it to the other one.
+    fn changed(&self, changed: Changed) {
+        self.known.forget(changed);
+        if let Some(informed) = &self.informed {
+            informed.known.report(self.environment.uptime() + REPORT_DELAY, changed);
+        }
     }
 }
 
@@ -220,7 +294,7 @@ impl Vfs for Remote {
         self.client.call(Operation::Create, move || {
             Answer::later(async move {
                 let created = inner.create(&op, &path, new).await?;
-                client.known.clear();
+                client.changed(Changed::Names);
                 client.learn(&created.node).await?;
                 let node = Arc::new(RemoteNode::new(created.node, created.metadata.id, &client));
                 Ok(Created { node, ..created })
@@ -231,7 +305,7 @@ impl Vfs for Remote {
     fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>> {
         let (inner, op, client) = (Arc::clone(&self.inner), permitted(op), Arc::clone(&self.client));
         self.client.call(Operation::Rename, move || inner.rename(&op, rename)).map(move |renamed| {
-            client.known.clear();
+            client.changed(Changed::Names);
             renamed
         })
     }
@@ -240,7 +314,7 @@ impl Vfs for Remote {
         let Some(node) = node::stored(node) else { return Answer::now(Err(Errno::XDEV)) };
         let (inner, op, to, client) = (Arc::clone(&self.inner), permitted(op), to.clone(), Arc::clone(&self.client));
         self.client.call(Operation::Link, move || inner.link(&op, &node, &to, replace)).map(move |linked| {
-            client.known.clear();
+            client.changed(Changed::Names);
             linked
         })
     }
@@ -249,7 +323,7 @@ impl Vfs for Remote {
         let (inner, op, path, client) =
             (Arc::clone(&self.inner), permitted(op), path.clone(), Arc::clone(&self.client));
         self.client.call(Operation::Unlink, move || inner.unlink(&op, &path, id, kind)).map(move |removed| {
-            client.known.clear();
+            client.changed(Changed::Names);
             removed
         })
     }
@@ -265,7 +339,8 @@ impl Vfs for Remote {
     fn beneath(&self, op: &Op, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         let (inner, op, path, client) =
             (Arc::clone(&self.inner), permitted(op), path.clone(), Arc::clone(&self.client));
-        let capabilities = Capabilities { changes: Changes::Own, ..self.capabilities.clone() };
+        let capabilities =
+            Capabilities { changes: Changes::Own { granularity: Duration::ZERO }, ..self.capabilities.clone() };
         self.client
             .call(Operation::Lookup, move || inner.beneath(&op, &path))
             .map(move |found| found.map(|inner| Arc::new(Remote { inner, client, capabilities }) as Arc<dyn Vfs>))

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::filled::{Filled, PIPE};
-use super::known::Known;
+use super::known::{Changed, Known};
 use super::{Client, permitted};
 use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
@@ -60,6 +60,22 @@ impl RemoteNode {
                 let done = done.await;
                 let learned = client.learn(&node).await;
                 done.and_then(|done| learned.map(|_| done))
+            })
+        })
+    }
+
+    /// Makes a call that changes the file.
+    fn change<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        op: &Op,
+        call: impl FnOnce(&Arc<dyn Node>, &Op) -> Answer<Result<T>> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        let (id, client) = (self.id, Arc::clone(&self.client));
+        self.call_and_learn(operation, op, move |node, op| {
+            call(node, op).map(move |done| {
+                client.changed(Changed::File(id));
+                done
             })
         })
     }
@@ -145,7 +161,7 @@ impl Node for RemoteNode {
             *self.late.lock() = Some(error);
             return self.call(Operation::Write, op, |_, _| Answer::now(Ok(())));
         }
-        self.call_and_learn(Operation::Write, op, move |node, op| node.write(op, offset, data, through))
+        self.change(Operation::Write, op, move |node, op| node.write(op, offset, data, through))
     }
 
     fn space(&self, op: &Op) -> Answer<Result<Space>> {
@@ -166,7 +182,7 @@ impl Node for RemoteNode {
     }
 
     fn set_extent(&self, op: &Op, extent: Extent) -> Answer<Result<()>> {
-        self.call_and_learn(Operation::SetExtent, op, move |node, op| node.set_extent(op, extent))
+        self.change(Operation::SetExtent, op, move |node, op| node.set_extent(op, extent))
     }
 
     fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
@@ -176,11 +192,11 @@ impl Node for RemoteNode {
     fn copy(&self, op: &Op, from: &Arc<dyn Node>, range: CopyRange) -> Answer<Result<u64>> {
         let Some(from) = stored(from) else { return Answer::now(Err(Errno::XDEV)) };
         self.written.store(true, Ordering::Relaxed);
-        self.call_and_learn(Operation::Copy, op, move |node, op| node.copy(op, &from, range))
+        self.change(Operation::Copy, op, move |node, op| node.copy(op, &from, range))
     }
 
     fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
-        self.call_and_learn(Operation::SetMetadata, op, move |node, op| node.set_metadata(op, set))
+        self.change(Operation::SetMetadata, op, move |node, op| node.set_metadata(op, set))
     }
 
     fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
@@ -202,7 +218,7 @@ impl Node for RemoteNode {
 
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
         let name = name.to_owned();
-        self.call_and_learn(Operation::SetXattr, op, move |node, op| node.set_xattr(op, &name, value, how))
+        self.change(Operation::SetXattr, op, move |node, op| node.set_xattr(op, &name, value, how))
     }
 
     fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Client;
+use super::known::Changed;
 use super::node::RemoteNode;
 use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
@@ -35,11 +36,17 @@ impl Private for RemotePrivate {
     fn create(&self, name: &str) -> Answer<Result<Opened>> {
         let (inner, client, name) = (Arc::clone(&self.inner), Arc::clone(&self.client), name.to_owned());
         let created = self.client.call(Operation::Create, move || inner.create(&name));
-        created.map(move |created| created.map(|opened| remote(&client, opened)))
+        created.map(move |created| {
+            client.changed(Changed::Names);
+            created.map(|opened| remote(&client, opened))
+        })
     }
 
     fn remove(&self, name: &str) -> Answer<Result<()>> {
-        let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
-        self.client.call(Operation::Unlink, move || inner.remove(&name))
+        let (inner, client, name) = (Arc::clone(&self.inner), Arc::clone(&self.client), name.to_owned());
+        self.client.call(Operation::Unlink, move || inner.remove(&name)).map(move |removed| {
+            client.changed(Changed::Names);
+            removed
+        })
     }
 }
