@@ -188,13 +188,14 @@ fn fixture(base: &Path, keep: Box<dyn Any>) -> Fixture {
         let target = std::ffi::OsStr::from_bytes(target);
         process(|| symlink(target, root.join(path.as_path()))).expect("the name is not in use");
     };
-    let at = base.join("share");
-    let create = move |path: &RelPath| {
-        process(|| fs::write(at.join(path.as_path()), "")).expect("the process has permission");
-    };
+    // The changes of a process are known as its own by the path of the share, so others have another path.
+    let alias = base.join("others");
+    process(|| symlink("share", &alias)).expect("the name is not in use");
+    let others = LocalFs::open(&alias, Options::default()).expect("the directory opens");
     let other = identity::may_switch().then(|| user(61_002));
-    let (symlink, create_locally) = (Some(Box::new(link) as contract::MakeLink), Some(Box::new(create) as _));
-    Fixture { vfs: Arc::new(vfs), owner, other, symlink, create_locally, fail_late: None, keep }
+    let (symlink, others) = (Some(Box::new(link) as contract::MakeLink), Some(Arc::new(others) as Arc<dyn Vfs>));
+    let let_pass = Box::new(std::thread::sleep);
+    Fixture { vfs: Arc::new(vfs), owner, other, symlink, others, let_pass, fail_late: None, keep }
 }
 
 #[test]

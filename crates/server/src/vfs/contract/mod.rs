@@ -3,6 +3,7 @@
 //! crate's tests.
 
 mod attributes;
+mod coherence;
 mod content;
 mod handles;
 mod local;
@@ -11,6 +12,7 @@ mod private;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -24,8 +26,8 @@ use crate::answer::{Answer, block_on};
 /// Creates a symbolic link at a path, with a target.
 pub type MakeLink = Box<dyn Fn(&RelPath, &[u8])>;
 
-/// Creates an empty file at a path.
-pub type CreateFile = Box<dyn Fn(&RelPath)>;
+/// Lets this much time pass, by the clock of the file system.
+pub type LetPass = Box<dyn Fn(Duration)>;
 
 /// Makes the next write fail late with an error.
 pub type FailLate = Box<dyn Fn(Errno)>;
@@ -41,8 +43,11 @@ pub struct Fixture {
     pub other: Option<Op>,
     /// Creates links; `None` where links are not supported.
     pub symlink: Option<MakeLink>,
-    /// Creates files as another program would; `None` where no other program can change the file system.
-    pub create_locally: Option<CreateFile>,
+    /// The same files as another program or another client of the storage sees them; `None` where no other can change
+    /// them. Its changes are those of others for `vfs`.
+    pub others: Option<Arc<dyn Vfs>>,
+    /// Lets time pass.
+    pub let_pass: LetPass,
     /// Has the next write accepted and not carried out; `None` where that does not happen.
     pub fail_late: Option<FailLate>,
     /// Resources that must live as long as the file system (a temporary directory, for example).
@@ -54,8 +59,15 @@ pub struct Fixture {
 /// # Panics
 /// At the first violation.
 pub fn check(fresh: &dyn Fn() -> Fixture) {
-    let checks =
-        [&names::CHECKS[..], &content::CHECKS, &attributes::CHECKS, &handles::CHECKS, &local::CHECKS, &private::CHECKS];
+    let checks = [
+        &names::CHECKS[..],
+        &content::CHECKS,
+        &attributes::CHECKS,
+        &handles::CHECKS,
+        &local::CHECKS,
+        &private::CHECKS,
+        &coherence::CHECKS,
+    ];
     for check in checks.into_iter().flatten() {
         check(&fresh());
     }
@@ -132,6 +144,11 @@ impl Fixture {
         let (_, node, metadata) = self.found(text);
         let node = block_on(node.open(&self.owner, READ)).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         String::from_utf8(read(&node, 0, metadata.size as usize)).expect("the content is valid UTF-8")
+    }
+
+    /// Waits until every change of the file of `node` gets another time than the last one.
+    fn settle(&self, node: &Arc<dyn Node>) {
+        (self.let_pass)(self.vfs.capabilities().changes.granularity(stat(node).stamped));
     }
 
     fn rename(&self, from: &str, id: FileId, to: &str, replace: bool) -> Result<()> {

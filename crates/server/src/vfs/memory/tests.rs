@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::answer::block_on;
+use crate::testing::ManualClock;
 use crate::vfs::SetMetadata;
 use crate::vfs::contract::{self, Fixture};
 
@@ -43,7 +44,8 @@ fn user(uid: u32) -> Op {
 pub(in crate::vfs) fn fixture() -> Fixture {
     let attributes = WantedXattrs::new(["user.a", "security.NTACL"]);
     let options = Options { uid: 1000, gid: 1000, attributes, ..Options::default() };
-    let memory = Arc::new(Memory::with_options(Arc::new(Ticking::default()), options));
+    let clock = ManualClock::new();
+    let memory = Arc::new(Memory::with_options(Arc::new(clock.clone()), options));
     let (owner, links) = (user(1000), Arc::clone(&memory));
     let symlink = {
         let owner = Arc::clone(&owner);
@@ -52,7 +54,8 @@ pub(in crate::vfs) fn fixture() -> Fixture {
         })
     };
     let (other, symlink) = (Some(user(1001)), Some(symlink as contract::MakeLink));
-    Fixture { vfs: memory, owner, other, symlink, create_locally: None, fail_late: None, keep: Box::new(()) }
+    let let_pass = Box::new(move |time| clock.advance(time));
+    Fixture { vfs: memory, owner, other, symlink, others: None, let_pass, fail_late: None, keep: Box::new(()) }
 }
 
 fn small(capacity: u64, inodes: usize) -> Memory {

@@ -22,14 +22,21 @@ fn path(name: &str) -> RelPath {
 }
 
 /// A file system whose root belongs to user 1000 and whose calls return the second time that they are polled.
-fn remote() -> Arc<Remote> {
+fn remote_on(clock: &ManualClock, coherence: Coherence) -> Arc<Remote> {
     let attributes = WantedXattrs::new(["security.NTACL", "system.posix_acl_access"]);
     let options = memory::Options { uid: 1000, gid: 1000, attributes, ..memory::Options::default() };
-    Arc::new(Remote::new(Arc::new(ManualClock::ticking()), options, Arc::new(|| yields(1))))
+    Arc::new(Remote::with_coherence(Arc::new(clock.clone()), options, Arc::new(|| yields(1)), coherence))
 }
 
-fn fixture() -> Fixture {
-    let remote = remote();
+fn remote() -> Arc<Remote> {
+    remote_on(&ManualClock::new(), Coherence::default())
+}
+
+fn fixture(coherence: Coherence) -> Fixture {
+    let clock = ManualClock::new();
+    let remote = remote_on(&clock, coherence);
+    let others = (coherence != Coherence::Own).then(|| remote.storage());
+    let let_pass = Box::new(move |time| clock.advance(time));
     let (owner, storage, writer) = (user(1000), remote.storage(), Arc::clone(&remote));
     let symlink = {
         let owner = owner.clone();
@@ -39,7 +46,7 @@ fn fixture() -> Fixture {
     };
     let (other, symlink) = (Some(user(1001)), Some(symlink as contract::MakeLink));
     let fail_late = Some(Box::new(move |error| writer.fail_late(error)) as contract::FailLate);
-    Fixture { vfs: remote, owner, other, symlink, create_locally: None, fail_late, keep: Box::new(()) }
+    Fixture { vfs: remote, owner, other, symlink, others, let_pass, fail_late, keep: Box::new(()) }
 }
 
 fn file(remote: &Remote, name: &str) -> (Arc<dyn Node>, Metadata) {
@@ -49,7 +56,43 @@ fn file(remote: &Remote, name: &str) -> (Arc<dyn Node>, Metadata) {
 
 #[test]
 fn it_fulfils_the_contract() {
-    contract::check(&fixture);
+    Coherence::ALL.iter().for_each(|&coherence| contract::check(&|| fixture(coherence)));
+}
+
+/// Returns the number of calls of the storage by which `node` returns its mode, and the mode.
+fn mode(remote: &Remote, node: &Arc<dyn Node>) -> (usize, u32) {
+    remote.take_calls();
+    let mode = block_on(node.metadata(&SERVER)).expect("it exists").mode;
+    (remote.take_calls().len(), mode)
+}
+
+#[test]
+fn an_answer_is_valid_as_long_as_the_coherence_says() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    for (coherence, until_shown, idle) in [
+        (Coherence::Own, None, 0),
+        (Coherence::Callback, Some(REPORT_DELAY), 0),
+        (Coherence::Timestamp, Some(VALID), 1),
+    ] {
+        let clock = ManualClock::new();
+        let remote = remote_on(&clock, coherence);
+        let (node, _) = file(&remote, "file");
+        assert_eq!(mode(&remote, &node), (0, 0o600), "{coherence:?}: the reply to the creation has it");
+        clock.advance(DAY);
+        assert_eq!(mode(&remote, &node), (idle, 0o600), "{coherence:?}: nothing has changed");
+        let set = |node: &Arc<dyn Node>, mode| {
+            let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
+            block_on(node.set_metadata(&user(1000), set)).expect("the owner may");
+        };
+        set(&node, 0o640);
+        assert_eq!(mode(&remote, &node), (0, 0o640), "{coherence:?}: the reply to the own change has it");
+        let Some(until_shown) = until_shown else { continue };
+        set(&crate::testing::volume::node(&remote.storage(), "file"), 0o644);
+        clock.advance(until_shown - Duration::from_millis(1));
+        assert_eq!(mode(&remote, &node), (0, 0o640), "{coherence:?}: the other client's change is not known yet");
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(mode(&remote, &node), (1, 0o644), "{coherence:?}: it is known");
+    }
 }
 
 #[test]
