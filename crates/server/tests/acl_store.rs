@@ -351,3 +351,8 @@ fn a_closed_connection_leaves_no_conversions_behind() {
 fn the_suite_passes_on_remote_storage() {
     testing::passes_on_remote_storage(&[]);
 }
+
+#[test]
+fn the_suite_passes_on_coherent_storage() {
+    testing::passes_on_coherent_storage();
+}

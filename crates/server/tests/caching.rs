@@ -48,3 +48,8 @@ fn a_server_that_omits_breaks_is_detected() {
 fn the_suite_passes_on_remote_storage() {
     server::testing::passes_on_remote_storage(&[]);
 }
+
+#[test]
+fn the_suite_passes_on_coherent_storage() {
+    server::testing::passes_on_coherent_storage();
+}

@@ -506,3 +506,8 @@ fn changes_waiting_for_a_check_are_bounded() {
 fn the_suite_passes_on_remote_storage() {
     testing::passes_on_remote_storage(&[]);
 }
+
+#[test]
+fn the_suite_passes_on_coherent_storage() {
+    testing::passes_on_coherent_storage();
+}

@@ -21,7 +21,7 @@ pub use self::clock::ManualClock;
 pub use self::pipelined::{Message, PipelinedClient, opened};
 pub use self::server::{TestServer, TestServerBuilder};
 pub use self::store::MemoryStore;
-pub use self::suite::passes_on_remote_storage;
+pub use self::suite::{passes_on_coherent_storage, passes_on_remote_storage};
 pub use self::volume::{metadata, root};
 
 /// Returns a configuration with one writable share, `share`.

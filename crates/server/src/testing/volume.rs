@@ -10,14 +10,20 @@ use crate::policy::Share;
 use crate::state::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use crate::vfs::faulty::{Wait, yields};
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::remote::Remote;
+use crate::vfs::remote::{Coherence, Remote};
 use crate::vfs::{self, Kind, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SymlinkPolicy, Time, Vfs, XattrSet};
 
 /// The environment variable that chooses the storage of test servers. It is memory if the variable is not set.
 pub const STORAGE: &str = "FREVO_TEST_STORAGE";
 
-/// The value of [`STORAGE`] for a [`Remote`].
-pub const REMOTE: &str = "remote";
+/// Returns the value of [`STORAGE`] for a [`Remote`].
+pub(super) fn name_of(coherence: Coherence) -> &'static str {
+    match coherence {
+        Coherence::Own => "remote-own",
+        Coherence::Callback => "remote-callback",
+        Coherence::Timestamp => "remote",
+    }
+}
 
 thread_local! {
     /// Whether a call of remote storage began on this thread.
@@ -53,23 +59,29 @@ pub fn options() -> Options {
 /// Returns the volume of a test server, unless the test names another one: a [`Memory`], or a [`Remote`] if [`STORAGE`]
 /// says so.
 pub fn new(environment: Arc<dyn Environment>, options: Options) -> Arc<dyn Vfs> {
-    if !is_remote() {
-        return Arc::new(Memory::with_options(environment, options));
+    match coherence() {
+        None => Arc::new(Memory::with_options(environment, options)),
+        Some(coherence) => remote(environment, options, coherence),
     }
+}
+
+/// Returns a volume on storage that behaves as on another machine.
+pub fn remote(environment: Arc<dyn Environment>, options: Options, coherence: Coherence) -> Arc<Remote> {
     let mut share = Share::new("share", "/share");
     share.acls.stored = Some(super::stored_acls());
     let options = Options { attributes: wanted_xattrs(&share), ..options };
-    Arc::new(Remote::new(environment, options, Arc::new(latency)))
+    Arc::new(Remote::with_coherence(environment, options, Arc::new(latency), coherence))
 }
 
-/// Returns whether test servers have a [`Remote`] volume.
+/// Returns the coherence of the [`Remote`] volumes that test servers have, if they have such ones.
 ///
 /// # Panics
 /// If [`STORAGE`] has another value.
-pub fn is_remote() -> bool {
-    let storage = std::env::var_os(STORAGE);
-    assert!(storage.as_ref().is_none_or(|storage| storage == REMOTE), "the only value of {STORAGE} is {REMOTE}");
-    storage.is_some()
+pub fn coherence() -> Option<Coherence> {
+    let storage = std::env::var_os(STORAGE)?;
+    let found = Coherence::ALL.into_iter().find(|&coherence| storage == name_of(coherence));
+    assert!(found.is_some(), "the values of {STORAGE} are {:?}", Coherence::ALL.map(name_of));
+    found
 }
 
 /// Returns the wait of a call: the answer is not ready when it is polled for the first time, and is when it is polled

@@ -17,3 +17,8 @@ mod stored;
 fn the_suite_passes_on_remote_storage() {
     server::testing::passes_on_remote_storage(&[]);
 }
+
+#[test]
+fn the_suite_passes_on_coherent_storage() {
+    server::testing::passes_on_coherent_storage();
+}

@@ -12,3 +12,8 @@ mod resilient;
 fn the_suite_passes_on_remote_storage() {
     server::testing::passes_on_remote_storage(&[]);
 }
+
+#[test]
+fn the_suite_passes_on_coherent_storage() {
+    server::testing::passes_on_coherent_storage();
+}
