@@ -12,6 +12,8 @@ use crate::vfs::{FileId, Metadata, Node, Op, Result, SERVER, WantedXattrs};
 #[derive(Clone)]
 pub(super) struct Known {
     until: Duration,
+    /// The number of the reply. No other reply has it.
+    pub(super) number: u64,
     pub(super) metadata: Metadata,
     /// The names of its extended attributes.
     pub(super) names: Vec<String>,
@@ -47,6 +49,8 @@ pub(super) struct KnownFiles {
 #[derive(Default)]
 struct State {
     files: HashMap<FileId, Known>,
+    /// The number of replies.
+    replies: u64,
     /// The changes that the storage reports, each with the time when its report arrives, in this order.
     reports: VecDeque<(Duration, Changed)>,
 }
@@ -83,8 +87,8 @@ impl KnownFiles {
         self.at(uptime).files.get(&file).filter(|known| uptime < known.until).cloned()
     }
 
-    /// Records the attributes that a reply has for the file of `node`, and returns its metadata.
-    pub(super) async fn read(&self, node: &Arc<dyn Node>, wanted: &WantedXattrs, uptime: Duration) -> Result<Metadata> {
+    /// Records the attributes that a reply has for the file of `node`, and returns them.
+    pub(super) async fn read(&self, node: &Arc<dyn Node>, wanted: &WantedXattrs, uptime: Duration) -> Result<Known> {
         let metadata = node.metadata(&SERVER).await?;
         let names = node.list_xattrs(&SERVER).await?;
         let mut values = Vec::new();
@@ -93,8 +97,11 @@ impl KnownFiles {
             values.push((name.to_owned(), node.get_xattr(&SERVER, name).await.unwrap_or_default()));
         }
         let until = uptime.saturating_add(self.valid);
-        self.at(uptime).files.insert(metadata.id, Known { until, metadata, names, values });
-        Ok(metadata)
+        let mut state = self.at(uptime);
+        state.replies += 1;
+        let known = Known { until, number: state.replies, metadata, names, values };
+        state.files.insert(metadata.id, known.clone());
+        Ok(known)
     }
 
     /// Forgets what the server itself has changed.

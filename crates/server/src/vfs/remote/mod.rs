@@ -8,7 +8,8 @@
 //!   itself, which it recognizes by [`Op::is_server`].
 //! - A reply has the attributes of the file: its metadata, the wanted extended attributes and the names of all. Later
 //!   calls are answered from them, without a call of the storage, for as long as the [`Coherence`] permits.
-//! - A look-up opens the file for the data access that it names, and returns the directory in which a name is missing.
+//! - A look-up opens the file for the data access that it names, and returns the directory in which a name is missing,
+//!   with a version unless the coherence is [`Coherence::Timestamp`].
 //!   A listing returns the parent's metadata. Closing a handle through which nothing was written costs nothing.
 //! - It can accept writes that it does not carry out, and then returns the error when the file is flushed or closed.
 
@@ -26,14 +27,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 pub(super) use self::filled::Filled;
-use self::known::{Changed, KnownFiles};
+use self::known::{Changed, Known, KnownFiles};
 use self::node::RemoteNode;
 use self::private::RemotePrivate;
 use super::faulty::{Operation, Wait};
 use super::memory::{self, Memory};
 use super::{
-    Access, AclKind, Capabilities, Changes, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup,
-    LookupOptions, Metadata, NewFile, Node, Op, Opened, Parent, Private, RelPath, Removed, RenameRequest, Result,
+    Access, AclKind, Capabilities, Changes, Created, DirectoryVersion, Enforcement, Errno, Features, FileId, Identity,
+    Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, RenameRequest, Result,
     SymlinkPolicy, Time, Vfs, WantedXattrs,
 };
 use crate::answer::Answer;
@@ -113,6 +114,8 @@ struct Client {
     environment: Arc<dyn Environment>,
     wanted: WantedXattrs,
     known: KnownFiles,
+    /// Whether all changes become known, so that what is known needs no confirmation.
+    watches: bool,
     /// The client to which the storage reports the changes that are made through this one.
     informed: Option<Arc<Client>>,
     calls: Mutex<BTreeMap<Operation, u64>>,
@@ -145,6 +148,7 @@ impl Remote {
             environment: Arc::clone(&environment),
             wanted: options.attributes.clone(),
             known: KnownFiles::new(coherence.valid()),
+            watches: coherence != Coherence::Timestamp,
             informed: None,
             calls: Mutex::default(),
             late: Mutex::default(),
@@ -161,6 +165,7 @@ impl Remote {
             environment: Arc::clone(&self.client.environment),
             wanted: self.client.wanted.clone(),
             known: KnownFiles::new(Duration::ZERO),
+            watches: false,
             informed: reports.then(|| Arc::clone(&self.client)),
             calls: Mutex::default(),
             late: Mutex::default(),
@@ -198,7 +203,7 @@ impl Client {
 
 impl Client {
     /// Records what a reply says about the file of `node`.
-    async fn learn(&self, node: &Arc<dyn Node>) -> Result<Metadata> {
+    async fn learn(&self, node: &Arc<dyn Node>) -> Result<Known> {
         self.known.read(node, &self.wanted, self.environment.uptime()).await
     }
 
@@ -211,21 +216,26 @@ impl Client {
     }
 }
 
-/// Returns the directory of `path`, which the reply to a look-up has.
-async fn directory(
-    storage: &dyn Vfs,
-    client: &Arc<Client>,
-    op: &Op,
-    path: &RelPath,
-    links: SymlinkPolicy,
-) -> Option<Opened> {
-    match storage.lookup(op, &path.parent()?, LookupOptions::exact(links)).await.ok()? {
-        Lookup::Found { node, metadata, .. } => {
-            client.learn(&node).await.ok()?;
-            Some((Arc::new(RemoteNode::new(node, metadata.id, client)), metadata))
-        }
-        _ => None,
-    }
+/// Returns what the reply to a look-up says about the directory of `path`, in which the name is missing. The directory
+/// has a version if no change of it can remain unnoticed. It is what is known of it then.
+async fn parent_of(storage: &dyn Vfs, client: &Arc<Client>, op: &Op, path: &RelPath, links: SymlinkPolicy) -> Parent {
+    let found = async {
+        let Lookup::Found { node, metadata: Metadata { id, .. }, .. } =
+            storage.lookup(op, &path.parent()?, LookupOptions::exact(links)).await.ok()?
+        else {
+            return None;
+        };
+        let known = client.known.get(id, client.environment.uptime()).filter(|_| client.watches);
+        let known = match known {
+            Some(known) => known,
+            None => client.learn(&node).await.ok()?,
+        };
+        Some((node, known))
+    };
+    let Some((node, Known { metadata, number, .. })) = found.await else { return Parent::default() };
+    let Metadata { id, mode, gid, .. } = metadata;
+    let version = client.watches.then_some(DirectoryVersion { id, mode, gid, state: number });
+    Parent { version, opened: Some((Arc::new(RemoteNode::new(node, id, client)), metadata)) }
 }
 
 /// Returns the context with which the storage carries out a call of `op`.
@@ -279,8 +289,8 @@ impl Vfs for Remote {
                         Lookup::Found { path, node: Arc::new(node), metadata }
                     }
                     Lookup::Missing { path, .. } => {
-                        let opened = directory(&*inner, &client, &op, &path, options.links).await;
-                        Lookup::Missing { path, parent: Parent { version: None, opened } }
+                        let parent = parent_of(&*inner, &client, &op, &path, options.links).await;
+                        Lookup::Missing { path, parent }
                     }
                     Lookup::NoParent => Lookup::NoParent,
                 })
