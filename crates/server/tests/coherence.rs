@@ -325,13 +325,11 @@ fn the_settings_of_the_share_alone_decide_what_clients_may_cache_and_keep() {
 ///
 /// [`Capabilities::leases`]: server::vfs::Capabilities::leases
 #[test]
-fn kernel_oplocks_grant_nothing_on_storage_that_does_not_report_opens() {
+fn kernel_oplocks_grant_no_caching_on_storage_that_does_not_report_opens() {
     for coherence in Coherence::ALL {
-        let kernel = |share: &mut Share| {
-            share.caching.kernel_oplocks = true;
-            share.handles.durable_handles = false;
-        };
-        assert_eq!(granted(coherence, kernel), Grants::default(), "{coherence:?}");
+        let kernel = |share: &mut Share| share.caching.kernel_oplocks = true;
+        let kept = Grants { persistent: true, resilient: true, ..Grants::default() };
+        assert_eq!(granted(coherence, kernel), kept, "{coherence:?}");
     }
 }
 

@@ -59,7 +59,7 @@ pub enum Enforcement {
 /// How changes that others make to the files become known.
 ///
 /// Every kind has the granularity of the clock that stamps the files ([`Metadata::stamped`](super::Metadata::stamped)),
-/// because the server detects its own changes by these times too: two changes in quick succession may get the same time.
+/// because the server detects its own changes by these times too. Two changes in quick succession may get the same one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changes {
     /// Only this server changes them, so what it has read stays valid until it changes it. The file system shows each
@@ -69,7 +69,7 @@ pub enum Changes {
         /// files do not change.
         granularity: Duration,
     },
-    /// The storage reports each change that others make a short time after it. The file system shows what it knows until
+    /// The storage reports each change by others a short time after it. The file system shows what it knows until
     /// the report, and all that has changed from then on.
     Callback {
         /// How long ago a change must be for its time to differ from that of every later change.

@@ -95,8 +95,9 @@ pub struct DirectoryVersion {
     pub mode: u32,
     /// Group.
     pub gid: u32,
-    /// Version of the directory's protection. It is unchanged as long as owner, mode and extended attributes are. Each
-    /// value is used for one directory only, and never again after a change.
+    /// Version of the directory's protection. It is unchanged as long as owner, mode and extended attributes are, as
+    /// the file system shows them ([`Changes`](super::Changes)). Each value is used for one directory only, and never
+    /// again after a change.
     pub state: u64,
 }
 

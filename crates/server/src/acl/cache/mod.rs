@@ -1,12 +1,14 @@
 //! Cache of the effective security descriptors of files, and of the access rights that they grant.
 //!
 //! An entry is valid while the file's change time is the one under which the entry was made. A change of permissions by
-//! another program therefore takes effect at once. The change time is the file system's own ([`Metadata::stamped`]),
-//! not one that a client set. Where the clock behind that time has a coarse granularity
+//! another program therefore takes effect as soon as the file system shows it
+//! ([`Changes`](crate::vfs::Changes)). The change time is the file system's own ([`Metadata::stamped`]), not one that a
+//! client set. Where the clock behind that time has a coarse granularity
 //! ([`Changes::granularity`](crate::vfs::Changes::granularity)), an entry for a file that changed just now is not
-//! valid, because a second change may get the same time. A changed file is read again. Most changes are changes of
-//! content, though: if a hash of the inputs of the descriptor is unchanged ([`Cache::inputs_hash`]), the entry is
-//! revalidated. Equal stored descriptors are kept only once.
+//! valid, because a second change may get the same time. That applies to changes by this server too, which invalidate
+//! no entry otherwise. A changed file is read again. Most changes are changes of content, though: if a hash of the
+//! inputs of the descriptor is unchanged ([`Cache::inputs_hash`]), the entry is revalidated. Equal stored descriptors
+//! are kept only once.
 //!
 //! The size of the cache is bounded in bytes. Beyond the limit, entries that were not used since they were last
 //! considered are evicted.
