@@ -1,5 +1,6 @@
 //! The command line of `frevo-bench`, which `frevo bench` runs.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -15,10 +16,14 @@ use report::record::{FORMAT, Run};
 use report::{machine, table};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::directory::Directory;
 use crate::experiments::{self, Experiment, tune};
 use crate::method::{Bench, Method, Server, introduce};
 use crate::probe::Processes;
 use crate::target::Target;
+
+/// Upper bound of the threads that block, one for each connection to a directory. The machine's own limit is lower.
+const MOST_THREADS: usize = 65_536;
 
 /// Measure any SMB server and draw the results
 #[derive(Parser, Debug)]
@@ -126,7 +131,7 @@ pub struct Common {
     /// Repeat the random choices of another run [default: the current time]
     #[arg(long, help_heading = "Method")]
     seed: Option<u64>,
-    /// Threads that generate the load [default: half of the cores]
+    /// Threads that generate the load; a connection to a directory has its own [default: half of the cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Method")]
     threads: Option<u16>,
 
@@ -209,8 +214,15 @@ fn measure(experiment: &Experiment) -> Result<()> {
     let mut json = common.json.as_ref().map(|path| Results::create(path)).transpose()?;
     raise_descriptor_limit();
     let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    let bench = Bench::new(method, common.servers(experiment.starts_servers())?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(MOST_THREADS)
+        .enable_all()
+        .build()?;
+    let directories = experiment.directories();
+    let servers = common.servers(experiment.starts_servers(), directories)?;
+    directories.iter().try_for_each(Directory::check)?;
+    let bench = Bench::new(method, servers, directories.to_vec());
     let (run, failed) = runtime.block_on(async {
         // Dropping an experiment stops the servers that it started.
         tokio::select! {
@@ -293,6 +305,7 @@ async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Resu
     for (record, server) in servers.iter_mut().zip(&bench.servers) {
         record.configuration = common.configuration(server)?;
     }
+    servers.extend(bench.directories.iter().map(Directory::introduce));
     let (experiments, failed) = experiments::run(experiment, bench).await?;
     bench.end();
     let run = Run {
@@ -392,23 +405,26 @@ impl Common {
     }
 
     /// Returns the servers under test. With `starts`, the experiment starts them later: they need not run now, and they
-    /// need not be given as a URL if a configuration file specifies what they serve.
-    fn servers(&self, starts: bool) -> Result<Vec<Server>> {
+    /// need not be given as a URL if a configuration file specifies what they serve. With `directories`, there may be
+    /// no server.
+    fn servers(&self, starts: bool, directories: &[Directory]) -> Result<Vec<Server>> {
         let named = |target: &Option<Target>, conf: &Option<PathBuf>| match (target, conf) {
             (None, Some(conf)) if starts => tune::target_of(conf).map(Some),
             _ => Ok(target.clone()),
         };
         let target = named(&self.target, &self.conf)?;
-        let target = target.context("no server given: add --target smb://user:password@host:port/share")?;
+        if target.is_none() && !directories.is_empty() && !self.names_a_server() {
+            distinct(directories.iter().map(|directory| &directory.name))?;
+            return Ok(Vec::new());
+        }
+        let target = target.context(
+            "no server given: add --target smb://user:password@host:port/share (largefile and smallfile can measure \
+             --directory PATH alone)",
+        )?;
         let pids = |pids| if starts { None } else { Some(pids) };
         let mut servers =
             vec![self.server(&self.name, &target, pids(&self.server_pid), self.share_path.as_ref(), &self.conf)?];
         if let Some(vs) = &named(&self.vs, &self.vs_conf)? {
-            ensure!(
-                self.name != self.vs_name,
-                "both servers are called '{}': give different names with --name and --vs-name",
-                self.name
-            );
             servers.push(self.server(&self.vs_name, vs, pids(&self.vs_pid), self.vs_path.as_ref(), &self.vs_conf)?);
         } else if !self.vs_pid.is_empty() || self.vs_path.is_some() || self.vs_conf.is_some() {
             bail!("--vs-pid, --vs-path and --vs-conf need a second server: add --vs");
@@ -418,14 +434,21 @@ impl Common {
             "--more is for servers that already run, but this experiment starts its servers itself: remove --more"
         );
         for More { name, target, path, pids, conf } in &self.more {
-            let taken = servers.iter().any(|server| server.name == *name);
-            ensure!(!taken, "two servers are called '{name}': give each a different name");
             servers.push(self.server(name, target, Some(pids), path.as_ref(), conf)?);
         }
         for (index, server) in servers.iter_mut().enumerate() {
             server.index = index;
         }
+        let names = servers.iter().map(|server| &server.name);
+        distinct(names.chain(directories.iter().map(|directory| &directory.name)))?;
         Ok(servers)
+    }
+
+    /// Returns whether an option describes a server other than by `--target`.
+    fn names_a_server(&self) -> bool {
+        let own = !self.server_pid.is_empty() || self.share_path.is_some() || self.conf.is_some();
+        let other = self.vs.is_some() || !self.vs_pid.is_empty() || self.vs_path.is_some() || self.vs_conf.is_some();
+        own || other || !self.more.is_empty()
     }
 
     fn server(
@@ -467,6 +490,19 @@ impl Common {
             |path: &PathBuf| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         path.as_ref().map(read).transpose()
     }
+}
+
+/// Fails if two servers or directories have the same name.
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Result<()> {
+    let mut known = BTreeSet::new();
+    for name in names {
+        ensure!(
+            known.insert(name),
+            "two servers or directories are called '{name}': give each a different name, with --name, --vs-name, \
+             --more NAME=URL or --directory NAME=PATH"
+        );
+    }
+    Ok(())
 }
 
 /// Returns the named processes, or those that listen on the port if the host is this machine. Processes that were not

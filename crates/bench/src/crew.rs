@@ -8,21 +8,32 @@ use client::Client;
 use crate::load::{self, Pace, Sample, Worker};
 use crate::method::{Bench, Server};
 
-/// The workers of one server.
+/// The workers of one server or directory.
 pub struct Crew<W> {
     workers: RefCell<Vec<W>>,
+}
+
+impl<W> Default for Crew<W> {
+    fn default() -> Crew<W> {
+        Crew { workers: RefCell::default() }
+    }
 }
 
 impl<W: Worker> Crew<W> {
     /// Returns one empty crew for each server.
     pub fn for_each(bench: &Bench) -> Vec<Crew<W>> {
-        bench.servers.iter().map(|_| Crew { workers: RefCell::default() }).collect()
+        bench.servers.iter().map(|_| Crew::default()).collect()
     }
 
     /// Connects until there are `count` workers. Also replaces workers that failed where failures are allowed.
     pub async fn enlist(&self, server: &Server, count: usize, make: impl Fn(Client) -> W) -> Result<()> {
+        self.enlist_with(count, async || Ok(make(server.connect().await?))).await
+    }
+
+    /// Like [`Crew::enlist`], for workers that do not connect to a server.
+    pub async fn enlist_with(&self, count: usize, make: impl AsyncFn() -> Result<W>) -> Result<()> {
         while self.workers.borrow().len() < count {
-            let worker = make(server.connect().await?);
+            let worker = make().await?;
             self.workers.borrow_mut().push(worker);
         }
         Ok(())

@@ -21,6 +21,7 @@ use proto::status::Status;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::listing::{self, numbered};
+use crate::load::StopSignal;
 use crate::method::{Bench, Server};
 use crate::requests::Requests;
 
@@ -99,10 +100,10 @@ pub async fn fill(
 ) -> Result<()> {
     let here = if all_known(bench) { local(server, directory) } else { None };
     if let Some(path) = here {
-        let (range, waiting) = (numbers.clone(), Waiting::default());
-        let given_up = waiting.0.clone();
+        let (range, stop) = (numbers.clone(), StopSignal::default());
+        let given_up = stop.0.clone();
         let filled = spawn_blocking(move || fill_here(&path, kind, range, size, &given_up)).await?;
-        drop(waiting);
+        drop(stop);
         match filled {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
             done => return done.with_context(|| format!("cannot fill {directory} of {}", server.name)),
@@ -154,16 +155,6 @@ fn all_known(bench: &Bench) -> bool {
 /// Returns the path of a share's directory on this machine.
 fn local(server: &Server, directory: &str) -> Option<PathBuf> {
     server.path.as_ref().map(|path| path.join(directory.replace('\\', "/")))
-}
-
-/// Dropped with the future that waits for a thread, it signals the thread to stop.
-#[derive(Default)]
-struct Waiting(Arc<AtomicBool>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn fill_here(

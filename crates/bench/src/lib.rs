@@ -3,13 +3,15 @@
 //! The crate knows a server only by its address and does not use the code of `server`, so it treats all servers alike.
 //!
 //! [`cli`] is the command line and [`experiments`] has the experiments. [`method`] is the procedure that all of them
-//! follow, [`load`] and [`requests`] make the load, [`probe`] measures the server's processes, and [`summary`] turns
-//! rounds into tables and figures.
+//! follow, [`load`], [`requests`] and [`files`] make the load, [`probe`] measures the server's processes, and
+//! [`summary`] turns rounds into tables and figures. A [`directory`] of this machine can be measured like a server.
 
 pub mod child;
 pub mod cli;
 pub mod crew;
+pub mod directory;
 pub mod experiments;
+pub mod files;
 pub mod ground;
 pub mod listing;
 pub mod load;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use client::{Client, Open};
-use proto::bytes::utf16_units;
+use proto::bytes::{utf16_bytes, utf16_units};
 use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass};
 
 /// The class that Explorer requests.
@@ -107,12 +107,27 @@ impl Roll {
     /// Records an entry. Fails if its name does not belong here or was seen before, or if its size is not
     /// `size(number)`.
     pub fn note(&mut self, entry: &DirectoryEntry<'_>, size: impl FnOnce(u64) -> u64) -> Result<()> {
-        let number = number_in(self.kind, entry.file_name).filter(|number| self.numbers.contains(number));
-        let Some(number) = number else { bail!("the listing has '{}', which does not exist", name(entry)?) };
+        self.enter(number_in(self.kind, entry.file_name), || name(entry), entry.end_of_file, size)
+    }
+
+    /// Like [`Roll::note`], for an entry with this name that has `found` bytes.
+    pub fn note_name(&mut self, name: &str, found: u64, size: impl FnOnce(u64) -> u64) -> Result<()> {
+        self.enter(number_in(self.kind, &utf16_bytes(name)), || Ok(name.to_owned()), found, size)
+    }
+
+    fn enter(
+        &mut self,
+        number: Option<u64>,
+        name: impl Fn() -> Result<String>,
+        found: u64,
+        size: impl FnOnce(u64) -> u64,
+    ) -> Result<()> {
+        let number = number.filter(|number| self.numbers.contains(number));
+        let Some(number) = number else { bail!("the listing has '{}', which does not exist", name()?) };
         let seen = &mut self.seen[(number - self.numbers.start) as usize];
-        ensure!(!*seen, "the listing has '{}' twice", name(entry)?);
-        let (found, expected) = (entry.end_of_file, size(number));
-        ensure!(found == expected, "the listing shows {found} bytes for '{}', expected {expected}", name(entry)?);
+        ensure!(!*seen, "the listing has '{}' twice", name()?);
+        let expected = size(number);
+        ensure!(found == expected, "the listing shows {found} bytes for '{}', expected {expected}", name()?);
         *seen = true;
         self.count += 1;
         Ok(())

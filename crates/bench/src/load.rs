@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -37,6 +39,9 @@ impl Done {
 
 /// A worker that can repeat an operation.
 pub trait Worker: Send + 'static {
+    /// Whether a step blocks its thread. Then the worker gets a thread of its own.
+    const BLOCKS: bool = false;
+
     /// Performs one step.
     fn step(&mut self) -> impl Future<Output = Result<Done>> + Send;
 }
@@ -182,10 +187,15 @@ pub async fn run<W: Worker>(workers: Vec<W>, pace: Pace) -> Result<(Sample, Vec<
     );
     let begin = Instant::now();
     let each = pace.rate.map(|rate| rate / workers.len().max(1) as f64);
-    let mut tasks = JoinSet::new();
+    let (mut tasks, stop) = (JoinSet::new(), StopSignal::default());
     for (number, worker) in workers.into_iter().enumerate() {
         let schedule = each.map(|rate| Schedule::new(pace.seed.wrapping_add(number as u64), rate));
-        tasks.spawn(work(worker, begin, pace, schedule));
+        let work = work(worker, begin, pace, schedule, stop.0.clone());
+        if W::BLOCKS {
+            tasks.spawn_blocking(|| thread_runtime()?.block_on(work));
+        } else {
+            tasks.spawn(work);
+        }
     }
     let mut sample = Sample::default();
     let mut workers = Vec::new();
@@ -198,14 +208,31 @@ pub async fn run<W: Worker>(workers: Vec<W>, pace: Pace) -> Result<(Sample, Vec<
     Ok((sample, workers))
 }
 
+/// Returns a runtime for a thread whose only task is a worker that blocks. It has only timers, for an open loop.
+fn thread_runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?)
+}
+
+/// Dropped with the future that waits for a thread, it signals the thread to stop.
+#[derive(Default)]
+pub(crate) struct StopSignal(pub(crate) Arc<AtomicBool>);
+
+impl Drop for StopSignal {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 async fn work<W: Worker>(
     mut worker: W,
     begin: Instant,
     pace: Pace,
     mut schedule: Option<Schedule>,
+    stop: Arc<AtomicBool>,
 ) -> Result<(Sample, Option<W>)> {
     let mut sample = Sample::default();
     let kept = loop {
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
         let over = match pace.until {
             Until::Time(time) => begin.elapsed() >= time,
             Until::Operations(count) => sample.operations >= count,
@@ -323,6 +350,51 @@ mod tests {
         // Half of 500 operations were due in the first half of the round, and the stall lasted longer than the whole
         // round.
         assert!(sample.latency().unwrap().p50 > 25_000.0, "{:?}", sample.latency());
+    }
+
+    /// A worker that blocks its thread until all of them do so.
+    struct Meeting(Arc<std::sync::Barrier>);
+
+    impl Worker for Meeting {
+        const BLOCKS: bool = true;
+
+        async fn step(&mut self) -> Result<Done> {
+            self.0.wait();
+            Ok(Done::one(0))
+        }
+    }
+
+    #[tokio::test]
+    async fn workers_that_block_have_a_thread_each() {
+        let barrier = Arc::new(std::sync::Barrier::new(20));
+        let workers = (0..20).map(|_| Meeting(barrier.clone())).collect();
+        let (sample, workers) = run(workers, pace(Until::Operations(3))).await.unwrap();
+        assert_eq!((sample.operations, workers.len()), (60, 20));
+    }
+
+    /// A worker that blocks, and counts its steps.
+    struct Busy(Arc<std::sync::atomic::AtomicU64>);
+
+    impl Worker for Busy {
+        const BLOCKS: bool = true;
+
+        async fn step(&mut self) -> Result<Done> {
+            std::thread::sleep(Duration::from_millis(1));
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Done::one(0))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_blocks_stops_with_the_round() {
+        let count = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let round = run(vec![Busy(count.clone())], pace(Until::Operations(u64::MAX)));
+        assert!(tokio::time::timeout(Duration::from_millis(50), round).await.is_err());
+        // The thread owns a reference until it ends.
+        while Arc::strong_count(&count) > 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(count.load(Ordering::Relaxed) > 0);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use report::metric::{counts, median};
 use report::record::{Case, Cost, Round, ServerRecord};
 
+use crate::directory::Directory;
 use crate::load::{Pace, Sample, Until};
 use crate::machine;
 use crate::probe::{Processes, Syscalls};
@@ -106,26 +108,28 @@ pub struct Bench {
     pub method: Method,
     /// The target, followed by the servers that it is compared with.
     pub servers: Vec<Server>,
+    /// The directories of this machine that take turns with the servers. Only some experiments can measure them.
+    pub directories: Vec<Directory>,
     progress: ProgressBar,
 }
 
 impl Bench {
     /// Creates the environment, with an empty progress bar.
-    pub fn new(method: Method, servers: Vec<Server>) -> Bench {
+    pub fn new(method: Method, servers: Vec<Server>, directories: Vec<Directory>) -> Bench {
         let progress = ProgressBar::no_length();
         let style = ProgressStyle::with_template("{prefix:>10} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}");
         progress.set_style(style.expect("the template is well-formed"));
-        Bench { method, servers, progress }
+        Bench { method, servers, directories, progress }
     }
 
-    /// Returns the names of the servers, in order.
+    /// Returns the names of the servers and the directories, in order.
     pub fn names(&self) -> Vec<&str> {
-        self.servers.iter().map(|server| server.name.as_str()).collect()
+        self.parties().iter().map(|party| party.name).collect()
     }
 
     /// Starts the progress bar for an experiment of about `cases` cases.
     pub fn begin(&self, experiment: &str, cases: usize) {
-        self.begin_of(experiment, cases, self.servers.len());
+        self.begin_of(experiment, cases, self.parties().len());
     }
 
     /// Like [`Bench::begin`], for the given number of parties.
@@ -205,13 +209,18 @@ impl Bench {
         self.turns(0..=last, names, parties, run).await
     }
 
-    /// Returns the servers under test as parties.
+    /// Returns the servers under test as parties, followed by the directories.
     pub fn parties(&self) -> Vec<Party<'_>> {
-        let party = |server| {
-            let Server { index, name, target, processes, .. }: &Server = server;
-            Party { name, target: Some(target), processes: processes.as_ref(), group: *index }
-        };
-        self.servers.iter().map(party).collect()
+        let mut parties: Vec<Party<'_>> = Vec::new();
+        for Server { name, target, processes, .. } in &self.servers {
+            let group = parties.len();
+            parties.push(Party { name, target: Some(target), processes: processes.as_ref(), group });
+        }
+        for directory in &self.directories {
+            let (name, group) = (&directory.name, parties.len());
+            parties.push(Party { name, target: Some(directory), processes: None, group });
+        }
+        parties
     }
 
     async fn turns(
@@ -264,8 +273,8 @@ enum Slot {
 pub struct Party<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its address, if it is an SMB server.
-    pub target: Option<&'a Target>,
+    /// The address of an SMB server, or the path of a directory.
+    pub target: Option<&'a dyn Display>,
     /// The processes whose resource use is measured, if they run on this machine.
     pub processes: Option<&'a Processes>,
     /// Parties of the same group take adjacent turns, so that they run under similar conditions of the machine.

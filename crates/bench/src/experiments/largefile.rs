@@ -2,20 +2,25 @@
 //! backed by Gluster*).
 //!
 //! Each worker has its own connection and file. Files are read and written in the server's page cache, so the disk is
-//! not measured. With `--flush` every file is flushed to the disk at the end of each writing round.
+//! not measured. With `--flush` every file is flushed to the disk at the end of each writing round. In a directory of
+//! this machine, the page cache is that of its kernel.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use client::{Client, Open, Window};
-use proto::smb2::FileId;
+use client::Window;
 use report::metric::Metric;
 use report::record::{Case, Experiment};
 
+use crate::directory::{self, Directories};
+use crate::files::OpenFile;
+use crate::files::local::LocalFile;
+use crate::files::smb::SmbFile;
 use crate::ground;
-use crate::load::{self, Done, Sample, Worker};
+use crate::load::{self, Done, Pace, Sample, Until, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Look, Random};
 use crate::summary::{self, then};
@@ -35,12 +40,14 @@ pub struct Options {
     /// Size of a request, in KiB, 64 to 8192 [default: 1024]
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=8192))]
     piece: Option<u32>,
-    /// Concurrent requests on a connection [default: 4]
+    /// Concurrent requests on a connection; a directory has one [default: 4]
     #[arg(long)]
     depth: Option<usize>,
     /// Flush the files to the disk at the end of each writing round
     #[arg(long)]
     flush: bool,
+    #[command(flatten)]
+    pub(super) directories: Directories,
 }
 
 /// A way of accessing the files.
@@ -65,10 +72,9 @@ const RANDOM_PIECE: u32 = 64 * 1024;
 /// Number of requests in one step of a worker. Each request still counts as one operation.
 const STEP: u64 = 16;
 
-/// A connection with its file.
-struct Stream {
-    client: Client,
-    file: FileId,
+/// A file with the way in which it is accessed.
+struct Stream<F> {
+    file: F,
     content: Content,
     size: u64,
     window: Window,
@@ -78,7 +84,9 @@ struct Stream {
     next: u64,
 }
 
-impl Worker for Stream {
+impl<F: OpenFile> Worker for Stream<F> {
+    const BLOCKS: bool = F::BLOCKS;
+
     async fn step(&mut self) -> Result<Done> {
         let piece = u64::from(self.window.piece);
         let mut done = Done::default();
@@ -95,19 +103,24 @@ impl Worker for Stream {
     }
 }
 
-impl Stream {
+impl<F: OpenFile> Stream<F> {
+    fn new(number: usize, file: F, size: u64, window: Window) -> Stream<F> {
+        let (content, random) = (Content { file: number as u64 }, Random::new(0));
+        Stream { file, content, size, window, random, pattern: PATTERNS[0], look: Look::Every, next: 0 }
+    }
+
     async fn transfer(&mut self, start: u64, end: u64) -> Result<()> {
         let content = self.content;
         if self.pattern.writes {
             let fill = |offset, out: &mut [u8]| content.fill(offset, out);
-            return Ok(self.client.write_file(self.file, start..end, self.window, fill).await?);
+            return self.file.write(start..end, self.window, fill).await;
         }
         let (mut wrong, look) = (None, self.look);
         let check = |offset, data: &[u8]| wrong = wrong.or(content.wrong_at(offset, data, look));
-        self.client.read_file(self.file, start..end, self.window, check).await?;
+        self.file.read(start..end, self.window, check).await?;
         match wrong {
             None => Ok(()),
-            Some(offset) => bail!("the server returned wrong data: file {} at offset {offset}", content.file),
+            Some(offset) => bail!("wrong data was read: file {} at offset {offset}", content.file),
         }
     }
 }
@@ -119,60 +132,85 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let piece = options.piece.unwrap_or(1024) << 10;
     let window = Window { piece, depth: options.depth.unwrap_or(4).max(1) };
     bench.begin("largefile", PATTERNS.len());
-    let cases =
-        ground::within(bench, DIRECTORY, async || measure(bench, clients, size, window, options.flush).await).await?;
+    let plan = Plan { clients, size, window, flush: options.flush };
+    let cases = directory::within(&bench.directories, DIRECTORY, async |paths| {
+        ground::within(bench, DIRECTORY, async || measure(bench, plan, paths).await).await
+    });
+    let cases = cases.await?;
     let settings = [
         ("connections", clients.to_string()),
         ("file per connection", format!("{} MiB", size >> 20)),
-        ("sequential request", format!("{} KiB, {} concurrent", piece >> 10, window.depth)),
+        (
+            "sequential request",
+            format!("{} KiB, {} concurrent, in a directory one at a time", piece >> 10, window.depth),
+        ),
         ("random request", format!("{} KiB, one at a time", RANDOM_PIECE >> 10)),
         ("flush at the end of a writing round", options.flush.to_string()),
     ];
     Ok(experiment(bench, cases, settings.map(|(name, value)| (name.to_owned(), value)).to_vec()))
 }
 
-async fn measure(bench: &Bench, clients: usize, size: u64, window: Window, flush: bool) -> Result<Vec<Case>> {
-    let mut streams = Vec::new();
+/// The numbers and sizes of files and requests.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    clients: usize,
+    size: u64,
+    window: Window,
+    flush: bool,
+}
+
+/// The streams of one server or directory, between two turns.
+type Streams<F> = RefCell<Vec<Stream<F>>>;
+
+async fn measure(bench: &Bench, plan: Plan, paths: &[PathBuf]) -> Result<Vec<Case>> {
+    let what = format!("creating {} files of {} MiB", plan.clients, plan.size >> 20);
+    let mut shares: Vec<Streams<SmbFile>> = Vec::new();
     for server in &bench.servers {
-        let what = format!("creating {clients} files of {} MiB", size >> 20);
-        streams.push(RefCell::new(bench.beside(server, &what, prepare(server, clients, size, window)).await?));
+        let filled = async { fill(open_over_smb(server, plan.clients).await?, plan).await };
+        shares.push(bench.beside(server, &what, filled).await?);
+    }
+    let mut directories: Vec<Streams<LocalFile>> = Vec::new();
+    for (directory, path) in bench.directories.iter().zip(paths) {
+        bench.say(&format!("{}: {what}", directory.name));
+        let files = (0..plan.clients).map(|number| LocalFile::create(path.join(number.to_string())));
+        let filled = fill(files.collect::<Result<_>>()?, plan).await;
+        directories.push(filled.with_context(|| format!("{what}, {}", directory.name))?);
     }
     let mut cases = Vec::new();
     for pattern in PATTERNS {
-        let turn = async |server: &Server, turn: &Turn<'_>| {
-            let held = &streams[server.index];
-            turn.measure(transfer(held, pattern, window, turn, flush)).await
+        let run = async |index: usize, turn: &Turn<'_>| match index.checked_sub(bench.servers.len()) {
+            None => turn.measure(transfer(&shares[index], pattern, plan, turn)).await,
+            Some(index) => turn.measure(transfer(&directories[index], pattern, plan, turn)).await,
         };
-        cases.push(bench.case(pattern.name, None, turn).await?);
+        cases.extend(bench.cases_of(&[(pattern.name, None)], &bench.parties(), run).await?);
     }
     Ok(cases)
 }
 
-async fn prepare(server: &Server, clients: usize, size: u64, window: Window) -> Result<Vec<Stream>> {
-    let mut streams = Vec::new();
-    for (number, mut client) in server.connect_many(clients).await?.into_iter().enumerate() {
-        let file = client.open(&Open::file(&path(number))).await.context("cannot create a file")?;
-        let content = Content { file: number as u64 };
-        client.write_file(file, 0..size, window, |offset, out| content.fill(offset, out)).await?;
-        let random = Random::new(0);
-        let look = Look::Every;
-        let pattern = PATTERNS[0];
-        streams.push(Stream { client, file, content, size, window, random, pattern, look, next: 0 });
+async fn open_over_smb(server: &Server, count: usize) -> Result<Vec<SmbFile>> {
+    let mut files = Vec::new();
+    for (number, client) in server.connect_many(count).await?.into_iter().enumerate() {
+        files.push(SmbFile::create(client, &path(number)).await?);
     }
-    Ok(streams)
+    Ok(files)
 }
 
-async fn transfer(
-    held: &RefCell<Vec<Stream>>,
-    pattern: Pattern,
-    window: Window,
-    turn: &Turn<'_>,
-    flush: bool,
-) -> Result<Sample> {
+/// Writes the files once, one after another.
+async fn fill<F: OpenFile>(files: Vec<F>, Plan { size, window, .. }: Plan) -> Result<Streams<F>> {
+    let until = Until::Operations(size.div_ceil(window.piece.into()));
+    let mut filled = Vec::new();
+    for (number, file) in files.into_iter().enumerate() {
+        let pace = Pace { until, rate: None, allow_errors: false, seed: 0 };
+        filled.extend(load::run(vec![Stream::new(number, file, size, window)], pace).await?.1);
+    }
+    Ok(RefCell::new(filled))
+}
+
+async fn transfer<F: OpenFile>(held: &Streams<F>, pattern: Pattern, plan: Plan, turn: &Turn<'_>) -> Result<Sample> {
     let mut streams = held.take();
     for (number, stream) in (0..).zip(&mut streams) {
         stream.pattern = pattern;
-        stream.window = if pattern.random { Window { piece: RANDOM_PIECE, depth: 1 } } else { window };
+        stream.window = if pattern.random { Window { piece: RANDOM_PIECE, depth: 1 } } else { plan.window };
         stream.random = Random::new(turn.seed.wrapping_add(number));
         // In the warm-up every byte is checked.
         stream.look = if turn.warms_up() { Look::Every } else { Look::Pages };
@@ -183,9 +221,9 @@ async fn transfer(
     // The rate is in requests, and a step performs several.
     pace.rate = pace.rate.map(|rate| rate / STEP as f64);
     let (mut sample, mut streams) = load::run(streams, pace).await?;
-    if flush && pattern.writes {
+    if plan.flush && pattern.writes {
         for stream in &mut streams {
-            stream.client.flush_file(stream.file).await?;
+            stream.file.flush().await?;
         }
         sample.seconds = begin.elapsed().as_secs_f64();
     }
@@ -203,6 +241,8 @@ fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) 
     let study = |pick: fn(&Pattern) -> f64| -> Vec<(f64, f64)> {
         PATTERNS.iter().enumerate().map(|(index, pattern)| (index as f64, mib(pick(pattern)))).collect()
     };
+    let mut remarks = summary::client_shares(&cases, &names);
+    remarks.extend(directory::remarks(&bench.directories));
     let mut figure = summary::bars("Large files", &cases, &names, Metric::THROUGHPUT);
     figure.series.push(then("SMB (study)", &study(|pattern| pattern.then.0)));
     figure.series.push(then("NFS (study)", &study(|pattern| pattern.then.1)));
@@ -215,7 +255,7 @@ fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) 
         settings,
         tables: summary::comparisons("Large files", &cases, &names, &Metric::BYTES),
         figures: vec![figure],
-        remarks: summary::client_shares(&cases, &names),
+        remarks,
         cases,
     }
 }

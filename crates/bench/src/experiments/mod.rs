@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use report::record;
 
 use crate::cli::Common;
+use crate::directory::Directory;
 use crate::method::Bench;
 use crate::netbench::load::DEBIAN;
 
@@ -106,6 +107,15 @@ impl Experiment {
             Experiment::Acl(acl) => acl.common(),
             Experiment::Tune(tune) => tune.common(),
             Experiment::All(asked) => &asked.common,
+        }
+    }
+
+    /// Returns the directories of this machine to measure.
+    pub fn directories(&self) -> &[Directory] {
+        match self {
+            Experiment::Largefile(asked) => &asked.own.directories.given,
+            Experiment::Smallfile(asked) => &asked.own.directories.given,
+            _ => &[],
         }
     }
 
