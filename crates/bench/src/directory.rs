@@ -96,18 +96,19 @@ pub async fn within<T>(
     removed.map(|()| ran)
 }
 
-/// Returns what has to be known to compare the directories with servers.
+/// Returns the remarks of an experiment that measured the directories: the caches, and the costs that are unknown.
 pub fn remarks(directories: &[Directory]) -> Vec<String> {
-    let remark = |directory: &Directory| {
-        let Directory { name, path } = directory;
-        format!(
-            "{name} is the directory {} of this machine. The kernel's caches of names, attributes and pages are not \
-             cleared, nor are those of a FUSE process: each phase finds there what earlier phases left. The client CPU \
-             includes the system calls. The processor time of a FUSE process and of a remote server is not measured.",
-            path.display()
-        )
-    };
-    directories.iter().map(remark).collect()
+    let mut remarks: Vec<String> =
+        directories.iter().map(|it| format!("{} is the directory {it} of this machine.", it.name)).collect();
+    if !directories.is_empty() {
+        remarks.push(
+            "In a directory, the kernel's caches of names, attributes and pages are not cleared, nor are those of a \
+             FUSE process: each phase finds there what earlier phases left. The client CPU includes the system calls. \
+             The processor time of a FUSE process and of a remote server is not measured."
+                .to_owned(),
+        );
+    }
+    remarks
 }
 
 /// A directory with a new name. Other runs, and shares of the same storage, do not use it.
