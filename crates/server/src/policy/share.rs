@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::recycle::Recycle;
 use super::snapshots::Snapshots;
+use super::storage::Storage;
 use super::stream_layout::Layout;
 use super::{
     AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, HandlePolicy, LockPolicy, ModePolicy, NamePolicy,
@@ -18,7 +19,10 @@ use crate::vfs::{FileId, SymlinkPolicy};
 pub struct Share {
     /// The section's name, as written.
     pub name: String,
-    /// `path`, absolute. If it has variables that depend on the session, the text as written; see `path_template`.
+    /// Where the files of the share are.
+    pub storage: Storage,
+    /// `path`, absolute; with [`Storage::Gluster`] a path inside the volume. If it has variables that depend on the
+    /// session, the text as written; see `path_template`.
     pub path: PathBuf,
     /// `path` if it depends on the session; `None` if `path` is the path.
     pub path_template: Option<Template>,
@@ -70,6 +74,7 @@ impl Share {
     pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
         Share {
             name: name.to_owned(),
+            storage: Storage::default(),
             path: path.into(),
             path_template: None,
             root: None,
