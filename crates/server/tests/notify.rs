@@ -502,6 +502,42 @@ fn changes_waiting_for_a_check_are_bounded() {
     assert_eq!(fixture.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
 }
 
+/// Paths in a volume are not those of this host, whatever the paths of the shares are.
+#[test]
+fn watches_see_only_changes_in_the_same_storage() {
+    let shares = [("host", None), ("host-srv", None), ("v", Some("v")), ("v-srv", Some("v")), ("w", Some("w"))];
+    let mut policy = testing::policy();
+    policy.kernel_change_notify = false;
+    let writable = (*policy.shares["share"]).clone();
+    for (name, volume) in shares {
+        let path = if name.ends_with("srv") { "/srv" } else { "/" };
+        let storage = volume.map(testing::gluster).unwrap_or_default();
+        let share = Share { name: name.to_owned(), path: path.into(), storage, ..writable.clone() };
+        policy.shares.insert(name.to_owned(), Arc::new(share));
+    }
+    let mut fixture = Fixture::with(policy);
+    // All shares have the same files here. The access check of a watch looks up the directory.
+    open(&mut fixture.other, "srv", directory).expect("a directory can be created");
+    for (watched, _) in shares {
+        assert_eq!(fixture.watcher.tree_connect(watched), Status::SUCCESS);
+        fixture.directory = open(&mut fixture.watcher, "", directory).expect("the root can be opened");
+        fixture.watch(|_| {});
+        for (changed, _) in shares {
+            assert_eq!(fixture.other.tree_connect(changed), Status::SUCCESS);
+            let delete = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DELETE_ON_CLOSE;
+            let made = open(&mut fixture.other, "f", delete).expect("a file can be created");
+            fixture.other.close(made);
+            let seen = fixture.seen();
+            let expected: &[&str] = match (watched, changed) {
+                _ if watched == changed => &["+f", "-f"],
+                ("host", "host-srv") | ("v", "v-srv") => &[r"+srv\f", r"-srv\f"],
+                _ => &[],
+            };
+            assert_eq!(seen, expected, "{changed} seen through {watched}");
+        }
+    }
+}
+
 #[test]
 fn the_suite_passes_on_remote_storage() {
     testing::passes_on_remote_storage(&[]);

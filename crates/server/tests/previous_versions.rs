@@ -19,8 +19,8 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 use server::answer::block_on;
-use server::policy::Share;
 use server::policy::snapshots::{Format, Pattern, Prefix, Snapshots, Sort};
+use server::policy::{Share, Storage};
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, RenameRequest, SetMetadata, Vfs};
 
@@ -464,6 +464,19 @@ fn versions_above_the_share_are_found_up_to_the_mount_point() {
         if let Some((version, content)) = found {
             opens(&mut client, &Ask { version: Some(version), ..open(r"dir\file") }, content);
         }
+    }
+}
+
+/// The paths of the parameters are then paths in the volume, whatever this host has mounted.
+#[test]
+fn the_mount_point_of_a_volume_is_its_root() {
+    for (storage, listed) in [(Storage::Directory, vec![]), (testing::gluster("v"), vec![SECOND, FIRST])] {
+        let configure = |snapshots: &mut Snapshots| {
+            snapshots.directory = "share/.snapshots".into();
+            snapshots.base = Some("/share".into());
+        };
+        let (mut client, _) = client_of(configure, |share| share.storage = storage.clone());
+        assert_eq!(versions(&mut client, r"dir\file", 4096).snapshots, listed);
     }
 }
 

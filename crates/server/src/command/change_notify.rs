@@ -81,12 +81,12 @@ fn watch<'a>(
             .flatten(),
     };
     let path = file.name.path.lock().clone();
-    let made = server.opens.watches.add(&disk.share.path, &path, terms);
+    let made = server.opens.watches.add(&disk.share.location(), &path, terms);
     // Two concurrent first requests of one handle; one watch is sufficient.
     match file.watch.set(made.clone()) {
         Ok(()) if server.policy().kernel_change_notify => listen(file, &made),
         Ok(()) => {}
-        Err(second) => server.opens.watches.remove(&disk.share.path, &path, &second),
+        Err(second) => server.opens.watches.remove(&disk.share.location(), &path, &second),
     }
     // The handle may have been closed before its watch was set, so that `end` did not find it.
     if file.closed.load(Ordering::Acquire) {
@@ -107,7 +107,7 @@ fn listen(file: &FileOpen, watch: &Arc<Watch>) {
 pub(crate) fn end(server: &Server, open: &Open, file: &FileOpen) {
     if let (Some(watch), Some(disk)) = (file.watch.get(), open.tree.disk()) {
         let path = file.name.path.lock().clone();
-        server.opens.watches.remove(&disk.share.path, &path, watch);
+        server.opens.watches.remove(&disk.share.location(), &path, watch);
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Recycle {
 /// The parameters by which the repository of a share is found. Old files are deleted only where they still apply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
-    path: PathBuf,
+    location: PathBuf,
     path_template: Option<Template>,
     repository: Template,
 }
@@ -53,8 +53,8 @@ impl Policy {
         let homes = || self.homes.as_ref().map(|homes| homes.section());
         let share: &Share = self.share(name).map(|share| &**share).or_else(homes)?;
         let recycle = share.recycle.as_deref()?;
-        let (path, path_template) = (share.path.clone(), share.path_template.clone());
-        Some((Origin { path, path_template, repository: recycle.repository.clone() }, recycle))
+        let (location, path_template) = (share.location().into_owned(), share.path_template.clone());
+        Some((Origin { location, path_template, repository: recycle.repository.clone() }, recycle))
     }
 }
 

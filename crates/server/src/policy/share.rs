@@ -1,6 +1,7 @@
 //! One share: what it is called, where it is, and a policy for each area.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::audit::Audit;
@@ -97,6 +98,15 @@ impl Share {
             snapshots: None,
             recycle: None,
             audit: None,
+        }
+    }
+
+    /// Returns a path that tells the directory of the share from those of shares in other storage: `path`, or for a
+    /// volume a relative path, because those of directories of this host are absolute.
+    pub fn location(&self) -> Cow<'_, Path> {
+        match &self.storage {
+            Storage::Directory => Cow::Borrowed(&self.path),
+            Storage::Gluster(volume) => Cow::Owned(volume.location(&self.path)),
         }
     }
 

@@ -13,7 +13,10 @@ mod store;
 mod suite;
 pub mod volume;
 
-use crate::policy::{AclStyle, Policy, Share, StoredAcls};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::{AclStyle, GlusterVolume, Policy, Share, Storage, StoredAcls, VolfileServer};
 
 pub use self::accounts::{MACHINE, NoAccounts, PASSWORD, TestAccounts, account, password_not_changed};
 pub use self::client::{TestClient, chain, ntlm_logon, set_security, status};
@@ -31,6 +34,19 @@ pub fn policy() -> Policy {
     (share.access.read_only, share.modes.create_mask) = (false, 0o666);
     policy.shares.insert("share".into(), share.into());
     policy
+}
+
+/// Returns the storage of a share in the GlusterFS volume `name`, with the default settings.
+pub fn gluster(name: &str) -> Storage {
+    Storage::Gluster(Arc::new(GlusterVolume {
+        volume: name.to_owned(),
+        servers: vec![VolfileServer::Tcp { host: "localhost".to_owned(), port: 24007 }],
+        log_file: None,
+        log_level: 7,
+        coherence: None,
+        threads: 16,
+        timeout: Duration::from_secs(30),
+    }))
 }
 
 /// Returns the settings with which Samba stores security descriptors by default.

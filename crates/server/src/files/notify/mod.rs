@@ -42,11 +42,14 @@ pub(crate) struct Watches {
     pub(crate) checks: Arc<AccessChecks>,
 }
 
-/// Returns the absolute path of `path` below `root`, without a trailing slash.
+/// Returns the absolute path of `path` below `root`, without a trailing slash. The first component names the storage: a
+/// root in another one than this host's is relative ([`Share::location`](crate::policy::Share::location)).
 pub(crate) fn absolute(root: &Path, path: &RelPath) -> Vec<u8> {
     let root = root.as_os_str().as_bytes();
     let end = root.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-    let mut absolute = root[..end].to_vec();
+    // A watch of this host's `/` must not see the changes in volumes.
+    let storage: &[u8] = if root.starts_with(b"/") { b"/." } else { b"/" };
+    let mut absolute = [storage, &root[..end]].concat();
     if !path.is_root() {
         absolute.push(b'/');
         absolute.extend_from_slice(path.as_bytes());

@@ -202,7 +202,8 @@ fn both_names_of_a_rename_are_reported_together() {
 fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
     let fixture = fixture();
     let watches = ["a", "a/b", "ab"].map(|at| fixture.watch(at, terms(ALL, false)));
-    fixture.0.moved(b"/share/a", b"/share/c/d");
+    let [from, to] = ["a", "c/d"].map(|name| absolute(Path::new("/share"), &path(name)));
+    fixture.0.moved(&from, &to);
     for name in ["a/x", "c/d/x", "c/d/b/y", "ab/z"] {
         fixture.happened(FileAction::ADDED, name);
     }
@@ -222,9 +223,10 @@ fn a_directory_marked_for_deletion_reports_nothing_more() {
     let fixture = fixture();
     let watch = fixture.watch("d", terms(ALL, true));
     let mut wait = watch.ask(1000).expect_err("nothing has changed yet");
-    fixture.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
+    let marked = absolute(Path::new("/share"), &path("d"));
+    fixture.0.doom(&marked, FileId { inode: 3, ..FILE });
     assert!(wait.result.try_recv().is_err(), "another directory has the name");
-    fixture.0.doom(b"/share/d", FILE);
+    fixture.0.doom(&marked, FILE);
     assert_eq!(wait.result.try_recv(), Ok(NotifyResult::Doomed));
     fixture.happened(FileAction::REMOVED, "d/x");
     assert_eq!(events_of(&watch), ["Doomed"]);

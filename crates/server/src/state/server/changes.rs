@@ -27,7 +27,7 @@ impl Server {
     /// Reports a change of `path` in `share`.
     pub(crate) fn changed_in(&self, share: &Share, path: &RelPath, change: Change) {
         if !self.opens.watches.is_idle() {
-            let path = absolute(&share.path, path);
+            let path = absolute(&share.location(), path);
             self.opens.watches.happened(&[Happening { action: change.action, path: &path, stream: "" }], change.filter);
         }
     }
@@ -38,7 +38,7 @@ impl Server {
             return;
         }
         let stream = if stream.is_empty() { String::new() } else { format!(":{stream}") };
-        let path = absolute(&disk.share.path, path);
+        let path = absolute(&disk.share.location(), path);
         self.opens
             .watches
             .happened(&[Happening { action: change.action, path: &path, stream: &stream }], change.filter);
@@ -49,15 +49,15 @@ impl Server {
         if self.opens.watches.is_idle() {
             return;
         }
-        let root = &disk.share.path;
+        let root = disk.share.location();
         if kind == Kind::Directory {
-            self.opens.watches.moved(&absolute(root, from), &absolute(root, to));
+            self.opens.watches.moved(&absolute(&root, from), &absolute(&root, to));
         }
         if replaced {
             self.changed(disk, from, Change::removed(kind));
             self.changed(disk, to, Change::replaced());
         } else if from.parent() == to.parent() {
-            let (from, to) = (absolute(root, from), absolute(root, to));
+            let (from, to) = (absolute(&root, from), absolute(&root, to));
             let name = |action, path| Happening { action, path, stream: "" };
             let pair = [name(FileAction::RENAMED_OLD_NAME, &*from), name(FileAction::RENAMED_NEW_NAME, &*to)];
             self.opens.watches.happened(&pair, name_of(kind));
@@ -119,7 +119,7 @@ impl Server {
     /// 2.1.5.15.3).
     pub(crate) fn doomed(&self, disk: &Disk, file: &FileOpen) {
         if file.kind == Kind::Directory && !self.opens.watches.is_idle() {
-            let path = absolute(&disk.share.path, &file.name.path.lock());
+            let path = absolute(&disk.share.location(), &file.name.path.lock());
             self.opens.watches.doom(&path, file.file);
         }
     }

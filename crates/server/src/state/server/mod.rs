@@ -34,7 +34,7 @@ use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
-use crate::policy::{Policy, Share};
+use crate::policy::{Policy, Share, Storage};
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
@@ -196,9 +196,13 @@ impl Server {
         }
     }
 
-    /// Returns the mount point of the file system that contains the directory of `share`.
+    /// Returns the mount point of the file system that contains the directory of `share`. In a volume, it is the root of
+    /// the volume.
     pub(crate) async fn mount_point(&self, share: &Share) -> vfs::Result<PathBuf> {
-        self.mounted.mount_point(&*self.volumes, share).await
+        match &share.storage {
+            Storage::Directory => self.mounted.mount_point(&*self.volumes, share).await,
+            Storage::Gluster(_) => Ok(PathBuf::from("/")),
+        }
     }
 
     /// Returns the number of opens, including those of named pipes.

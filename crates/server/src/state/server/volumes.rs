@@ -24,11 +24,12 @@ impl VolumeId {
         VolumeId(bytes.collect())
     }
 
-    /// Returns the id of the directory that `share` names, with its rules for symbolic links.
+    /// Returns the id of the directory that `share` names, on this host or in a volume, with its rules for symbolic
+    /// links.
     pub fn of_directory(share: &Share) -> VolumeId {
         let links = [u8::from(share.names.follow_symlinks), u8::from(share.names.wide_links)];
         let root = share.root.map_or([0; 16], |id| (u128::from(id.device) << 64 | u128::from(id.inode)).to_le_bytes());
-        VolumeId::new(&[b"directory", share.path.as_os_str().as_encoded_bytes(), &links, &root])
+        VolumeId::new(&[b"directory", share.location().as_os_str().as_encoded_bytes(), &links, &root])
     }
 }
 
@@ -58,9 +59,10 @@ pub fn wanted_xattrs(share: &Share) -> WantedXattrs {
     WantedXattrs::new([&*acls.attribute].into_iter().chain(lists))
 }
 
-/// Returns whether the directory of one share contains that of the other.
+/// Returns whether the directory of one share contains that of the other, on this host or in one volume.
 pub fn directories_overlap(share: &Share, other: &Share) -> bool {
-    other.path != share.path && (other.path.starts_with(&share.path) || share.path.starts_with(&other.path))
+    let (one, other) = (share.location(), other.location());
+    one != other && (other.starts_with(&one) || one.starts_with(&other))
 }
 
 /// A file system and its volume number.
@@ -213,6 +215,30 @@ mod tests {
             assert_eq!(block_on(all.mount_point(&volumes, &share)), Ok(PathBuf::from("/m")));
         }
         assert_eq!(volumes.asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn shares_overlap_only_in_the_same_storage() {
+        let share = |storage: &str, path: &str| match storage {
+            "" => Share::new("s", path),
+            volume => Share { storage: testing::gluster(volume), ..Share::new("s", path) },
+        };
+        for (one, other, overlap) in [
+            (share("", "/"), share("", "/srv"), true),
+            (share("v", "/"), share("v", "/srv"), true),
+            (share("v", "/srv/a"), share("v", "/srv"), true),
+            (share("v", "/srv"), share("v", "/srv"), false),
+            (share("v", "/srv"), share("v", "/srv-2"), false),
+            (share("v", "/"), share("", "/srv"), false),
+            (share("v", "/srv"), share("", "/"), false),
+            (share("v", "/"), share("w", "/srv"), false),
+        ] {
+            assert_eq!(directories_overlap(&one, &other), overlap, "{one:?} {other:?}");
+            assert_eq!(directories_overlap(&other, &one), overlap, "{other:?} {one:?}");
+        }
+        let same = |one: &Share, other: &Share| VolumeId::of_directory(one) == VolumeId::of_directory(other);
+        assert!(same(&share("v", "/"), &share("v", "/")));
+        assert!(!same(&share("v", "/"), &share("", "/")) && !same(&share("v", "/"), &share("w", "/")));
     }
 
     #[test]
