@@ -32,13 +32,12 @@ fn frevo(directory: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Writes a configuration with a share of the host's root directory, as written by the hook of GlusterFS, and a correct
-/// share.
+/// Writes a configuration with a share whose `path` is a path in CephFS, and a correct share.
 fn configure(directory: &Path, of_volume: &str, of_files: &str) {
     let (path, state) = (directory.join("files"), directory.join("state"));
     let text = format!(
         "[global]\nstate directory = {}\n[volume]\npath = /\nread only = no\nguest ok = yes\n\
-         glusterfs:volume = volume\nkernel share modes = no\n{of_volume}\n[files]\npath = {}\n{of_files}\n",
+         ceph:config_file = /etc/ceph/ceph.conf\nkernel share modes = no\n{of_volume}\n[files]\npath = {}\n{of_files}\n",
         state.display(),
         path.display()
     );
@@ -90,7 +89,7 @@ async fn until(port: u16, share: &str, credentials: &Credentials, status: Status
 async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(directory.path().join("files")).expect("a directory");
-    configure(directory.path(), "vfs objects = glusterfs", "");
+    configure(directory.path(), "vfs objects = ceph", "");
     let check = frevo(directory.path(), &["check"]).output().expect("it runs");
     let said = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
     assert_eq!(check.status.code(), Some(1), "{said}");
@@ -107,11 +106,11 @@ async fn a_share_with_foreign_storage_shows_no_files_of_the_host() {
 
     // A reload decides again, and a share may be served again if the administrator allows it.
     let reload = || server.reload();
-    configure(directory.path(), "vfs objects = glusterfs\nfrevo:without = glusterfs", "vfs objects = extd_audit");
+    configure(directory.path(), "vfs objects = ceph\nfrevo:without = ceph", "vfs objects = extd_audit");
     reload();
     until(port, "files", &me, Status::BAD_NETWORK_NAME).await;
     assert_eq!(answer(port, "volume", &me).await, Status::SUCCESS);
-    configure(directory.path(), "vfs objects = glusterfs", "");
+    configure(directory.path(), "vfs objects = ceph", "");
     reload();
     until(port, "files", &me, Status::SUCCESS).await;
     assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);

@@ -8,6 +8,7 @@ use server::vfs::Identity;
 
 use super::problem::Problems;
 use super::reader::Reader;
+use super::share::modules;
 use super::table::access::OBEY_PAM;
 use super::table::acls;
 use super::table::daemon::SANDBOX;
@@ -18,7 +19,7 @@ use super::{Names, read, read_file, resolve, server_variables};
 pub struct Confinement {
     /// `frevo:sandbox`.
     pub wanted: bool,
-    /// Whether a share stores Windows ACLs in an attribute that only root may write. A share that only a session has
+    /// Whether a share in a directory stores Windows ACLs in an attribute that only root may write. A share that only a session has
     /// may do so, too.
     pub describes: bool,
     /// `obey pam restrictions`: the modules of PAM need the original privileges.
@@ -44,7 +45,10 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     confinement.describes = !raw.includes.is_empty();
     for section in &resolved.shares {
         reader.share = Some(section);
-        confinement.describes |= acls::stored(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));
+        // The servers of a volume write its attributes.
+        let is_here = !modules::is_in_volume(&reader);
+        confinement.describes |=
+            is_here && acls::stored(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));
     }
     confinement
 }

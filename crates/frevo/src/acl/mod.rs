@@ -6,7 +6,7 @@ pub(crate) mod calibrate;
 mod convert;
 mod diff;
 mod names;
-mod place;
+pub(crate) mod place;
 mod set;
 mod share;
 mod show;

@@ -49,6 +49,7 @@ impl Where {
         if acls.ignore_system_acls {
             bail!("[{}] does not convert POSIX ACLs because of acl_xattr:ignore system acls = yes", share.name);
         }
+        check_is_directory(share)?;
         if share.path_template.is_some() {
             bail!("[{}] has a directory per session ({}); specify another share", share.name, share.path.display());
         }
@@ -104,6 +105,14 @@ impl Opened {
     }
 }
 
+/// Fails if the files of the share are not on this host.
+pub(crate) fn check_is_directory(share: &Share) -> Result<()> {
+    if !share.storage.is_directory() {
+        bail!("[{}] is in a volume of GlusterFS; this command works on directories of this host", share.name);
+    }
+    Ok(())
+}
+
 /// Opens the server's view of `share`.
 pub(super) fn desk(share: Arc<Share>, accounts: Lookups) -> Result<AclAdmin> {
     let options = localfs::Options { links: SymlinkPolicy::NONE, root: None };
@@ -116,12 +125,14 @@ pub(super) fn desk(share: Arc<Share>, accounts: Lookups) -> Result<AclAdmin> {
 /// `name`, or else the one with the deepest directory.
 fn share_of(policy: &Policy, path: &Path, name: Option<&str>) -> Result<(Arc<Share>, RelPath)> {
     let inside = |share: &Share| {
-        let root = share.path.canonicalize().ok().filter(|_| share.path_template.is_none())?;
+        let is_here = share.path_template.is_none() && share.storage.is_directory();
+        let root = share.path.canonicalize().ok().filter(|_| is_here)?;
         Some((root.components().count(), path.strip_prefix(&root).ok()?.to_owned()))
     };
     let found = match name {
         Some(name) => {
             let share = policy.share(name).with_context(|| format!("there is no share [{name}]"))?;
+            check_is_directory(share)?;
             let (_, rest) = inside(share).with_context(|| {
                 format!(
                     "{} is not below {}, which is the directory of [{}]",
@@ -139,7 +150,8 @@ fn share_of(policy: &Policy, path: &Path, name: Option<&str>) -> Result<(Arc<Sha
     };
     let Some((share, rest)) = found else {
         bail!(
-            "{} is not in any share of the configuration ([homes] and paths with variables are not considered)",
+            "{} is not in any share of the configuration ([homes], paths with variables and shares in volumes are not \
+             considered)",
             path.display()
         );
     };
@@ -163,9 +175,14 @@ mod tests {
         std::fs::create_dir_all(top_path.join("a/b/c")).unwrap();
         let file = top_path.join("smb.conf");
         let (outer, inner) = (top_path.join("a"), top_path.join("a/b"));
-        let text = format!("[outer]\npath = {}\n[inner]\npath = {}\n", outer.display(), inner.display());
+        let text = format!(
+            "[outer]\npath = {}\n[inner]\npath = {1}\n[volume]\npath = {1}/c\nvfs objects = glusterfs acl_xattr\n",
+            outer.display(),
+            inner.display()
+        );
         std::fs::write(&file, text).unwrap();
-        let loaded = Where { config: Some(file), state_dir: None }.load().unwrap();
+        let place = Where { config: Some(file), state_dir: None };
+        let loaded = place.load().unwrap();
         let check = |path: &Path, name: Option<&str>, expected: Option<(&str, &str)>| {
             let found = share_of(&loaded.policy, path, name).ok();
             let found =
@@ -179,5 +196,8 @@ mod tests {
         check(&outer, Some("inner"), None);
         check(&top_path, None, None);
         check(&outer, Some("none"), None);
+        let refused = share_of(&loaded.policy, &inner.join("c"), Some("volume")).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().starts_with("[volume] is in a volume of GlusterFS"), "{refused}");
+        assert_eq!(place.converting_share("volume").unwrap_err().to_string(), refused.to_string());
     }
 }

@@ -44,9 +44,10 @@ fn without_roots_acls(share: &mut Arc<Share>) {
 
 /// Does not serve a share that stores Windows ACLs if the process does not have the privilege for it: the service
 /// manager did not give it, or no share stored Windows ACLs when the server started.
-/// Without the ACLs, the share would be open to other users.
+/// Without the ACLs, the share would be open to other users. The servers of a volume write its attributes themselves.
 fn until_restart(share: &mut Arc<Share>) {
     if share.available
+        && share.storage.is_directory()
         && let Some(attribute) = roots_attribute(share)
     {
         tracing::error!(

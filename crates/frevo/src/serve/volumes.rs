@@ -63,6 +63,13 @@ impl Volumes for LocalVolumes {
     /// Opens the directory on a thread of its own, because a mounted file system may hang, and because threads that
     /// libraries start keep the identity of the thread that starts them.
     fn open(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
+        if !share.storage.is_directory() {
+            tracing::error!(
+                share = share.name,
+                "the share is in a volume of GlusterFS, which this program cannot open"
+            );
+            return Answer::now(Err(Errno::NOSYS));
+        }
         let Some(opening) = Opening::begin(&self.opening, &share.name) else {
             tracing::error!(
                 share = share.name,
@@ -151,6 +158,14 @@ mod tests {
         assert_eq!(opened.block_on(volumes.mount_point(&share.path)), Err(Errno::NOENT));
         assert_eq!(opened.block_on(volumes.mount_point(Path::new("/proc/self/fd"))), Ok(PathBuf::from("/proc")));
         assert!(volumes.opening.lock().is_empty());
+    }
+
+    #[test]
+    fn the_path_in_a_volume_is_not_opened_on_this_host() {
+        let host = tempfile::tempdir().expect("a directory");
+        let share = Share { storage: server::testing::gluster("v"), ..Share::new("s", host.path()) };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(runtime.block_on(LocalVolumes::default().open(&share)).err(), Some(Errno::NOSYS));
     }
 
     #[test]

@@ -30,6 +30,7 @@ use self::measurements::Measurements;
 use self::trial::TrialDirectory;
 use self::work::{Extent, Work};
 use crate::acl::calibrate;
+use crate::acl::place::check_is_directory;
 use accounts::state_dir::StateDir;
 
 /// Seconds of a measurement with `--quick`.
@@ -100,6 +101,7 @@ impl TuneArgs {
         let Some(share) = loaded.policy.share(&self.share).cloned() else {
             bail!("there is no share [{}] in {} that can be served", self.share, path.display());
         };
+        check_is_directory(&share)?;
         if share.path_template.is_some() {
             bail!("[{}] has a directory for each session ({}); name a directory", share.name, share.path.display());
         }

@@ -1,6 +1,7 @@
 //! Stage two, one share: its section -> [`server::policy::Share`].
 
 pub(super) mod modules;
+mod volume;
 
 use std::path::Path;
 
@@ -23,8 +24,10 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
     let servable = modules::judge(reader, section) & decides_access_itself(reader, section);
     let mut share = Share::new(&section.name, "");
     table::read_share(reader, &mut share);
+    volume::restrict(reader, &mut share);
     share.available &= servable;
-    if share.available && fold(&share.name) != "homes" && share.path_template.is_none() && is_root(&share.path) {
+    let is_directory = share.storage.is_directory() && share.path_template.is_none() && fold(&share.name) != "homes";
+    if share.available && is_directory && is_root(&share.path) {
         reader.value(&SHARED_PATH).report(root_shared(section, &share));
     }
     Some(share)

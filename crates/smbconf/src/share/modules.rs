@@ -6,6 +6,9 @@ use crate::resolve::{self, WITHOUT};
 use crate::table::share::{OVERRIDE, VFS_OBJECTS};
 use crate::table::{MODULES, Module, Status, fold_name};
 
+/// The module of shares in volumes.
+const GLUSTERFS: &str = "glusterfs";
+
 /// A missing module that the share must not be served without.
 struct Missing {
     name: String,
@@ -23,10 +26,20 @@ pub(crate) fn are_asked_for(reader: &Reader<'_>, module: &str) -> bool {
     reader.value(&VFS_OBJECTS).list().iter().any(|element| module_of(element) == module)
 }
 
+/// Returns whether the share is in a GlusterFS volume.
+pub(crate) fn is_in_volume(reader: &Reader<'_>) -> bool {
+    are_asked_for(reader, GLUSTERFS) && !overridden(reader).iter().any(|module| module == GLUSTERFS)
+}
+
+/// Returns the modules that `frevo:without` names.
+fn overridden(reader: &Reader<'_>) -> Vec<String> {
+    reader.value(&OVERRIDE).list().iter().map(|element| module_of(element)).collect()
+}
+
 /// Reports how each module that the share names is treated. Returns `false` if the share must not be served without one
 /// of them.
 pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
-    let overridden: Vec<String> = reader.value(&OVERRIDE).list().iter().map(|element| module_of(element)).collect();
+    let overridden = overridden(reader);
     let (mut asked, mut missing) = (Vec::new(), Vec::new());
     for element in reader.value(&VFS_OBJECTS).list() {
         let name = module_of(&element);
@@ -41,6 +54,7 @@ pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
         asked.push(name);
     }
     useless_overrides(reader, &overridden, &asked);
+    check_volume(reader, &asked);
     if missing.is_empty() {
         return true;
     }
@@ -79,6 +93,23 @@ fn problem_of(element: &str, module: Option<&Module>, share: &str) -> Option<Pro
             let message = format!("the share is served without the unknown module `{element}`");
             Some(warning(Code::NotServed, message).remedy(format!("no action needed: `{}` allows this", OVERRIDE.name)))
         }
+    }
+}
+
+/// Reports that the files are not in the volume, or that Samba ignores modules because the storage is not the last one.
+fn check_volume(reader: &Reader<'_>, asked: &[String]) {
+    let Some(at) = asked.iter().position(|name| name == GLUSTERFS) else { return };
+    let after: Vec<_> = asked[at..].iter().filter(|name| *name != GLUSTERFS).map(|name| format!("`{name}`")).collect();
+    if !is_in_volume(reader) {
+        let message = "the share is served without the module `glusterfs`: `path` is a directory of this host";
+        let remedy = format!("no action needed: `{}` allows this", OVERRIDE.name);
+        reader.value(&VFS_OBJECTS).report(warning(Code::NotServed, message).remedy(remedy));
+    } else if !after.is_empty() {
+        let after = after.join(", ");
+        let message =
+            format!("Samba may ignore {after} after `glusterfs` in `{}`, and Frevo does not", VFS_OBJECTS.name);
+        let remedy = "write `glusterfs` last, or remove the modules after it";
+        reader.value(&VFS_OBJECTS).report(warning(Code::Contradiction, message).remedy(remedy));
     }
 }
 

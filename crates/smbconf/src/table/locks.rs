@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{BOOL, BOOL_OR_AUTO, COUNT, NUMBER, PATTERNS, Parameter, global, share};
 
-const OPLOCKS: &str = "kernel oplocks";
+const LOCAL_OPLOCKS: &str = "kernel oplocks";
 /// The reason of parameters about caches of open files.
 pub(super) const IN_MEMORY: &str = "the single server process keeps open files in memory and needs no such cache";
 
-const DURABLE_HANDLES: Parameter = share(
+pub(crate) const DURABLE_HANDLES: Parameter = share(
     "durable handles",
     BOOL,
     "yes",
@@ -16,18 +16,47 @@ const DURABLE_HANDLES: Parameter = share(
 )
 .reads(|value, share| share.handles.durable_handles = value.boolean());
 
+pub(crate) const OPLOCKS: Parameter = share("oplocks", BOOL, "yes", "Let clients cache files.")
+    .reads(|value, share| share.caching.oplocks = value.boolean());
+
+pub(crate) const LEVEL2_OPLOCKS: Parameter =
+    share("level2 oplocks", BOOL, "yes", "Let several clients cache a file for reading.")
+        .reads(|value, share| share.caching.level2_oplocks = value.boolean());
+
+pub(crate) const KERNEL_OPLOCKS: Parameter = share(
+    "kernel oplocks",
+    BOOL,
+    "no",
+    "Break oplocks when a local program opens the file; disables leases and level II oplocks.",
+)
+.reads(|value, share| share.caching.kernel_oplocks = value.boolean());
+
+pub(crate) const FAKE_OPLOCKS: Parameter =
+    share("fake oplocks", BOOL, "no", "Grant oplocks and never break them: loses data if two clients open a file.")
+        .reads(|value, share| share.caching.fake_oplocks = value.boolean());
+
+pub(crate) const CONTINUOUSLY_AVAILABLE: Parameter = share(
+    "continuously available",
+    BOOL,
+    "no",
+    "Keep opens across a restart of the server; each write goes to disk. Not in Samba.",
+)
+.reads(|value, share| share.handles.continuously_available = value.boolean() && value.of(&DURABLE_HANDLES).boolean());
+
+pub(crate) const POSIX_LOCKING: Parameter = share(
+    "posix locking",
+    BOOL,
+    "yes",
+    "Let the locks of clients and local programs conflict; reads and writes check only clients' locks.",
+)
+.reads(|value, share| share.locks.posix_locking = value.boolean());
+
 pub(super) static TABLE: &[Parameter] = &[
     share("locking", BOOL, "yes", "Enforce byte-range locks; no grants every lock and enforces none.")
         .reads(|value, share| share.locks.locking = value.boolean()),
     share("strict locking", BOOL_OR_AUTO, "auto", "Check byte-range locks at each read and write; auto means yes.")
         .reads(|value, share| share.locks.strict_locking = value.choice() != "no"),
-    share(
-        "posix locking",
-        BOOL,
-        "yes",
-        "Let the locks of clients and local programs conflict; reads and writes check only clients' locks.",
-    )
-    .reads(|value, share| share.locks.posix_locking = value.boolean()),
+    POSIX_LOCKING,
     share("blocking locks", BOOL, "yes", "Let a client wait for a lock.")
         .reads(|value, share| share.locks.blocking_locks = value.boolean()),
     share(
@@ -49,37 +78,21 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, global| global.policy.lock_sequence_checking = !value.boolean()),
     share("kernel share modes", BOOL, "no", "Show share modes to local programs as flock locks.")
         .unserved("share modes visible to local programs, because Linux has removed the call"),
-    share("oplocks", BOOL, "yes", "Let clients cache files.")
-        .reads(|value, share| share.caching.oplocks = value.boolean()),
-    share("level2 oplocks", BOOL, "yes", "Let several clients cache a file for reading.")
-        .reads(|value, share| share.caching.level2_oplocks = value.boolean()),
-    share(
-        "kernel oplocks",
-        BOOL,
-        "no",
-        "Break oplocks when a local program opens the file; disables leases and level II oplocks.",
-    )
-    .reads(|value, share| share.caching.kernel_oplocks = value.boolean()),
-    share("fake oplocks", BOOL, "no", "Grant oplocks and never break them: loses data if two clients open a file.")
-        .reads(|value, share| share.caching.fake_oplocks = value.boolean()),
+    OPLOCKS,
+    LEVEL2_OPLOCKS,
+    KERNEL_OPLOCKS,
+    FAKE_OPLOCKS,
     share("veto oplock files", PATTERNS, "", "Never grant oplocks or leases on files with matching names.")
         .reads(|value, share| share.caching.veto_oplock_files = value.patterns()),
     global("smb2 leases", BOOL, "yes", "Offer leases, which let a client share a cache between several opens.")
         .reads(|value, global| global.policy.smb2_leases = value.boolean()),
     global("smb3 directory leases", BOOL_OR_AUTO, "auto", "Offer leases on directories; auto means yes.")
         .reads(|value, global| global.policy.smb3_directory_leases = value.choice() != "no"),
-    global("oplock break wait time", COUNT, "0", "Milliseconds before an oplock break is sent.").unserved(OPLOCKS),
-    global("smb2 disable oplock break retry", BOOL, "no", "Send an oplock break only once.").unserved(OPLOCKS),
+    global("oplock break wait time", COUNT, "0", "Milliseconds before an oplock break is sent.")
+        .unserved(LOCAL_OPLOCKS),
+    global("smb2 disable oplock break retry", BOOL, "no", "Send an oplock break only once.").unserved(LOCAL_OPLOCKS),
     DURABLE_HANDLES,
-    share(
-        "continuously available",
-        BOOL,
-        "no",
-        "Keep opens across a restart of the server; each write goes to disk. Not in Samba.",
-    )
-    .reads(|value, share| {
-        share.handles.continuously_available = value.boolean() && value.of(&DURABLE_HANDLES).boolean()
-    }),
+    CONTINUOUSLY_AVAILABLE,
     global("defer sharing violations", BOOL, "yes", "Delay the response to a sharing violation.")
         .accepted("a sharing violation is reported at once after oplock breaks, as in Windows"),
     share("smbd getinfo ask sharemode", BOOL, "yes", "Ask for delete-on-close state in queries.").accepted(IN_MEMORY),

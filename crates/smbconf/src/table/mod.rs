@@ -14,7 +14,8 @@ pub(super) mod controller;
 pub(super) mod daemon;
 pub(super) mod domain;
 pub(super) mod files;
-mod locks;
+pub(super) mod gluster;
+pub(super) mod locks;
 mod modules;
 pub(super) mod names;
 pub(super) mod people;
@@ -251,6 +252,7 @@ static GROUPS: &[&[Parameter]] = &[
     snapshots::TABLE,
     recycle::TABLE,
     audit::TABLE,
+    gluster::TABLE,
     protocol::TABLE,
     daemon::TABLE,
     user_shares::TABLE,

@@ -33,7 +33,6 @@ const STREAMS: &str = "alternate data streams";
 const MAC: &str = "support for Macs";
 const SNAPSHOTS: &str = "previous versions";
 const AUDIT: &str = "the audit log";
-const GLUSTER: &str = "GlusterFS volumes";
 const CEPH: &str = "CephFS";
 const SPOTLIGHT: &str = "Spotlight search";
 const OWN_IO: &str = "Frevo schedules reads and writes itself";
@@ -79,7 +78,7 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("full_audit", "an option that Samba's module does not have"),
     prefix("audit", AUDIT),
     prefix("extd_audit", AUDIT),
-    prefix("glusterfs", GLUSTER),
+    prefix("glusterfs", "an option that Samba's module does not have"),
     prefix("ceph", CEPH),
     prefix("ceph_snapshots", SNAPSHOTS),
     prefix("worm", "files that cannot be changed"),
@@ -133,8 +132,8 @@ pub static MODULES: &[Module] = &[
     served("recycle"),
     served("full_audit"),
     served("catia"),
+    served("glusterfs"),
     // The files are elsewhere: `path` is a path inside the volume. On this host it is a different directory, often `/`.
-    vital("glusterfs", GLUSTER, STORAGE),
     vital("ceph", CEPH, STORAGE),
     vital("ceph_new", CEPH, STORAGE),
     vital("ceph_rgw", "object stores", STORAGE),
@@ -172,7 +171,7 @@ pub static MODULES: &[Module] = &[
     module("ceph_snapshots", SNAPSHOTS),
     module("shell_snap", "running commands, because no text of the configuration is ever passed to a shell"),
     // The volume is mounted on this host, and the mount enforces its rules; the module only speeds up name look-ups.
-    module("glusterfs_fuse", GLUSTER),
+    module("glusterfs_fuse", "fast name look-ups in mounted GlusterFS volumes"),
     // It selects the identity of a file; locks are valid only on this server in any case.
     module("fileid", "clusters"),
     // The kernel enforces quotas. These modules change only the numbers that clients see.

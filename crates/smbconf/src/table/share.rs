@@ -11,6 +11,7 @@ use crate::lists;
 use crate::membership;
 use crate::problem::{Code, Problem, error, unanswered, warning};
 use crate::reader::ValueReader;
+use crate::share::modules;
 
 const CSC: Kind = Kind::Choice(&[&["manual"], &["documents"], &["programs"], &["disable"]]);
 
@@ -144,7 +145,10 @@ fn read_path(value: ValueReader<'_>, share: &mut Share) {
         }
         Some(path) if !Path::new(&path).is_absolute() => value.bad_value(&path, "an absolute path"),
         Some(path) => {
-            if let Err(why) = directory(Path::new(&path)) {
+            // A path in a volume is looked up when a client connects.
+            if !modules::is_in_volume(&value.section)
+                && let Err(why) = directory(Path::new(&path))
+            {
                 let problem = warning(Code::MissingPath, format!("the directory of [{}] {why}: {path}", share.name));
                 let remedy = "create the directory, mount its file system, or correct `path`; \
                               until then clients cannot connect to the share";

@@ -9,6 +9,7 @@ use super::*;
 use accounts::{PassdbBackend, smbpasswd};
 
 mod faults;
+mod gluster;
 mod grammar;
 mod modules;
 mod readers;
@@ -387,7 +388,8 @@ fn without_a_file_shares_from_the_command_line_are_served() {
 #[test]
 fn every_served_parameter_is_read_and_no_other() {
     READ.take();
-    let text = "[x]\npath = @DIR@/x\nguest ok = yes\n[y]\npath = @DIR@/x\nvfs objects = full_audit\n";
+    let text = "[x]\npath = @DIR@/x\nguest ok = yes\n[y]\npath = @DIR@/x\nvfs objects = full_audit\n\
+                [z]\npath = /\nvfs objects = glusterfs\n";
     let (loaded, _directory) = load_files(&[("smb.conf", text)]);
     loaded.unwrap_or_else(|problems| panic!("{problems}"));
     let read: BTreeSet<_> = READ.take().into_iter().chain(READ_EARLIER).collect();

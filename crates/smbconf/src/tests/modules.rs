@@ -14,8 +14,7 @@ fn is_served(loaded: &Loaded, share: &str) -> bool {
 
 #[test]
 fn only_shares_that_need_a_missing_module_are_not_served() {
-    let text =
-        "[vol]\npath = @DIR@/x\nguest ok = yes\nvfs objects = glusterfs WORM:2 recycle worm\n[x]\npath = @DIR@/x\n";
+    let text = "[vol]\npath = @DIR@/x\nguest ok = yes\nvfs objects = ceph WORM:2 recycle worm\n[x]\npath = @DIR@/x\n";
     let (loaded, _directory) = loaded(text);
     assert!(!is_served(&loaded, "vol") && is_served(&loaded, "x"));
     let problems: Vec<_> = loaded.warnings.shares_not_served().collect();
@@ -25,10 +24,10 @@ fn only_shares_that_need_a_missing_module_are_not_served() {
     assert_eq!(problem.place.as_ref().map(|place| place.line), Some(4));
     assert_eq!(
         problem.message,
-        "the share [vol] is not served: Frevo does not have the module `glusterfs`, which supplies the storage of the \
-         share (GlusterFS volumes); `worm`, which forbids operations (files that cannot be changed)"
+        "the share [vol] is not served: Frevo does not have the module `ceph`, which supplies the storage of the share \
+         (CephFS); `worm`, which forbids operations (files that cannot be changed)"
     );
-    assert!(problem.remedy.ends_with("write `frevo:without = glusterfs worm` into [vol]"), "{}", problem.remedy);
+    assert!(problem.remedy.ends_with("write `frevo:without = ceph worm` into [vol]"), "{}", problem.remedy);
     let sections: Vec<_> = loaded.effective.differing().into_iter().map(|(name, _)| name).collect();
     assert_eq!(sections, ["global", "x"]);
 }
@@ -36,13 +35,13 @@ fn only_shares_that_need_a_missing_module_are_not_served() {
 #[test]
 fn every_module_to_omit_must_be_listed() {
     let cases = [
-        ("frevo:without = glusterfs", false),
+        ("frevo:without = ceph", false),
         ("frevo:without = worm", false),
-        ("frevo:without = Worm, glusterfs", true),
+        ("frevo:without = Worm, ceph", true),
         ("frevo:without =", false),
     ];
     for (line, served) in cases {
-        let (loaded, _directory) = loaded(&format!("[x]\npath = @DIR@/x\nvfs objects = glusterfs worm\n{line}\n"));
+        let (loaded, _directory) = loaded(&format!("[x]\npath = @DIR@/x\nvfs objects = ceph worm\n{line}\n"));
         assert_eq!(is_served(&loaded, "x"), served, "{line}");
         let said = loaded.warnings.to_string();
         assert_eq!(
@@ -65,7 +64,6 @@ fn every_module_is_classified_and_unknown_ones_are_vital() {
         assert!(module.vital.is_none() || matches!(module.status, Status::NotServed(_)), "{}", module.name);
     }
     for name in [
-        "glusterfs",
         "ceph",
         "ceph_new",
         "gpfs",

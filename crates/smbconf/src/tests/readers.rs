@@ -12,7 +12,7 @@ const BASES: [(&str, &str); 2] = [
         "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle catia full_audit\nguest ok = yes\n\
          wide links = yes\nvalid users = ann a+b\nshadow:snapprefix = auto\n",
     ),
-    ("allow insecure wide links = yes\n", "vfs objects = worm\n"),
+    ("allow insecure wide links = yes\n", "vfs objects = worm glusterfs\n"),
 ];
 
 /// Values of free text, each of which some parameter accepts.

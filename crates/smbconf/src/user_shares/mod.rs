@@ -17,7 +17,7 @@ use server::policy::{Policy, Share, Template, fold};
 use tokio::sync::Semaphore;
 
 use super::Names;
-use super::problem::{Code, Problems, warning};
+use super::problem::{Code, Problems, note, warning};
 use super::reader::Reader;
 use super::resolve::{self, Settings, Value};
 use super::share;
@@ -100,13 +100,20 @@ impl UserShares {
             value.report(warning(Code::CopyMissing, message).remedy("name a share of this file, or remove the line"));
         }
         let is_faulty = global.problems.borrow().faulty_shares().any(|share| fold(share) == folded);
-        let is_complete = !is_faulty && (template.is_some() || rules.template.is_empty());
+        let is_in_volume = share::modules::is_in_volume(&Reader { share: template, ..*global });
+        if is_in_volume {
+            let message = "shares that users define are not served, because their template is in a GlusterFS volume, \
+                           and their directories are on this host";
+            let remedy = format!("name a share in a directory of this host in `{}`", table::TEMPLATE.name);
+            global.value(&table::TEMPLATE).report(note(Code::Contradiction, message).remedy(remedy));
+        }
+        let is_complete = !is_faulty && !is_in_volume && (template.is_some() || rules.template.is_empty());
         let inner = Inner {
             global: global.global.clone(),
             template: template.map(|section| section.settings.clone()).unwrap_or_default(),
             netbios_name: global.variables.netbios_name.clone(),
             workgroup: global.variables.workgroup.clone(),
-            // Without its template no share is served.
+            // Without its template, or in a volume, no share is served.
             names: global.variables.names.owned().filter(|_| is_complete),
             rules,
         };

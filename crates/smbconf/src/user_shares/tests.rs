@@ -43,6 +43,19 @@ async fn share(policy: &Policy, name: &str) -> Option<Arc<Share>> {
 }
 
 #[tokio::test]
+async fn no_directory_of_a_user_is_served_from_a_volume() {
+    let host = host();
+    define(host.path(), "music", "music");
+    for (lines, served) in [
+        ("vfs objects = glusterfs", false),
+        ("usershare template share = t\n[t]\npath = /\nvfs objects = glusterfs", false),
+        ("vfs objects = glusterfs\nusershare template share = t\n[t]\npath = /\nvfs objects = acl_xattr", true),
+    ] {
+        assert_eq!(share(&policy(host.path(), lines), "music").await.is_some(), served, "{lines}");
+    }
+}
+
+#[tokio::test]
 async fn a_definition_is_a_share_with_its_acl() {
     let host = host();
     let policy = policy(host.path(), "veto files = /a/\n[music]\npath = /");

@@ -129,7 +129,7 @@ impl Calibration {
 pub(crate) fn fill_in(policy: &mut Policy, state: &StateDir, complain: &mut dyn FnMut(&Share, &anyhow::Error)) {
     for share in policy.shares.values_mut() {
         let measured = share.converts() && matches!(share.acls.acl_store, AclStore::Auto(_));
-        if !measured || share.path_template.is_some() {
+        if !measured || share.path_template.is_some() || !share.storage.is_directory() {
             continue;
         }
         match Calibration::of(state, share) {
@@ -210,13 +210,17 @@ mod tests {
         let mut policy = Policy::default();
         let mut plain = share("plain", "/srv/data");
         plain.acls.stored = None;
-        for share in [measured, share("moved", "/srv/moved"), plain] {
+        let elsewhere = Share { storage: server::testing::gluster("v"), ..share("elsewhere", "/srv/data") };
+        Calibration::new(&elsewhere, String::new(), 9, samples(1e-6)).keep(&state).unwrap();
+        for share in [measured, share("moved", "/srv/moved"), plain, elsewhere] {
             policy.shares.insert(fold(&share.name), Arc::new(share));
         }
         fill_in(&mut policy, &state, &mut |share, error| panic!("{}: {error:#}", share.name));
         let of = |name: &str| policy.shares[name].acls.acl_store.clone();
         assert_eq!(of("data"), AclStore::Auto(Some(Entries::ALL)));
-        assert_eq!((of("moved"), of("plain")), (AclStore::Auto(None), AclStore::Auto(None)));
+        for other in ["moved", "plain", "elsewhere"] {
+            assert_eq!(of(other), AclStore::Auto(None), "{other}");
+        }
     }
 
     #[test]
