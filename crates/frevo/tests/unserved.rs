@@ -37,7 +37,7 @@ fn configure(directory: &Path, of_volume: &str, of_files: &str) {
     let (path, state) = (directory.join("files"), directory.join("state"));
     let text = format!(
         "[global]\nstate directory = {}\n[volume]\npath = /\nread only = no\nguest ok = yes\n\
-         ceph:config_file = /etc/ceph/ceph.conf\nkernel share modes = no\n{of_volume}\n[files]\npath = {}\n{of_files}\n",
+         ceph:config_file = /etc/ceph.conf\nkernel share modes = no\n{of_volume}\n[files]\npath = {}\n{of_files}\n",
         state.display(),
         path.display()
     );

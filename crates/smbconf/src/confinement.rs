@@ -19,8 +19,8 @@ use super::{Names, read, read_file, resolve, server_variables};
 pub struct Confinement {
     /// `frevo:sandbox`.
     pub wanted: bool,
-    /// Whether a share in a directory stores Windows ACLs in an attribute that only root may write. A share that only a session has
-    /// may do so, too.
+    /// Whether a share in a directory stores Windows ACLs in an attribute that only root may write. A share that only a
+    /// session has may do so, too.
     pub describes: bool,
     /// `obey pam restrictions`: the modules of PAM need the original privileges.
     pub pam: bool,

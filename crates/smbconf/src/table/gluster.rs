@@ -43,9 +43,8 @@ pub(crate) const COHERENCE: Parameter = share(
     "frevo:coherence",
     Kind::Choice(&[&["auto"], &["exclusive"], &["callback"], &["timestamp"]]),
     "auto",
-    "How others' changes in the GlusterFS volume are noticed; exclusive: nobody else changes files, and clients may \
-     cache them; callback: the volume reports changes; timestamp: by change times; auto: by the options of the volume. \
-     Not in Samba.",
+    "How changes of the GlusterFS volume by others are noticed; with exclusive there are none, and clients may cache \
+     files; auto: according to the options of the volume. Not in Samba.",
 )
 .read_by_others();
 
@@ -114,7 +113,8 @@ fn name(value: ValueReader<'_>, share: &Share) -> String {
 }
 
 fn servers(value: ValueReader<'_>) -> Vec<VolfileServer> {
-    const ALLOWED: &str = "host, host:port, [IPv6 address], [IPv6 address]:port, each also after tcp+, and unix+/path, separated by blanks";
+    const ALLOWED: &str = "host, host:port, [IPv6 address], [IPv6 address]:port, each also after tcp+, and unix+/path, \
+                           separated by blanks";
     let elements = value.list();
     if value.plain_list().is_empty() {
         value.bad_value("", ALLOWED);

@@ -130,8 +130,8 @@ fn a_share_with_a_wrong_value_is_not_served_and_others_are() {
     check(
         "[vol]\npath = /\nvfs objects = glusterfs\nglusterfs:volfile_server = a rdma+b\n",
         "@DIR@/smb.conf:4: error: the share [vol] is not served: `rdma+b` is not a valid value for \
-         `glusterfs:volfile_server`\n  remedy: allowed: host, host:port, [IPv6 address], [IPv6 address]:port, each also \
-         after tcp+, and unix+/path, separated by blanks; GlusterFS 8 removed RDMA",
+         `glusterfs:volfile_server`\n  remedy: allowed: host, host:port, [IPv6 address], [IPv6 address]:port, each \
+         also after tcp+, and unix+/path, separated by blanks; GlusterFS 8 removed RDMA",
     );
     check(
         "[my files]\npath = /\nvfs objects = glusterfs\n",
@@ -193,8 +193,8 @@ fn modules_keep_their_features_in_a_volume() {
 fn glusterfs_is_the_last_module() {
     check(
         "[vol]\npath = /\nvfs objects = catia glusterfs acl_xattr recycle\n",
-        "@DIR@/smb.conf:3: warning: Samba may ignore `acl_xattr`, `recycle` after `glusterfs` in `vfs objects`, and Frevo \
-         does not\n  remedy: write `glusterfs` last, or remove the modules after it",
+        "@DIR@/smb.conf:3: warning: Samba may ignore `acl_xattr`, `recycle` after `glusterfs` in `vfs objects`, and \
+         Frevo does not\n  remedy: write `glusterfs` last, or remove the modules after it",
     );
     let (loaded, _directory) = loaded("[vol]\npath = /\nvfs objects = ceph glusterfs\n");
     assert!(!loaded.policy.shares["vol"].available, "two modules supply storage");

@@ -81,10 +81,10 @@ fn ten_thousand_shares(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
-/// The GlusterFS volume is configured as Gluster's own hook does it.
+/// The first share has its files in CephFS. Its `path` is the root directory of this host.
 const UNSERVED: &str = "[global]\n@TARGET@\n\tmap to guest = Bad User\n\
-    [gluster-volume]\n\tpath = /\n\tread only = no\n\tguest ok = yes\n\tvfs objects = glusterfs\n\
-    \tglusterfs:volume = v\n[audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr extd_audit\n\
+    [cluster]\n\tpath = /\n\tread only = no\n\tguest ok = yes\n\tvfs objects = ceph\n\
+    \tceph:config_file = /c\n[audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr extd_audit\n\
     \tguest ok = yes\n[known]\n\tpath = @DIR@/data/files\n\tvfs objects = extd_audit\n\tfrevo:without = extd_audit\n\
     [off]\n\tpath = @DIR@/data/files\n\tavailable = no\n";
 
@@ -92,14 +92,14 @@ const UNSERVED: &str = "[global]\n@TARGET@\n\tmap to guest = Bad User\n\
 fn unserved_shares(fixture: &mut Fixture) -> Result<()> {
     let server = fixture.environment.start("config-unserved", UNSERVED)?;
     let log = server.log_tail();
-    for share in ["gluster-volume", "audited"] {
+    for share in ["cluster", "audited"] {
         ensure!(log.contains(&format!("the share [{share}] is not served")), "{share} is not in the log:\n{log}");
     }
     for credentials in [test_environment::ALICE.credentials(), "stranger%x".to_owned()] {
         let smbclient = || fixture.smbclient().server(&server).credentials(&credentials);
         let listed = smbclient().list_shares()?.fine()?;
         ensure!(listed.contains("known"), "{listed}");
-        for share in ["gluster-volume", "audited", "off"] {
+        for share in ["cluster", "audited", "off"] {
             ensure!(!listed.contains(share), "{share} is in the list:\n{listed}");
             for command in ["ls", "ls etc\\*", "get etc\\hostname -", "notify etc", "mkdir here"] {
                 smbclient().share(share).run(command)?.refused_with("NT_STATUS_BAD_NETWORK_NAME")?;

@@ -196,8 +196,8 @@ impl Server {
         }
     }
 
-    /// Returns the mount point of the file system that contains the directory of `share`. In a volume, it is the root of
-    /// the volume.
+    /// Returns the mount point of the file system that contains the directory of `share`. In a volume, it is the
+    /// root of the volume.
     pub(crate) async fn mount_point(&self, share: &Share) -> vfs::Result<PathBuf> {
         match &share.storage {
             Storage::Directory => self.mounted.mount_point(&*self.volumes, share).await,

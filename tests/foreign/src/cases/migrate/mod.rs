@@ -41,7 +41,7 @@ const TEMPLATE: &str = "[global]
 	path = @DIR@/data/tree
 [cluster]
 	path = @DIR@/data/tree
-	vfs objects = glusterfs
+	vfs objects = ceph
 ";
 /// The first gid of the groups.
 const GIDS: u32 = 64_300;
@@ -210,7 +210,7 @@ impl<'a> Move<'a> {
         ensure!(report["groups"]["added"] == self.groups && report["share_acls"]["added"] == 2, "{report:#}");
         ensure!(report["policies"]["added"] == 1, "{report:#}");
         let text = report.to_string();
-        ensure!(text.contains("glusterfs") && text.contains("SeBackupPrivilege"), "losses are missing: {report:#}");
+        ensure!(text.contains("`ceph`") && text.contains("SeBackupPrivilege"), "losses are missing: {report:#}");
         let commands = report["commands"].as_array().context("commands")?;
         let last: Vec<_> = commands.iter().rev().take(2).filter_map(Value::as_str).collect();
         ensure!(last.len() == 2 && last[0] == "systemctl enable --now frevo", "{report:#}");
