@@ -10,6 +10,7 @@
 //!   [`attribute_locks`] are taken to change them.
 //! - [`clock`] decides when a change time distinguishes all later changes.
 //! - [`name_index`] finds names whatever their case.
+//! - [`permissions`] evaluates permission bits and POSIX ACLs as Linux does.
 //! - [`recent_paths`] and [`predictor`] are predictions that save calls.
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod executor;
 pub mod metadata;
 pub mod name_index;
+pub mod permissions;
 pub mod predictor;
 pub mod recent_paths;
 pub mod workers;

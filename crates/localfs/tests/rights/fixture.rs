@@ -242,6 +242,12 @@ impl Fixture {
         })
     }
 
+    /// Returns whether the kernel lets root execute `name`.
+    pub(crate) fn root_executes(&self, name: &str) -> bool {
+        let path = self.at(name);
+        self.root.ask(move || access(&path, Access::EXEC_OK).is_ok())
+    }
+
     /// Returns whether the kernel lets the user create `name`, which is removed again afterwards.
     pub(crate) fn creates(&self, index: usize, name: &str) -> bool {
         let path = self.at(name);

@@ -9,6 +9,7 @@ mod fixture;
 
 use std::cell::RefCell;
 
+use backing::permissions::{EXECUTE, Permissions, READ, WRITE};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use proto::dtyp::acl::{Ace, AceFlags, AceType};
@@ -17,8 +18,9 @@ use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use server::acl::model::evaluate;
 use server::acl::model::evaluate::Token;
 use server::acl::model::posix_acl::{Entry, PosixAcl, Tag};
+use server::vfs::{Identity, Kind};
 
-use fixture::{Fixture, GIDS, USERS};
+use fixture::{Fixture, GIDS, USERS, User};
 
 /// The individual rights to a file.
 const RIGHTS: [A; 13] = [
@@ -50,6 +52,19 @@ struct Linux {
     gid: u32,
     access: PosixAcl,
     sticky: bool,
+}
+
+impl Linux {
+    fn permissions(&self, kind: Kind) -> Permissions<'_> {
+        let mode = self.access.mode() | if self.sticky && kind == Kind::Directory { 0o1000 } else { 0 };
+        let list = Some(&self.access).filter(|list| !list.is_minimal());
+        Permissions::new(kind, mode, (self.uid, self.gid), list)
+    }
+}
+
+fn identity(index: usize) -> Identity {
+    let User { uid, gid, groups } = USERS[index];
+    Identity { uid, gid, groups: groups.into() }
 }
 
 fn uid() -> impl Strategy<Value = u32> {
@@ -89,6 +104,36 @@ fn access_by_posix_acls() {
                 as_the_kernel(&mut fixture, index, name, is_directory)?;
             }
             names_as_the_kernel(&mut fixture, index, "d/s", &file)?;
+        }
+        Ok(())
+    });
+    ran.unwrap_or_else(|failed| panic!("{failed}"));
+}
+
+/// Storage that checks no permissions gets the kernel's decisions from [`Permissions`].
+#[test]
+fn permissions_are_evaluated_as_by_the_kernel() {
+    let Some(fixture) = Fixture::new() else { return };
+    let ran = runner(60).run(&(linux(), linux()), |(directory, file)| {
+        fixture.clear();
+        for (linux, name, kind) in [(&directory, "d", Kind::Directory), (&file, "d/f", Kind::File)] {
+            fixture.make(name, kind == Kind::Directory, linux);
+            let permissions = linux.permissions(kind);
+            let by_root = permissions.rwx(&Identity { uid: 0, gid: 0, groups: [].into() });
+            prop_assert_eq!(by_root == 7, fixture.root_executes(name), "root executes {}", name);
+            for index in 0..USERS.len() {
+                // The kernel does not say anything about files that the user does not reach.
+                let Some(kernel) = fixture.kernel(index, name, kind == Kind::Directory) else { continue };
+                let who = identity(index);
+                let bit = |has: bool, bit: u8| if has { u32::from(bit) } else { 0 };
+                let expected = bit(kernel.read, READ) | bit(kernel.write, WRITE) | bit(kernel.execute, EXECUTE);
+                prop_assert_eq!(permissions.rwx(&who), expected, "{} for user {}: {:?}", name, index, kernel);
+                if kind == Kind::File {
+                    prop_assert_eq!(permissions.permit(&who, READ | WRITE), kernel.both, "both for user {}", index);
+                    let removes = directory.permissions(Kind::Directory).permit_removal(&who, file.uid);
+                    prop_assert_eq!(removes, fixture.unlinks(index, name, false), "user {} removes {}", index, name);
+                }
+            }
         }
         Ok(())
     });
