@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use server::answer::Answer;
-use server::vfs::{Errno, Identity, Op, Result};
+use server::vfs::{Errno, Op, Result};
 
-use crate::workers::{Job, Lane, ThreadIdentity, Workers};
+use crate::completion::Completion;
+use crate::workers::{Caller, Job, Lane, Numbers, Settings, ThreadIdentity, Workers};
 
 /// How long the calling thread may be occupied. It is well above the time slice for which a busy processor suspends a
 /// thread: that is not caused by the file system, and another thread would have to wait for the processor, too.
@@ -58,8 +59,8 @@ pub struct Executor<I> {
 impl<I: ThreadIdentity> Executor<I> {
     /// Creates an executor. `is_immediate`: the volume answers from its caches at once, as a local file system does.
     /// Otherwise every call is made by a worker.
-    pub fn new(is_immediate: bool, identity: I) -> Executor<I> {
-        Executor { is_immediate, latency: Latency::default(), workers: Workers::new(identity) }
+    pub fn new(is_immediate: bool, identity: I, settings: Settings) -> Executor<I> {
+        Executor { is_immediate, latency: Latency::default(), workers: Workers::new(identity, settings) }
     }
 
     /// Returns whether the volume answers from its caches at once.
@@ -83,26 +84,36 @@ impl<I: ThreadIdentity> Executor<I> {
     /// Like [`Workers::later`].
     pub fn later<T: Send + 'static>(
         &self,
-        uid: u32,
+        caller: impl Into<Caller>,
         lane: Lane,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Answer<Result<T>> {
-        self.workers.later(uid, lane, work)
+        self.workers.later(caller, lane, work)
     }
 
     /// Like [`Workers::later_as`].
     pub fn later_as<T: Send + 'static>(
         &self,
-        user: &Arc<Identity>,
+        op: &Op,
         lane: Lane,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Answer<Result<T>> {
-        self.workers.later_as(user, lane, work)
+        self.workers.later_as(op, lane, work)
+    }
+
+    /// Like [`Workers::begin`].
+    pub fn begin<T: Send + 'static>(&self, caller: impl Into<Caller>) -> (Completion<T>, Answer<Result<T>>) {
+        self.workers.begin(caller)
     }
 
     /// Like [`Workers::submit`].
     pub fn submit(&self, uid: u32, lane: Lane, work: Job) {
         self.workers.submit(uid, lane, work);
+    }
+
+    /// Like [`Workers::numbers`].
+    pub fn numbers(&self) -> Numbers {
+        self.workers.numbers()
     }
 }
 
@@ -115,10 +126,10 @@ pub trait OnVolume: Send + Sync + 'static {
     fn executor(&self) -> &Executor<Self::Identity>;
 }
 
-/// Makes a change, which is usually quick, for the user `uid`.
+/// Makes a change, which is usually quick.
 pub fn change<V: OnVolume, T: Send + 'static>(
     open: &Arc<V>,
-    uid: u32,
+    caller: impl Into<Caller>,
     work: impl FnOnce(&Arc<V>) -> Result<T> + Send + 'static,
 ) -> Answer<Result<T>> {
     let executor = open.executor();
@@ -126,7 +137,7 @@ pub fn change<V: OnVolume, T: Send + 'static>(
         return Answer::now(executor.timed(|| work(open)));
     }
     let again = Arc::clone(open);
-    executor.later(uid, Lane::Data, move || again.executor().timed(|| work(&again)))
+    executor.later(caller, Lane::Data, move || again.executor().timed(|| work(&again)))
 }
 
 /// Queries cached data about an open file. A query that waits for a worker ends if its request is cancelled.
@@ -139,7 +150,7 @@ pub fn query<V: OnVolume, T: Send + 'static>(
         return Answer::now(work(open));
     }
     let again = Arc::clone(open);
-    open.executor().later(op.uid, Lane::Data, unless_cancelled(op, move || work(&again)))
+    open.executor().later(op, Lane::Data, unless_cancelled(op, move || work(&again)))
 }
 
 /// Returns `work`, which changes nothing, so that it does not start after the request of `op` was cancelled.
@@ -172,14 +183,14 @@ mod tests {
     }
 
     fn open(is_immediate: bool) -> Arc<Open> {
-        Arc::new(Open(Executor::new(is_immediate, NoThreadIdentity)))
+        Arc::new(Open(Executor::new(is_immediate, NoThreadIdentity, Settings::default())))
     }
 
     /// Returns whether a query and a change are made on this thread.
     fn are_made_here(open: &Arc<Open>) -> [bool; 2] {
         let thread = |_: &Arc<Open>| Ok(std::thread::current().id());
         let answers: [Result<ThreadId>; 2] =
-            [block_on(query(open, &SERVER, thread)), block_on(change(open, 1, thread))];
+            [block_on(query(open, &SERVER, thread)), block_on(change(open, 1u32, thread))];
         answers.map(|thread| thread == Ok(std::thread::current().id()))
     }
 

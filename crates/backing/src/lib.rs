@@ -4,7 +4,8 @@
 //! the clock.
 //!
 //! - [`workers`] are the threads that make calls that may wait, shared fairly between users. [`executor`] decides
-//!   whether a call is made by one of them or on the calling thread.
+//!   whether a call is made by one of them or on the calling thread. [`deadlines`] are the time limits of calls, and
+//!   [`completion`] is for calls that a library of the storage makes itself.
 //! - [`metadata`] builds the metadata of a file from what the storage reports and `user.DOSATTRIB`.
 //!   [`attribute_table`] caches the DOS attributes of many files, and
 //!   [`attribute_locks`] are taken to change them.
@@ -17,6 +18,8 @@
 pub mod attribute_locks;
 pub mod attribute_table;
 pub mod clock;
+pub mod completion;
+pub mod deadlines;
 pub mod executor;
 pub mod metadata;
 pub mod name_index;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
 use backing::executor::Executor;
+use backing::workers::Settings;
 use parking_lot::Mutex;
 use rustix::fs::Statx;
 
@@ -61,7 +62,8 @@ impl FileSystem {
     }
 
     fn new(mount: u64, local: bool) -> FileSystem {
-        FileSystem { mount, abilities: Abilities::default(), executor: Executor::new(local, KernelIdentity) }
+        let executor = Executor::new(local, KernelIdentity, Settings::default());
+        FileSystem { mount, abilities: Abilities::default(), executor }
     }
 
     /// Returns whether the file system is local to this machine, so that it answers from its caches at once.

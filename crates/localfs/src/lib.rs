@@ -131,19 +131,19 @@ impl Share {
     /// system.
     fn change<T: Send + 'static>(
         share: &Arc<Share>,
-        who: &Arc<Identity>,
+        op: &Op,
         paths: &[&RelPath],
         work: impl FnOnce(&Arc<Share>) -> Result<T> + Send + 'static,
     ) -> Answer<Result<T>> {
         let home = &share.root.system;
         if home.executor.is_quick()
-            && paths.iter().all(|path| path.parent().is_none_or(|directory| share.reaches(who, &directory)))
+            && paths.iter().all(|path| path.parent().is_none_or(|directory| share.reaches(op, &directory)))
         {
             return Answer::now(home.executor.timed(|| work(share)));
         }
         let (system, share) = (share.serving(paths[0]), Arc::clone(share));
         let again = Arc::clone(&system);
-        system.executor.later_as(who, Lane::Data, move || again.executor.timed(|| work(&share)))
+        system.executor.later_as(op, Lane::Data, move || again.executor.timed(|| work(&share)))
     }
 
     /// Returns the file system that a call with `path` may have to wait for, as far as that can be determined without
