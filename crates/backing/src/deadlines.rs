@@ -3,8 +3,8 @@
 //! One thread of the process waits for the earliest limit. It is started when a limit is first set, and ends when there
 //! has been none for a while. The async runtime's timers are not used, because a call may also be awaited without one.
 //!
-//! Nearly all calls end long before their limit. Ending one neither searches for its entry nor wakes the thread: entries
-//! of calls that have ended are removed when there are as many of them as of others.
+//! Nearly all calls end long before their limit. Ending one neither searches for its entry nor wakes the thread.
+//! Entries of calls that have ended are removed when there are as many of them as of others.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -188,6 +188,7 @@ mod tests {
 
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
     const LONG: Duration = Duration::from_secs(3_600);
 
     /// A call that reports its number when it expires.
@@ -228,7 +229,7 @@ mod tests {
         assert!(state.take_due(now).is_empty());
         assert!(state.entries.is_empty(), "an ended call is removed before its limit");
         let _soon = [10, 20].map(|number| deadlines.watch(Duration::from_millis(1), call(number, &sender)));
-        let mut both = [expired.recv(), expired.recv()].map(|number| number.expect("the sender exists"));
+        let mut both = [(); 2].map(|()| expired.recv_timeout(MINUTE).expect("the call expires"));
         both.sort_unstable();
         assert_eq!(both, [10, 20]);
         assert!(expired.try_recv().is_err(), "the distant limits have not passed");
@@ -247,7 +248,7 @@ mod tests {
         assert!(expired.try_recv().is_err());
         drop(kept);
         let _soon = deadlines.watch(Duration::ZERO, call(7, &sender));
-        assert_eq!(expired.recv(), Ok(7));
+        assert_eq!(expired.recv_timeout(MINUTE), Ok(7));
     }
 
     #[test]
@@ -261,7 +262,7 @@ mod tests {
         let (deadlines, (sender, expired)) = (deadlines(), channel());
         let _panics = deadlines.watch(Duration::ZERO, Arc::new(Panics));
         let _other = deadlines.watch(Duration::from_millis(1), call(1, &sender));
-        assert_eq!(expired.recv(), Ok(1));
+        assert_eq!(expired.recv_timeout(MINUTE), Ok(1));
     }
 
     #[test]
@@ -269,7 +270,7 @@ mod tests {
         let (deadlines, (sender, expired)) = (deadlines(), channel());
         for number in 0..2 {
             let deadline = deadlines.watch(Duration::ZERO, call(number, &sender));
-            assert_eq!(expired.recv(), Ok(number));
+            assert_eq!(expired.recv_timeout(MINUTE), Ok(number));
             drop(deadline);
             let ended = (0..6000).any(|_| {
                 std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,5 @@
-//! Permissions of users, as Linux evaluates permission bits and POSIX ACLs. They are for storage that does not check them.
+//! Permissions of users, as Linux evaluates permission bits and POSIX ACLs. They are for storage that does not check
+//! them.
 //!
 //! Calls of the server itself ([`Op::is_server`](server::vfs::Op::is_server)) are always permitted. The caller makes
 //! this exception, because an [`Identity`] with uid 0 may also be a user.

@@ -180,7 +180,8 @@ impl Queue {
         Some(Expired::Waiting { _job: removed.job })
     }
 
-    /// Records that a hanging task of `user` ended. Returns whether its thread is needed; otherwise the thread must end.
+    /// Records that a hanging task of `user` ended. Returns whether its thread is needed. Otherwise the thread must
+    /// end.
     pub(super) fn returned(&mut self, user: u32, sizes: Sizes) -> bool {
         if let Some(line) = self.users.get_mut(&user) {
             line.hanging -= 1;
