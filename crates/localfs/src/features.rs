@@ -23,7 +23,7 @@ pub(crate) fn probe(root: &Root) -> Features {
         identity::assume_process().map_err(errno)?;
         Ok((trial()?, trial()?))
     };
-    let Ok((one, other)) = both() else { return Features::default() };
+    let Ok((one, other)) = both() else { return Features { shows_reserved: true, ..Features::default() } };
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let is_btrfs = rustix::fs::fstatfs(&one).is_ok_and(|said| said.f_type == BTRFS);
     Features {
@@ -31,6 +31,7 @@ pub(crate) fn probe(root: &Root) -> Features {
         clones: sys::clone_range(&one, &other, 0, 0, 0).is_ok(),
         compresses: is_btrfs && set_flag(&one, true).is_ok(),
         punches: rustix::fs::fallocate(&one, hole, 0, 4096).is_ok(),
+        shows_reserved: true,
     }
 }
 

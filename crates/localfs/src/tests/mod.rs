@@ -251,7 +251,7 @@ fn it_fulfils_the_contract_where_files_share_blocks() {
             let base = mounted.path().join(number.get().to_string());
             process(|| fs::create_dir(&base)).expect("the name is not in use");
             let fixture = fixture(&base, Box::new(()));
-            let expected = Features { clones: true, compresses, punches: true };
+            let expected = Features { clones: true, compresses, punches: true, shows_reserved: true };
             assert_eq!(fixture.vfs.capabilities().features, expected, "{kind}");
             fixture
         });

@@ -34,6 +34,9 @@ pub struct Features {
     pub compresses: bool,
     /// [`Extent::Zero`](super::Extent::Zero) releases space.
     pub punches: bool,
+    /// [`Metadata::allocated`](super::Metadata::allocated) includes space beyond the file's size that
+    /// [`Extent::Reserve`](super::Extent::Reserve) reserved.
+    pub shows_reserved: bool,
 }
 
 /// The kind of ACL that files have beside their permission bits.
@@ -86,6 +89,11 @@ pub enum Changes {
         /// system.
         of_whole_seconds: Duration,
     },
+    /// Not by reports, and not all of them by change times. Nothing can be cached under a change time.
+    Unknown {
+        /// How long the file system shows what it knows without asking the storage.
+        valid: Duration,
+    },
 }
 
 /// Clock granularity of a file system whose clock is unknown. Linux takes time stamps from a clock that advances every
@@ -104,6 +112,7 @@ impl Changes {
                 granularity.max(of_whole_seconds)
             }
             Changes::Timestamp { granularity, .. } => granularity,
+            Changes::Unknown { .. } => Duration::MAX,
         }
     }
 
@@ -114,6 +123,7 @@ impl Changes {
             Changes::Own { .. } => None,
             Changes::Callback { delay, .. } => Some(delay),
             Changes::Timestamp { granularity, .. } => Some(granularity),
+            Changes::Unknown { valid } => Some(valid),
         }
     }
 }

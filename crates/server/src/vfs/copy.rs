@@ -22,12 +22,16 @@ pub async fn copy_range(
     length: u64,
 ) -> Result<u64> {
     match to.copy(op, from, CopyRange { source, offset, length, share: false }).await {
-        Err(Errno::XDEV) => by_hand(op, from, source, to, offset, length).await,
+        Err(Errno::XDEV) => copy_through_memory(op, from, source, to, offset, length).await,
         done => done,
     }
 }
 
-async fn by_hand(
+/// Copies a range by reading and writing, for back ends whose storage has no call for it.
+///
+/// # Errors
+/// Those of reading and writing.
+pub async fn copy_through_memory(
     op: &Op,
     from: &Arc<dyn Node>,
     source: u64,
@@ -77,7 +81,7 @@ mod tests {
             let node = make(name);
             block_on(node.write(who, 0, content.clone().into(), false)).expect("there is free space");
             let there = (size as u64 - source).min(length) as usize;
-            assert_eq!(block_on(by_hand(who, &node, source, &node, offset, length)), Ok(there as u64));
+            assert_eq!(block_on(copy_through_memory(who, &node, source, &node, offset, length)), Ok(there as u64));
             let mut expected = content.clone();
             let (source, offset) = (source as usize, offset as usize);
             expected.resize(size.max(offset + there), 0);

@@ -64,9 +64,9 @@ errnos! {
     ILSEQ = 84 => OBJECT_NAME_INVALID,
     OPNOTSUPP = 95 => NOT_SUPPORTED,
     // A remote file system has lost its server.
-    NOTCONN = 107 => CONNECTION_DISCONNECTED,
+    NOTCONN = 107 => DEVICE_NOT_CONNECTED,
     TIMEDOUT = 110 => IO_TIMEOUT,
-    HOSTDOWN = 112 => CONNECTION_DISCONNECTED,
+    HOSTDOWN = 112 => DEVICE_NOT_CONNECTED,
     // The name now belongs to another file, so the intended one is gone.
     STALE = 116 => OBJECT_NAME_NOT_FOUND,
     // Not QUOTA_EXCEEDED, because programs can handle a full disk.

@@ -32,7 +32,7 @@ use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
 pub use capabilities::{AclKind, Capabilities, Changes, Enforcement, Features, GRANULARITY};
-pub use copy::copy_range;
+pub use copy::{copy_range, copy_through_memory};
 pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};

@@ -31,7 +31,8 @@ use crate::vfs::{Access, Features};
 pub(super) const ALL: u32 = 0x001f_01ff;
 
 /// A file system with all optional features.
-pub(super) const EVERYTHING: Features = Features { clones: true, compresses: true, punches: true };
+pub(super) const EVERYTHING: Features =
+    Features { clones: true, compresses: true, punches: true, shows_reserved: true };
 
 /// A logged-on client.
 pub(super) struct Fixture {

@@ -61,7 +61,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let features = Features { clones: true, compresses: true, punches: true };
+        let features = Features { clones: true, compresses: true, punches: true, shows_reserved: true };
         let (capacity, inodes, device) = (1 << 40, 1 << 24, 0x6d65_6d00);
         let (lists, attributes) = (false, WantedXattrs::default());
         Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists, attributes }

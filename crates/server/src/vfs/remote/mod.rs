@@ -138,7 +138,7 @@ impl Remote {
         coherence: Coherence,
     ) -> Remote {
         let acls = if options.lists { AclKind::Posix } else { AclKind::None };
-        let features = Features { clones: false, compresses: false, punches: true };
+        let features = Features { clones: false, compresses: false, punches: true, shows_reserved: true };
         let changes = coherence.changes();
         let (leases, locks, attributes) = (false, false, options.attributes.clone());
         let enforcement = Enforcement::AllUsers;
