@@ -9,23 +9,31 @@
 //! - [`metadata`] builds the metadata of a file from what the storage reports and `user.DOSATTRIB`.
 //!   [`attribute_table`] caches the DOS attributes of many files, and
 //!   [`attribute_locks`] are taken to change them.
+//! - [`behind`] is work that is done beside the next requests of a client.
 //! - [`clock`] decides when a change time distinguishes all later changes.
 //! - [`name_index`] finds names whatever their case.
-//! - [`permissions`] evaluates permission bits and POSIX ACLs as Linux does.
+//! - [`walk`] resolves paths by component, with the directories in a [`directory_cache`]. [`permissions`] are evaluated
+//!   there. [`read_ahead`] prepares the next page of a listing. A [`change_log`] has the changes that end what is
+//!   cached.
 //! - [`recent_paths`] and [`predictor`] are predictions that save calls.
 #![forbid(unsafe_code)]
 
 pub mod attribute_locks;
 pub mod attribute_table;
+pub mod behind;
+pub mod change_log;
 pub mod clock;
 pub mod completion;
 pub mod deadlines;
+pub mod directory_cache;
 pub mod executor;
 pub mod metadata;
 pub mod name_index;
 pub mod permissions;
 pub mod predictor;
+pub mod read_ahead;
 pub mod recent_paths;
+pub mod walk;
 pub mod workers;
 
 /// Whether a call may wait for the storage.
