@@ -230,11 +230,7 @@ fn measure(experiment: &Experiment) -> Result<()> {
             stopped = stop_signal() => Err(stopped.err().unwrap_or_else(|| anyhow!("interrupted"))),
         }
     })?;
-    // The output is printed first, so that it is not lost if the disk is full by now.
-    show(&run)?;
-    if let Some(results) = &mut json {
-        results.keep(&run)?;
-    }
+    publish(&run, json.as_mut())?;
     ensure!(
         failed.is_empty(),
         "some experiments failed and are left out of the results; see the errors above: {}",
@@ -243,8 +239,15 @@ fn measure(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
+/// Prints the results of a run and writes them to the output file.
+pub fn publish(run: &Run, json: Option<&mut Results<'_>>) -> Result<()> {
+    // The output is printed first, so that it is not lost if the disk is full by now.
+    show(run)?;
+    json.map_or(Ok(()), |results| results.keep(run))
+}
+
 /// The output file of `--json`. An existing file keeps its content until the new content is complete.
-struct Results<'a> {
+pub struct Results<'a> {
     path: &'a Path,
     file: File,
     /// The temporary file that is written and the final path that it is renamed to. `None` for a device or a pipe.
@@ -252,7 +255,8 @@ struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    fn create(path: &'a Path) -> Result<Results<'a>> {
+    /// Prepares to write the file.
+    pub fn create(path: &'a Path) -> Result<Results<'a>> {
         // A symbolic link stays a symbolic link.
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut part = place.clone().into_os_string();
@@ -357,7 +361,7 @@ fn raise_descriptor_limit() {
 }
 
 /// Returns the command line without passwords.
-fn command_line() -> Vec<String> {
+pub fn command_line() -> Vec<String> {
     std::env::args().map(|word| without_password(&word)).collect()
 }
 

@@ -39,6 +39,11 @@ impl<W: Worker> Crew<W> {
         Ok(())
     }
 
+    /// Ends all workers, with their connections.
+    pub fn dismiss(&self) {
+        self.workers.take();
+    }
+
     /// Calls `what` for each worker in turn, with the worker's number.
     pub async fn each(&self, mut what: impl AsyncFnMut(u64, &mut W) -> Result<()>) -> Result<()> {
         let mut workers = self.workers.take();

@@ -21,7 +21,7 @@ use crate::files::local::LocalFile;
 use crate::files::smb::SmbFile;
 use crate::ground;
 use crate::load::{self, Done, Pace, Sample, Until, Worker};
-use crate::method::{Bench, Server, Turn};
+use crate::method::{Bench, Method, Party, Server, Turn};
 use crate::random::{Content, Look, Random};
 use crate::summary::{self, then};
 
@@ -127,27 +127,33 @@ impl<F: OpenFile> Stream<F> {
 
 /// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
-    let clients = options.clients.unwrap_or(bench.method.pick(4, 2)).max(1);
-    let size = options.size.unwrap_or(bench.method.pick(1024, 64)).max(1) << 20;
-    let piece = options.piece.unwrap_or(1024) << 10;
-    let window = Window { piece, depth: options.depth.unwrap_or(4).max(1) };
+    let plan = Plan::new(&bench.method, options);
     bench.begin("largefile", PATTERNS.len());
-    let plan = Plan { clients, size, window, flush: options.flush };
     let cases = directory::within(&bench.directories, DIRECTORY, async |paths| {
         ground::within(bench, DIRECTORY, async || measure(bench, plan, paths).await).await
     });
-    let cases = cases.await?;
-    let settings = [
-        ("connections", clients.to_string()),
-        ("file per connection", format!("{} MiB", size >> 20)),
-        (
-            "sequential request",
-            format!("{} KiB, {} concurrent, in a directory one at a time", piece >> 10, window.depth),
-        ),
-        ("random request", format!("{} KiB, one at a time", RANDOM_PIECE >> 10)),
-        ("flush at the end of a writing round", options.flush.to_string()),
-    ];
-    Ok(experiment(bench, cases, settings.map(|(name, value)| (name.to_owned(), value)).to_vec()))
+    let mut experiment = experiment(&bench.names(), plan, cases.await?);
+    experiment.remarks.extend(directory::remarks(&bench.directories));
+    Ok(experiment)
+}
+
+/// Runs the experiment on files of another kind than those of servers and directories. `create` creates one with its
+/// number.
+pub async fn run_on<F: OpenFile>(
+    bench: &Bench,
+    options: &Options,
+    party: Party<'_>,
+    create: impl Fn(usize) -> Result<F>,
+) -> Result<Experiment> {
+    let plan = Plan::new(&bench.method, options);
+    bench.begin_of("largefile", PATTERNS.len(), 1);
+    let streams = fill((0..plan.clients).map(create).collect::<Result<_>>()?, plan).await?;
+    let mut cases = Vec::new();
+    for pattern in PATTERNS {
+        let run = async |_, turn: &Turn<'_>| turn.measure(transfer(&streams, pattern, plan, turn)).await;
+        cases.extend(bench.cases_of(&[(pattern.name, None)], &[party], run).await?);
+    }
+    Ok(experiment(&[party.name], plan, cases))
 }
 
 /// The numbers and sizes of files and requests.
@@ -157,6 +163,30 @@ struct Plan {
     size: u64,
     window: Window,
     flush: bool,
+}
+
+impl Plan {
+    fn new(method: &Method, options: &Options) -> Plan {
+        let piece = options.piece.unwrap_or(1024) << 10;
+        Plan {
+            clients: options.clients.unwrap_or(method.pick(4, 2)).max(1),
+            size: options.size.unwrap_or(method.pick(1024, 64)).max(1) << 20,
+            window: Window { piece, depth: options.depth.unwrap_or(4).max(1) },
+            flush: options.flush,
+        }
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let Window { piece, depth } = self.window;
+        let settings = [
+            ("connections", self.clients.to_string()),
+            ("file per connection", format!("{} MiB", self.size >> 20)),
+            ("sequential request", format!("{} KiB, {depth} concurrent, in a directory one at a time", piece >> 10)),
+            ("random request", format!("{} KiB, one at a time", RANDOM_PIECE >> 10)),
+            ("flush at the end of a writing round", self.flush.to_string()),
+        ];
+        settings.map(|(name, value)| (name.to_owned(), value)).to_vec()
+    }
 }
 
 /// The streams of one server or directory, between two turns.
@@ -235,15 +265,12 @@ fn path(number: usize) -> String {
     format!(r"{DIRECTORY}\{number}")
 }
 
-fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) -> Experiment {
-    let names = bench.names();
+fn experiment(names: &[&str], plan: Plan, cases: Vec<Case>) -> Experiment {
     let mib = |kilobytes: f64| kilobytes * 1000.0 / 1_048_576.0;
     let study = |pick: fn(&Pattern) -> f64| -> Vec<(f64, f64)> {
         PATTERNS.iter().enumerate().map(|(index, pattern)| (index as f64, mib(pick(pattern)))).collect()
     };
-    let mut remarks = summary::client_shares(&cases, &names);
-    remarks.extend(directory::remarks(&bench.directories));
-    let mut figure = summary::bars("Large files", &cases, &names, Metric::THROUGHPUT);
+    let mut figure = summary::bars("Large files", &cases, names, Metric::THROUGHPUT);
     figure.series.push(then("SMB (study)", &study(|pattern| pattern.then.0)));
     figure.series.push(then("NFS (study)", &study(|pattern| pattern.then.1)));
     Experiment {
@@ -252,10 +279,10 @@ fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) 
         study: "Red Hat, \"Performance overview of Samba backed by Gluster\": over a scale-out volume SMB read 2.7 \
                 GB/s and wrote 1.35 GB/s in sequence, close to NFS; at random 634 and 319 MB/s."
             .into(),
-        settings,
-        tables: summary::comparisons("Large files", &cases, &names, &Metric::BYTES),
+        settings: plan.settings(),
+        tables: summary::comparisons("Large files", &cases, names, &Metric::BYTES),
         figures: vec![figure],
-        remarks,
+        remarks: summary::client_shares(&cases, names),
         cases,
     }
 }

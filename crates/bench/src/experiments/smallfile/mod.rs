@@ -14,7 +14,7 @@ use report::record::{Case, Experiment, Figure, Table};
 use report::units;
 
 use crate::crew::Crew;
-use crate::directory::{self, Directories};
+use crate::directory::{self, Directories, Directory};
 use crate::files::local::{self, Local};
 use crate::files::smb::{self, Smb};
 use crate::ground;
@@ -22,10 +22,10 @@ use crate::method::{Bench, Turn};
 use crate::requests::Requests;
 use crate::summary::{self, then};
 
-pub use tree::{Phase, Plan, Tree, turn};
+pub use tree::{Moment, Phase, Plan, Tree, turn, turn_with};
 
 /// Directory of the files, relative to the share.
-const DIRECTORY: &str = "frevo-bench-smallfile";
+pub const DIRECTORY: &str = "frevo-bench-smallfile";
 
 /// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
@@ -50,6 +50,13 @@ pub struct Options {
     compound: bool,
     #[command(flatten)]
     pub(super) directories: Directories,
+}
+
+impl Options {
+    /// Returns the directories of this machine to measure.
+    pub fn directories(&self) -> &[Directory] {
+        &self.directories.given
+    }
 }
 
 /// The phases of a turn in order, with their names and the study's results per second.

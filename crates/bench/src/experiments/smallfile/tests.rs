@@ -189,6 +189,34 @@ async fn only_measured_phases_and_those_that_they_need_are_performed() {
 }
 
 #[tokio::test]
+async fn workers_can_be_replaced_between_phases() {
+    let place = tempfile::tempdir().unwrap();
+    let bench = Bench::new(Method { rounds: 1, ..method() }, Vec::new(), Vec::new());
+    let plan = Plan::new(&bench.method, &options("--files 3 --size 1 --clients 2 --phases create,list")).unwrap();
+    let crew: Crew<Tree<Local>> = Crew::default();
+    let enlist =
+        async || crew.enlist_with(plan.clients(), async || Ok(Tree::new(Local::open(place.path())?, &plan))).await;
+    let moments = Mutex::new(Vec::new());
+    let run = async |_, taken: &Turn<'_>| {
+        enlist().await?;
+        let beside = async |moment| {
+            moments.lock().unwrap().push(moment);
+            if moment == Moment::Before(Phase::List) {
+                crew.dismiss();
+                enlist().await?;
+            }
+            Ok(())
+        };
+        turn_with(&crew, &plan, taken, beside).await
+    };
+    let party = Party { name: "local", target: None, processes: None, group: 0 };
+    let cases = bench.cases_of(&cases(&plan), &[party], run).await.unwrap();
+    assert_eq!(cases.iter().map(|case| case.servers[0][0].operations).collect::<Vec<_>>(), [6, 6]);
+    let turn = [Phase::Create, Phase::List].map(|phase| [Moment::Before(phase), Moment::After(phase)]).concat();
+    assert_eq!(moments.into_inner().unwrap(), [&turn[..], &turn[..]].concat());
+}
+
+#[tokio::test]
 async fn wrong_results_are_reported() {
     let check = async |lie: Lie, expected: &str| {
         let place = tempfile::tempdir().unwrap();

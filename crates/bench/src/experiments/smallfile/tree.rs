@@ -85,6 +85,11 @@ impl Plan {
         })
     }
 
+    /// Returns the number of connections.
+    pub fn clients(&self) -> usize {
+        self.clients as usize
+    }
+
     /// Returns the measured phases, in order.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
@@ -227,15 +232,12 @@ impl<F: Files> Tree<F> {
         Ok(Done { operations, bytes: 0 })
     }
 
-    /// Prepares for a turn.
-    fn begin(&mut self, turn: &Turn<'_>, worker: u64, plan: &Plan) {
+    /// Prepares for a phase of a turn.
+    fn begin(&mut self, turn: &Turn<'_>, worker: u64, plan: &Plan, phase: Phase) {
         (self.worker, self.plan) = (worker, plan.clone());
         self.root = format!("turn-{}-{worker}", turn.number);
         // In the warm-up every byte is checked.
         self.look = if turn.warms_up() { Look::Every } else { Look::Pages };
-    }
-
-    fn turn_to(&mut self, phase: Phase) {
         (self.phase, self.next) = (phase, 0);
         self.ahead = vec![self.root.clone()];
     }
@@ -249,21 +251,40 @@ impl<F: Files> Tree<F> {
     }
 }
 
+/// A moment of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    /// The phase is about to begin.
+    Before(Phase),
+    /// The phase has ended.
+    After(Phase),
+}
+
 /// Performs a turn with the workers of one party. The cases of the turn are the phases of `plan`.
 pub async fn turn<F: Files>(crew: &Crew<Tree<F>>, plan: &Plan, turn: &Turn<'_>) -> Result<()> {
+    turn_with(crew, plan, turn, async |_| Ok(())).await
+}
+
+/// Like [`turn`], and calls `beside` before and after each measured phase. It may replace the workers before a phase.
+pub async fn turn_with<F: Files>(
+    crew: &Crew<Tree<F>>,
+    plan: &Plan,
+    turn: &Turn<'_>,
+    beside: impl AsyncFn(Moment) -> Result<()>,
+) -> Result<()> {
     // A few files suffice to count the calls per file, and tracing takes far longer than the calls themselves.
     let plan = &Plan { files: if turn.traces { plan.files.min(TRACED) } else { plan.files }, ..plan.clone() };
     let clients = plan.clients as usize;
-    crew.each(async |worker, tree| {
-        tree.begin(turn, worker, plan);
-        Ok(())
-    })
-    .await?;
     for phase in ORDER.into_iter().filter(|phase| plan.has(*phase)) {
         let until = Until::Operations(plan.operations(phase));
-        let work = |pace| crew.work(clients, pace, |_, tree| tree.turn_to(phase));
+        let begin = |worker, tree: &mut Tree<F>| tree.begin(turn, worker, plan, phase);
+        let work = |pace| crew.work(clients, pace, begin);
         match plan.phases.iter().position(|measured| *measured == phase) {
-            Some(case) => turn.measure_as(case, work(Pace { until, ..turn.pace() })).await?,
+            Some(case) => {
+                beside(Moment::Before(phase)).await?;
+                turn.measure_as(case, work(Pace { until, ..turn.pace() })).await?;
+                beside(Moment::After(phase)).await?;
+            }
             None => {
                 let pace = Pace { until, rate: None, allow_errors: false, seed: turn.seed };
                 work(pace).await.with_context(|| format!("in the phase {phase:?}, which is not measured"))?;
