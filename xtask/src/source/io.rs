@@ -10,8 +10,8 @@ const ROOT: &str = "crates/backing/src";
 /// Modules of `std` for I/O.
 const STD: [&str; 4] = ["fs", "net", "os", "process"];
 
-/// Crates for system calls, and a back end.
-const CRATES: [&str; 3] = ["libc", "localfs", "rustix"];
+/// Crates for system calls, and back ends.
+const CRATES: [&str; 4] = ["gluster", "libc", "localfs", "rustix"];
 
 /// Returns uses of these modules and crates.
 pub(super) fn check(source: &Source) -> Result<Vec<Violation>> {

@@ -1,0 +1,354 @@
+//! The connection to a volume, with what all shares in the volume have in common: threads, caches, and the knowledge of
+//! changes.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use backing::Wait;
+use backing::attribute_locks::AttributeLocks;
+use backing::attribute_table::AttributeTable;
+use backing::change_log::{ChangeLog, Coherence, LoggedChanges};
+use backing::clock::Clock;
+use backing::directory_cache::{Directory, DirectoryCache, Protection};
+use backing::metadata::{MetadataCache, Stat};
+use backing::name_index::budget::Budget;
+use backing::name_index::{self, Name, NameIndexes, Stamp};
+use backing::walk::Storage;
+use backing::workers::{Lane, Settings, Workers};
+use parking_lot::Mutex;
+use server::acl::model::posix_acl::{self, PosixAcl};
+use server::acl::ntacl;
+use server::answer::Answer;
+use server::policy::{self, GlusterVolume};
+use server::vfs::xattr::DosAttributes;
+use server::vfs::{
+    AclKind, Capabilities, Changes, Enforcement, Errno, Features, FileId, Kind, Op, Result, Time, WantedXattrs,
+};
+
+use crate::attributes::Source;
+use crate::claims::Claims;
+use crate::identity::{self, LibraryIdentity};
+use crate::open_files::OpenFiles;
+use crate::outages::Outages;
+use crate::stamps::Stamps;
+use crate::sys::{self, Client, Object};
+use crate::volfile::Volfile;
+
+/// How long the library itself may answer from its cache by default (`performance.md-cache-timeout`).
+const LIBRARY_CACHE: Duration = Duration::from_secs(1);
+
+/// The longest time from a change by another client to the report of a brick.
+const REPORT_DELAY: Duration = Duration::from_millis(100);
+
+/// A connection to a volume.
+pub(crate) struct Connection {
+    pub(crate) client: Arc<Client>,
+    pub(crate) workers: Workers<LibraryIdentity>,
+    pub(crate) coherence: Coherence,
+    pub(crate) log: ChangeLog,
+    pub(crate) names: Arc<NameIndexes<LoggedChanges>>,
+    pub(crate) directories: DirectoryCache<Object>,
+    /// Files by directory and name. Each is asked for its attributes before it is used.
+    pub(crate) files: DirectoryCache<Object>,
+    /// DOS attributes of new files that are being stored.
+    pub(crate) unstored: Mutex<HashMap<FileId, DosAttributes>>,
+    pub(crate) cache: MetadataCache,
+    pub(crate) locks: AttributeLocks,
+    pub(crate) claims: Claims,
+    pub(crate) stamps: Stamps,
+    pub(crate) open_files: OpenFiles,
+    pub(crate) outages: Outages,
+    pub(crate) capabilities: Capabilities,
+    /// Distinguishes the files of this volume from those of others.
+    pub(crate) device: u64,
+    /// Whether a write may be accepted before a brick has it.
+    pub(crate) writes_behind: bool,
+}
+
+/// The open connections, by what identifies them.
+static OPEN: Mutex<Option<HashMap<String, Weak<Connection>>>> = Mutex::new(None);
+
+impl Connection {
+    /// Returns the connection to a volume, which all shares with the same settings use. Two calls at the same time may
+    /// make two connections, of which the first is used.
+    pub(crate) fn open(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
+        let key = format!("{volume:?}");
+        let known = || OPEN.lock().as_ref().and_then(|open| open.get(&key).and_then(Weak::upgrade));
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let made = Connection::new(volume)?;
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let mut open = OPEN.lock();
+        let open = open.get_or_insert_default();
+        open.retain(|_, connection| connection.strong_count() > 0);
+        open.insert(key, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    /// Returns the open connections.
+    pub(crate) fn all() -> Vec<Arc<Connection>> {
+        OPEN.lock().iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect()
+    }
+
+    /// Returns the value of `frevo:coherence` in effect.
+    pub(crate) fn coherence(&self) -> policy::Coherence {
+        match self.coherence {
+            Coherence::Own => policy::Coherence::Exclusive,
+            Coherence::Callback { .. } => policy::Coherence::Callback,
+            Coherence::Timestamp { .. } => policy::Coherence::Timestamp,
+        }
+    }
+
+    fn new(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
+        let client = Arc::new(Client::connect(volume)?);
+        let volfile = Volfile::parse(&client.volfile().map_err(|error| format!("no volume file ({error})"))?);
+        let mut hasher = DefaultHasher::new();
+        client.volume_id().map_err(|error| format!("the volume has no identifier ({error})"))?.hash(&mut hasher);
+        let valid = volfile.cached_for.unwrap_or(LIBRARY_CACHE);
+        let coherence = match volume.coherence {
+            Some(policy::Coherence::Exclusive) => Coherence::Own,
+            Some(policy::Coherence::Callback) => Coherence::Callback { valid },
+            None if volfile.invalidates => Coherence::Callback { valid },
+            Some(policy::Coherence::Timestamp) | None => Coherence::Timestamp { valid },
+        };
+        let clock = match coherence {
+            Coherence::Own => Clock::ticking(Duration::ZERO),
+            Coherence::Callback { .. } => Clock::ticking(REPORT_DELAY),
+            // No age of a change says that the attributes have not changed since.
+            Coherence::Timestamp { .. } => Clock::ticking(Duration::MAX),
+        };
+        // A client of the volume stamps each of its changes by its own clock, in nanoseconds.
+        let granularity = Duration::ZERO;
+        let changes = match coherence {
+            Coherence::Own => Changes::Own { granularity },
+            Coherence::Callback { .. } => Changes::Callback { granularity, delay: REPORT_DELAY },
+            // With `features.ctime`, the times of a file do not show changes of its extended attributes.
+            Coherence::Timestamp { valid } => Changes::Unknown { valid: valid + LIBRARY_CACHE },
+        };
+        let settings = Settings { threads: Some(volume.threads), ..Settings::limited("gluster", volume.timeout) };
+        let log = ChangeLog::default();
+        let connection = Arc::new(Connection {
+            workers: Workers::new(LibraryIdentity, settings),
+            coherence,
+            names: NameIndexes::new(Some(log.queue(coherence)), clock, Budget::of_process()),
+            log,
+            directories: DirectoryCache::new(coherence),
+            files: DirectoryCache::new(coherence),
+            unstored: Mutex::default(),
+            cache: MetadataCache::new(clock, AttributeTable::of_process()),
+            locks: AttributeLocks::default(),
+            claims: Claims::default(),
+            stamps: Stamps::default(),
+            open_files: OpenFiles::default(),
+            outages: Outages::default(),
+            capabilities: Capabilities {
+                acls: AclKind::Posix,
+                changes,
+                leases: false,
+                locks: false,
+                enforcement: Enforcement::ExceptRoot,
+                attributes: WantedXattrs::new([ntacl::ATTRIBUTE]),
+                features: Features { clones: false, compresses: false, punches: true, shows_reserved: false },
+            },
+            device: hasher.finish(),
+            writes_behind: volfile.writes_behind,
+            client,
+        });
+        if matches!(coherence, Coherence::Callback { .. }) {
+            connection.follow_changes()?;
+        }
+        Ok(connection)
+    }
+
+    /// Has the changes of other clients end what is cached.
+    fn follow_changes(self: &Arc<Self>) -> std::result::Result<(), String> {
+        let weak = Arc::downgrade(self);
+        let changed = move |gfids: &[u128]| {
+            let Some(connection) = weak.upgrade() else { return };
+            for &gfid in gfids {
+                let id = connection.id_of(gfid);
+                connection.stamps.renew(id);
+                connection.directories.forget(id);
+                connection.files.forget(id);
+                connection.log.unknown(id);
+            }
+        };
+        self.client
+            .on_changes(Box::new(changed))
+            .map_err(|error| format!("the changes of other clients cannot be followed ({error})"))
+    }
+
+    /// Forgets everything, because a brick is not connected: it does not report changes until it is asked again.
+    fn lose_reports(&self) {
+        self.directories.clear();
+        self.files.clear();
+        self.log.lost();
+        self.stamps.renew_all();
+    }
+
+    /// Makes calls for a user on a worker.
+    pub(crate) fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        op: &Op,
+        work: impl FnOnce(&Arc<Connection>) -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        let this = Arc::clone(self);
+        self.workers.later_as(op, Lane::Data, move || {
+            let done = work(&this);
+            let failed = done.as_ref().is_err_and(|error| *error == Errno::NOTCONN);
+            this.outages.note(failed);
+            if failed {
+                this.lose_reports();
+            }
+            done
+        })
+    }
+
+    /// Returns the protection of a directory, with whether it has a default ACL. The thread may act as the server
+    /// afterwards.
+    pub(crate) fn protection(&self, directory: &Directory<Object>) -> Result<Protection> {
+        let version = self.directories.version();
+        let known = self.directories.protection(directory.id);
+        if let Some(known) = known.as_ref().filter(|known| known.has_default_acl().is_some()) {
+            return Ok(known.clone());
+        }
+        let protection = match known {
+            Some(known) => known,
+            None => Protection::of(&Storage::stat(self, &directory.handle)?),
+        };
+        identity::assume_server()?;
+        let source = Source { object: &directory.handle, file: None };
+        let default = match source.xattr(posix_acl::DEFAULT) {
+            Err(Errno::OPNOTSUPP) => None,
+            found => found?,
+        };
+        let protection = protection.with_default_acl(default.is_some());
+        self.directories.put_protection(version, directory.id, protection.clone());
+        Ok(protection)
+    }
+
+    /// Records that the user changed the names in a directory: the name was added, or removed.
+    pub(crate) fn note_name(&self, directory: FileId, name: &[u8], added: bool) {
+        self.files.forget_name(directory, name);
+        if added {
+            self.log.added(directory, name);
+        } else {
+            self.log.removed(directory, name);
+        }
+    }
+
+    /// Records that the permissions or attributes of a file were changed.
+    pub(crate) fn note_attributes(&self, file: FileId) {
+        self.stamps.renew(file);
+        self.directories.forget_protection(file);
+        self.log.attributes(file);
+    }
+}
+
+impl Storage for Connection {
+    type Handle = Object;
+
+    fn child(&self, op: &Op, directory: &Directory<Object>, name: &[u8]) -> Result<(Arc<Object>, Stat)> {
+        identity::assume(op)?;
+        // A look-up reaches a brick even if nothing has changed since the file was created or written to.
+        if let Some(known) = self.files.child(directory.id, name) {
+            if let Ok(stat) = known.handle.stat() {
+                return Ok((Arc::clone(&known.handle), self.report(&known.handle, &stat)));
+            }
+            self.files.forget_name(directory.id, name);
+        }
+        let version = self.files.version();
+        let (object, stat) = directory.handle.child(name)?;
+        let stat = self.report(&object, &stat);
+        let object = Arc::new(object);
+        if stat.kind == Kind::File {
+            self.files.put(version, directory.id, name, &Directory { handle: Arc::clone(&object), id: stat.id });
+        }
+        Ok((object, stat))
+    }
+
+    fn similar(&self, directory: &Directory<Object>, name: &[u8]) -> Result<(Option<Name>, Option<u64>)> {
+        let (found, version) = self.names.find(&Indexed(directory), directory.id, name, Wait::Allowed)?;
+        Ok((found, version.filter(|_| self.versions())))
+    }
+
+    fn known(&self, directory: &Directory<Object>, name: &[u8]) -> Option<(bool, Option<u64>)> {
+        let (found, version) = self.names.known(directory.id, name)?;
+        Some((found, Some(version).filter(|_| self.versions())))
+    }
+
+    fn stat(&self, handle: &Object) -> Result<Stat> {
+        identity::assume_server()?;
+        Ok(self.report(handle, &handle.stat()?))
+    }
+
+    fn access_acl(&self, handle: &Object) -> Result<Option<PosixAcl>> {
+        identity::assume_server()?;
+        Source { object: handle, file: None }.acl()
+    }
+
+    fn target(&self, link: &Object) -> Result<Vec<u8>> {
+        identity::assume_server()?;
+        link.read_link()
+    }
+}
+
+impl Connection {
+    /// Returns whether every change of a directory's permissions is known.
+    fn versions(&self) -> bool {
+        !matches!(self.coherence, Coherence::Timestamp { .. })
+    }
+}
+
+/// A directory whose names are indexed.
+struct Indexed<'a>(&'a Directory<Object>);
+
+impl name_index::Directory<LoggedChanges> for Indexed<'_> {
+    type Listing = Listing;
+
+    fn watch(&self, queue: &mut LoggedChanges) -> Option<FileId> {
+        Some(queue.watch(self.0.id))
+    }
+
+    fn stamp(&self) -> Result<Stamp> {
+        identity::assume_server()?;
+        stamp(&self.0.handle)
+    }
+
+    fn open(&self) -> Result<Listing> {
+        identity::assume_server()?;
+        Ok(Listing { object: Arc::clone(&self.0.handle), directory: self.0.handle.read_directory()? })
+    }
+}
+
+/// A directory whose names are read.
+struct Listing {
+    object: Arc<Object>,
+    directory: sys::Directory,
+}
+
+impl name_index::Listing for Listing {
+    fn stamp(&self) -> Result<Stamp> {
+        stamp(&self.object)
+    }
+
+    fn each_name(&mut self, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool> {
+        while let Some(entry) = self.directory.next(false)? {
+            if !matches!(&*entry.name, b"." | b"..") && !each(&entry.name) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn stamp(object: &Object) -> Result<Stamp> {
+    let stat = object.stat()?;
+    let time = |secs, nanos: i64| Time { secs, nanos: nanos as u32 };
+    Ok(Stamp { changed: time(stat.st_ctime, stat.st_ctime_nsec), modified: time(stat.st_mtime, stat.st_mtime_nsec) })
+}

@@ -1,0 +1,139 @@
+//! Listing a directory: entries come with their attributes and handles, so that none is looked up again. The next page
+//! is read ahead.
+
+use std::sync::Arc;
+
+use backing::directory_cache::Directory;
+use backing::read_ahead::{Listed, ReadAhead};
+use server::answer::Answer;
+use server::vfs::{Entry, Errno, Kind, ListRequest, Metadata, Op, Page, Result};
+
+use crate::attributes::Source;
+use crate::identity;
+use crate::node::Open;
+use crate::sys::{self, Object};
+use crate::volume::Volume;
+
+/// The fewest and the most entries of a page.
+const COUNT: std::ops::RangeInclusive<usize> = 1..=10_000;
+
+/// A directory that is being listed.
+pub(crate) struct Listing {
+    directory: sys::Directory,
+    /// The position after the last entry that was returned.
+    at: u64,
+    /// Whether the library returned the last entry.
+    ended: bool,
+    /// The user that it was opened for; `None` if the handle was opened for reading.
+    who: Option<Op>,
+}
+
+impl Listing {
+    /// Opens a directory for a user, who must have the right to read it.
+    pub(crate) fn open(op: &Op, object: &Object) -> Result<Listing> {
+        identity::assume(op)?;
+        Ok(Listing { directory: object.read_directory()?, at: 0, ended: false, who: Some(op.clone()) })
+    }
+
+    /// Has the listing serve every user of the handle.
+    pub(crate) fn for_all(self) -> Listing {
+        Listing { who: None, ..self }
+    }
+
+    /// Returns whether the listing may be used for a call of `op`.
+    pub(crate) fn serves(&self, op: &Op) -> bool {
+        self.who.as_ref().is_none_or(|who| who == op)
+    }
+
+    /// Returns a page of entries. Those of a directory that the user may not search have no metadata.
+    pub(crate) fn page(
+        &mut self,
+        volume: &Volume,
+        directory: &Directory<Object>,
+        op: &Op,
+        request: ListRequest,
+    ) -> Result<Page> {
+        if request.cursor != self.at {
+            self.directory.seek(request.cursor as i64);
+            (self.at, self.ended) = (request.cursor, false);
+        }
+        let metadata = request.metadata && volume.walk().may_search(op, directory)?;
+        let count = request.count.clamp(*COUNT.start(), *COUNT.end());
+        identity::assume(op)?;
+        let mut found = Vec::new();
+        while found.len() < count && !self.ended {
+            match self.directory.next(metadata)? {
+                Some(entry) => {
+                    self.at = entry.next as u64;
+                    if !matches!(&*entry.name, b"." | b"..") {
+                        found.push(entry);
+                    }
+                }
+                None => self.ended = true,
+            }
+        }
+        let mut entries = Vec::with_capacity(found.len());
+        for entry in found {
+            let metadata = match entry.file {
+                Some((object, stat)) => {
+                    let stat = volume.connection.report(&object, &stat);
+                    Some(volume.connection.metadata(&stat, Source { object: &object, file: None })?)
+                }
+                // The library has no attributes of entries that it cannot look up at the moment.
+                None if metadata => described(volume, directory, op, &entry.name)?,
+                None => None,
+            };
+            entries.push(Entry { name: entry.name, metadata });
+        }
+        Ok(Page { is_last: self.ended, entries, next: self.at, parent: None })
+    }
+}
+
+impl Listed for Open {
+    fn ahead(&self) -> &ReadAhead {
+        &self.ahead
+    }
+
+    fn run<T: Send + 'static>(&self, op: &Op, work: impl FnOnce() -> Result<T> + Send + 'static) -> Answer<Result<T>> {
+        self.connection().run(op, |_| work())
+    }
+
+    fn read(&self, op: &Op, request: ListRequest) -> Result<Page> {
+        if self.kind != Kind::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        let directory = Directory { handle: Arc::clone(&self.object), id: self.id };
+        let mut slot = self.listing.lock();
+        let mut listing = match slot.take().filter(|listing| listing.serves(op)) {
+            Some(listing) => listing,
+            None => Listing::open(op, &self.object)?,
+        };
+        let page = listing.page(&self.volume, &directory, op, request);
+        *slot = Some(listing);
+        drop(slot);
+        let mut page = page?;
+        if request.metadata && request.cursor == 0 {
+            page.parent = parent_metadata(self);
+        }
+        Ok(page)
+    }
+}
+
+fn parent_metadata(open: &Open) -> Option<Metadata> {
+    let parent = open.parent.as_ref()?;
+    identity::assume_server().ok()?;
+    let source = Source { object: &parent.handle, file: None };
+    let stat = open.connection().report(&parent.handle, &source.stat().ok()?);
+    open.connection().metadata(&stat, source).ok()
+}
+
+fn described(volume: &Volume, directory: &Directory<Object>, op: &Op, name: &[u8]) -> Result<Option<Metadata>> {
+    match volume.walk().exact(op, directory, name) {
+        Ok((object, stat)) => {
+            let object: Arc<Object> = object;
+            volume.connection.metadata(&stat, Source { object: &object, file: None }).map(Some)
+        }
+        Err(Errno::NOENT | Errno::ACCES | Errno::STALE) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,84 @@
+//! The files that are open for data, by identity.
+//!
+//! Bricks find a file by its gfid only while it has a name. A handle for attributes keeps working for a file without a
+//! name as long as another handle has it open.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use backing::workers::Lane;
+use parking_lot::Mutex;
+use server::vfs::{FileId, Result, SERVER};
+
+use crate::connection::Connection;
+use crate::sys::File;
+
+/// An open file, which a worker closes. The last reference may be that of an asynchronous call, which is completed by a
+/// thread of the library. Closing waits for such threads.
+pub(crate) struct OpenFile {
+    /// `None` once it is closed.
+    file: Option<File>,
+    connection: Arc<Connection>,
+}
+
+impl OpenFile {
+    /// Has `file` closed by a worker of `connection`, and records it.
+    pub(crate) fn new(connection: &Arc<Connection>, id: FileId, file: File) -> Arc<OpenFile> {
+        let open = Arc::new(OpenFile { file: Some(file), connection: Arc::clone(connection) });
+        connection.open_files.add(id, &open);
+        open
+    }
+
+    /// Closes the file on this thread, which is a worker's. If a call is not complete, a worker closes it later.
+    pub(crate) fn close(this: Arc<OpenFile>) -> Result<()> {
+        Arc::into_inner(this).and_then(|mut open| open.file.take()).map_or(Ok(()), File::close)
+    }
+}
+
+impl Deref for OpenFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.file.as_ref().expect("it is taken only with the last reference")
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            self.connection.workers.submit(SERVER.uid, Lane::Slow, Box::new(move || drop(file)));
+        }
+    }
+}
+
+/// The number of entries at which those of closed files are first removed.
+const FEW: usize = 1024;
+
+/// The open files of a volume. Each file has the entry of the handle that was opened last.
+#[derive(Default)]
+pub(crate) struct OpenFiles(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    files: HashMap<FileId, Weak<OpenFile>>,
+    /// The number of entries after the last removal.
+    left: usize,
+}
+
+impl OpenFiles {
+    /// Records an open file.
+    fn add(&self, id: FileId, file: &Arc<OpenFile>) {
+        let mut state = self.0.lock();
+        if state.files.len() >= FEW.max(2 * state.left) {
+            state.files.retain(|_, file| file.strong_count() > 0);
+            state.left = state.files.len();
+        }
+        state.files.insert(id, Arc::downgrade(file));
+    }
+
+    /// Returns an open handle of the file.
+    pub(crate) fn get(&self, id: FileId) -> Option<Arc<OpenFile>> {
+        self.0.lock().files.get(&id)?.upgrade()
+    }
+}

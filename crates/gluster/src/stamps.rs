@@ -1,0 +1,110 @@
+//! Stamps of files, under which the server caches what it has read of their protection and attributes.
+//!
+//! With `features.ctime`, the default, a change of an extended attribute does not change the change time that a volume
+//! reports. A file therefore gets a new stamp when this server changes its attributes, or when a brick reports a change
+//! by another client.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use server::vfs::{FileId, Time};
+
+/// Maximum number of files with stamps of their own. If there are more, all files get a new stamp.
+const MOST: usize = 16_384;
+
+/// The stamps of a volume.
+#[derive(Default)]
+pub(crate) struct Stamps(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    own: HashMap<FileId, Time>,
+    /// The earliest stamp of any file.
+    floor: Time,
+}
+
+impl Stamps {
+    /// Returns the stamp of a file with this change time.
+    pub(crate) fn of(&self, file: FileId, changed: Time) -> Time {
+        let state = self.0.lock();
+        let own = state.own.get(&file).copied().unwrap_or_default();
+        changed.max(own).max(state.floor)
+    }
+
+    /// Gives a file a new stamp, after a change of its attributes.
+    pub(crate) fn renew(&self, file: FileId) {
+        let now = now();
+        let mut state = self.0.lock();
+        if state.own.len() >= MOST {
+            let latest = state.own.values().copied().max().unwrap_or_default();
+            state.floor = next(latest.max(state.floor)).max(now);
+            state.own.clear();
+        }
+        let floor = state.floor;
+        let own = state.own.entry(file).or_insert(floor);
+        *own = next(*own).max(now);
+    }
+
+    /// Gives all files new stamps.
+    pub(crate) fn renew_all(&self) {
+        let mut state = self.0.lock();
+        let latest = state.own.values().copied().max().unwrap_or_default();
+        state.floor = next(latest.max(state.floor)).max(now());
+        state.own.clear();
+    }
+}
+
+fn now() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }
+}
+
+/// Returns the time a nanosecond later.
+fn next(time: Time) -> Time {
+    match time.nanos {
+        999_999_999 => Time { secs: time.secs + 1, nanos: 0 },
+        nanos => Time { nanos: nanos + 1, ..time },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(inode: u64) -> FileId {
+        FileId { device: 1, inode, stream: 0 }
+    }
+
+    const CHANGED: Time = Time { secs: 1, nanos: 2 };
+
+    #[test]
+    fn a_change_of_attributes_gives_a_file_a_later_stamp() {
+        let stamps = Stamps::default();
+        assert_eq!(stamps.of(file(1), CHANGED), CHANGED);
+        let mut before = CHANGED;
+        for _ in 0..1000 {
+            stamps.renew(file(1));
+            let after = stamps.of(file(1), CHANGED);
+            assert!(after > before);
+            before = after;
+        }
+        assert_eq!(stamps.of(file(2), CHANGED), CHANGED);
+        let future = Time { secs: i64::MAX, nanos: 0 };
+        assert_eq!(stamps.of(file(1), future), future);
+        stamps.renew_all();
+        assert!(stamps.of(file(1), CHANGED) > before && stamps.of(file(2), CHANGED) > CHANGED);
+    }
+
+    #[test]
+    fn a_forgotten_stamp_is_never_used_again() {
+        let stamps = Stamps::default();
+        stamps.renew(file(0));
+        let first = stamps.of(file(0), CHANGED);
+        for inode in 1..=MOST as u64 {
+            stamps.renew(file(inode));
+        }
+        assert!(stamps.0.lock().own.len() <= MOST);
+        assert!(stamps.of(file(0), CHANGED) > first);
+    }
+}

@@ -1,0 +1,157 @@
+//! The contract of [`Vfs`] and the behaviour of this back end on real volumes, which `cargo xtask gluster test` starts.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use server::answer::block_on;
+use server::policy::{Coherence, Storage, VolfileServer};
+use server::vfs::contract::{self, Fixture};
+use server::vfs::{
+    Access, Create, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, RelPath, SymlinkPolicy,
+};
+
+use super::*;
+
+mod identities;
+
+/// Returns the volumes that the tests run on; prints that there are none otherwise.
+fn volumes() -> Vec<String> {
+    let names = std::env::var("FREVO_GLUSTER_VOLUMES").unwrap_or_default();
+    if names.is_empty() {
+        eprintln!("not run: no volume; `cargo xtask gluster test` starts volumes and runs this test on them");
+    }
+    names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run `cargo xtask gluster test`"))
+}
+
+/// Returns a volume of the servers for tests.
+fn volume(name: &str, coherence: Option<Coherence>) -> GlusterVolume {
+    let server = VolfileServer::Tcp { host: variable("FREVO_GLUSTER_SERVER"), port: 24_007 };
+    let Storage::Gluster(volume) = server::testing::gluster(name) else { unreachable!("it is a volume") };
+    GlusterVolume { servers: vec![server], coherence, ..(*volume).clone() }
+}
+
+fn user(uid: u32) -> Op {
+    Op::from(Identity { uid, gid: uid, groups: Box::default() })
+}
+
+/// Creates an empty directory of `owner` in the volume and opens it.
+fn fresh(volume: &GlusterVolume, owner: &Op) -> (Arc<dyn Vfs>, String) {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let top = open(volume, "/").unwrap_or_else(|error| panic!("{error}"));
+    let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
+    let new = NewFile::new(server::vfs::Create::Directory, 0o755);
+    let made = block_on(top.create(&server::vfs::SERVER, &path, new)).expect("the server may create a directory");
+    let set = server::vfs::SetMetadata { uid: Some(owner.uid), gid: Some(owner.gid), ..Default::default() };
+    block_on(made.node.set_metadata(&server::vfs::SERVER, set)).expect("the server may change the owner");
+    let path = format!("/{name}");
+    let vfs = open(volume, &path).unwrap_or_else(|error| panic!("{error}"));
+    (vfs, path)
+}
+
+#[test]
+fn it_fulfils_the_contract() {
+    for name in volumes() {
+        for coherence in [Some(Coherence::Exclusive), None] {
+            let ours = volume(&name, coherence);
+            // Another connection is another client of the volume.
+            let others = volume(&name, Some(Coherence::Timestamp));
+            contract::check(&|| {
+                let owner = user(61_001);
+                let (vfs, directory) = fresh(&ours, &owner);
+                let others = open(&others, &directory).unwrap_or_else(|error| panic!("{error}"));
+                let (link_vfs, link_owner) = (Arc::clone(&vfs), owner.clone());
+                let link = move |path: &RelPath, target: &[u8]| {
+                    let made = block_on(link_vfs.create(&link_owner, path, NewFile::symlink(target, None)));
+                    made.expect("the name is not in use");
+                };
+                Fixture {
+                    vfs,
+                    owner,
+                    other: Some(user(61_002)),
+                    symlink: Some(Box::new(link)),
+                    others: (coherence != Some(Coherence::Exclusive)).then_some(others),
+                    let_pass: Box::new(std::thread::sleep),
+                    fail_late: None,
+                    keep: Box::new(()),
+                }
+            });
+            eprintln!("the contract holds on {name} with {coherence:?}");
+        }
+    }
+}
+
+#[test]
+fn a_listing_that_is_read_ahead_starts_again_anywhere() {
+    for volume in volumes().iter().map(|name| volume(name, None)) {
+        let owner = user(61_001);
+        let (vfs, _) = fresh(&volume, &owner);
+        let mut expected: Vec<String> = (0..200).map(|number| format!("file {number:03}")).collect();
+        for name in &expected {
+            let path = RelPath::root().join(name.as_bytes()).expect("a valid name");
+            block_on(vfs.create(&owner, &path, NewFile::new(Create::File(Access::default()), 0o644))).expect("created");
+        }
+        let found = vfs.lookup(&owner, &RelPath::root(), LookupOptions::exact(SymlinkPolicy::NONE));
+        let Ok(Lookup::Found { node, .. }) = block_on(found) else { panic!("the root is found") };
+        let open = || block_on(node.open(&owner, Access { read: true, write: false })).expect("the owner may read it");
+        let page = |node: &Arc<dyn Node>, cursor| {
+            block_on(node.list(&owner, ListRequest { cursor, count: 15, metadata: true })).expect("a page")
+        };
+        let names = |page: &Page| -> Vec<String> {
+            page.entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect()
+        };
+        let handle = open();
+        let (mut pages, mut cursors) = (Vec::new(), vec![0]);
+        while let Some(read) = cursors.last().map(|&at| page(&handle, at)).filter(|read| !read.entries.is_empty()) {
+            cursors.push(read.next);
+            pages.push(names(&read));
+        }
+        let mut listed = pages.concat();
+        listed.sort();
+        expected.sort();
+        assert_eq!(listed, expected, "{}", volume.volume);
+        // Two pages in sequence have a third one read, which each of these discards.
+        for start in [5, 0, 9, 3, 7] {
+            for at in start..start + 3 {
+                assert_eq!(names(&page(&handle, cursors[at])), pages[at], "{} {at}", volume.volume);
+            }
+        }
+        // A handle ends while a page is read for it.
+        for is_closed in [true, false] {
+            let handle = open();
+            page(&handle, page(&handle, 0).next);
+            if is_closed {
+                assert_eq!(block_on(handle.close(&owner)), Ok(()));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_examination_tries_every_brick_and_leaves_nothing() {
+    for name in volumes() {
+        let volume = volume(&name, None);
+        let (_, path) = fresh(&volume, &user(61_001));
+        let examined = examine(&volume, Some(&path)).unwrap_or_else(|failure| panic!("{failure}"));
+        let bricks = examined.bricks.expect("the server may create files");
+        assert_eq!((bricks.tried.len(), examined.options.bricks), (3, 3), "{name}: {bricks:?}");
+        let mounts = std::fs::read_to_string("/proc/mounts").expect("the mounts");
+        let dir = variable("FREVO_GLUSTER_DIR");
+        let is_ext4 = mounts.lines().any(|mount| mount.contains(&format!("{dir}/bricks")) && mount.contains(" ext4 "));
+        let refusing = if is_ext4 { bricks.tried.clone() } else { Default::default() };
+        assert_eq!(bricks.refuse_large_attributes, refusing, "{name}");
+        let reports = name.ends_with("-samba");
+        assert_eq!((examined.coherence == Coherence::Callback, bricks.report), (reports, reports.then_some(true)));
+        let left = std::fs::read_dir(format!("{dir}/mnt/{name}{path}")).expect("the directory").count();
+        assert_eq!(left, 0, "{name}");
+        let missing = examine(&volume, Some(&format!("{path}/missing")));
+        assert_eq!(missing, Err(Failure::Directory(server::vfs::Errno::NOENT)));
+    }
+    if let Some(name) = volumes().first() {
+        let unknown = GlusterVolume { volume: format!("{name}-unknown"), ..volume(name, None) };
+        assert!(matches!(examine(&unknown, None), Err(Failure::Volume(_))));
+    }
+}
