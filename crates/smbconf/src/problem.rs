@@ -108,6 +108,12 @@ pub enum Code {
     ShareNotServed,
     /// A share of the whole file system of the host.
     RootShared,
+    /// A GlusterFS volume that cannot be used.
+    VolumeNotOpened,
+    /// A GlusterFS volume that is not set up as recommended.
+    VolumeOption,
+    /// Settings with which clients could lose data.
+    DataAtRisk,
     /// A setting that has no effect.
     Accepted,
 }
@@ -156,6 +162,8 @@ impl Problem {
             self.code,
             Code::UnknownParameter
                 | Code::MissingPath
+                | Code::VolumeNotOpened
+                | Code::DataAtRisk
                 | Code::RootShared
                 | Code::IgnoredLine
                 | Code::BadValue

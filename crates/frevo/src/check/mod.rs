@@ -2,9 +2,10 @@
 //!
 //! Problems are written to standard error, the effective configuration to standard output. Exit status: 0 if the server
 //! starts with the configuration and serves all shares; 1 if it does not, or if the file has a likely mistake, such as
-//! an unknown parameter or a share without its directory; 2 for wrong usage.
+//! an unknown parameter, a share without its directory or settings with which data could be lost; 2 for wrong usage.
 
 mod parameters;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,6 +16,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
+use self::volumes::Volume;
+pub(crate) use self::volumes::coherence_word;
 use crate::acl::calibrate::saved;
 use accounts::PassdbBackend;
 use accounts::smbpasswd::Complaint;
@@ -88,6 +91,8 @@ struct Report {
     /// For each share, which descriptors synthesized from POSIX ACLs are stored, according to `frevo:acl store` and the
     /// calibration.
     acl_store: BTreeMap<String, String>,
+    /// For each share in a volume of GlusterFS that could be examined, the volume.
+    volumes: BTreeMap<String, Volume>,
     /// Served parameters that differ from their defaults, or all of them with `--verbose`; empty if the server does not
     /// start.
     sections: Vec<Section>,
@@ -155,12 +160,13 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
 
 impl Report {
     fn of(file: PathBuf, names: &dyn Names, verbose: bool) -> Report {
-        let mut acl_store = BTreeMap::new();
+        let (mut acl_store, mut volumes) = (BTreeMap::new(), BTreeMap::new());
         let (starts, problems, effective) = match smbconf::load(&file, names) {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
                 look_for_pam(&mut loaded);
                 acl_store = stored_conversions(&mut loaded);
+                volumes = volumes::examine(&mut loaded);
                 let effective = if verbose { loaded.effective.all() } else { loaded.effective.differing() };
                 (true, loaded.warnings, effective)
             }
@@ -180,6 +186,7 @@ impl Report {
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
             acl_store,
+            volumes,
             unavailable,
             without_effect,
             sections: effective.into_iter().map(section).collect(),
@@ -225,6 +232,12 @@ impl Report {
         }
         for (share, store) in &self.acl_store {
             text += &format!("#   [{share}] {store}\n");
+        }
+        if !self.volumes.is_empty() {
+            text += "# volumes of GlusterFS\n";
+        }
+        for (share, volume) in &self.volumes {
+            text += &format!("#   [{share}] {}\n", volume.text());
         }
         for note in self.problems.iter().filter(|problem| problem.is_single_note()) {
             text += &format!("# note: {}\n", note.message);

@@ -177,3 +177,15 @@ fn the_last_line_is_what_users_miss() {
     let (report, _) = report("[printers]\nprintable = yes\n[global]\nload printers = no\n[x]\npath = @DIR@\n");
     assert!(report.unavailable.is_empty() && report.warnings == 0, "{:?}", report.problems);
 }
+
+#[test]
+fn a_volume_that_no_server_describes_is_reported() {
+    let (report, _) = report(
+        "[x]\npath = @DIR@\n[v]\npath = /\nvfs objects = glusterfs\n\
+         glusterfs:volfile_server = unix+@DIR@/missing.socket\n",
+    );
+    assert!(report.starts && !report.passes, "{}", report.complaints());
+    let said = report.complaints();
+    assert!(said.contains("warning: the volume v of [v] cannot be used: "), "{said}");
+    assert!(report.volumes.is_empty() && report.unavailable == ["the share [v]"], "{:?}", report.unavailable);
+}

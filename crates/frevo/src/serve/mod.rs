@@ -31,7 +31,7 @@ use tokio::sync::watch;
 
 use self::completion::complete;
 use self::listeners::{Interfaces, Listeners};
-use self::volumes::LocalVolumes;
+use self::volumes::ShareVolumes;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
@@ -233,7 +233,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
     let parts = ServerParts {
         environment,
         accounts: Accounts { ids, ..accounts.clone().into() },
-        volumes: Arc::new(LocalVolumes::default()),
+        volumes: Arc::new(ShareVolumes::default()),
         domain: Some(Arc::new(Member(winbind.clone()))),
         restrictions: pam.map(restrictions).transpose()?,
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),

@@ -1,20 +1,27 @@
-//! The volumes of shares in directories of this machine.
+//! The volumes of shares: directories of this machine, and volumes of GlusterFS.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use server::answer::Answer;
-use server::policy::Share;
 use server::policy::limits::VOLUMES_BEING_OPENED;
+use server::policy::{GlusterVolume, Share, Storage};
 use server::state::{VolumeId, Volumes, directories_overlap};
 use server::vfs::{Errno, Vfs};
 
-/// Opens the directories of shares.
+/// How long a client that connects waits for a volume of GlusterFS, and how long it is until a volume that could not be
+/// opened is tried again.
+const ATTEMPT: Duration = Duration::from_secs(10);
+
+/// Opens the volumes of shares.
 #[derive(Default)]
-pub(super) struct LocalVolumes {
+pub(super) struct ShareVolumes {
     opening: Arc<Counts>,
+    /// When a volume of GlusterFS last could not be opened.
+    failed: Arc<Mutex<HashMap<VolumeId, Instant>>>,
 }
 
 /// The entry of [`Counts`] for searches of mount points. A share cannot have this name.
@@ -55,7 +62,7 @@ impl Drop for Opening {
     }
 }
 
-impl Volumes for LocalVolumes {
+impl Volumes for ShareVolumes {
     fn id(&self, share: &Share) -> VolumeId {
         VolumeId::of_directory(share)
     }
@@ -63,12 +70,8 @@ impl Volumes for LocalVolumes {
     /// Opens the directory on a thread of its own, because a mounted file system may hang, and because threads that
     /// libraries start keep the identity of the thread that starts them.
     fn open(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
-        if !share.storage.is_directory() {
-            tracing::error!(
-                share = share.name,
-                "the share is in a volume of GlusterFS, which this program cannot open"
-            );
-            return Answer::now(Err(Errno::NOSYS));
+        if let Storage::Gluster(volume) = &share.storage {
+            return self.open_gluster(share, Arc::clone(volume));
         }
         let Some(opening) = Opening::begin(&self.opening, &share.name) else {
             tracing::error!(
@@ -128,6 +131,43 @@ fn mount_point(path: &Path) -> server::vfs::Result<PathBuf> {
     Ok(same.last().unwrap_or(path).to_owned())
 }
 
+impl ShareVolumes {
+    /// Opens a directory of a volume of GlusterFS on a thread of its own. A client waits a limited time, and the
+    /// attempt continues for the next one.
+    fn open_gluster(&self, share: &Share, volume: Arc<GlusterVolume>) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
+        let id = self.id(share);
+        let is_recent = |failed: &Instant| failed.elapsed() < ATTEMPT;
+        if self.failed.lock().get(&id).is_some_and(is_recent) {
+            return Answer::now(Err(Errno::AGAIN));
+        }
+        let Some(opening) = Opening::begin(&self.opening, &share.name) else { return Answer::now(Err(Errno::AGAIN)) };
+        let (path, name, failed) = (share.path.clone(), share.name.clone(), Arc::clone(&self.failed));
+        let (sender, opened) = tokio::sync::oneshot::channel();
+        let open = move || {
+            let volume = gluster::open(&volume, &path.to_string_lossy());
+            drop(opening);
+            let mut failed = failed.lock();
+            failed.retain(|_, failed| is_recent(failed));
+            if let Err(error) = &volume {
+                tracing::error!(share = name, "{error}");
+                failed.insert(id, Instant::now());
+            }
+            // The client may have gone.
+            let _ = sender.send(volume.map_err(|_| Errno::NOENT));
+        };
+        if let Err(error) = std::thread::Builder::new().name("open volume".to_owned()).spawn(open) {
+            tracing::error!(share = share.name, %error, "no thread can be started to open the share's volume; raise \
+                                                         the limit on threads");
+        }
+        Answer::later(async move {
+            match tokio::time::timeout(ATTEMPT, opened).await {
+                Ok(opened) => opened.unwrap_or(Err(Errno::AGAIN)),
+                Err(_) => Err(Errno::TIMEDOUT),
+            }
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
@@ -151,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_missing_is_an_error() {
-        let volumes = LocalVolumes::default();
+        let volumes = ShareVolumes::default();
         let share = Share::new("missing", "/no such directory");
         let opened = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(opened.block_on(volumes.open(&share)).err(), Some(Errno::NOENT));
@@ -164,8 +204,11 @@ mod tests {
     fn the_path_in_a_volume_is_not_opened_on_this_host() {
         let host = tempfile::tempdir().expect("a directory");
         let share = Share { storage: server::testing::gluster("v"), ..Share::new("s", host.path()) };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        assert_eq!(runtime.block_on(LocalVolumes::default().open(&share)).err(), Some(Errno::NOSYS));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let volumes = ShareVolumes::default();
+        let open = || runtime.block_on(volumes.open(&share)).err();
+        assert_eq!(open(), Some(Errno::NOENT), "no server has the volume, or the library is missing");
+        assert_eq!(open(), Some(Errno::AGAIN), "it is not tried again at once");
     }
 
     #[test]
@@ -178,7 +221,7 @@ mod tests {
         let root = FileId { device: metadata.dev(), inode: metadata.ino(), stream: 0 };
         let share = Share { root: Some(root), ..Share::new("music", &music) };
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let open = || runtime.block_on(LocalVolumes::default().open(&share)).map(|_| ());
+        let open = || runtime.block_on(ShareVolumes::default().open(&share)).map(|_| ());
         assert_eq!(open(), Ok(()));
         std::fs::rename(&music, host.path().join("former")).expect("a new name");
         std::os::unix::fs::symlink(&other, &music).expect("a link");

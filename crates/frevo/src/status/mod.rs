@@ -6,6 +6,7 @@
 
 mod held_resources;
 mod show;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use server::status::{Caching, Depth, Snapshot};
 
 pub use self::held_resources::{HeldResources, Share, Usage};
+pub use self::volumes::Volume;
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
 use accounts::state_dir::StateDir;
@@ -95,6 +97,9 @@ pub struct Status {
     /// value of `frevo:acl store`.
     #[serde(default)]
     pub acl_store: BTreeMap<String, String>,
+    /// The open volumes of GlusterFS.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
 }
 
 /// Statistics of the ACL cache.
@@ -217,6 +222,13 @@ fn id(number: u64) -> String {
     format!("{number:016x}")
 }
 
+impl Status {
+    /// Adds the volumes that this process has opened.
+    pub(crate) fn with_volumes(self) -> Status {
+        Status { volumes: gluster::open_volumes().into_iter().map(Volume::from).collect(), ..self }
+    }
+}
+
 impl From<Snapshot> for Status {
     fn from(snapshot: Snapshot) -> Self {
         Status {
@@ -233,6 +245,7 @@ impl From<Snapshot> for Status {
             },
             held: snapshot.held.into(),
             acl_store: snapshot.acl_store.into_iter().map(|(share, store)| (share, store.to_string())).collect(),
+            volumes: Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{HeldResources, Lock, Open, Session, Share, Status, Tree};
+use super::{HeldResources, Lock, Open, Session, Share, Status, Tree, Volume, volumes};
 use crate::admin::message::Version;
 use accounts::when;
 
@@ -33,6 +33,10 @@ pub(super) fn table(version: &Version, status: &Status) -> String {
     let stores = status.acl_store.iter().map(|(share, store)| vec![share.clone(), store.clone()]).collect::<Vec<_>>();
     if !stores.is_empty() {
         section(&mut text, Some("Converted ACLs that are stored"), &["Share", "POSIX ACL entries"], &stores);
+    }
+    let volumes = status.volumes.iter().map(Volume::row).collect::<Vec<_>>();
+    if !volumes.is_empty() {
+        section(&mut text, Some("Volumes of GlusterFS"), &volumes::HEADS, &volumes);
     }
     text
 }

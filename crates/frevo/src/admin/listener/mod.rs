@@ -229,7 +229,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
             let (version, sandbox) = (env!("CARGO_PKG_VERSION").to_owned(), crate::sandbox::state().to_string());
             encode(Ok(Version { version, pid: std::process::id(), sandbox }))
         }
-        Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()))),
+        Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()).with_volumes())),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),
         Ok(ServerRequest::Stop {}) => {
             control.stop();
