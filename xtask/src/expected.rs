@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 
 /// The list of `cargo xtask hostile`.
 pub(crate) const HOSTILE: &str = "hostile";
+/// The list of torture tests on GlusterFS volumes, in addition to those on local files.
+pub(crate) const GLUSTER: &str = "gluster";
 /// The list of `cargo xtask source`. All others are for torture tests.
 pub(crate) const SOURCE: &str = "source";
 

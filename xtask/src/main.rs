@@ -153,7 +153,10 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(end(foreign::suite::run(&options, || ())?))
         }
         Command::Torture(options) => {
-            setup(options.target);
+            // The servers of a volume are in a network of their own, where nothing can be installed.
+            if options.volume.is_none() {
+                setup(options.target);
+            }
             Ok(end(torture::run(&options)?))
         }
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use test_environment::{Counts, Target};
 
 use crate::steps::{self, Meanwhile, Step, cargo, succeeds};
-use crate::{compare, fuzz, hostile, setup, source, torture, unit_tests};
+use crate::{compare, fuzz, gluster, hostile, setup, source, torture, unit_tests};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -62,6 +62,8 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
     });
     all.push(controls);
     all.push(Step::new("smbtorture", "cargo xtask torture", || torture::run(&torture_options(options))));
+    let volumes = Step::new("volumes of GlusterFS", "cargo xtask gluster test", || gluster::test(filter));
+    all.push(volumes);
     if whole {
         let brief = || hostile::run(&hostile::Options::brief());
         all.push(Step::new("attacks, briefly", "cargo xtask hostile --ci", brief));
@@ -126,6 +128,7 @@ fn torture_options(options: &Options) -> torture::Options {
         jobs: torture::JOBS,
         out: None,
         timeout: torture::TIMEOUT,
+        volume: None,
         repeat: 1,
         quick: options.quick,
         update: false,

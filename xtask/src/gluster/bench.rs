@@ -1,214 +1,375 @@
-//! `cargo xtask gluster bench`: small files on a share of each volume, with the operations that the bricks serve.
+//! `cargo xtask gluster bench`: small files in each volume over a FUSE mount, libgfapi itself, Samba and Frevo, in
+//! turns, with the operations that the bricks serve.
 //!
-//! The server and the client run in the namespaces, so each volume is measured by another process of this program that
-//! runs there ([`measure`]).
+//! The servers and the load run in the namespaces, so each volume is measured by another process of this program that
+//! runs there ([`measure`]). The load is the example `bare` of the crate `gluster`. It prints each step of its work,
+//! and waits until this program has counted operations or emptied caches.
 
-use std::fmt::Write as _;
-use std::path::Path;
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
-use bench::listing;
-use bench::requests::Requests;
-use client::{Client, Credentials};
+use anyhow::{Context, Result, bail, ensure};
+use report::metric::Metric;
+use report::record::Run;
 use test_environment::{ALICE, Counts, Crowd, Server, Target, TestEnvironment, interrupt};
 
+use super::hold::{mount, restart_bricks};
 use super::profile::{Operations, Profile};
-use super::servers::{ServersOfRun, finish};
+use super::results::{Results, Row, median};
+use super::servers::{ServersOfRun, finish, output};
 use super::{Volume, Wanted};
+use crate::steps::{cargo, succeeds};
 
 /// The configuration of both servers.
 const TEMPLATE: &str = include_str!("smb.conf");
 /// The share, and the directory of the volume that it shows.
 const SHARE: &str = "bench";
-/// Directory of the files, relative to the share.
-const FILES: &str = "files";
-/// Size of a file in bytes.
-const SIZE: usize = 64 << 10;
-/// Buffer size of a listing in bytes.
-const BUFFER: u32 = 64 << 10;
-/// Number of operations that are printed by name for each row.
-const NAMED: usize = 5;
+/// The load generator.
+const PROGRAM: &str = "target/release/examples/bare";
+/// The phases, in order.
+const PHASES: [&str; 6] = ["create", "list", "rename", "delete", "mkdir", "rmdir"];
+
+/// The name of the load generator for the begin of a turn, where the directories of the files are created.
+const BEGIN: &str = "tree";
 
 /// Options of `cargo xtask gluster bench`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     wanted: Wanted,
+    /// Write the results to this file, for each volume
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     #[command(flatten)]
     measurement: Measurement,
 }
 
-/// What is measured on each volume.
-#[derive(clap::Args)]
+/// What is measured in each volume.
+#[derive(Clone, clap::Args)]
 pub(crate) struct Measurement {
-    /// Server that uses the volumes: frevo (target/release/frevo) or samba (Debian's smbd with vfs_glusterfs)
-    #[arg(long, default_value = "frevo")]
-    target: Target,
-    /// Number of files of 64 KiB, all in one directory
-    #[arg(long, default_value_t = 200)]
-    files: u32,
+    /// Subjects to leave out, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<Subject>,
+    /// Number of connections, each with its own directories
+    #[arg(long, default_value_t = 1)]
+    clients: u32,
+    /// Number of files of each connection [default: 300, quick 100]
+    #[arg(long)]
+    files: Option<u32>,
+    /// Size of a file, in KiB
+    #[arg(long, default_value_t = 64)]
+    size: u32,
+    /// Number of files in a directory
+    #[arg(long, default_value_t = 100)]
+    per_directory: u32,
+    /// Measured rounds, besides the warm-up [default: 5, quick 1]
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Few files and one round, for a quick look
+    #[arg(long)]
+    quick: bool,
 }
 
 /// Options of the process in the namespaces.
 #[derive(clap::Args)]
 pub(crate) struct Inside {
     volume: Volume,
+    /// Write the results to this file
+    #[arg(long)]
+    json: PathBuf,
     #[command(flatten)]
     measurement: Measurement,
 }
 
-/// An operation that is performed on every file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Create,
-    List,
-    Read,
-    Rename,
-    Delete,
-    MakeDirectory,
-    RemoveDirectory,
+/// A way to use a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(super) enum Subject {
+    /// The mount of the volume
+    Fuse,
+    /// libgfapi itself, without a server. It is always measured.
+    #[value(skip)]
+    Bare,
+    /// Debian's smbd with vfs_glusterfs
+    Samba,
+    /// target/release/frevo
+    Frevo,
 }
 
-/// The phases in order, with their names.
-const PHASES: [(Phase, &str); 7] = [
-    (Phase::Create, "create"),
-    (Phase::List, "list, cold"),
-    (Phase::Read, "read"),
-    (Phase::Rename, "rename"),
-    (Phase::Delete, "delete"),
-    (Phase::MakeDirectory, "mkdir"),
-    (Phase::RemoveDirectory, "rmdir"),
-];
+impl Subject {
+    const ALL: [Subject; 4] = [Subject::Fuse, Subject::Bare, Subject::Samba, Subject::Frevo];
+
+    /// Returns the name in tables, which the load generator has for it, too.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Subject::Fuse => "FUSE",
+            Subject::Bare => "libgfapi",
+            Subject::Samba => "Samba",
+            Subject::Frevo => "Frevo",
+        }
+    }
+
+    /// Returns the server program.
+    fn target(self) -> Option<Target> {
+        match self {
+            Subject::Fuse | Subject::Bare => None,
+            Subject::Samba => Some(Target::Samba),
+            Subject::Frevo => Some(Target::Frevo),
+        }
+    }
+}
+
+impl Measurement {
+    fn has(&self, subject: Subject) -> bool {
+        !self.without.contains(&subject)
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 5 }).max(1)
+    }
+
+    fn files(&self) -> u32 {
+        self.files.unwrap_or(if self.quick { 100 } else { 300 }).max(1)
+    }
+
+    /// Returns the options that say the same.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = [
+            ("--clients", self.clients),
+            ("--files", self.files()),
+            ("--size", self.size),
+            ("--per-directory", self.per_directory),
+            ("--rounds", self.rounds()),
+        ]
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value.to_string()])
+        .collect();
+        if !self.without.is_empty() {
+            let names: Vec<_> = self.without.iter().map(|subject| format!("{subject:?}").to_lowercase()).collect();
+            arguments.extend(["--without".to_owned(), names.join(",")]);
+        }
+        arguments
+    }
+}
 
 /// Starts GlusterFS servers and measures each volume. A volume that cannot be measured is a failure.
 pub(super) fn run(options: &Options) -> Result<Counts> {
+    let measurement = &options.measurement;
+    build(measurement)?;
     let servers = ServersOfRun::start(&options.wanted)?;
-    let Measurement { target, files } = options.measurement;
-    let mut counts = Counts::default();
+    let (mut counts, mut all) = (Counts::default(), BTreeMap::new());
     for volume in servers.volumes() {
         interrupt::check()?;
+        let results = servers.dir().join(format!("{volume}.json"));
         let mut command = servers.command(std::env::current_exe()?);
         command.args(["gluster", "--dir"]).arg(servers.dir()).args(["measure", volume]);
-        command.args(["--target", target.name(), "--files", &files.to_string()]);
+        command.arg("--json").arg(&results).args(measurement.arguments());
         counts.add(match finish(&mut command)? {
-            status if status.success() => Counts::passed(1),
+            status if status.success() => {
+                let text = std::fs::read(&results).context("no results were written")?;
+                all.insert(volume, serde_json::from_slice::<serde_json::Value>(&text)?);
+                Counts::passed(1)
+            }
             status => Counts::failed(format!("{volume}: {status}")).repeated_by(&format!(
-                "cargo xtask gluster bench --volumes {volume} --target {} --files {files}",
-                target.name()
+                "cargo xtask gluster bench --volumes {volume} {}",
+                measurement.arguments().join(" ")
             )),
         });
+    }
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&all)? + "\n";
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(counts)
 }
 
-/// Starts a server on a volume and measures it. `dir` is the directory of the GlusterFS servers.
+/// Builds the load generator, and Frevo unless `FREVO` names a program.
+fn build(measurement: &Measurement) -> Result<()> {
+    println!("building the example bare");
+    let mut build = cargo(&["build", "--quiet", "--release", "--package", "gluster", "--example", "bare"]);
+    ensure!(succeeds(build)?.failed.is_empty(), "the build failed; see the errors above");
+    if measurement.has(Subject::Frevo) && std::env::var_os("FREVO").is_none() {
+        println!("building frevo");
+        build = cargo(&["build", "--quiet", "--release", "--package", "frevo"]);
+        ensure!(succeeds(build)?.failed.is_empty(), "the build failed; see the errors above");
+    }
+    Ok(())
+}
+
+/// Starts servers on a volume, measures it and prints the results. `dir` is the directory of the GlusterFS servers.
 pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
-    let Inside { volume: Volume { name: volume, .. }, measurement: Measurement { target, files } } = *options;
-    let environment = TestEnvironment::make_in(dir, target, Crowd(0))?;
-    let shared = dir.join("mnt").join(volume).join(SHARE);
+    let Inside { volume: Volume { name: volume, .. }, json, measurement } = options;
+    let mount = dir.join("mnt").join(volume);
+    let environments = Subject::ALL
+        .into_iter()
+        .filter(|subject| measurement.has(*subject))
+        .filter_map(|subject| Some((subject, subject.target()?)))
+        .map(|(subject, target)| Ok((subject, TestEnvironment::make_in(dir, target, Crowd(0))?)))
+        .collect::<Result<Vec<_>>>()?;
+    let shared = mount.join(SHARE);
     std::fs::create_dir(&shared).with_context(|| format!("cannot create {}", shared.display()))?;
-    environment.people().give(&shared, &ALICE)?;
-    let server = environment.start("server", &TEMPLATE.replace("@VOLUME@", volume));
-    let mut server = server.with_context(|| format!("{} does not start on {volume}", target.name()))?;
-    println!("{} on {volume}, {files} files\n{}", target.name(), Row::HEADINGS);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::os::unix::fs::chown(&shared, Some(ALICE.id), Some(ALICE.id))?;
+    let mut servers = BTreeMap::new();
+    for (subject, environment) in &environments {
+        let server = environment.start("server", &TEMPLATE.replace("@VOLUME@", volume));
+        let server = server.with_context(|| format!("{} does not start on {volume}", subject.name()))?;
+        servers.insert(*subject, server);
+    }
+    let record = dir.join("bare.json");
+    let mut command = Command::new(crate::root().join(PROGRAM));
+    command.args(["--server", "127.0.0.1", "--volume", volume, "--path", SHARE, "--steps"]);
+    command.arg("--user").arg(ALICE.id.to_string()).arg("--json").arg(&record);
+    command.arg("--log").arg(dir.join("log/bare.log"));
+    command.args(["--rounds", &measurement.rounds().to_string(), "smallfile", "--phases", &PHASES.join(",")]);
+    command.args(["--clients", &measurement.clients.to_string(), "--files", &measurement.files().to_string()]);
+    command.args(["--size", &measurement.size.to_string()]);
+    command.args(["--per-directory", &measurement.per_directory.to_string()]);
+    if measurement.has(Subject::Fuse) {
+        command.arg("--directory").arg(format!("{}={}", Subject::Fuse.name(), shared.display()));
+    }
+    for (subject, server) in &servers {
+        let (user, password, address) = (ALICE.name, ALICE.password, server.address());
+        command.args(["--smb", &format!("{}=smb://{user}:{password}@{address}/{SHARE}", subject.name())]);
+    }
     let profile = Profile::start(dir, volume)?;
-    let mut client = runtime.block_on(connect(&server))?;
-    runtime.block_on(client.make_directory(FILES))?;
-    for (phase, name) in PHASES {
-        interrupt::check()?;
-        if phase == Phase::List {
-            // A new server has nothing in its caches.
-            drop(client);
-            server.restart()?;
-            client = runtime.block_on(connect(&server))?;
-        }
-        profile.take()?;
-        let begin = Instant::now();
-        runtime.block_on(act(&mut client, phase, files)).with_context(|| format!("cannot {name}"))?;
-        let rate = f64::from(files) / begin.elapsed().as_secs_f64();
-        println!("{}", Row { name, rate, files, operations: profile.take()? });
-    }
+    let mut accompanied = Accompanied { dir, volume, mount: &mount, profile, servers, counted: BTreeMap::new() };
+    accompanied.run(command)?;
+    let run: Run = serde_json::from_slice(&std::fs::read(&record)?)?;
+    let results = accompanied.results(&run, measurement)?;
+    std::fs::write(json, serde_json::to_string(&results.json())?)?;
+    print!("{results}");
     Ok(())
 }
 
-async fn connect(server: &Server) -> Result<Client> {
-    let options = client::Options {
-        credentials: Credentials::password(ALICE.name, ALICE.password),
-        ..client::Options::default()
-    };
-    Ok(Client::connect(server.address(), "127.0.0.1", SHARE, &options).await?)
+/// The load generator's work, step by step.
+struct Accompanied<'a> {
+    /// The directory of the GlusterFS servers.
+    dir: &'a Path,
+    volume: &'a str,
+    mount: &'a Path,
+    profile: Profile<'a>,
+    servers: BTreeMap<Subject, Server>,
+    /// The operations of each measured round, by phase and subject.
+    counted: BTreeMap<(String, Subject), Vec<Operations>>,
 }
 
-/// Performs the operation of a phase on every file.
-async fn act(client: &mut Client, phase: Phase, files: u32) -> Result<()> {
-    if phase == Phase::List {
-        let mut found = 0;
-        listing::list(client, FILES, BUFFER, |_| {
-            found += 1;
-            Ok(())
-        })
-        .await?;
-        ensure!(found == files, "the listing has {found} entries, not {files}");
-        return Ok(());
+impl Accompanied<'_> {
+    /// Runs the load generator to its end.
+    fn run(&mut self, mut command: Command) -> Result<()> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut load = Load(child.with_context(|| format!("cannot start {PROGRAM}"))?);
+        let (stdin, stdout) = (load.0.stdin.take(), load.0.stdout.take());
+        let (mut stdin, stdout) = stdin.zip(stdout).context("the load generator has no pipes")?;
+        for line in BufReader::new(stdout).lines() {
+            interrupt::check()?;
+            let line = line?;
+            let words: Vec<_> = line.split_whitespace().collect();
+            let ["step", step, phase, round, party] = words[..] else { continue };
+            let subject = Subject::ALL.into_iter().find(|subject| subject.name() == party);
+            let subject = subject.with_context(|| format!("an unknown party: {line}"))?;
+            self.step(step, phase, round, subject).with_context(|| line.clone())?;
+            writeln!(stdin)?;
+        }
+        let status = load.0.wait()?;
+        ensure!(status.success(), "the load generator ended with {status}");
+        Ok(())
     }
-    let (content, requests) = (vec![1; SIZE], Requests::Separate);
-    for number in 0..files {
-        let path = |kind: &str| format!(r"{FILES}\{kind}-{number}");
-        let (file, renamed, directory) = (path("file"), path("renamed"), path("directory"));
-        match phase {
-            Phase::List => {}
-            Phase::Create => requests.make(client, &file, &content).await?,
-            Phase::Read => {
-                let mut length = 0;
-                requests.read(client, &file, SIZE as u32, |data| length = data.len()).await?;
-                ensure!(length == SIZE, "{file} has {length} bytes, not {SIZE}");
+
+    fn step(&mut self, step: &str, phase: &str, round: &str, subject: Subject) -> Result<()> {
+        match step {
+            "renew" => self.renew(subject, phase),
+            "begin" => self.profile.take().map(drop),
+            "end" => {
+                let operations = self.profile.take()?;
+                // Round 0 is the warm-up.
+                if round != "0" {
+                    self.counted.entry((phase.to_owned(), subject)).or_default().push(operations);
+                }
+                Ok(())
             }
-            Phase::Rename => requests.rename(client, &file, &renamed).await?,
-            Phase::Delete => requests.delete(client, &renamed).await?,
-            Phase::MakeDirectory => requests.make_directory(client, &directory).await?,
-            Phase::RemoveDirectory => requests.delete(client, &directory).await?,
+            _ => bail!("an unknown step"),
         }
     }
-    Ok(())
-}
 
-/// The result of a phase.
-struct Row {
-    name: &'static str,
-    /// Files per second.
-    rate: f64,
-    files: u32,
-    operations: Operations,
-}
-
-impl Row {
-    const HEADINGS: &'static str = "             files/s  brick operations per file, and the most frequent of them";
-}
-
-impl std::fmt::Display for Row {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let each = |count: u64| count as f64 / f64::from(self.files);
-        let mut sorted: Vec<_> = self.operations.iter().collect();
-        sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let mut named = String::new();
-        for (name, count) in sorted.into_iter().take(NAMED) {
-            write!(named, "  {name} {:.2}", each(*count))?;
+    /// Empties the caches of a subject, which has no connections now. At the begin of its turn, the bricks are started
+    /// anew, too: Samba leaves about 20 descriptors of a brick open for each file of a round, for as long as the brick
+    /// runs.
+    fn renew(&mut self, subject: Subject, phase: &str) -> Result<()> {
+        let mut server = self.servers.get_mut(&subject);
+        if let Some(server) = &mut server {
+            server.stop();
         }
-        write!(f, "{:<12} {:>7.0} {:>8.2}{named}", self.name, self.rate, each(self.operations.values().sum()))
+        if subject == Subject::Fuse {
+            output(Command::new("umount").arg(self.mount))?;
+        }
+        if phase == BEGIN {
+            restart_bricks(self.dir, self.volume)?;
+        }
+        if subject == Subject::Fuse {
+            mount(self.volume, self.mount)?;
+        }
+        server.map_or(Ok(()), Server::restart)
+    }
+
+    /// Puts the record of the load generator and the counted operations together.
+    fn results(&self, run: &Run, measurement: &Measurement) -> Result<Results> {
+        let experiment = run.experiments.first().context("the load generator has measured nothing")?;
+        let files = f64::from(measurement.files()) * f64::from(measurement.clients);
+        let mut rows = Vec::new();
+        for (phase, case) in PHASES.into_iter().zip(&experiment.cases) {
+            for subject in Subject::ALL.into_iter().filter(|subject| measurement.has(*subject)) {
+                let party = run.servers.iter().position(|server| server.name == subject.name());
+                let rounds = party.and_then(|party| case.servers.get(party));
+                let rate = rounds.and_then(|rounds| Metric::RATE.median(rounds));
+                let rate = rate.with_context(|| format!("{} has no {phase}", subject.name()))?;
+                let counted = self.counted.get(&(phase.to_owned(), subject)).map_or(&[][..], Vec::as_slice);
+                rows.push(Row { phase, subject, rate, operations: median(counted, files) });
+            }
+        }
+        let title = format!(
+            "{}, {} x {} files of {} KiB, {} in a directory, medians of {} rounds",
+            self.volume,
+            measurement.clients,
+            measurement.files(),
+            measurement.size,
+            measurement.per_directory,
+            measurement.rounds()
+        );
+        Ok(Results { title, rows })
+    }
+}
+
+/// The load generator's process, which ends with this value.
+struct Load(Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        measurement: Measurement,
+    }
+
     #[test]
-    fn a_row_has_the_operations_per_file() {
-        let operations = [("CREATE", 200), ("LOOKUP", 600), ("FLUSH", 1)].map(|(name, count)| (name.to_owned(), count));
-        let row = Row { name: "create", rate: 123.4, files: 200, operations: operations.into() };
-        let expected = "create           123     4.00  LOOKUP 3.00  CREATE 1.00  FLUSH 0.01";
-        assert_eq!(row.to_string(), expected);
+    fn the_process_in_the_namespaces_gets_the_same_measurement() {
+        let parse =
+            |words: &[String]| Line::try_parse_from(["bench".to_owned()].iter().chain(words)).unwrap().measurement;
+        let words = ["--quick", "--clients", "3", "--without", "frevo,samba"].map(str::to_owned);
+        let expected = "--clients 3 --files 100 --size 64 --per-directory 100 --rounds 1 --without frevo,samba";
+        let arguments = parse(&words).arguments();
+        assert_eq!(arguments.join(" "), expected);
+        assert_eq!(parse(&arguments).arguments(), arguments);
     }
 }

@@ -1,7 +1,7 @@
 //! The first process of the namespaces: it creates them, starts everything in them, and then waits until it is killed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ use crate::torture::place::own_network;
 const BRICKS: &str = "127.0.0.2";
 /// Time limit for each server to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time in which clients have connected to bricks that were started anew: they try every three seconds.
+const RECONNECTION: Duration = Duration::from_secs(5);
 /// The directories that GlusterFS uses, and the directories of the servers that cover them.
 const COVERED: [(&str, &str); 3] =
     [("/var/lib/glusterd", "lib"), ("/var/run/gluster", "run"), ("/var/log/glusterfs", "log")];
@@ -40,7 +42,7 @@ pub(super) fn hold(dir: &Path, wanted: &Wanted) -> Result<()> {
     let servers = Inside { dir };
     servers.start_glusterd()?;
     wanted.volumes.iter().try_for_each(|volume| servers.start_volume(volume, &bricks))?;
-    wanted.volumes.iter().try_for_each(|volume| servers.mount(volume))?;
+    wanted.volumes.iter().try_for_each(|volume| mount(volume.name, &dir.join("mnt").join(volume.name)))?;
     let names: String = wanted.volumes.iter().map(|volume| format!("{}\n", volume.name)).collect();
     fs::write(dir.join("ready.new"), names)?;
     fs::rename(dir.join("ready.new"), dir.join(READY))?;
@@ -119,22 +121,34 @@ impl Inside<'_> {
         if volume.samba {
             client(self.dir, &["volume", "set", name, "group", "samba"])?;
         }
-        client(self.dir, &["volume", "start", name])?;
-        until(|| {
-            let status = client(self.dir, &["volume", "status", name, "--xml"])?;
-            Ok(status.contains("<status>1</status>") && !status.contains("<status>0</status>"))
-        })
-        .with_context(|| format!("the bricks of {name} do not start"))
+        start_bricks(self.dir, name)
     }
+}
 
-    /// Mounts a volume, and waits until the mount answers.
-    fn mount(&self, volume: &Volume) -> Result<()> {
-        let point: PathBuf = self.dir.join("mnt").join(volume.name);
-        fs::create_dir_all(&point)?;
-        let source = format!("127.0.0.1:/{}", volume.name);
-        output(Command::new("mount").args(["-t", "glusterfs", "-o", "acl", &source]).arg(&point))?;
-        until(|| Ok(fs::read_dir(&point).is_ok())).with_context(|| format!("the mount of {} fails", volume.name))
-    }
+/// Starts the bricks of a volume, and waits until they answer.
+fn start_bricks(dir: &Path, volume: &str) -> Result<()> {
+    client(dir, &["volume", "start", volume])?;
+    until(|| {
+        let status = client(dir, &["volume", "status", volume, "--xml"])?;
+        Ok(status.contains("<status>1</status>") && !status.contains("<status>0</status>"))
+    })
+    .with_context(|| format!("the bricks of {volume} do not start"))
+}
+
+/// Ends the bricks of a volume and starts them anew. Its clients connect to them again.
+pub(super) fn restart_bricks(dir: &Path, volume: &str) -> Result<()> {
+    client(dir, &["volume", "stop", volume])?;
+    start_bricks(dir, volume)?;
+    sleep(RECONNECTION);
+    Ok(())
+}
+
+/// Mounts a volume at `point`, and waits until the mount answers.
+pub(super) fn mount(volume: &str, point: &Path) -> Result<()> {
+    fs::create_dir_all(point)?;
+    let source = format!("127.0.0.1:/{volume}");
+    output(Command::new("mount").args(["-t", "glusterfs", "-o", "acl", &source]).arg(point))?;
+    until(|| Ok(fs::read_dir(point).is_ok())).with_context(|| format!("the mount of {volume} fails"))
 }
 
 /// Waits until `met` returns `true`. After the time limit it returns the last error.

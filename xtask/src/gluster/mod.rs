@@ -7,9 +7,12 @@
 
 mod bench;
 mod hold;
+mod interchange;
 mod profile;
+mod results;
 mod servers;
 mod test;
+mod torture;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -17,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use test_environment::interrupt;
+use test_environment::{Counts, interrupt};
 
 use servers::Servers;
 
@@ -91,7 +94,9 @@ enum Action {
     Run(Run),
     /// Run the tests that need GlusterFS, on servers that are started for them
     Test(test::Options),
-    /// Measure Frevo or Samba with small files on each volume, and count the operations of the bricks
+    /// Run Samba's smbtorture against Frevo on each volume, on servers that are started for it
+    Torture(torture::Options),
+    /// Measure FUSE, libgfapi, Samba and Frevo with small files in each volume, and count the operations of the bricks
     Bench(bench::Options),
     /// Count the operations of the bricks that a command causes
     Ops(profile::Options),
@@ -101,6 +106,9 @@ enum Action {
     /// The part of `bench` that runs in the namespaces, for one volume
     #[command(hide = true)]
     Measure(bench::Inside),
+    /// The part of `test` in which Samba and Frevo serve one directory of a volume, which runs in the namespaces
+    #[command(hide = true)]
+    Interchange { volume: Volume },
 }
 
 /// A command to run in the namespaces.
@@ -111,13 +119,20 @@ struct Run {
     command: Vec<OsString>,
 }
 
+/// Runs the tests that need GlusterFS, on all volumes.
+pub(crate) fn test(filter: Option<&str>) -> Result<Counts> {
+    crate::setup::run(crate::setup::Set::Gluster)?;
+    let wanted = Wanted { volumes: VOLUMES.to_vec(), bricks_fs: BrickFileSystem::Xfs };
+    test::run(&test::Options { filter: filter.map(str::to_owned), wanted })
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let dir = match &options.dir {
         Some(dir) => std::path::absolute(dir)?,
         None => default_dir(&crate::root()),
     };
-    if !matches!(options.action, Action::Hold(_) | Action::Measure(_)) {
+    if !matches!(options.action, Action::Hold(_) | Action::Measure(_) | Action::Interchange { .. }) {
         ensure!(rustix::process::geteuid().is_root(), "only root can start GlusterFS servers; run it as root");
         crate::setup(crate::setup::Set::Gluster);
     }
@@ -134,9 +149,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             Err(error).context("cannot start nsenter")
         }
         Action::Test(options) => Ok(crate::end(test::run(options)?)),
+        Action::Torture(options) => Ok(crate::end(torture::run(options)?)),
         Action::Bench(options) => Ok(crate::end(bench::run(options)?)),
         Action::Ops(options) => profile::run(&running(&dir)?, options),
         Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
+        Action::Interchange { volume } => interchange::inside(&dir, volume).map(|()| ExitCode::SUCCESS),
         Action::Measure(options) => bench::measure(&dir, options).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -3,18 +3,21 @@
 use anyhow::Result;
 use test_environment::Counts;
 
-use super::Wanted;
 use super::servers::{Servers, ServersOfRun};
+use super::{Wanted, interchange};
 use crate::steps::{self, Step};
 use crate::unit_tests;
+
+/// The volume that Samba and Frevo serve in turns.
+const SERVED_BY_BOTH: &str = "dist-samba";
 
 /// Options of `cargo xtask gluster test`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run only tests whose name contains this word
-    filter: Option<String>,
+    pub(super) filter: Option<String>,
     #[command(flatten)]
-    wanted: Wanted,
+    pub(super) wanted: Wanted,
 }
 
 /// Starts servers, runs all steps on them, and stops them.
@@ -25,12 +28,18 @@ pub(super) fn run(options: &Options) -> Result<Counts> {
 
 /// Returns the steps. Each runs its tests with [`Servers::command`].
 fn all<'a>(servers: &'a Servers, filter: Option<&'a str>) -> Vec<Step<'a>> {
-    vec![Step::new("tests of the back end", "cargo xtask gluster test", move || {
+    let mut steps = vec![Step::new("tests of the back end", "cargo xtask gluster test", move || {
         unit_tests::run_in(
             "gluster",
             filter,
             &|folder, program| servers.command_in(folder, program),
             "cargo xtask gluster test",
         )
-    })]
+    })];
+    let has_volume = servers.volumes().iter().any(|volume| volume == SERVED_BY_BOTH);
+    if has_volume && filter.is_none_or(|filter| "interchange".contains(filter)) {
+        let command = "cargo xtask gluster test interchange";
+        steps.push(Step::new("Samba and Frevo in turns", command, || interchange::run(servers, SERVED_BY_BOTH)));
+    }
+    steps
 }

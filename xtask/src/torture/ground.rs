@@ -14,7 +14,8 @@ use test_environment::{ALICE, Crowd, Health, Kdc, People, REALM, Server, Target,
 use super::list::Which;
 use super::place::{self, WorkerFileSystem};
 
-const TEMPLATE: &str = include_str!("../../torture/smb.conf");
+/// The configuration of the servers.
+pub(super) const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
 /// Additional settings of the second server.
 const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
@@ -48,13 +49,21 @@ pub(super) struct Ground {
     main: Server,
     strict: Option<Server>,
     tickets: Option<(Server, Kdc)>,
+    /// The template of the configurations.
+    template: String,
+    on_volume: bool,
     environment: TestEnvironment,
 }
 
 impl Ground {
-    /// Creates the environment for the calling thread at `place`.
-    pub(super) fn lay(target: Target, place: &WorkerFileSystem) -> Result<Ground> {
+    /// Creates the environment for the calling thread at `place`. `has_smb_port` says whether the server may use port
+    /// 445.
+    pub(super) fn lay(target: Target, place: &WorkerFileSystem, has_smb_port: bool) -> Result<Ground> {
         let environment = TestEnvironment::make_in(place.base(), target, Crowd(0))?;
+        let template = match place.volume() {
+            Some(volume) => volume.hold(environment.dir())?,
+            None => TEMPLATE.to_owned(),
+        };
         for folder in FOLDERS {
             environment.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
         }
@@ -75,11 +84,14 @@ impl Ground {
             environment.dir().join("client.conf"),
             CLIENT.replace("@DIR@", &environment.dir().display().to_string()),
         )?;
-        let main = match place::own_network().context("cannot set up a network")? {
-            true => environment.start_on("server", TEMPLATE, SMB)?,
-            false => environment.start("server", TEMPLATE)?,
+        let on_volume = place.volume().is_some();
+        // The servers of a volume are only in the network that the thread has already.
+        let is_alone = on_volume || place::own_network().context("cannot set up a network")?;
+        let main = match is_alone && has_smb_port {
+            true => environment.start_on("server", &template, SMB)?,
+            false => environment.start("server", &template)?,
         };
-        Ok(Ground { main, strict: None, tickets: None, environment })
+        Ok(Ground { main, strict: None, tickets: None, template, on_volume, environment })
     }
 
     /// Returns the directory that contains the directories of the shares.
@@ -103,7 +115,8 @@ impl Ground {
             Which::Plain => Ok(&mut self.main),
             Which::Strict => {
                 if self.strict.is_none() {
-                    self.strict = Some(self.environment.start("strict", &TEMPLATE.replace("\n@TARGET@\n", STRICT))?);
+                    self.strict =
+                        Some(self.environment.start("strict", &self.template.replace("\n@TARGET@\n", STRICT))?);
                 }
                 self.strict.as_mut().context("just started")
             }
@@ -127,7 +140,7 @@ impl Ground {
             "\n@TARGET@\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}\n",
             kdc.keytab().display()
         );
-        Ok((self.environment.start("tickets", &TEMPLATE.replace("\n@TARGET@\n", &own))?, kdc))
+        Ok((self.environment.start("tickets", &self.template.replace("\n@TARGET@\n", &own))?, kdc))
     }
 
     fn hosts(&self) -> PathBuf {
@@ -143,15 +156,21 @@ impl Ground {
         People::Many(vec![(self.hosts(), "/etc/hosts")]).enter(command);
     }
 
-    /// Empties the directory used by most tests.
-    pub(super) fn clean(&self) -> Result<()> {
+    /// Empties the directory used by most tests. A server on a volume that nobody else changes is restarted then.
+    pub(super) fn clean(&mut self) -> Result<()> {
+        let mut is_changed = false;
         for entry in fs::read_dir(self.data().join("share"))? {
             let entry = entry?;
+            is_changed = true;
             // A server may still be removing a file of the last test.
             let _ = match entry.file_type()?.is_dir() {
                 true => fs::remove_dir_all(entry.path()),
                 false => fs::remove_file(entry.path()),
             };
+        }
+        if is_changed && self.on_volume {
+            let others = [self.strict.as_mut(), self.tickets.as_mut().map(|(server, _)| server)];
+            [Some(&mut self.main)].into_iter().chain(others).flatten().try_for_each(Server::restart)?;
         }
         Ok(())
     }

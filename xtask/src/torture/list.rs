@@ -45,10 +45,18 @@ pub(super) struct Route {
 /// The map from tests to routes.
 pub(super) struct Map(Vec<(String, Route)>);
 
+/// The map of all tests, and that of tests on volumes, whose rules come first there.
+const MAPS: [&str; 2] = ["map.txt", "map-gluster.txt"];
+
 impl Map {
-    pub(super) fn load(data: &Path) -> Result<Map> {
-        let path = crate::root().join("xtask/torture/map.txt");
-        let rules = lines(&path)?.iter().map(|line| rule(line, data)).collect::<Result<_>>()?;
+    pub(super) fn load(data: &Path, on_volume: bool) -> Result<Map> {
+        let mut rules = Vec::new();
+        let [all, gluster] = MAPS;
+        for name in on_volume.then_some(gluster).into_iter().chain([all]) {
+            for line in lines(&crate::root().join("xtask/torture").join(name))? {
+                rules.push(rule(&line, data).with_context(|| name.to_owned())?);
+            }
+        }
         Ok(Map(rules))
     }
 
@@ -60,10 +68,10 @@ impl Map {
 
 fn rule(line: &str, data: &Path) -> Result<(String, Route)> {
     let columns: Vec<&str> = line.split('\t').collect();
-    let [pattern, share, rest] = columns[..] else { bail!("map.txt: not three columns: {line:?}") };
+    let [pattern, share, rest] = columns[..] else { bail!("not three columns: {line:?}") };
     let mut route = Route::default();
     if share == "SKIP" {
-        ensure!(!rest.is_empty(), "map.txt: no reason: {line:?}");
+        ensure!(!rest.is_empty(), "no reason: {line:?}");
         route.skip = Some(rest.to_owned());
         return Ok((pattern.to_owned(), route));
     }
@@ -72,7 +80,7 @@ fn rule(line: &str, data: &Path) -> Result<(String, Route)> {
         None => (share, Which::Plain),
         Some((share, "strict")) => (share, Which::Strict),
         Some((share, "tickets")) => (share, Which::Tickets),
-        Some((_, other)) => bail!("map.txt: no such server: {other:?}"),
+        Some((_, other)) => bail!("no such server: {other:?}"),
     };
     route.server = server;
     route.share = share.to_owned();
@@ -124,18 +132,19 @@ pub(super) struct Expected {
 pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
 
 /// Returns the paths of the lists of torture tests.
-fn files() -> Result<Vec<PathBuf>> {
+fn files(on_volume: bool) -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(expected::folder())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.retain(|file| ![expected::HOSTILE, expected::SOURCE].map(expected::list).contains(file));
+    files.retain(|file| on_volume || *file != expected::list(expected::GLUSTER));
     files.sort();
     Ok(files)
 }
 
-/// Returns all expected failures. A test may be in one file only.
-pub(super) fn expected() -> Result<BTreeMap<String, Expected>> {
+/// Returns all expected failures, of a run on a volume or on local files. A test may be in one file only.
+pub(super) fn expected(on_volume: bool) -> Result<BTreeMap<String, Expected>> {
     let mut all: BTreeMap<String, Expected> = BTreeMap::new();
-    for file in files()? {
+    for file in files(on_volume)? {
         for (name, reason) in expected::entries(&file)? {
             let entry = Expected { file: file.clone(), reason };
             if let Some(first) = all.insert(name.clone(), entry) {
@@ -155,7 +164,7 @@ pub(super) fn update(stem: &str, gone: &[&str], new: &[(String, String)]) -> Res
             format!("# Tests of xtask/torture/{stem}.txt that Frevo does not pass, each with its reason.\n"),
         )?;
     }
-    for path in files()? {
+    for path in files(false)? {
         let text = fs::read_to_string(&path)?;
         let is_gone = |line: &str| line.split_once('\t').is_some_and(|(name, _)| gone.contains(&name));
         let mut kept: Vec<String> = text.lines().filter(|line| !is_gone(line)).map(str::to_owned).collect();
@@ -195,16 +204,17 @@ mod tests {
         assert!(all.iter().all(|test| baseline.contains_key(test)));
         for entry in fs::read_dir(crate::root().join("xtask/torture")).unwrap() {
             let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "txt") && !path.ends_with("map.txt") {
+            let is_map = MAPS.iter().any(|map| path.ends_with(map));
+            if path.extension().is_some_and(|extension| extension == "txt") && !is_map {
                 for test in tests(path.to_str().unwrap()).unwrap().1 {
                     assert!(all.contains(&test), "{}: no such test: {test}", path.display());
                 }
             }
         }
-        for test in expected().unwrap().keys() {
+        for test in expected(true).unwrap().keys() {
             assert!(all.contains(test), "expected-failures: no such test: {test}");
         }
-        let map = Map::load(Path::new("/data")).unwrap();
+        let map = Map::load(Path::new("/data"), false).unwrap();
         assert!(map.route("smb2.hold-oplock").skip.is_some());
         let plain = map.route("smb2.create.open");
         assert_eq!((plain.share.as_str(), plain.server, plain.users), ("share", Which::Plain, false));
@@ -213,5 +223,9 @@ mod tests {
         assert!(map.route("smb2.session.reauth1").users);
         let local = map.route("smb2.samba3misc.localposixlock1").arguments;
         assert_eq!(local, ["--option=torture:localdir=/data/share"]);
+        let on_volume = Map::load(Path::new("/data"), true).unwrap();
+        let shares_blocks = "smb2.ioctl.dup_extents_simple";
+        assert!(on_volume.route(shares_blocks).skip.is_some() && map.route(shares_blocks).skip.is_none());
+        assert_eq!(on_volume.route("smb2.ea.acl_xattr"), map.route("smb2.ea.acl_xattr"));
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod place;
 mod report;
 mod run;
 mod subunit;
+mod volume;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -29,6 +30,7 @@ pub(crate) use place::FileSystem;
 use ground::Ground;
 use place::WorkerFileSystem;
 use run::Outcome;
+use volume::Volume;
 
 /// Explanation of the results.
 pub(crate) const RESULTS: &str = "\
@@ -39,7 +41,7 @@ Results: success, failure, error and skip as reported by smbtorture, and the run
   server-hang   the server accepts connections but does not answer NEGOTIATE
   server-panic  the server answers, but its log contains a panic
   flaky         different results (--repeat)
-  notrun        excluded by xtask/torture/map.txt, which has the reason
+  notrun        excluded by xtask/torture/map.txt or map-gluster.txt, which has the reason
   notrunnable   needs two UNIX users, and therefore root
   unknown       smbtorture has no such test
 
@@ -90,6 +92,9 @@ pub(crate) struct Options {
     /// Update expected-failures/ to match this run; new lines fail until they have an explanation
     #[arg(long)]
     pub(crate) update: bool,
+    /// GlusterFS volume with the shares, on the servers in whose namespaces this process is
+    #[arg(long, hide = true, conflicts_with_all = ["update", "fs", "target"])]
+    pub(crate) volume: Option<Volume>,
 }
 
 /// Runs the tests. Returns how many passed, and which outcomes were unexpected.
@@ -106,7 +111,8 @@ fn run_here(options: &Options) -> Result<Counts> {
     };
     let (path, mut tests) = list::tests(&options.tests)?;
     let stem = path.file_stem().context("the list has no name")?.to_string_lossy().into_owned();
-    let name = format!("{}-{stem}", options.target.name());
+    let place_name = options.volume.as_ref().map_or_else(String::new, |volume| format!("-{}", volume.name));
+    let name = format!("{}-{stem}{place_name}", options.target.name());
     let folder = crate::root().join("target/torture");
     let out = options.out.clone().unwrap_or_else(|| folder.join(format!("{name}.tsv")));
     let (baseline, last) = (list::baseline()?, list::last(&out));
@@ -124,11 +130,14 @@ fn run_here(options: &Options) -> Result<Counts> {
     tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     let logs = folder.join(format!("{name}.logs"));
     fs::create_dir_all(&logs)?;
-    let place = WorkerFileSystem::make(options.fs)?;
+    let place = match &options.volume {
+        None => WorkerFileSystem::make(options.fs)?,
+        Some(volume) => WorkerFileSystem::in_volume(volume.clone())?,
+    };
     println!("file system of the shares: {}", place.says());
     let outcomes = run_all(options, &tests, &logs, &place);
     let (outcomes, ()) = (outcomes?, place.end()?);
-    let report = report::Report::new(options.target, outcomes)?;
+    let report = report::Report::new(options, outcomes)?;
     report.write(&out)?;
     print!("{}", report.text());
     println!("table: {}  output of each test: {}", out.display(), logs.display());
@@ -192,8 +201,9 @@ fn work(
         queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
         error
     };
-    let mut ground = Ground::lay(options.target, place).map_err(stop_others)?;
-    let map = list::Map::load(&ground.data()).map_err(stop_others)?;
+    let has_smb_port = options.volume.is_none() || options.jobs == 1;
+    let mut ground = Ground::lay(options.target, place, has_smb_port).map_err(stop_others)?;
+    let map = list::Map::load(&ground.data(), options.volume.is_some()).map_err(stop_others)?;
     let mut outcomes = Vec::new();
     loop {
         let Some((test, run)) = queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front() else {

@@ -7,6 +7,8 @@ use std::process::Command;
 use anyhow::Result;
 use test_environment::Disk;
 
+use super::volume::Volume;
+
 /// The file systems for shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FileSystem {
@@ -50,6 +52,7 @@ impl FileSystem {
 pub(super) struct WorkerFileSystem {
     base: PathBuf,
     says: String,
+    volume: Option<Volume>,
     // Declared last, so that they are unmounted when the rest is no longer in use.
     disk: Option<Disk>,
     compressing: Option<Disk>,
@@ -69,6 +72,12 @@ impl WorkerFileSystem {
         Ok(place)
     }
 
+    /// Uses a volume for the shares. The rest of the environments is in a directory, in the network of the servers.
+    pub(super) fn in_volume(volume: Volume) -> Result<WorkerFileSystem> {
+        let place = WorkerFileSystem::plain(Some(FileSystem::Tmp))?;
+        Ok(WorkerFileSystem { says: format!("the GlusterFS volume {}", volume.name), volume: Some(volume), ..place })
+    }
+
     fn temporary() -> PathBuf {
         std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
     }
@@ -79,17 +88,18 @@ impl WorkerFileSystem {
         match disk(&base, kind) {
             Ok(Some(disk)) => {
                 let says = format!("{kind:?}, created for this run in a loop device on {}", base.display());
-                Ok(WorkerFileSystem { base: disk.point(), says, disk: Some(disk), compressing: None })
+                Ok(WorkerFileSystem { base: disk.point(), says, volume: None, disk: Some(disk), compressing: None })
             }
             Ok(None) => Ok(WorkerFileSystem {
                 says: format!("that of {}", base.display()),
                 base,
+                volume: None,
                 disk: None,
                 compressing: None,
             }),
             Err(error) if wish.is_none() => {
                 let says = format!("that of {} (no XFS: {error:#})", base.display());
-                Ok(WorkerFileSystem { base, says, disk: None, compressing: None })
+                Ok(WorkerFileSystem { base, says, volume: None, disk: None, compressing: None })
             }
             Err(error) => Err(error.context(format!("cannot create the file system {kind:?}"))),
         }
@@ -98,6 +108,11 @@ impl WorkerFileSystem {
     /// Returns the directory for environments.
     pub(super) fn base(&self) -> &Path {
         &self.base
+    }
+
+    /// Returns the volume that has the shares, if it is not a local file system.
+    pub(super) fn volume(&self) -> Option<&Volume> {
+        self.volume.as_ref()
     }
 
     /// Returns a directory of a file system that can compress, if there is one.

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use test_environment::{Counts, Target};
 
+use super::Options;
 use super::list::{self, UNEXPLAINED};
 use super::run::Outcome;
 
@@ -25,6 +26,8 @@ enum Verdict {
 /// The outcomes of a run and the data that they are compared with.
 pub(super) struct Report {
     target: Target,
+    /// The command that runs the tests in the same way, without a filter.
+    command: String,
     outcomes: Vec<Outcome>,
     baseline: BTreeMap<String, (String, f64)>,
     expected: BTreeMap<String, list::Expected>,
@@ -52,9 +55,15 @@ impl Suite {
 }
 
 impl Report {
-    pub(super) fn new(target: Target, mut outcomes: Vec<Outcome>) -> Result<Report> {
+    pub(super) fn new(options: &Options, mut outcomes: Vec<Outcome>) -> Result<Report> {
         outcomes.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Report { target, outcomes, baseline: list::baseline()?, expected: list::expected()? })
+        let command = match (&options.volume, options.target) {
+            (Some(volume), _) => format!("cargo xtask gluster torture --volumes {}", volume.name),
+            (None, Target::Samba) => "cargo xtask torture --target samba".to_owned(),
+            (None, Target::Frevo) => "cargo xtask torture".to_owned(),
+        };
+        let expected = list::expected(options.volume.is_some())?;
+        Ok(Report { target: options.target, command, outcomes, baseline: list::baseline()?, expected })
     }
 
     fn verdict(&self, outcome: &Outcome) -> Verdict {
@@ -97,10 +106,9 @@ impl Report {
         let bad = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].into_iter().flat_map(|v| self.with(v));
         let described = |o: &Outcome| (o.name.clone(), format!("{} {}", o.result, o.reason));
         let unexplained = |o: &Outcome| (o.name.clone(), "the expected failure has no explanation".to_owned());
-        let target = if self.target == Target::Samba { " --target samba" } else { "" };
         let mut counts = Counts::passed(self.with(Verdict::Passed).count());
         for (name, why) in bad.map(described).chain(self.unexplained().map(unexplained)) {
-            let repeat = format!("cargo xtask torture{target} --filter {name}");
+            let repeat = format!("{} --filter '{name}'", self.command);
             counts.add(Counts::failed(format!("{name}: {why}")).repeated_by(&repeat));
         }
         counts
@@ -216,7 +224,8 @@ mod tests {
         let baseline = [("listed", "success"), ("plain", "success"), ("samba", "failure")]
             .map(|(n, r)| (n.to_owned(), (r.to_owned(), 1.0)));
         let outcomes = vec![Outcome::new(name, result, 1.0, "")];
-        let report = Report { target, outcomes, baseline: baseline.into(), expected: expected.into() };
+        let (baseline, expected) = (baseline.into(), expected.into());
+        let report = Report { target, command: String::new(), outcomes, baseline, expected };
         assert_eq!(report.verdict(&report.outcomes[0]), verdict, "{name} {result}");
     }
 
@@ -236,7 +245,8 @@ mod tests {
         let outcomes = [("smb2.a.b", "success"), ("smb2.a.c.d", "skip"), ("smb2.b", "timeout")];
         let outcomes = outcomes.map(|(name, result)| Outcome::new(name, result, 1.5, "")).to_vec();
         let none = BTreeMap::new();
-        let report = Report { target: Target::Frevo, outcomes, baseline: none, expected: BTreeMap::new() };
+        let (target, expected) = (Target::Frevo, BTreeMap::new());
+        let report = Report { target, command: String::new(), outcomes, baseline: none, expected };
         let text = report.text();
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
         let columns = |start| line(start).split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
