@@ -162,7 +162,7 @@ pub(super) fn run(options: &Options) -> Result<Counts> {
     for volume in servers.volumes() {
         interrupt::check()?;
         let results = servers.dir().join(format!("{volume}.json"));
-        let mut command = servers.command(std::env::current_exe()?);
+        let mut command = servers.command(super::own_program()?);
         command.args(["gluster", "--dir"]).arg(servers.dir()).args(["measure", volume]);
         command.arg("--json").arg(&results).args(measurement.arguments());
         counts.add(match finish(&mut command)? {

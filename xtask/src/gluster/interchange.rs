@@ -40,7 +40,7 @@ const LARGE: usize = 100_000;
 
 /// Runs the part in the namespaces for a volume.
 pub(super) fn run(servers: &Servers, volume: &str) -> Result<Counts> {
-    let mut command = servers.command(std::env::current_exe()?);
+    let mut command = servers.command(super::own_program()?);
     command.args(["gluster", "--dir"]).arg(servers.dir()).args(["interchange", volume]);
     Ok(match finish(&mut command)? {
         status if status.success() => Counts::passed(1),

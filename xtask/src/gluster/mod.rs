@@ -119,6 +119,13 @@ struct Run {
     command: Vec<OsString>,
 }
 
+/// Returns the path of this program. A cargo that ran meanwhile may have replaced the file.
+fn own_program() -> Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)"));
+    Ok(replaced.map_or_else(|| path.clone(), PathBuf::from))
+}
+
 /// Runs the tests that need GlusterFS, on all volumes.
 pub(crate) fn test(filter: Option<&str>) -> Result<Counts> {
     crate::setup::run(crate::setup::Set::Gluster)?;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use test_environment::interrupt;
 
-use super::Wanted;
+use super::{Wanted, own_program};
 
 /// Time limit for the start, also on a busy machine.
 const START: Duration = Duration::from_secs(120);
@@ -55,7 +55,7 @@ impl Servers {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
         write_client(dir)?;
-        launcher.args(["unshare", "--pid", "--fork", "--kill-child"]).arg(std::env::current_exe()?);
+        launcher.args(["unshare", "--pid", "--fork", "--kill-child"]).arg(own_program()?);
         launcher.arg("gluster").arg("--dir").arg(dir).arg("hold");
         let volumes: Vec<_> = wanted.volumes.iter().map(|volume| volume.name).collect();
         launcher.args(["--volumes", &volumes.join(",")]);

@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options) -> Result<Counts> {
 
 /// Runs the tests on a volume. The part in the namespaces of the servers is `cargo xtask torture` itself.
 fn on(servers: &Servers, volume: &str, options: &Options) -> Result<Counts> {
-    let mut command = servers.command(std::env::current_exe()?);
+    let mut command = servers.command(super::own_program()?);
     command.args(["torture", "--volume", volume, "--jobs", &options.jobs.to_string()]);
     command.args(["--timeout", &options.timeout.to_string()]);
     command.args(options.filter.iter().flat_map(|filter| ["--filter", filter]));
