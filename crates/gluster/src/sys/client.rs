@@ -20,10 +20,17 @@ const INVALIDATION: u32 = 1;
 /// With `performance.nl-cache` (group samba), look-ups of a name that was created after it was missing fail for this
 /// client. The name indexes of the server do the same without that defect.
 ///
+/// With `performance.client-io-threads`, the default of distributed volumes, each call passes through a thread of the
+/// library, even if the library answers from its caches. The calls of this client are made by threads of its own.
+///
 /// The others have the library cache the extended attributes that the server needs of every file, and the bricks report
 /// their changes if they report any.
-const OPTIONS: [(&CStr, &CStr); 3] =
-    [(c"*-nl-cache", c"pass-through"), (c"*-md-cache", c"cache-samba-metadata"), (c"*-md-cache", c"cache-posix-acl")];
+const OPTIONS: [(&CStr, &CStr); 4] = [
+    (c"*-nl-cache", c"pass-through"),
+    (c"*-io-threads", c"pass-through"),
+    (c"*-md-cache", c"cache-samba-metadata"),
+    (c"*-md-cache", c"cache-posix-acl"),
+];
 
 /// Receives the identities of the files that another client changed. Called on a thread of the library.
 pub(crate) type Changed = Box<dyn Fn(&[u128]) + Send + Sync>;
