@@ -32,6 +32,7 @@ pub mod name_index;
 pub mod permissions;
 pub mod predictor;
 pub mod read_ahead;
+pub mod recent_metadata;
 pub mod recent_paths;
 pub mod walk;
 pub mod workers;

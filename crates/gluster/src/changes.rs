@@ -57,6 +57,7 @@ impl Connection {
                 let source = Source { object: &object, file: None };
                 stored = identity::assume(&user).and_then(|()| store(&source, &attributes, true));
                 connection.unstored.lock().remove(&id);
+                connection.recent.forget(id);
             }
             running.end(match stored {
                 // The volume does not store attributes, or the file was removed.
@@ -127,7 +128,7 @@ impl Volume {
             None => None,
         };
         if changed {
-            self.connection.stamps.renew(made.stat.id);
+            self.connection.renew(made.stat.id);
         }
         let access = match new.kind {
             Create::File(access) => Some(access),
@@ -237,9 +238,9 @@ impl Volume {
             let _ = here.remove(aside.as_bytes());
             return Err(if error == Errno::EXIST { Errno::NOTEMPTY } else { error });
         }
-        connection.cache.forget(file);
+        connection.note_file(file);
+        connection.note_name(directory.id, name, true);
         connection.directories.forget_name(directory.id, name);
-        connection.files.forget_name(directory.id, name);
         let stat = connection.report(&object, &object.stat()?);
         Ok(Made { object: Arc::new(object), file: None, stat })
     }
@@ -295,11 +296,12 @@ impl Volume {
             if !replace || directories || there.id == *id {
                 return Err(Errno::EXIST);
             }
-            self.connection.cache.forget(there.id);
+            self.connection.note_file(there.id);
         }
         identity::assume(op)?;
         source.handle.rename(name, &target.handle, new_name)?;
         self.note_move(&source, name, &target, new_name, here.kind);
+        self.connection.recent.forget(here.id);
         if here.kind == Kind::File {
             let moved = Directory { handle: object, id: here.id };
             self.connection.files.put(self.connection.files.version(), target.id, new_name, &moved);
@@ -334,6 +336,7 @@ impl Volume {
         identity::assume(op)?;
         source.handle.remove(name)?;
         self.connection.note_name(source.id, name, false);
+        self.connection.note_links();
         Ok(())
     }
 
@@ -366,8 +369,7 @@ impl Volume {
                 Err(Errno::EXIST) if replace => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    // The library's cache does not learn of the number of names by all ways.
-                    connection.files.clear();
+                    connection.note_links();
                     connection.note_name(target.id, name, true);
                     return Ok(());
                 }
@@ -389,8 +391,8 @@ impl Volume {
         if renamed.is_err() {
             let _ = target.handle.remove(aside.as_bytes());
         }
-        connection.cache.forget(other.id);
-        connection.files.clear();
+        connection.note_file(other.id);
+        connection.note_links();
         renamed
     }
 
@@ -427,9 +429,9 @@ impl Volume {
         }
         connection.note_name(directory.id, name, false);
         if here.links > 1 {
-            connection.files.clear();
+            connection.note_links();
         }
-        connection.cache.forget(here.id);
+        connection.note_file(here.id);
         if is_directory {
             connection.directories.forget_name(directory.id, name);
             connection.directories.forget(here.id);

@@ -15,6 +15,8 @@ use backing::directory_cache::{Directory, DirectoryCache, Protection};
 use backing::metadata::{MetadataCache, Stat};
 use backing::name_index::budget::Budget;
 use backing::name_index::{self, Name, NameIndexes, Stamp};
+use backing::predictor::Predictor;
+use backing::recent_metadata::RecentMetadata;
 use backing::walk::Storage;
 use backing::workers::{Lane, Settings, Workers};
 use parking_lot::Mutex;
@@ -55,6 +57,9 @@ pub(crate) struct Connection {
     /// DOS attributes of new files that are being stored.
     pub(crate) unstored: Mutex<HashMap<FileId, DosAttributes>>,
     pub(crate) cache: MetadataCache,
+    pub(crate) recent: RecentMetadata,
+    /// Whether the server asks for the protection of a file after it has looked it up.
+    pub(crate) asks: Predictor,
     pub(crate) locks: AttributeLocks,
     pub(crate) claims: Claims,
     pub(crate) stamps: Stamps,
@@ -141,6 +146,8 @@ impl Connection {
             files: DirectoryCache::new(coherence),
             unstored: Mutex::default(),
             cache: MetadataCache::new(clock, AttributeTable::of_process()),
+            recent: RecentMetadata::default(),
+            asks: Predictor::default(),
             locks: AttributeLocks::default(),
             claims: Claims::default(),
             stamps: Stamps::default(),
@@ -172,7 +179,7 @@ impl Connection {
             let Some(connection) = weak.upgrade() else { return };
             for &gfid in gfids {
                 let id = connection.id_of(gfid);
-                connection.stamps.renew(id);
+                connection.renew(id);
                 connection.directories.forget(id);
                 connection.files.forget(id);
                 connection.log.unknown(id);
@@ -189,6 +196,7 @@ impl Connection {
         self.files.clear();
         self.log.lost();
         self.stamps.renew_all();
+        self.recent.clear();
     }
 
     /// Makes calls for a user on a worker.
@@ -235,6 +243,7 @@ impl Connection {
     /// Records that the user changed the names in a directory: the name was added, or removed.
     pub(crate) fn note_name(&self, directory: FileId, name: &[u8], added: bool) {
         self.files.forget_name(directory, name);
+        self.recent.forget(directory);
         if added {
             self.log.added(directory, name);
         } else {
@@ -242,9 +251,27 @@ impl Connection {
         }
     }
 
+    /// Ends what is known of the attributes of a file.
+    pub(crate) fn renew(&self, file: FileId) {
+        self.stamps.renew(file);
+        self.recent.forget(file);
+    }
+
+    /// Records that a file was removed, replaced, moved or lost a name.
+    pub(crate) fn note_file(&self, file: FileId) {
+        self.cache.forget(file);
+        self.recent.forget(file);
+    }
+
+    /// Records that a file has another number of names. The library's cache does not learn of it by all ways.
+    pub(crate) fn note_links(&self) {
+        self.files.clear();
+        self.recent.clear();
+    }
+
     /// Records that the permissions or attributes of a file were changed.
     pub(crate) fn note_attributes(&self, file: FileId) {
-        self.stamps.renew(file);
+        self.renew(file);
         self.directories.forget_protection(file);
         self.log.attributes(file);
     }

@@ -16,6 +16,7 @@
 //! - `glfs_fini` takes up to eleven seconds. It is called on a thread of its own.
 #![deny(unsafe_code)]
 
+mod advance;
 mod attributes;
 mod changes;
 mod claims;

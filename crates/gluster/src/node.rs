@@ -21,6 +21,7 @@ use server::vfs::{
     copy_through_memory,
 };
 
+use crate::advance::Advance;
 use crate::attributes::{Source, permissions};
 use crate::changes::flags;
 use crate::connection::Connection;
@@ -50,6 +51,7 @@ pub(crate) struct Open {
     pub(crate) written: AtomicBool,
     /// What is done beside the client's requests.
     behind: Option<Arc<Behind>>,
+    pub(crate) advance: Advance,
 }
 
 /// An [`Open`] that can be passed to a worker.
@@ -63,6 +65,7 @@ pub(crate) fn of(node: &Arc<dyn Node>) -> Option<Arc<Open>> {
 impl Drop for Open {
     /// Closing a directory waits for the bricks, so a worker does it.
     fn drop(&mut self) {
+        self.judge_guess();
         if let Some(listing) = self.listing.get_mut().take() {
             self.volume.connection.workers.submit(SERVER.uid, Lane::Slow, Box::new(move || drop(listing)));
         }
@@ -78,10 +81,10 @@ impl Open {
         kind: Kind,
         data: Option<(Access, File)>,
     ) -> Open {
-        let (listing, ahead, opener, location, parent, written, behind) = Default::default();
+        let (listing, ahead, opener, location, parent, written, behind, advance) = Default::default();
         let data = Mutex::new(data.map(|(access, file)| (access, OpenFile::new(&volume.connection, id, file))));
         let (volume, object) = (volume.clone(), Arc::clone(object));
-        Open { volume, object, id, kind, data, opener, listing, ahead, location, parent, written, behind }
+        Open { volume, object, id, kind, data, opener, listing, ahead, location, parent, written, behind, advance }
     }
 
     /// Records where the file was found.
@@ -165,7 +168,11 @@ impl Open {
 
     fn metadata_now(&self) -> Result<Metadata> {
         identity::assume_server()?;
-        self.with_source(|source| self.connection().metadata(&self.stat(source)?, source))
+        let recent = &self.connection().recent;
+        let before = recent.now();
+        let metadata = self.with_source(|source| self.connection().metadata(&self.stat(source)?, source))?;
+        recent.put(before, metadata);
+        Ok(metadata)
     }
 
     fn open_file(&self, op: &Op, access: Access) -> Result<File> {
@@ -273,7 +280,7 @@ impl Open {
             identity::assume(op)?;
             store(&source, &wanted, op.uid == now.uid)
         })?;
-        self.connection().stamps.renew(self.id);
+        self.connection().renew(self.id);
         Ok(())
     }
 
@@ -291,7 +298,7 @@ impl Open {
         Ok(Some(Entry { name, metadata: Some(metadata) }))
     }
 
-    fn get_xattr_now(&self, op: &Op, name: &str) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get_xattr_now(&self, op: &Op, name: &str) -> Result<Option<Vec<u8>>> {
         if is_hidden(name, op) {
             return Ok(None);
         }
@@ -366,16 +373,19 @@ fn is_hidden(name: &str, op: &Op) -> bool {
 /// Writes all of `bytes`, and completes `answer`.
 fn write_all(file: Arc<OpenFile>, bytes: Bytes, offset: i64, through: bool, answer: Completion<()>) {
     let again = Arc::clone(&file);
-    let done = Box::new(move |bytes: Bytes, written: Result<usize>| match written {
-        Err(error) => answer.complete(Err(error)),
-        Ok(0) if !bytes.is_empty() => answer.complete(Err(Errno::IO)),
-        Ok(count) if count < bytes.len() => {
-            write_all(again, bytes.slice(count..), offset + count as i64, through, answer);
+    let done = Box::new(move |bytes: Bytes, written: Result<usize>| {
+        again.note_change();
+        match written {
+            Err(error) => answer.complete(Err(error)),
+            Ok(0) if !bytes.is_empty() => answer.complete(Err(Errno::IO)),
+            Ok(count) if count < bytes.len() => {
+                write_all(again, bytes.slice(count..), offset + count as i64, through, answer);
+            }
+            Ok(_) if through => {
+                again.sync_async(Box::new(move |(), synced| answer.complete(synced.map(|_| ()))));
+            }
+            Ok(_) => answer.complete(Ok(())),
         }
-        Ok(_) if through => {
-            again.sync_async(Box::new(move |(), synced| answer.complete(synced.map(|_| ()))));
-        }
-        Ok(_) => answer.complete(Ok(())),
     });
     file.write_async(bytes, offset, done);
 }
@@ -389,6 +399,15 @@ impl Handle {
     ) -> Answer<Result<T>> {
         let (open, user) = (Arc::clone(&self.0), op.clone());
         self.0.connection().run(op, move |_| work(&open, &user))
+    }
+
+    /// Makes calls that may change the file's attributes or size, also if they fail.
+    fn change(&self, op: &Op, work: impl FnOnce(&Open, &Op) -> Result<()> + Send + 'static) -> Answer<Result<()>> {
+        self.run(op, |open, op| {
+            let done = work(open, op);
+            open.connection().recent.forget(open.id);
+            done
+        })
     }
 
     /// Makes calls that change nothing.
@@ -420,6 +439,9 @@ impl Handle {
 
 impl Node for Handle {
     fn metadata(&self, op: &Op) -> Answer<Result<Metadata>> {
+        if let Some(recent) = self.0.connection().recent.get(self.0.id) {
+            return Answer::now(Ok(recent));
+        }
         self.query(op, |open, _| open.metadata_now())
     }
 
@@ -535,7 +557,7 @@ impl Node for Handle {
     }
 
     fn set_extent(&self, op: &Op, extent: Extent) -> Answer<Result<()>> {
-        self.run(op, move |open, op| open.set_extent_now(op, extent))
+        self.change(op, move |open, op| open.set_extent_now(op, extent))
     }
 
     fn data_ranges(&self, op: &Op, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
@@ -558,7 +580,7 @@ impl Node for Handle {
     }
 
     fn set_metadata(&self, op: &Op, set: SetMetadata) -> Answer<Result<()>> {
-        self.run(op, move |open, op| open.set_metadata_now(op, &set))
+        self.change(op, move |open, op| open.set_metadata_now(op, &set))
     }
 
     fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
@@ -571,13 +593,16 @@ impl Node for Handle {
     }
 
     fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+        if let Some(value) = self.0.take_advance(op, name) {
+            return Answer::now(value);
+        }
         let name = name.to_owned();
-        self.query(op, move |open, op| open.get_xattr_now(op, &name))
+        self.query(op, move |open, op| open.get_xattr_with_next(op, &name))
     }
 
     fn set_xattr(&self, op: &Op, name: &str, value: Option<Vec<u8>>, how: SetXattr) -> Answer<Result<()>> {
         let name = name.to_owned();
-        self.run(op, move |open, op| open.set_xattr_now(op, &name, value.as_deref(), how))
+        self.change(op, move |open, op| open.set_xattr_now(op, &name, value.as_deref(), how))
     }
 
     fn list_xattrs(&self, op: &Op) -> Answer<Result<Vec<String>>> {

@@ -19,15 +19,21 @@ use crate::sys::File;
 pub(crate) struct OpenFile {
     /// `None` once it is closed.
     file: Option<File>,
+    id: FileId,
     connection: Arc<Connection>,
 }
 
 impl OpenFile {
     /// Has `file` closed by a worker of `connection`, and records it.
     pub(crate) fn new(connection: &Arc<Connection>, id: FileId, file: File) -> Arc<OpenFile> {
-        let open = Arc::new(OpenFile { file: Some(file), connection: Arc::clone(connection) });
+        let open = Arc::new(OpenFile { file: Some(file), id, connection: Arc::clone(connection) });
         connection.open_files.add(id, &open);
         open
+    }
+
+    /// Records that the content was changed. This does not wait.
+    pub(crate) fn note_change(&self) {
+        self.connection.recent.forget(self.id);
     }
 
     /// Closes the file on this thread, which is a worker's. If a call is not complete, a worker closes it later.

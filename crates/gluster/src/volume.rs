@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backing::directory_cache::Directory;
+use backing::recent_metadata::Moment;
 use backing::walk::{Found, Reached, Walk};
 use server::answer::Answer;
 use server::vfs::{
@@ -73,8 +74,9 @@ impl Volume {
     }
 
     fn lookup_now(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Result<Lookup> {
+        let before = self.connection.recent.now();
         match self.walk().resolve(op, path, options)? {
-            Reached::Found(found) => self.found(op, found, options.access),
+            Reached::Found(found) => self.found(op, before, found, options.access),
             Reached::Missing { path, directory, version } => {
                 let parent = self.missing_in(&directory, version)?;
                 Ok(Lookup::Missing { path, parent })
@@ -83,17 +85,30 @@ impl Volume {
         }
     }
 
-    fn found(&self, op: &Op, found: Found<Object>, access: Access) -> Result<Lookup> {
+    /// Returns a file that was found after `before`.
+    fn found(&self, op: &Op, before: Moment, found: Found<Object>, access: Access) -> Result<Lookup> {
         let Found { path, location, handle, stat, parent } = found;
         let open = Open::new(self, &handle, stat.id, stat.kind, None).at(location, parent);
         let source = Source { object: &handle, file: None };
         let metadata = self.connection.metadata(&stat, source)?;
+        self.connection.recent.put(before, metadata);
+        open.guess(op);
         let open = match stat.kind {
             // An error shows when the caller opens the file.
             Kind::File if access.read && !access.write => open.opened_for(op, access),
             _ => open,
         };
         Ok(Lookup::Found { path, node: open.into_node(), metadata })
+    }
+
+    /// Returns the file `path`, if it is known without waiting.
+    fn known_found(&self, op: &Op, path: &RelPath) -> Option<Lookup> {
+        let (parent, name) = self.walk().known_parent(op, path)?;
+        let Connection { files, directories, recent, .. } = &*self.connection;
+        let found = files.child(parent.id, name).or_else(|| directories.child(parent.id, name))?;
+        let metadata = recent.get(found.id)?;
+        let open = Open::new(self, &found.handle, found.id, metadata.kind, None).at(path.clone(), Some(parent));
+        Some(Lookup::Found { path: path.clone(), node: open.into_node(), metadata })
     }
 
     /// Returns that `path` is missing, if that is known without waiting.
@@ -145,6 +160,9 @@ impl Vfs for Volume {
             && let Some(missing) = self.known_missing(op, path)
         {
             return Answer::now(Ok(missing));
+        }
+        if let Some(found) = self.known_found(op, path) {
+            return Answer::now(Ok(found));
         }
         let path = path.clone();
         let look = move |volume: &Volume, op: &Op| volume.lookup_now(op, &path, options);

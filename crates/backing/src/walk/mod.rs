@@ -204,9 +204,9 @@ impl<S: Storage> Walk<'_, S> {
         })
     }
 
-    /// Returns the path with its directory and that directory's version, if it is known without asking the storage that
-    /// the directory exists, that the user may search it and those above, and that the name is missing.
-    pub fn known_missing(&self, op: &Op, path: &RelPath) -> Option<(Directory<S::Handle>, Option<u64>)> {
+    /// Returns the directory of `path` and its last name, if it is known without asking the storage that the directory
+    /// exists and that the user may search it and those above.
+    pub fn known_parent<'p>(&self, op: &Op, path: &'p RelPath) -> Option<(Directory<S::Handle>, &'p [u8])> {
         let may_search = |directory: &Directory<S::Handle>| {
             let permits = |known: Protection| known.permits_search(op);
             op.is_server() || self.cache.protection(directory.id).and_then(permits) == Some(true)
@@ -219,9 +219,16 @@ impl<S: Storage> Walk<'_, S> {
             }
             at = self.cache.child(at.id, above)?;
         }
-        match self.storage.known(&at, name)? {
-            (false, version) if may_search(&at) => Some((at, version)),
-            _ => None,
+        may_search(&at).then_some((at, name))
+    }
+
+    /// Returns the directory of `path` and its version, if it is known without asking the storage that the user may
+    /// search it and that the name is missing.
+    pub fn known_missing(&self, op: &Op, path: &RelPath) -> Option<(Directory<S::Handle>, Option<u64>)> {
+        let (directory, name) = self.known_parent(op, path)?;
+        match self.storage.known(&directory, name)? {
+            (false, version) => Some((directory, version)),
+            (true, _) => None,
         }
     }
 

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use server::acl::model::posix_acl::{self, PosixAcl};
+use server::acl::ntacl;
 use server::answer::block_on;
 use server::policy::{Coherence, Storage, VolfileServer};
 use server::vfs::contract::{self, Fixture};
 use server::vfs::{
-    Access, Create, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, RelPath, SymlinkPolicy,
+    Access, Create, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, Payload, RelPath, SetXattr,
+    SymlinkPolicy,
 };
 
 use super::*;
@@ -126,6 +129,42 @@ fn a_listing_that_is_read_ahead_starts_again_anywhere() {
             if is_closed {
                 assert_eq!(block_on(handle.close(&owner)), Ok(()));
             }
+        }
+    }
+}
+
+/// What one handle has read a moment ago, or in advance, is not returned after a change through another one.
+#[test]
+fn a_change_ends_what_other_handles_have_read() {
+    for volume in volumes().iter().map(|name| volume(name, None)) {
+        let owner = user(61_001);
+        let (vfs, _) = fresh(&volume, &owner);
+        let path = RelPath::root().join(b"file").expect("a valid name");
+        let both = Access { read: true, write: true };
+        let made = block_on(vfs.create(&owner, &path, NewFile::new(Create::File(both), 0o640))).expect("created");
+        let look = || match block_on(vfs.lookup(&owner, &path, LookupOptions::exact(SymlinkPolicy::NONE))) {
+            Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
+            _ => panic!("the file is found"),
+        };
+        let access = |node: &Arc<dyn Node>| block_on(node.get_xattr(&owner, posix_acl::ACCESS)).expect("it is read");
+        let list = |gid| {
+            let named = posix_acl::Entry { tag: posix_acl::Tag::Group(gid), permissions: 4 };
+            PosixAcl::new([PosixAcl::of_mode(0o640).entries(), &[named]].concat()).encode()
+        };
+        for round in 1..=6 {
+            // After some look-ups, the protection is read together with the file.
+            let (node, _) = look();
+            assert_eq!(block_on(node.get_xattr(&owner, ntacl::ATTRIBUTE)), Ok(None));
+            let value = list(61_100 + round);
+            let set = made.node.set_xattr(&owner, posix_acl::ACCESS, Some(value), SetXattr::Any);
+            assert_eq!(block_on(set), Ok(()), "{}", volume.volume);
+            let (after, _) = look();
+            assert_eq!(access(&node), access(&after), "{}, round {round}", volume.volume);
+            let (node, metadata) = look();
+            let content = Payload::from(vec![b'x'; 10]);
+            assert_eq!(block_on(made.node.write(&owner, metadata.size, content, false)), Ok(()));
+            let now = block_on(node.metadata(&owner)).expect("the metadata");
+            assert_eq!((now.size, look().1.size), (metadata.size + 10, metadata.size + 10));
         }
     }
 }

@@ -1,0 +1,156 @@
+//! The metadata that was read a moment ago. The server asks for that of one file several times while it serves a few
+//! requests, and each time the storage would have to be asked on another thread.
+//!
+//! The back end reports each of its own changes when it is complete, and those that the storage reports. What was read
+//! before such a change is never returned after it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use server::vfs::{FileId, Metadata};
+
+/// How long metadata is valid. A back end that learns of changes by time adds this to the time that it declares.
+pub const LIFETIME: Duration = Duration::from_secs(1);
+
+/// Maximum number of files. If there are more, all are discarded.
+const FILES: usize = 1024;
+
+/// Number of groups of files whose last change is known.
+const GROUPS: usize = 256;
+
+/// The point in the sequence of changes at which a file was read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Moment(u64);
+
+struct State {
+    files: HashMap<FileId, (Metadata, Instant)>,
+    /// Number of changes so far.
+    changes: u64,
+    /// Number of changes after the last one of a file in each group.
+    changed: [u64; GROUPS],
+}
+
+impl State {
+    fn group(file: FileId) -> usize {
+        (file.inode ^ file.inode >> 32) as usize % GROUPS
+    }
+}
+
+/// The recently read metadata of one volume.
+pub struct RecentMetadata(Mutex<State>);
+
+impl Default for RecentMetadata {
+    fn default() -> RecentMetadata {
+        RecentMetadata(Mutex::new(State { files: HashMap::new(), changes: 0, changed: [0; GROUPS] }))
+    }
+}
+
+impl RecentMetadata {
+    /// Returns the present moment, for [`RecentMetadata::put`].
+    pub fn now(&self) -> Moment {
+        Moment(self.0.lock().changes)
+    }
+
+    /// Records metadata that was read after `since`, unless the file may have changed meanwhile.
+    pub fn put(&self, since: Moment, metadata: Metadata) {
+        let mut state = self.0.lock();
+        if state.changed[State::group(metadata.id)] > since.0 {
+            return;
+        }
+        if state.files.len() >= FILES {
+            state.files.clear();
+        }
+        state.files.insert(metadata.id, (metadata, Instant::now()));
+    }
+
+    /// Returns the metadata of a file if it was read a moment ago.
+    pub fn get(&self, file: FileId) -> Option<Metadata> {
+        let state = self.0.lock();
+        state.files.get(&file).filter(|(_, read)| read.elapsed() < LIFETIME).map(|(metadata, _)| *metadata)
+    }
+
+    /// Forgets a file, because it has changed.
+    pub fn forget(&self, file: FileId) {
+        let mut state = self.0.lock();
+        state.changes += 1;
+        state.changed[State::group(file)] = state.changes;
+        state.files.remove(&file);
+    }
+
+    /// Forgets all files.
+    pub fn clear(&self) {
+        let mut state = self.0.lock();
+        state.changes += 1;
+        state.changed = [state.changes; GROUPS];
+        state.files.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use server::vfs::xattr::DosAttributes;
+    use server::vfs::{Kind, Time};
+
+    use super::*;
+    use crate::metadata::Stat;
+
+    fn file(inode: u64, size: u64) -> Metadata {
+        let time = Time { secs: 1, nanos: 2 };
+        let stat = Stat {
+            id: FileId { device: 1, inode, stream: 0 },
+            kind: Kind::File,
+            size,
+            allocated: 0,
+            links: 1,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            accessed: time,
+            modified: time,
+            changed: time,
+            born: None,
+            compressed: false,
+        };
+        stat.metadata(DosAttributes::default())
+    }
+
+    fn size(recent: &RecentMetadata, inode: u64) -> Option<u64> {
+        recent.get(file(inode, 0).id).map(|metadata| metadata.size)
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_returned_after_it() {
+        let recent = RecentMetadata::default();
+        recent.put(recent.now(), file(1, 10));
+        recent.put(recent.now(), file(2, 20));
+        assert_eq!((size(&recent, 1), size(&recent, 2)), (Some(10), Some(20)));
+        let before = recent.now();
+        recent.forget(file(1, 0).id);
+        assert_eq!((size(&recent, 1), size(&recent, 2)), (None, Some(20)));
+        recent.put(before, file(1, 10));
+        recent.put(before, file(2, 21));
+        assert_eq!((size(&recent, 1), size(&recent, 2)), (None, Some(21)), "another file may be recorded");
+        recent.put(recent.now(), file(1, 11));
+        assert_eq!(size(&recent, 1), Some(11));
+        let before = recent.now();
+        recent.clear();
+        recent.put(before, file(2, 20));
+        assert_eq!((size(&recent, 1), size(&recent, 2)), (None, None));
+    }
+
+    #[test]
+    fn metadata_is_valid_for_a_moment() {
+        let recent = RecentMetadata::default();
+        recent.put(recent.now(), file(1, 10));
+        recent.0.lock().files.values_mut().for_each(|(_, read)| *read -= LIFETIME);
+        assert_eq!(size(&recent, 1), None);
+    }
+
+    #[test]
+    fn the_number_of_files_is_bounded() {
+        let recent = RecentMetadata::default();
+        (0..3 * FILES as u64).for_each(|inode| recent.put(recent.now(), file(inode, 0)));
+        assert!(recent.0.lock().files.len() <= FILES);
+    }
+}
