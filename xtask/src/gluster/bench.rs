@@ -6,16 +6,16 @@
 //! and waits until this program has counted operations or emptied caches.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use report::metric::Metric;
 use report::record::Run;
 use test_environment::{ALICE, Counts, Crowd, Server, Target, TestEnvironment, interrupt};
 
 use super::hold::{mount, restart_bricks};
+use super::load::{self, Said, Step, TREE};
 use super::profile::{Operations, Profile};
 use super::results::{Results, Row, median};
 use super::servers::{ServersOfRun, finish, output};
@@ -30,9 +30,6 @@ const SHARE: &str = "bench";
 const PROGRAM: &str = "target/release/examples/bare";
 /// The phases, in order.
 const PHASES: [&str; 6] = ["create", "list", "rename", "delete", "mkdir", "rmdir"];
-
-/// The name of the load generator for the begin of a turn, where the directories of the files are created.
-const BEGIN: &str = "tree";
 
 /// Options of `cargo xtask gluster bench`.
 #[derive(clap::Args)]
@@ -108,6 +105,11 @@ impl Subject {
             Subject::Samba => "Samba",
             Subject::Frevo => "Frevo",
         }
+    }
+
+    /// Returns the subject of this name.
+    pub(super) fn named(name: &str) -> Option<Subject> {
+        Subject::ALL.into_iter().find(|subject| subject.name() == name)
     }
 
     /// Returns the server program.
@@ -217,10 +219,8 @@ pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
         servers.insert(*subject, server);
     }
     let record = dir.join("bare.json");
-    let mut command = Command::new(crate::root().join(PROGRAM));
-    command.args(["--server", "127.0.0.1", "--volume", volume, "--path", SHARE, "--steps"]);
-    command.arg("--user").arg(ALICE.id.to_string()).arg("--json").arg(&record);
-    command.arg("--log").arg(dir.join("log/bare.log"));
+    let mut command = load::command(&crate::root().join(PROGRAM), dir, volume, SHARE);
+    command.arg("--json").arg(&record);
     command.args(["--rounds", &measurement.rounds().to_string(), "smallfile", "--phases", &PHASES.join(",")]);
     command.args(["--clients", &measurement.clients.to_string(), "--files", &measurement.files().to_string()]);
     command.args(["--size", &measurement.size.to_string()]);
@@ -229,12 +229,11 @@ pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
         command.arg("--directory").arg(format!("{}={}", Subject::Fuse.name(), shared.display()));
     }
     for (subject, server) in &servers {
-        let (user, password, address) = (ALICE.name, ALICE.password, server.address());
-        command.args(["--smb", &format!("{}=smb://{user}:{password}@{address}/{SHARE}", subject.name())]);
+        command.args(load::in_turns(*subject, server.address(), SHARE));
     }
     let profile = Profile::start(dir, volume)?;
     let mut accompanied = Accompanied { dir, volume, mount: &mount, profile, servers, counted: BTreeMap::new() };
-    accompanied.run(command)?;
+    load::run(command, |said| accompanied.step(said))?;
     let run: Run = serde_json::from_slice(&std::fs::read(&record)?)?;
     let results = accompanied.results(&run, measurement)?;
     std::fs::write(json, serde_json::to_string(&results.json())?)?;
@@ -255,40 +254,20 @@ struct Accompanied<'a> {
 }
 
 impl Accompanied<'_> {
-    /// Runs the load generator to its end.
-    fn run(&mut self, mut command: Command) -> Result<()> {
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut load = Load(child.with_context(|| format!("cannot start {PROGRAM}"))?);
-        let (stdin, stdout) = (load.0.stdin.take(), load.0.stdout.take());
-        let (mut stdin, stdout) = stdin.zip(stdout).context("the load generator has no pipes")?;
-        for line in BufReader::new(stdout).lines() {
-            interrupt::check()?;
-            let line = line?;
-            let words: Vec<_> = line.split_whitespace().collect();
-            let ["step", step, phase, round, party] = words[..] else { continue };
-            let subject = Subject::ALL.into_iter().find(|subject| subject.name() == party);
-            let subject = subject.with_context(|| format!("an unknown party: {line}"))?;
-            self.step(step, phase, round, subject).with_context(|| line.clone())?;
-            writeln!(stdin)?;
-        }
-        let status = load.0.wait()?;
-        ensure!(status.success(), "the load generator ended with {status}");
-        Ok(())
-    }
-
-    fn step(&mut self, step: &str, phase: &str, round: &str, subject: Subject) -> Result<()> {
+    fn step(&mut self, said: &Said<'_>) -> Result<()> {
+        let Said { step, phase, round, subject } = *said;
         match step {
-            "renew" => self.renew(subject, phase),
-            "begin" => self.profile.take().map(drop),
-            "end" => {
+            Step::Renew => self.renew(subject, phase),
+            Step::Begin => self.profile.take().map(drop),
+            Step::End => {
                 let operations = self.profile.take()?;
                 // Round 0 is the warm-up.
-                if round != "0" {
+                if round != 0 {
                     self.counted.entry((phase.to_owned(), subject)).or_default().push(operations);
                 }
                 Ok(())
             }
-            _ => bail!("an unknown step"),
+            Step::Removed => Ok(()),
         }
     }
 
@@ -303,7 +282,7 @@ impl Accompanied<'_> {
         if subject == Subject::Fuse {
             output(Command::new("umount").arg(self.mount))?;
         }
-        if phase == BEGIN {
+        if phase == TREE {
             restart_bricks(self.dir, self.volume)?;
         }
         if subject == Subject::Fuse {
@@ -337,16 +316,6 @@ impl Accompanied<'_> {
             measurement.rounds()
         );
         Ok(Results { title, rows })
-    }
-}
-
-/// The load generator's process, which ends with this value.
-struct Load(Child);
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

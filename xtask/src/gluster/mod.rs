@@ -6,11 +6,15 @@
 //! the mounts and loop devices ([`servers`]).
 
 mod bench;
+mod budgets;
 mod hold;
 mod interchange;
+mod limits;
+mod load;
 mod profile;
 mod results;
 mod servers;
+mod smb;
 mod test;
 mod torture;
 
@@ -109,6 +113,17 @@ enum Action {
     /// The part of `test` in which Samba and Frevo serve one directory of a volume, which runs in the namespaces
     #[command(hide = true)]
     Interchange { volume: Volume },
+    /// The part of `test` that counts the operations of the bricks, which runs in the namespaces
+    #[command(hide = true)]
+    Budgets(budgets::Inside),
+}
+
+impl Action {
+    /// Returns whether it runs in the namespaces, in another process of this program.
+    fn is_inside(&self) -> bool {
+        use Action::{Budgets, Hold, Interchange, Measure};
+        matches!(self, Hold(_) | Measure(_) | Interchange { .. } | Budgets(_))
+    }
 }
 
 /// A command to run in the namespaces.
@@ -139,7 +154,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(dir) => std::path::absolute(dir)?,
         None => default_dir(&crate::root()),
     };
-    if !matches!(options.action, Action::Hold(_) | Action::Measure(_) | Action::Interchange { .. }) {
+    if !options.action.is_inside() {
         ensure!(rustix::process::geteuid().is_root(), "only root can start GlusterFS servers; run it as root");
         crate::setup(crate::setup::Set::Gluster);
     }
@@ -161,6 +176,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Action::Ops(options) => profile::run(&running(&dir)?, options),
         Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
         Action::Interchange { volume } => interchange::inside(&dir, volume).map(|()| ExitCode::SUCCESS),
+        Action::Budgets(options) => budgets::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Measure(options) => bench::measure(&dir, options).map(|()| ExitCode::SUCCESS),
     }
 }

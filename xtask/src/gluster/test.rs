@@ -4,12 +4,12 @@ use anyhow::Result;
 use test_environment::Counts;
 
 use super::servers::{Servers, ServersOfRun};
-use super::{Wanted, interchange};
+use super::{Wanted, budgets, interchange};
 use crate::steps::{self, Step};
 use crate::unit_tests;
 
-/// The volume that Samba and Frevo serve in turns.
-const SERVED_BY_BOTH: &str = "dist-samba";
+/// The volume that Samba and Frevo serve in turns, and whose operations are counted.
+const SERVED: &str = "dist-samba";
 
 /// Options of `cargo xtask gluster test`.
 #[derive(clap::Args)]
@@ -36,10 +36,14 @@ fn all<'a>(servers: &'a Servers, filter: Option<&'a str>) -> Vec<Step<'a>> {
             "cargo xtask gluster test",
         )
     })];
-    let has_volume = servers.volumes().iter().any(|volume| volume == SERVED_BY_BOTH);
+    let has_volume = servers.volumes().iter().any(|volume| volume == SERVED);
     if has_volume && filter.is_none_or(|filter| "interchange".contains(filter)) {
         let command = "cargo xtask gluster test interchange";
-        steps.push(Step::new("Samba and Frevo in turns", command, || interchange::run(servers, SERVED_BY_BOTH)));
+        steps.push(Step::new("Samba and Frevo in turns", command, || interchange::run(servers, SERVED)));
+    }
+    if has_volume && filter.is_none_or(|filter| "budgets".contains(filter)) {
+        let command = "cargo xtask gluster test budgets --volumes dist-samba";
+        steps.push(Step::new("operations of the bricks", command, || budgets::run(servers, SERVED)));
     }
     steps
 }

@@ -135,7 +135,7 @@ pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
 fn files(on_volume: bool) -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(expected::folder())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    files.retain(|file| ![expected::HOSTILE, expected::SOURCE].map(expected::list).contains(file));
+    files.retain(|file| ![expected::BUDGETS, expected::HOSTILE, expected::SOURCE].map(expected::list).contains(file));
     files.retain(|file| on_volume || *file != expected::list(expected::GLUSTER));
     files.sort();
     Ok(files)

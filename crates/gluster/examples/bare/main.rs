@@ -317,7 +317,8 @@ impl Steps<'_> {
             }
             Moment::After(phase) => self.ask("end", phase),
         };
-        turn_with(crew, plan, turn, beside).await
+        turn_with(crew, plan, turn, beside).await?;
+        self.ask("removed", Phase::RemoveTree)
     }
 
     /// Prints the step and waits for a line.
@@ -325,7 +326,7 @@ impl Steps<'_> {
         if !self.asks {
             return Ok(());
         }
-        // The first phase, which is never measured, has no name.
+        // The first and the last phase, which are never measured, have no name.
         let phase = phase.to_possible_value();
         let phase = phase.as_ref().map_or("tree", PossibleValue::get_name);
         println!("step {step} {phase} {} {}", self.round, self.party);
