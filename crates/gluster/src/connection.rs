@@ -2,6 +2,7 @@
 //! changes.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -44,6 +45,12 @@ const LIBRARY_CACHE: Duration = Duration::from_secs(1);
 /// The longest time from a change by another client to the report of a brick.
 const REPORT_DELAY: Duration = Duration::from_millis(100);
 
+/// The virtual attribute of a directory that has the part on which a file is whose name follows.
+const PART_OF_NAME: &[u8] = b"dht.file.hashed-subvol.";
+
+/// The maximum length of the name of a part.
+const NAME: usize = 1024;
+
 /// A connection to a volume.
 pub(crate) struct Connection {
     pub(crate) client: Arc<Client>,
@@ -70,6 +77,8 @@ pub(crate) struct Connection {
     pub(crate) device: u64,
     /// Whether a write may be accepted before a brick has it.
     pub(crate) writes_behind: bool,
+    /// The file in which the library says which parts of a distributed volume are connected.
+    parts: Option<CString>,
 }
 
 /// The open connections, by what identifies them.
@@ -111,7 +120,10 @@ impl Connection {
 
     fn new(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
         let client = Arc::new(Client::connect(volume)?);
-        let volfile = Volfile::parse(&client.volfile().map_err(|error| format!("no volume file ({error})"))?);
+        let text = client.volfile().map_err(|error| format!("no volume file ({error})"))?;
+        let volfile = Volfile::parse(&text);
+        let parts = Volfile::distribution(&text)
+            .and_then(|name| CString::new(format!("/.meta/graphs/active/{name}/private")).ok());
         let mut hasher = DefaultHasher::new();
         client.volume_id().map_err(|error| format!("the volume has no identifier ({error})"))?.hash(&mut hasher);
         let valid = volfile.cached_for.unwrap_or(LIBRARY_CACHE);
@@ -164,6 +176,7 @@ impl Connection {
             },
             device: hasher.finish(),
             writes_behind: volfile.writes_behind,
+            parts,
             client,
         });
         if matches!(coherence, Coherence::Callback { .. }) {
@@ -197,6 +210,41 @@ impl Connection {
         self.log.lost();
         self.stamps.renew_all();
         self.recent.clear();
+    }
+
+    /// Returns the names of the parts of a distributed volume that are not connected. The thread acts as the server
+    /// afterwards.
+    fn lacking_parts(&self) -> Result<Vec<String>> {
+        let Some(path) = &self.parts else { return Ok(Vec::new()) };
+        identity::assume_server()?;
+        match self.client.own_file(path) {
+            Ok(text) => Ok(lacking(&text)),
+            Err(error) => {
+                tracing::debug!(%error, "the library does not say which bricks are connected");
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Looks up a name in a directory. The thread may act as the server afterwards.
+    ///
+    /// While a part of a distributed volume is not connected, the library says that its files do not exist.
+    pub(crate) fn look_up(&self, directory: &Object, name: &[u8]) -> Result<(Object, libc::stat)> {
+        let found = directory.child(name);
+        if !matches!(found, Err(Errno::NOENT)) {
+            return found;
+        }
+        let lacking = self.lacking_parts()?;
+        if lacking.is_empty() {
+            return found;
+        }
+        let question = CString::new([PART_OF_NAME, name].concat()).map_err(|_| Errno::NOENT)?;
+        let mut part = vec![0; NAME];
+        let length = directory.get_xattr(Some(&question), &mut part).unwrap_or_default();
+        let part = String::from_utf8_lossy(part.get(..length).unwrap_or_default());
+        let part = part.trim_end_matches('\0');
+        // The library does not know the part if it is one that is not connected.
+        if part.is_empty() || lacking.iter().any(|lacking| lacking == part) { Err(Errno::NOTCONN) } else { found }
     }
 
     /// Makes calls for a user on a worker.
@@ -290,7 +338,7 @@ impl Storage for Connection {
             self.files.forget_name(directory.id, name);
         }
         let version = self.files.version();
-        let (object, stat) = directory.handle.child(name)?;
+        let (object, stat) = self.look_up(&directory.handle, name)?;
         let stat = self.report(&object, &stat);
         let object = Arc::new(object);
         if stat.kind == Kind::File {
@@ -300,7 +348,8 @@ impl Storage for Connection {
     }
 
     fn similar(&self, directory: &Directory<Object>, name: &[u8]) -> Result<(Option<Name>, Option<u64>)> {
-        let (found, version) = self.names.find(&Indexed(directory), directory.id, name, Wait::Allowed)?;
+        let indexed = Indexed { directory, connection: self };
+        let (found, version) = self.names.find(&indexed, directory.id, name, Wait::Allowed)?;
         Ok((found, version.filter(|_| self.versions())))
     }
 
@@ -333,33 +382,38 @@ impl Connection {
 }
 
 /// A directory whose names are indexed.
-struct Indexed<'a>(&'a Directory<Object>);
+struct Indexed<'a> {
+    directory: &'a Directory<Object>,
+    connection: &'a Connection,
+}
 
-impl name_index::Directory<LoggedChanges> for Indexed<'_> {
-    type Listing = Listing;
+impl<'a> name_index::Directory<LoggedChanges> for Indexed<'a> {
+    type Listing = Listing<'a>;
 
     fn watch(&self, queue: &mut LoggedChanges) -> Option<FileId> {
-        Some(queue.watch(self.0.id))
+        Some(queue.watch(self.directory.id))
     }
 
     fn stamp(&self) -> Result<Stamp> {
         identity::assume_server()?;
-        stamp(&self.0.handle)
+        stamp(&self.directory.handle)
     }
 
-    fn open(&self) -> Result<Listing> {
+    fn open(&self) -> Result<Listing<'a>> {
         identity::assume_server()?;
-        Ok(Listing { object: Arc::clone(&self.0.handle), directory: self.0.handle.read_directory()? })
+        let handle = &self.directory.handle;
+        Ok(Listing { object: Arc::clone(handle), directory: handle.read_directory()?, connection: self.connection })
     }
 }
 
 /// A directory whose names are read.
-struct Listing {
+struct Listing<'a> {
     object: Arc<Object>,
     directory: sys::Directory,
+    connection: &'a Connection,
 }
 
-impl name_index::Listing for Listing {
+impl name_index::Listing for Listing<'_> {
     fn stamp(&self) -> Result<Stamp> {
         stamp(&self.object)
     }
@@ -370,12 +424,42 @@ impl name_index::Listing for Listing {
                 return Ok(false);
             }
         }
-        Ok(true)
+        // The library leaves out the names of parts that are not connected. They must not count as missing.
+        Ok(self.connection.lacking_parts()?.is_empty())
     }
+}
+
+/// Returns the names of the parts that are not connected, from the library's description of the translator that
+/// distributes files: `subvolumes[0] = TYPE.NAME`, `subvolume_status[0] = 0`.
+fn lacking(text: &str) -> Vec<String> {
+    let value = |key: String| text.lines().find_map(|line| line.strip_prefix(&*key));
+    let mut found = Vec::new();
+    for number in 0.. {
+        let Some(status) = value(format!("subvolume_status[{number}] = ")) else { break };
+        if status == "0" {
+            let part = value(format!("subvolumes[{number}] = ")).unwrap_or_default();
+            found.push(part.split_once('.').map_or(part, |(_, name)| name).to_owned());
+        }
+    }
+    found
 }
 
 fn stamp(object: &Object) -> Result<Stamp> {
     let stat = object.stat()?;
     let time = |secs, nanos: i64| Time { secs, nanos: nanos as u32 };
     Ok(Stamp { changed: time(stat.st_ctime, stat.st_ctime_nsec), modified: time(stat.st_mtime, stat.st_mtime_nsec) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_not_connected_are_named() {
+        let text = "subvol_cnt = 2\nsubvolumes[0] = protocol/client.v-client-0\nsubvolume_status[0] = 1\n\
+                    subvolumes[1] = cluster/replicate.v-replicate-1\nsubvolume_status[1] = 0\nsearch_unhashed = 1\n";
+        assert_eq!(lacking(text), ["v-replicate-1"]);
+        assert!(lacking(&text.replace("] = 0\n", "] = 1\n")).is_empty());
+        assert!(lacking("").is_empty());
+    }
 }

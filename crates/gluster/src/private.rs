@@ -30,7 +30,7 @@ pub(crate) fn open(
 ) -> Result<Option<Arc<dyn Private>>> {
     let parent = volume.walk().directory(op, root, SymlinkPolicy::NONE)?;
     let connection = &volume.connection;
-    let look = || parent.handle.child(name.as_bytes());
+    let look = || connection.look_up(&parent.handle, name.as_bytes());
     let (object, stat) = match look() {
         Err(Errno::NOENT) if !make => return Ok(None),
         Err(Errno::NOENT) => match parent.handle.create_directory(name.as_bytes(), 0o700) {
@@ -73,7 +73,7 @@ impl PrivateDirectory {
             return Err(Errno::INVAL);
         }
         identity::assume_server()?;
-        let (object, stat) = match self.directory.handle.child(name.as_bytes()) {
+        let (object, stat) = match self.volume.connection.look_up(&self.directory.handle, name.as_bytes()) {
             Err(Errno::NOENT) => return Ok(None),
             found => found?,
         };

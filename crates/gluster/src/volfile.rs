@@ -50,6 +50,23 @@ impl Volfile {
         found
     }
 
+    /// Returns the name of the translator that distributes files among several parts, if there is one.
+    pub(crate) fn distribution(text: &str) -> Option<&str> {
+        let (mut volume, mut translator) = ("", "");
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            match (words.next(), words.next()) {
+                (Some("volume"), Some(name)) => volume = name,
+                (Some("type"), Some(name)) => translator = name,
+                (Some("subvolumes"), Some(_)) if translator == "cluster/distribute" && words.next().is_some() => {
+                    return Some(volume);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
     fn set(&mut self, translator: &str, key: &str, value: &str) {
         let is_on = matches!(value, "on" | "true" | "yes" | "enable" | "1");
         match (translator, key) {
@@ -90,9 +107,12 @@ mod tests {
             parts: 2,
         };
         assert_eq!(Volfile::parse(text), expected);
+        assert_eq!(Volfile::distribution(text), Some("v-dht"));
         let other = "volume a\n type performance/quick-read\n option cache-invalidation true\n\
                      option parallel-readdir on\n subvolumes b c\nend-volume\n";
         assert_eq!(Volfile::parse(other), Volfile::default(), "they are another translator's");
+        let one = "volume v-dht\n type cluster/distribute\n subvolumes v-replicate-0\nend-volume\n";
+        assert_eq!(Volfile::distribution(one), None, "it has one part");
         assert_eq!(Volfile::parse("option\ntype\n\noption x\nsubvolumes"), Volfile::default());
     }
 }

@@ -15,6 +15,9 @@ use super::{Calls, Functions, Object, Opaque, done, functions, length, no_stat};
 /// `GLFS_EVENT_INODE_INVALIDATE`, and the reason of such an event.
 const INVALIDATION: u32 = 1;
 
+/// The maximum size of a file in which the library describes itself.
+const OWN_FILE: usize = 65_536;
+
 /// Options of translators that are switched on for this client, whatever the options of the volume are.
 ///
 /// With `performance.nl-cache` (group samba), look-ups of a name that was created after it was missing fail for this
@@ -139,6 +142,26 @@ impl Client {
         let found =
             unsafe { (self.library.h_lookupat)(self.fs.as_ptr(), ptr::null_mut(), c"/".as_ptr(), &mut stat, 0) };
         Ok((Object::new(self, found)?, stat))
+    }
+
+    /// Returns the text of a file in which the library describes itself. No brick is asked.
+    pub(crate) fn own_file(self: &Arc<Self>, path: &CStr) -> Result<String> {
+        let mut stat = no_stat();
+        // SAFETY: without a parent, the path is one of the volume; it ends with a NUL.
+        let found =
+            unsafe { (counted!(self, h_lookupat))(self.fs.as_ptr(), ptr::null_mut(), path.as_ptr(), &mut stat, 1) };
+        let file = Object::new(self, found)?.open(libc::O_RDONLY)?;
+        let (sender, read) = std::sync::mpsc::channel();
+        let done = move |mut text: Vec<u8>, count: Result<usize>| {
+            let text = count.map(|count| {
+                text.truncate(count);
+                String::from_utf8_lossy(&text).into_owned()
+            });
+            // This function waits for it.
+            let _ = sender.send(text);
+        };
+        file.read_async(vec![0; OWN_FILE], 0, 0, Box::new(done));
+        read.recv().unwrap_or(Err(Errno::IO))
     }
 }
 
