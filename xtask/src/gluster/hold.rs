@@ -40,7 +40,7 @@ pub(super) fn hold(dir: &Path, wanted: &Wanted) -> Result<()> {
     cover(dir)?;
     fs::write(dir.join(HOLDER), pid.as_os_str().as_encoded_bytes())?;
     let servers = Inside { dir };
-    servers.start_glusterd()?;
+    start_glusterd(dir)?;
     wanted.volumes.iter().try_for_each(|volume| servers.start_volume(volume, &bricks))?;
     wanted.volumes.iter().try_for_each(|volume| mount(volume.name, &dir.join("mnt").join(volume.name)))?;
     let names: String = wanted.volumes.iter().map(|volume| format!("{}\n", volume.name)).collect();
@@ -97,14 +97,15 @@ struct Inside<'a> {
     dir: &'a Path,
 }
 
-impl Inside<'_> {
-    fn start_glusterd(&self) -> Result<()> {
-        let configuration = self.dir.join("glusterd.vol");
-        fs::write(&configuration, glusterd(&self.dir.join(SOCKET)))?;
-        output(Command::new("glusterd").arg("-f").arg(&configuration))?;
-        until(|| client(self.dir, &["pool", "list"]).map(|_| true))
-    }
+/// Starts glusterd, and waits until it answers.
+pub(super) fn start_glusterd(dir: &Path) -> Result<()> {
+    let configuration = dir.join("glusterd.vol");
+    fs::write(&configuration, glusterd(&dir.join(SOCKET)))?;
+    output(Command::new("glusterd").arg("-f").arg(&configuration))?;
+    until(|| client(dir, &["pool", "list"]).map(|_| true))
+}
 
+impl Inside<'_> {
     /// Creates and starts a volume, and waits until its bricks answer.
     fn start_volume(&self, volume: &Volume, bricks: &Path) -> Result<()> {
         let name = volume.name;

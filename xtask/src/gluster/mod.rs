@@ -7,6 +7,7 @@
 
 mod bench;
 mod budgets;
+mod faults;
 mod hold;
 mod interchange;
 mod limits;
@@ -100,6 +101,8 @@ enum Action {
     Test(test::Options),
     /// Run Samba's smbtorture against Frevo on each volume, on servers that are started for it
     Torture(torture::Options),
+    /// Damage GlusterFS servers that are started for it, and examine what clients of Frevo see
+    Faults(faults::Options),
     /// Measure FUSE, libgfapi, Samba and Frevo with small files in each volume, and count the operations of the bricks
     Bench(bench::Options),
     /// Count the operations of the bricks that a command causes
@@ -116,13 +119,16 @@ enum Action {
     /// The part of `test` that counts the operations of the bricks, which runs in the namespaces
     #[command(hide = true)]
     Budgets(budgets::Inside),
+    /// The part of `faults` that runs in the namespaces, for one case
+    #[command(hide = true)]
+    Fault(faults::Inside),
 }
 
 impl Action {
     /// Returns whether it runs in the namespaces, in another process of this program.
     fn is_inside(&self) -> bool {
-        use Action::{Budgets, Hold, Interchange, Measure};
-        matches!(self, Hold(_) | Measure(_) | Interchange { .. } | Budgets(_))
+        use Action::{Budgets, Fault, Hold, Interchange, Measure};
+        matches!(self, Hold(_) | Measure(_) | Interchange { .. } | Budgets(_) | Fault(_))
     }
 }
 
@@ -172,11 +178,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         Action::Test(options) => Ok(crate::end(test::run(options)?)),
         Action::Torture(options) => Ok(crate::end(torture::run(options)?)),
+        Action::Faults(options) => Ok(crate::end(faults::run(options)?)),
         Action::Bench(options) => Ok(crate::end(bench::run(options)?)),
         Action::Ops(options) => profile::run(&running(&dir)?, options),
         Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
         Action::Interchange { volume } => interchange::inside(&dir, volume).map(|()| ExitCode::SUCCESS),
         Action::Budgets(options) => budgets::inside(&dir, options).map(|()| ExitCode::SUCCESS),
+        Action::Fault(options) => faults::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Measure(options) => bench::measure(&dir, options).map(|()| ExitCode::SUCCESS),
     }
 }
