@@ -12,6 +12,7 @@
 //!   called.
 //! - Leases crash bricks. None are taken.
 //! - `performance.nl-cache` hides names that this client created after it had found them missing. It is bypassed.
+//! - Asynchronous calls of a file that is closed before their completion are never completed. They keep the file open.
 //! - `glfs_close` of a file on a thread of the library waits for that thread. Workers close files.
 //! - `glfs_fini` takes up to eleven seconds. It is called on a thread of its own.
 #![deny(unsafe_code)]

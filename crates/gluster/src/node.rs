@@ -347,20 +347,23 @@ impl Open {
     /// Has the bricks write the file to their disks, and completes `answer`.
     fn flush_now(&self, op: &Op, answer: Completion<()>) -> Result<()> {
         identity::assume(op)?;
-        let done: Box<dyn FnOnce((), Result<usize>) + Send> =
-            Box::new(move |(), result| answer.complete(result.map(|_| ())));
-        match (self.kind, self.file()) {
-            (_, Some(file)) => file.sync_async(done),
+        let file = match (self.kind, self.file()) {
+            (_, Some(file)) => file,
             (Kind::Directory, None) => {
                 identity::assume_server()?;
-                done((), self.object.read_directory()?.sync().map(|()| 0));
+                answer.complete(self.object.read_directory()?.sync());
+                return Ok(());
             }
             (Kind::File, None) => {
                 identity::assume_server()?;
-                self.object.open(libc::O_RDONLY)?.sync_async(done);
+                OpenFile::new(self.connection(), self.id, self.object.open(libc::O_RDONLY)?)
             }
-            _ => done((), Ok(0)),
-        }
+            _ => {
+                answer.complete(Ok(()));
+                return Ok(());
+            }
+        };
+        OpenFile::sync(file, answer);
         Ok(())
     }
 }
@@ -375,17 +378,16 @@ fn write_all(file: Arc<OpenFile>, bytes: Bytes, offset: i64, through: bool, answ
     let again = Arc::clone(&file);
     let done = Box::new(move |bytes: Bytes, written: Result<usize>| {
         again.note_change();
-        match written {
-            Err(error) => answer.complete(Err(error)),
-            Ok(0) if !bytes.is_empty() => answer.complete(Err(Errno::IO)),
+        let result = match written {
+            Ok(0) if !bytes.is_empty() => Err(Errno::IO),
             Ok(count) if count < bytes.len() => {
-                write_all(again, bytes.slice(count..), offset + count as i64, through, answer);
+                return write_all(again, bytes.slice(count..), offset + count as i64, through, answer);
             }
-            Ok(_) if through => {
-                again.sync_async(Box::new(move |(), synced| answer.complete(synced.map(|_| ()))));
-            }
-            Ok(_) => answer.complete(Ok(())),
-        }
+            Ok(_) if through => return OpenFile::sync(again, answer),
+            written => written.map(|_| ()),
+        };
+        drop(again);
+        answer.complete(result);
     });
     file.write_async(bytes, offset, done);
 }
@@ -500,8 +502,11 @@ impl Node for Handle {
         }
         let (length, kept) = (buffer.len(), buffer.get(..filled).unwrap_or_default().to_vec());
         let read = self.submit(op, move |_, _, answer: Completion<(Vec<u8>, usize)>| {
-            let done =
-                Box::new(move |buffer, count: Result<usize>| answer.complete(count.map(|count| (buffer, count))));
+            let kept = Arc::clone(&file);
+            let done = Box::new(move |buffer, count: Result<usize>| {
+                drop(kept);
+                answer.complete(count.map(|count| (buffer, count)));
+            });
             file.read_async(buffer, filled, offset, done);
             Ok(())
         });

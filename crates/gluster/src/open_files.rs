@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use backing::completion::Completion;
 use backing::workers::Lane;
 use parking_lot::Mutex;
 use server::vfs::{FileId, Result, SERVER};
@@ -16,6 +17,9 @@ use crate::sys::File;
 
 /// An open file, which a worker closes. The last reference may be that of an asynchronous call, which is completed by a
 /// thread of the library. Closing waits for such threads.
+///
+/// Each asynchronous call keeps a reference until it is complete, because the library completes no calls of a file that
+/// was closed. It is given up before a client learns of the completion, so that the client's CLOSE closes the file.
 pub(crate) struct OpenFile {
     /// `None` once it is closed.
     file: Option<File>,
@@ -31,9 +35,20 @@ impl OpenFile {
         open
     }
 
-    /// Records that the content was changed. This does not wait.
+    /// Records that the content or its blocks changed. This does not wait.
     pub(crate) fn note_change(&self) {
         self.connection.recent.forget(self.id);
+    }
+
+    /// Has the bricks write the content to their disks, and completes `answer`.
+    pub(crate) fn sync(this: Arc<OpenFile>, answer: Completion<()>) {
+        let kept = Arc::clone(&this);
+        this.sync_async(Box::new(move |(), synced| {
+            // Bricks may count the blocks of the content only now.
+            kept.note_change();
+            drop(kept);
+            answer.complete(synced.map(|_| ()));
+        }));
     }
 
     /// Closes the file on this thread, which is a worker's. If a call is not complete, a worker closes it later.

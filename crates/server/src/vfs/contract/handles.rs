@@ -43,7 +43,9 @@ fn handles_are_closed(on: &Fixture) {
     let (directory, _) = on.directory("dir");
     now(directory.flush(&on.owner));
     now(directory.close(&on.owner));
-    now(on.found("file").1.close(&on.owner));
+    let named = on.found("file").1;
+    assert_eq!(block_on(named.flush(&on.owner)), Ok(()), "a handle for attributes is flushed, too");
+    now(named.close(&on.owner));
     let (removed, id) = (now(on.found("file").1.open(&on.owner, BOTH)), id);
     assert_eq!(on.unlink("file", id, Kind::File), Ok(()));
     on.write(&removed, 0, b"CONTENT");
