@@ -40,7 +40,7 @@ pub(super) const DESCRIBED: &str = "\tglusterfs:volfile_server = 127.0.0.1\n";
 pub(super) struct Fixture {
     // The server ends before its environment is removed.
     pub(super) server: Server,
-    _environment: TestEnvironment,
+    environment: TestEnvironment,
     /// The directory of the GlusterFS servers.
     dir: PathBuf,
     volume: &'static str,
@@ -62,7 +62,7 @@ impl Fixture {
             environment.people().give(&mounted, &ALICE)?;
         }
         let server = environment.start("server", &configuration(volume, settings))?;
-        Ok(Fixture { server, _environment: environment, dir: dir.to_owned(), volume })
+        Ok(Fixture { server, environment, dir: dir.to_owned(), volume })
     }
 
     /// Connects to the share in the volume as alice.
@@ -73,6 +73,11 @@ impl Fixture {
     /// Returns the share's directory as another client of the volume sees it.
     pub(super) fn mounted(&self) -> PathBuf {
         mounted(&self.dir, self.volume)
+    }
+
+    /// Makes alice the owner of a file or directory.
+    pub(super) fn give(&self, path: &Path) -> Result<()> {
+        self.environment.people().give(path, &ALICE)
     }
 
     /// Returns the share's directory on each brick.

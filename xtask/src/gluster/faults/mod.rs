@@ -9,7 +9,10 @@ mod client;
 mod crash;
 mod daemons;
 mod fixture;
+mod library;
 mod load;
+mod others;
+mod storage;
 
 use std::path::Path;
 
@@ -47,12 +50,14 @@ struct Case {
     /// The volumes that its servers have.
     volumes: &'static [&'static str],
     bricks_fs: BrickFileSystem,
+    /// The source of a library that all programs of the case load first.
+    preloads: Option<&'static str>,
     run: fn(&Given<'_>) -> Result<()>,
 }
 
 impl Case {
     const fn new(name: &'static str, volumes: &'static [&'static str], run: fn(&Given<'_>) -> Result<()>) -> Case {
-        Case { name, volumes, bricks_fs: BrickFileSystem::Xfs, run }
+        Case { name, volumes, bricks_fs: BrickFileSystem::Xfs, preloads: None, run }
     }
 }
 
@@ -66,7 +71,7 @@ struct Given<'a> {
 
 /// Returns all cases.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    [bricks::CASES, daemons::CASES, crash::CASES].into_iter().flatten()
+    [bricks::CASES, daemons::CASES, crash::CASES, storage::CASES, others::CASES, library::CASES].into_iter().flatten()
 }
 
 /// Returns the cases that are selected.
@@ -98,6 +103,9 @@ fn on_servers(case: &Case, rounds: u32) -> Result<Counts> {
     let mut command = servers.command(super::own_program()?);
     command.args(["gluster", "--dir"]).arg(servers.dir());
     command.args(["fault", case.name, "--rounds", &rounds.to_string()]);
+    if let Some(source) = case.preloads {
+        command.env("LD_PRELOAD", library::compile(servers.dir(), "preloaded", source)?);
+    }
     Ok(match finish(&mut command)? {
         status if status.success() => Counts::passed(1),
         status => Counts::failed(format!("{status}")),
