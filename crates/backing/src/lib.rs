@@ -8,7 +8,7 @@
 //!   [`completion`] is for calls that a library of the storage makes itself.
 //! - [`metadata`] builds the metadata of a file from what the storage reports and `user.DOSATTRIB`.
 //!   [`attribute_table`] caches the DOS attributes of many files, and
-//!   [`attribute_locks`] are taken to change them.
+//!   [`attribute_locks`] are taken to change them. [`recent_metadata`] is what was read within the last second.
 //! - [`behind`] is work that is done beside the next requests of a client.
 //! - [`clock`] decides when a change time distinguishes all later changes.
 //! - [`name_index`] finds names whatever their case.
