@@ -1,5 +1,6 @@
 //! Volumes that are stopped or changed, and servers that do not describe them.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -13,6 +14,7 @@ use super::{Case, Given};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("volume.stopped", &["dist"], volume_stopped),
+    Case::new("volume.options", &["dist"], volume_options),
     Case::new("glusterd.restarted", &["dist"], glusterd_restarted),
     Case::new("volfile_server", &["dist"], volfile_server),
 ];
@@ -60,6 +62,33 @@ fn volume_stopped(given: &Given<'_>) -> Result<()> {
     println!("while it is stopped: {}", load::times(during.map(|change| change.took)));
     all_succeeded(changes().filter(|change| change.begin > back))?;
     right_on_the_mount(&fixture, &work)
+}
+
+/// Options that change the client's translators are set while files are open, and between the calls of a client. The
+/// library of GlusterFS 10 does not always survive them during calls.
+fn volume_options(given: &Given<'_>) -> Result<()> {
+    let fixture = Fixture::start(given.dir, "dist", "")?;
+    let mut smb = fixture.connect()?;
+    let held = smb.open("held")?;
+    let mut version = 0u8;
+    for value in ["on", "off", "on", "off"] {
+        for option in ["performance.io-cache", "performance.write-behind", "performance.quick-read"] {
+            fixture.set(option, value)?;
+            for _ in 0..10 {
+                version += 1;
+                smb.write(held, &[version; SIZE])?;
+                ensure!(smb.read(held, SIZE)? == [version; SIZE], "the open file has another content");
+                ensure!(smb.get("held", SIZE)? == [version; SIZE], "the file has another content");
+                pause(Duration::from_millis(50))?;
+            }
+        }
+    }
+    smb.flush(held)?;
+    smb.close(held)?;
+    pause(Duration::from_secs(2))?;
+    ensure!(fs::read(fixture.mounted().join("held"))? == [version; SIZE], "another content on the mount");
+    println!("{version} versions of an open file are right");
+    Ok(())
 }
 
 /// An open volume does not need glusterd, and follows changes of the volume after glusterd is back.
