@@ -45,6 +45,11 @@ const LIBRARY_CACHE: Duration = Duration::from_secs(1);
 /// The longest time from a change by another client to the report of a brick.
 const REPORT_DELAY: Duration = Duration::from_millis(100);
 
+/// The directory in the root of a volume in which the library describes itself, and the identity of the root. Clients
+/// may not see it, because it has the settings of the connection, such as the password for bricks.
+const DESCRIPTION: &[u8] = b".meta";
+const ROOT: u128 = 1;
+
 /// The virtual attribute of a directory that has the part on which a file is whose name follows.
 const PART_OF_NAME: &[u8] = b"dht.file.hashed-subvol.";
 
@@ -230,6 +235,9 @@ impl Connection {
     ///
     /// While a part of a distributed volume is not connected, the library says that its files do not exist.
     pub(crate) fn look_up(&self, directory: &Object, name: &[u8]) -> Result<(Object, libc::stat)> {
+        if name == DESCRIPTION && self.id(directory) == self.id_of(ROOT) {
+            return Err(Errno::NOENT);
+        }
         let found = directory.child(name);
         if !matches!(found, Err(Errno::NOENT)) {
             return found;

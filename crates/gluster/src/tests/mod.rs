@@ -88,6 +88,16 @@ fn it_fulfils_the_contract() {
 }
 
 #[test]
+fn the_library_does_not_describe_itself_to_clients() {
+    for volume in volumes().iter().map(|name| volume(name, None)) {
+        let top = open(&volume, "/").unwrap_or_else(|error| panic!("{error}"));
+        let path = RelPath::root().join(b".meta").expect("a valid name");
+        let found = block_on(top.lookup(&user(61_001), &path, LookupOptions::exact(SymlinkPolicy::NONE)));
+        assert!(matches!(found, Ok(Lookup::Missing { .. })), "{}", volume.volume);
+    }
+}
+
+#[test]
 fn a_listing_that_is_read_ahead_starts_again_anywhere() {
     for volume in volumes().iter().map(|name| volume(name, None)) {
         let owner = user(61_001);
