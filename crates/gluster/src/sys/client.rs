@@ -195,9 +195,13 @@ impl Drop for Client {
 /// Passes an upcall on.
 unsafe extern "C" fn notified(upcall: *mut Opaque, data: *mut c_void) {
     let Ok(library) = functions() else { return };
-    // SAFETY: the library passes a valid event and the data that was registered. It frees the event after this call.
+    if upcall.is_null() {
+        return;
+    }
+    // SAFETY: the library passes a valid event and the data that was registered. The event belongs to this function,
+    // and its objects to the event.
     unsafe {
-        if !upcall.is_null() && (library.upcall_get_reason)(upcall) == INVALIDATION as c_int {
+        if (library.upcall_get_reason)(upcall) == INVALIDATION as c_int {
             let event = (library.upcall_get_event)(upcall);
             let objects = [
                 (library.upcall_inode_get_object)(event),
@@ -208,5 +212,6 @@ unsafe extern "C" fn notified(upcall: *mut Opaque, data: *mut c_void) {
                 objects.into_iter().filter_map(NonNull::new).filter_map(|raw| gfid(library, raw).ok()).collect();
             (*data.cast::<Changed>())(&ids);
         }
+        (library.free)(upcall.cast());
     }
 }
