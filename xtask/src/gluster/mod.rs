@@ -16,6 +16,7 @@ mod profile;
 mod results;
 mod servers;
 mod smb;
+mod soak;
 mod test;
 mod torture;
 
@@ -105,6 +106,8 @@ enum Action {
     Faults(faults::Options),
     /// Measure FUSE, libgfapi, Samba and Frevo with small files in each volume, and count the operations of the bricks
     Bench(bench::Options),
+    /// Serve clients for a long time, and observe memory, descriptors and logs of Frevo and of the bricks
+    Soak(soak::Options),
     /// Count the operations of the bricks that a command causes
     Ops(profile::Options),
     /// The first process of the namespaces, which starts everything else in them
@@ -122,13 +125,16 @@ enum Action {
     /// The part of `faults` that runs in the namespaces, for one case
     #[command(hide = true)]
     Fault(faults::Inside),
+    /// The part of `soak` that runs in the namespaces
+    #[command(hide = true)]
+    SoakInside(soak::Options),
 }
 
 impl Action {
     /// Returns whether it runs in the namespaces, in another process of this program.
     fn is_inside(&self) -> bool {
-        use Action::{Budgets, Fault, Hold, Interchange, Measure};
-        matches!(self, Hold(_) | Measure(_) | Interchange { .. } | Budgets(_) | Fault(_))
+        use Action::{Budgets, Fault, Hold, Interchange, Measure, SoakInside};
+        matches!(self, Hold(_) | Measure(_) | Interchange { .. } | Budgets(_) | Fault(_) | SoakInside(_))
     }
 }
 
@@ -183,6 +189,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Action::Ops(options) => profile::run(&running(&dir)?, options),
         Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
         Action::Interchange { volume } => interchange::inside(&dir, volume).map(|()| ExitCode::SUCCESS),
+        Action::Soak(options) => Ok(crate::end(soak::run(options)?)),
+        Action::SoakInside(options) => soak::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Budgets(options) => budgets::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Fault(options) => faults::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Measure(options) => bench::measure(&dir, options).map(|()| ExitCode::SUCCESS),

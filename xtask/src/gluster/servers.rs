@@ -169,6 +169,22 @@ pub(super) fn client(dir: &Path, arguments: &[&str]) -> Result<String> {
     output(Command::new(dir.join(CLIENT)).args(arguments)).with_context(|| format!("gluster {}", arguments.join(" ")))
 }
 
+/// Returns the processes of the bricks of a volume, in the order of the bricks, as seen in their
+/// namespaces.
+pub(super) fn brick_processes(dir: &Path, volume: &str) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for number in 1..=3 {
+        let path = dir.join(format!("bricks/{volume}-{number}"));
+        let mut pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_brick = |pid: &u32| {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments.split(|byte| *byte == 0).any(|argument| argument == path.as_os_str().as_encoded_bytes())
+        };
+        found.push(pids.find(is_brick).with_context(|| format!("no process serves the brick {}", path.display()))?);
+    }
+    Ok(found)
+}
+
 /// Runs a command to its end, or until the run is interrupted.
 pub(crate) fn finish(command: &mut Command) -> Result<ExitStatus> {
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;

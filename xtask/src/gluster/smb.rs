@@ -7,17 +7,22 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{InfoType, SecurityInformation};
-use test_environment::{ALICE, Server};
+use test_environment::{ALICE, Person, Server};
 
 /// The access that setting rules needs.
 const WRITE_DAC: u32 = AccessMask::READ_CONTROL.0 | AccessMask::WRITE_DAC.0;
 
 /// Connects to a share as alice.
 pub(super) async fn connect(server: &Server, share: &str) -> Result<Client> {
-    let options = Options { credentials: Credentials::password(ALICE.name, ALICE.password), ..Options::default() };
+    connect_as(server, share, &ALICE).await
+}
+
+/// Connects to a share.
+pub(super) async fn connect_as(server: &Server, share: &str, person: &Person) -> Result<Client> {
+    let options = Options { credentials: Credentials::password(person.name, person.password), ..Options::default() };
     Client::connect(server.address(), "127.0.0.1", share, &options)
         .await
-        .with_context(|| format!("cannot connect to the share {share}"))
+        .with_context(|| format!("{} cannot connect to the share {share}", person.name))
 }
 
 /// Sets the rules of a directory, which new files inherit.
