@@ -12,6 +12,7 @@ use server::acl::model::posix_acl::PosixAcl;
 use server::vfs::{FileId, Identity, Kind};
 
 use crate::change_log::Coherence;
+use crate::hits::{HitNumbers, Hits};
 use crate::metadata::Stat;
 use crate::permissions::{EXECUTE, Permissions};
 
@@ -138,6 +139,7 @@ impl<H> State<H> {
 /// The cached directories of one volume.
 pub struct DirectoryCache<H> {
     state: Mutex<State<H>>,
+    hits: Hits,
     coherence: Coherence,
 }
 
@@ -145,7 +147,7 @@ impl<H> DirectoryCache<H> {
     /// Creates an empty cache.
     pub fn new(coherence: Coherence) -> DirectoryCache<H> {
         let state = State { children: HashMap::new(), names: 0, protections: HashMap::new(), version: 0 };
-        DirectoryCache { state: Mutex::new(state), coherence }
+        DirectoryCache { state: Mutex::new(state), hits: Hits::default(), coherence }
     }
 
     fn is_valid(&self, read: Instant) -> bool {
@@ -160,8 +162,13 @@ impl<H> DirectoryCache<H> {
     /// Returns the directory `name` of the directory `parent`.
     pub fn child(&self, parent: FileId, name: &[u8]) -> Option<Directory<H>> {
         let state = self.state.lock();
-        let found = state.children.get(&parent)?.get(name)?;
-        self.is_valid(found.read).then(|| found.value.clone())
+        let found = state.children.get(&parent).and_then(|names| names.get(name));
+        self.hits.count(found.filter(|found| self.is_valid(found.read)).map(|found| found.value.clone()))
+    }
+
+    /// Returns how often [`DirectoryCache::child`] had an answer.
+    pub fn hits(&self) -> HitNumbers {
+        self.hits.numbers()
     }
 
     /// Returns the protection of a directory.

@@ -15,7 +15,7 @@
 //! - [`walk`] resolves paths by component, with the directories in a [`directory_cache`]. [`permissions`] are evaluated
 //!   there. [`read_ahead`] prepares the next page of a listing. A [`change_log`] has the changes that end what is
 //!   cached.
-//! - [`recent_paths`] and [`predictor`] are predictions that save calls.
+//! - [`recent_paths`] and [`predictor`] are predictions that save calls. [`hits`] counts how often a cache helps.
 #![forbid(unsafe_code)]
 
 pub mod attribute_locks;
@@ -27,6 +27,7 @@ pub mod completion;
 pub mod deadlines;
 pub mod directory_cache;
 pub mod executor;
+pub mod hits;
 pub mod metadata;
 pub mod name_index;
 pub mod permissions;

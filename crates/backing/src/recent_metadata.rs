@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use server::vfs::{FileId, Metadata};
 
+use crate::hits::{HitNumbers, Hits};
+
 /// How long metadata is valid. A back end that learns of changes by time adds this to the time that it declares.
 pub const LIFETIME: Duration = Duration::from_secs(1);
 
@@ -38,23 +40,27 @@ impl State {
 }
 
 /// The recently read metadata of one volume.
-pub struct RecentMetadata(Mutex<State>);
+pub struct RecentMetadata {
+    state: Mutex<State>,
+    hits: Hits,
+}
 
 impl Default for RecentMetadata {
     fn default() -> RecentMetadata {
-        RecentMetadata(Mutex::new(State { files: HashMap::new(), changes: 0, changed: [0; GROUPS] }))
+        let state = State { files: HashMap::new(), changes: 0, changed: [0; GROUPS] };
+        RecentMetadata { state: Mutex::new(state), hits: Hits::default() }
     }
 }
 
 impl RecentMetadata {
     /// Returns the present moment, for [`RecentMetadata::put`].
     pub fn now(&self) -> Moment {
-        Moment(self.0.lock().changes)
+        Moment(self.state.lock().changes)
     }
 
     /// Records metadata that was read after `since`, unless the file may have changed meanwhile.
     pub fn put(&self, since: Moment, metadata: Metadata) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.changed[State::group(metadata.id)] > since.0 {
             return;
         }
@@ -66,13 +72,19 @@ impl RecentMetadata {
 
     /// Returns the metadata of a file if it was read a moment ago.
     pub fn get(&self, file: FileId) -> Option<Metadata> {
-        let state = self.0.lock();
-        state.files.get(&file).filter(|(_, read)| read.elapsed() < LIFETIME).map(|(metadata, _)| *metadata)
+        let state = self.state.lock();
+        let found = state.files.get(&file).filter(|(_, read)| read.elapsed() < LIFETIME);
+        self.hits.count(found.map(|(metadata, _)| *metadata))
+    }
+
+    /// Returns how often [`RecentMetadata::get`] had an answer.
+    pub fn hits(&self) -> HitNumbers {
+        self.hits.numbers()
     }
 
     /// Forgets a file, because it has changed.
     pub fn forget(&self, file: FileId) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.changes += 1;
         state.changed[State::group(file)] = state.changes;
         state.files.remove(&file);
@@ -80,7 +92,7 @@ impl RecentMetadata {
 
     /// Forgets all files.
     pub fn clear(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.changes += 1;
         state.changed = [state.changes; GROUPS];
         state.files.clear();
@@ -143,7 +155,7 @@ mod tests {
     fn metadata_is_valid_for_a_moment() {
         let recent = RecentMetadata::default();
         recent.put(recent.now(), file(1, 10));
-        recent.0.lock().files.values_mut().for_each(|(_, read)| *read -= LIFETIME);
+        recent.state.lock().files.values_mut().for_each(|(_, read)| *read -= LIFETIME);
         assert_eq!(size(&recent, 1), None);
     }
 
@@ -151,6 +163,6 @@ mod tests {
     fn the_number_of_files_is_bounded() {
         let recent = RecentMetadata::default();
         (0..3 * FILES as u64).for_each(|inode| recent.put(recent.now(), file(inode, 0)));
-        assert!(recent.0.lock().files.len() <= FILES);
+        assert!(recent.state.lock().files.len() <= FILES);
     }
 }

@@ -13,6 +13,7 @@ use backing::attribute_table::AttributeTable;
 use backing::change_log::{ChangeLog, Coherence, LoggedChanges};
 use backing::clock::Clock;
 use backing::directory_cache::{Directory, DirectoryCache, Protection};
+use backing::hits::Hits;
 use backing::metadata::{MetadataCache, Stat};
 use backing::name_index::budget::Budget;
 use backing::name_index::{self, Name, NameIndexes, Stamp};
@@ -63,6 +64,8 @@ pub(crate) struct Connection {
     pub(crate) coherence: Coherence,
     pub(crate) log: ChangeLog,
     pub(crate) names: Arc<NameIndexes<LoggedChanges>>,
+    /// How often a name index had an answer.
+    pub(crate) name_hits: Hits,
     pub(crate) directories: DirectoryCache<Object>,
     /// Files by directory and name. Each is asked for its attributes before it is used.
     pub(crate) files: DirectoryCache<Object>,
@@ -157,6 +160,7 @@ impl Connection {
         let connection = Arc::new(Connection {
             workers: Workers::new(LibraryIdentity, settings),
             coherence,
+            name_hits: Hits::default(),
             names: NameIndexes::new(Some(log.queue(coherence)), clock, Budget::of_process()),
             log,
             directories: DirectoryCache::new(coherence),
@@ -362,7 +366,7 @@ impl Storage for Connection {
     }
 
     fn known(&self, directory: &Directory<Object>, name: &[u8]) -> Option<(bool, Option<u64>)> {
-        let (found, version) = self.names.known(directory.id, name)?;
+        let (found, version) = self.name_hits.count(self.names.known(directory.id, name))?;
         Some((found, Some(version).filter(|_| self.versions())))
     }
 

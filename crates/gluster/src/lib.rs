@@ -43,6 +43,8 @@ use server::policy::GlusterVolume;
 use server::vfs::Vfs;
 
 pub use self::examine::{Bricks, Examination, Failure, examine};
+pub use backing::hits::HitNumbers;
+
 pub use self::status::{OpenVolume, open_volumes};
 pub use self::volfile::Volfile;
 

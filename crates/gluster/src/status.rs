@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use backing::hits::HitNumbers;
 use server::policy::Coherence;
 
 use crate::connection::Connection;
@@ -25,6 +26,8 @@ pub struct OpenVolume {
     pub hanging: usize,
     /// Calls whose time limit passed before they ended.
     pub timed_out: u64,
+    /// The caches, with how often each has answered without a call.
+    pub caches: Vec<(&'static str, HitNumbers)>,
 }
 
 /// Returns the volumes that are open, by name. A volume that is used with different settings is there several times.
@@ -40,6 +43,12 @@ pub fn open_volumes() -> Vec<OpenVolume> {
             threads: numbers.threads,
             hanging: numbers.hanging,
             timed_out: numbers.timed_out,
+            caches: vec![
+                ("attributes", connection.recent.hits()),
+                ("directories", connection.directories.hits()),
+                ("files", connection.files.hits()),
+                ("names", connection.name_hits.numbers()),
+            ],
         }
     };
     let mut volumes: Vec<_> = Connection::all().iter().map(|connection| state(connection)).collect();

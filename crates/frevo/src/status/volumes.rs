@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use accounts::when;
-use gluster::OpenVolume;
+use gluster::{HitNumbers, OpenVolume};
 use serde::{Deserialize, Serialize};
 
 use crate::check::coherence_word;
 
 /// The titles of [`Volume::row`].
-pub(super) const HEADS: [&str; 7] = ["Volume", "Coherence", "State", "Reconnected", "Calls", "Hanging", "Timed out"];
+pub(super) const HEADS: [&str; 8] =
+    ["Volume", "Coherence", "State", "Reconnected", "Calls", "Cache hits", "Hanging", "Timed out"];
 
 /// One volume.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -31,6 +32,17 @@ pub struct Volume {
     pub hanging: usize,
     /// Calls whose time limit passed before they ended.
     pub timed_out: u64,
+    /// How often each cache has answered without a call.
+    pub caches: BTreeMap<String, Cache>,
+}
+
+/// The questions to a cache.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Cache {
+    /// Answered questions.
+    pub hits: u64,
+    /// Questions for what was not cached.
+    pub misses: u64,
 }
 
 impl From<OpenVolume> for Volume {
@@ -46,6 +58,11 @@ impl From<OpenVolume> for Volume {
             threads: open.threads,
             hanging: open.hanging,
             timed_out: open.timed_out,
+            caches: open
+                .caches
+                .into_iter()
+                .map(|(name, HitNumbers { hits, misses })| (name.to_owned(), Cache { hits, misses }))
+                .collect(),
         }
     }
 }
@@ -58,12 +75,16 @@ impl Volume {
             None => "connected".to_owned(),
         };
         let calls: u64 = self.calls.values().sum();
+        let hits: u64 = self.caches.values().map(|cache| cache.hits).sum();
+        let asked = hits + self.caches.values().map(|cache| cache.misses).sum::<u64>();
+        let rate = if asked == 0 { "-".to_owned() } else { format!("{} %", hits * 100 / asked) };
         vec![
             self.name.clone(),
             self.coherence.clone(),
             state,
             self.reconnected.to_string(),
             calls.to_string(),
+            rate,
             self.hanging.to_string(),
             self.timed_out.to_string(),
         ]
@@ -89,10 +110,12 @@ mod tests {
             threads: 4,
             hanging: 5,
             timed_out: 6,
+            caches: Vec::new(),
         };
-        assert_eq!(Volume::from(open.clone()).row(), ["gv0", "callback", "connected", "1", "5", "5", "6"]);
+        assert_eq!(Volume::from(open.clone()).row(), ["gv0", "callback", "connected", "1", "5", "-", "5", "6"]);
+        open.caches = vec![("files", HitNumbers { hits: 7, misses: 2 }), ("names", HitNumbers { hits: 1, misses: 0 })];
         open.failing_since = Some(UNIX_EPOCH + Duration::from_secs(1));
         let row = Volume::from(open).row();
-        assert_eq!(row[2], format!("calls fail since {}", when::utc(1)));
+        assert_eq!((&*row[2], &*row[5]), (&*format!("calls fail since {}", when::utc(1)), "80 %"));
     }
 }
