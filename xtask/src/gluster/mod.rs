@@ -10,6 +10,7 @@ mod budgets;
 mod faults;
 mod hold;
 mod interchange;
+mod isolation;
 mod limits;
 mod load;
 mod profile;
@@ -108,6 +109,8 @@ enum Action {
     Bench(bench::Options),
     /// Serve clients for a long time, and observe memory, descriptors and logs of Frevo and of the bricks
     Soak(soak::Options),
+    /// Measure what a client notices of a brick that does not answer, and of another client's listing
+    Isolation(isolation::Options),
     /// Count the operations of the bricks that a command causes
     Ops(profile::Options),
     /// The first process of the namespaces, which starts everything else in them
@@ -125,6 +128,9 @@ enum Action {
     /// The part of `faults` that runs in the namespaces, for one case
     #[command(hide = true)]
     Fault(faults::Inside),
+    /// The part of `isolation` that runs in the namespaces
+    #[command(hide = true)]
+    IsolationInside(isolation::Options),
     /// The part of `soak` that runs in the namespaces
     #[command(hide = true)]
     SoakInside(soak::Options),
@@ -133,8 +139,11 @@ enum Action {
 impl Action {
     /// Returns whether it runs in the namespaces, in another process of this program.
     fn is_inside(&self) -> bool {
-        use Action::{Budgets, Fault, Hold, Interchange, Measure, SoakInside};
-        matches!(self, Hold(_) | Measure(_) | Interchange { .. } | Budgets(_) | Fault(_) | SoakInside(_))
+        use Action::{Budgets, Fault, Hold, Interchange, IsolationInside, Measure, SoakInside};
+        matches!(
+            self,
+            Budgets(_) | Fault(_) | Hold(_) | Interchange { .. } | IsolationInside(_) | Measure(_) | SoakInside(_)
+        )
     }
 }
 
@@ -189,6 +198,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Action::Ops(options) => profile::run(&running(&dir)?, options),
         Action::Hold(wanted) => hold::hold(&dir, wanted).map(|()| ExitCode::SUCCESS),
         Action::Interchange { volume } => interchange::inside(&dir, volume).map(|()| ExitCode::SUCCESS),
+        Action::Isolation(options) => isolation::run(options),
+        Action::IsolationInside(options) => isolation::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Soak(options) => Ok(crate::end(soak::run(options)?)),
         Action::SoakInside(options) => soak::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Budgets(options) => budgets::inside(&dir, options).map(|()| ExitCode::SUCCESS),
