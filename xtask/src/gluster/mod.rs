@@ -20,6 +20,7 @@ mod smb;
 mod soak;
 mod test;
 mod torture;
+mod users;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -128,6 +129,9 @@ enum Action {
     /// The part of `faults` that runs in the namespaces, for one case
     #[command(hide = true)]
     Fault(faults::Inside),
+    /// The part of `test` with two users, which runs in the namespaces
+    #[command(hide = true)]
+    Users { volume: Volume },
     /// The part of `isolation` that runs in the namespaces
     #[command(hide = true)]
     IsolationInside(isolation::Options),
@@ -139,10 +143,17 @@ enum Action {
 impl Action {
     /// Returns whether it runs in the namespaces, in another process of this program.
     fn is_inside(&self) -> bool {
-        use Action::{Budgets, Fault, Hold, Interchange, IsolationInside, Measure, SoakInside};
+        use Action::{Budgets, Fault, Hold, Interchange, IsolationInside, Measure, SoakInside, Users};
         matches!(
             self,
-            Budgets(_) | Fault(_) | Hold(_) | Interchange { .. } | IsolationInside(_) | Measure(_) | SoakInside(_)
+            Budgets(_)
+                | Fault(_)
+                | Hold(_)
+                | Interchange { .. }
+                | IsolationInside(_)
+                | Measure(_)
+                | SoakInside(_)
+                | Users(_)
         )
     }
 }
@@ -202,6 +213,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Action::IsolationInside(options) => isolation::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Soak(options) => Ok(crate::end(soak::run(options)?)),
         Action::SoakInside(options) => soak::inside(&dir, options).map(|()| ExitCode::SUCCESS),
+        Action::Users { volume } => users::inside(&dir, volume).map(|()| ExitCode::SUCCESS),
         Action::Budgets(options) => budgets::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Fault(options) => faults::inside(&dir, options).map(|()| ExitCode::SUCCESS),
         Action::Measure(options) => bench::measure(&dir, options).map(|()| ExitCode::SUCCESS),

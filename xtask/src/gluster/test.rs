@@ -4,7 +4,7 @@ use anyhow::Result;
 use test_environment::Counts;
 
 use super::servers::{Servers, ServersOfRun};
-use super::{Wanted, budgets, interchange};
+use super::{Wanted, budgets, interchange, users};
 use crate::steps::{self, Step};
 use crate::unit_tests;
 
@@ -40,6 +40,10 @@ fn all<'a>(servers: &'a Servers, filter: Option<&'a str>) -> Vec<Step<'a>> {
     if has_volume && filter.is_none_or(|filter| "interchange".contains(filter)) {
         let command = "cargo xtask gluster test interchange";
         steps.push(Step::new("Samba and Frevo in turns", command, || interchange::run(servers, SERVED)));
+    }
+    if has_volume && filter.is_none_or(|filter| "users".contains(filter)) {
+        let command = "cargo xtask gluster test users --volumes dist-samba";
+        steps.push(Step::new("two users on one server", command, || users::run(servers, SERVED)));
     }
     if has_volume && filter.is_none_or(|filter| "budgets".contains(filter)) {
         let command = "cargo xtask gluster test budgets --volumes dist-samba";
