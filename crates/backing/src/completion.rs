@@ -96,7 +96,7 @@ impl<T: Send + 'static> Completion<T> {
 }
 
 impl<T: Send + 'static> Call for Asynchronous<T> {
-    fn expire(&self) {
+    fn expire(&self) -> Option<Duration> {
         let taken = self.slot.0.lock().take();
         if let Some(waiting) = taken {
             self.tally.count_timeout();
@@ -104,6 +104,7 @@ impl<T: Send + 'static> Call for Asynchronous<T> {
             self.tally.hanging.fetch_add(1, Relaxed);
             drop(waiting.send(Err(Errno::TIMEDOUT)));
         }
+        None
     }
 }
 

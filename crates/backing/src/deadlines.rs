@@ -24,9 +24,10 @@ const FEW: usize = 64;
 
 /// A call that may reach its time limit.
 pub trait Call: Send + Sync + 'static {
-    /// The limit has passed. The call may end at the same time, so both must be prepared for the other. This must not
-    /// wait, because the limits of all calls would wait with it.
-    fn expire(&self);
+    /// The limit has passed. Returns the time until this is to be called again, if the call has another limit. The call
+    /// may end at the same time, so both must be prepared for the other. This must not wait, because the limits of all
+    /// calls would wait with it.
+    fn expire(&self) -> Option<Duration>;
 }
 
 /// The time limits of a process, or those of a test.
@@ -110,7 +111,8 @@ impl Deadlines {
             let now = Instant::now();
             let due = state.take_due(now);
             if !due.is_empty() {
-                MutexGuard::unlocked(&mut state, || due.into_iter().for_each(expire));
+                let next: Vec<_> = MutexGuard::unlocked(&mut state, || due.into_iter().filter_map(expire).collect());
+                next.into_iter().for_each(|entry| self.add(&mut state, entry));
                 continue;
             }
             let next = state.entries.peek().map(|Reverse(entry)| entry.at);
@@ -139,11 +141,14 @@ impl State {
     }
 }
 
-/// Tells the call. A panic is a bug of its `expire`, and must not stop the limits of other calls.
-fn expire(call: Arc<dyn Call>) {
-    if catch_unwind(AssertUnwindSafe(|| call.expire())).is_err() {
+/// Tells the call, and returns its next limit. A panic is a bug of its `expire`, and must not stop the limits of other
+/// calls.
+fn expire(call: Arc<dyn Call>) -> Option<Entry> {
+    let next = catch_unwind(AssertUnwindSafe(|| call.expire())).unwrap_or_else(|_| {
         tracing::error!("a time limit panicked");
-    }
+        None
+    });
+    next.map(|limit| Entry { at: Instant::now() + limit.min(FOREVER), call: Arc::downgrade(&call) })
 }
 
 impl PartialEq for Entry {
@@ -195,8 +200,9 @@ mod tests {
     struct Reported(u32, Mutex<Sender<u32>>);
 
     impl Call for Reported {
-        fn expire(&self) {
+        fn expire(&self) -> Option<Duration> {
             let _ = self.1.lock().send(self.0);
+            None
         }
     }
 
@@ -223,7 +229,7 @@ mod tests {
             call
         });
         assert!(state.take_due(now + Duration::from_secs(1)).is_empty());
-        state.take_due(now + Duration::from_secs(5)).into_iter().for_each(expire);
+        state.take_due(now + Duration::from_secs(5)).into_iter().for_each(|call| drop(expire(call)));
         assert_eq!(expired.try_iter().collect::<Vec<_>>(), [2, 5]);
         drop(calls);
         assert!(state.take_due(now).is_empty());
@@ -255,7 +261,7 @@ mod tests {
     fn a_limit_that_panics_does_not_stop_the_others() {
         struct Panics;
         impl Call for Panics {
-            fn expire(&self) {
+            fn expire(&self) -> Option<Duration> {
                 panic!("intended panic");
             }
         }
@@ -263,6 +269,23 @@ mod tests {
         let _panics = deadlines.watch(Duration::ZERO, Arc::new(Panics));
         let _other = deadlines.watch(Duration::from_millis(1), call(1, &sender));
         assert_eq!(expired.recv_timeout(MINUTE), Ok(1));
+    }
+
+    #[test]
+    fn a_call_with_another_limit_expires_again_unless_it_ends() {
+        struct Twice(AtomicUsize, Mutex<Sender<usize>>);
+        impl Call for Twice {
+            fn expire(&self) -> Option<Duration> {
+                let before = self.0.fetch_add(1, Relaxed);
+                let _ = self.1.lock().send(before);
+                (before < 2).then_some([Duration::from_millis(1), LONG][before])
+            }
+        }
+        let (deadlines, (sender, expired)) = (deadlines(), channel());
+        let twice = deadlines.watch(Duration::ZERO, Arc::new(Twice(AtomicUsize::new(0), Mutex::new(sender))));
+        assert_eq!([(); 2].map(|()| expired.recv_timeout(MINUTE)), [Ok(0), Ok(1)]);
+        drop(twice);
+        assert!(expired.recv_timeout(MINUTE).is_err(), "the call is dropped, although a limit is left");
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Action {
                 | IsolationInside(_)
                 | Measure(_)
                 | SoakInside(_)
-                | Users(_)
+                | Users { .. }
         )
     }
 }

@@ -9,6 +9,9 @@
 //! user's share, so that another takes its place, up to a maximum of threads in all. When the call returns, its result
 //! is dropped on that thread, which then works for the pool again or ends if the pool is complete. A call whose limit
 //! passes before it starts is not made.
+//!
+//! The thread of a call with a limit is replaced in the same way when the call has run for a second, because a part of
+//! the storage may hang and the user's other calls may be for other parts. The call may still end in time.
 
 mod pool;
 mod queue;
@@ -205,7 +208,7 @@ impl<I: ThreadIdentity> Workers<I> {
         [&self.data, &self.slow].into_iter().fold(numbers, |sum, pool| {
             let queue = pool.queue.lock();
             let threads = sum.threads + queue.threads + queue.hanging;
-            Numbers { threads, hanging: sum.hanging + queue.hanging, ..sum }
+            Numbers { threads, hanging: sum.hanging + queue.overdue(), ..sum }
         })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use server::vfs::Errno;
 
-use super::queue::{Expired, Limit, Queue, Sizes, Task};
+use super::queue::{Expired, Limit, Queue, STALL, Sizes, Task};
 use super::{Job, Settings, THREADS};
 use crate::completion::{Slot, Tally};
 use crate::deadlines::{Call, Deadline, Deadlines};
@@ -37,16 +37,25 @@ struct LimitedJob<T> {
     user: u32,
     number: u64,
     slot: Arc<Slot<T>>,
+    /// The part of the limit after the next call of [`LimitedJob::expire`].
+    left: Mutex<Duration>,
 }
 
 impl<T: Send + 'static> Call for LimitedJob<T> {
-    fn expire(&self) {
+    fn expire(&self) -> Option<Duration> {
+        let mut left = self.left.lock();
+        if !left.is_zero() {
+            let next = Pool::stall(&self.pool, self.user, self.number).map_or(*left, |next| next.min(*left));
+            *left -= next;
+            return Some(next);
+        }
         let expired = Pool::expire(&self.pool, self.user, self.number);
         if expired.is_some() {
             self.slot.give(Err(Errno::TIMEDOUT));
         }
         // A job that was waiting is dropped only now, because what it captured may take a while to drop.
         drop(expired);
+        None
     }
 }
 
@@ -90,8 +99,9 @@ impl Pool {
         limit: Duration,
         slot: Arc<Slot<T>>,
     ) -> Deadline {
-        let call = LimitedJob { pool: Arc::clone(pool), user, number, slot };
-        Deadlines::of_process().watch(limit, Arc::new(call))
+        let first = limit.min(STALL);
+        let call = LimitedJob { pool: Arc::clone(pool), user, number, slot, left: Mutex::new(limit - first) };
+        Deadlines::of_process().watch(first, Arc::new(call))
     }
 
     /// Adds the job that `job` returns for its number. The queue is locked meanwhile, so that a limit that passes at
@@ -104,6 +114,19 @@ impl Pool {
             drop(queue);
             Pool::start(pool);
         }
+    }
+
+    /// Has another thread take the place of one that has long been in a task. Returns when to try again if the task has
+    /// not been running for long.
+    fn stall(pool: &Arc<Pool>, user: u32, number: u64) -> Option<Duration> {
+        let mut queue = pool.queue.lock();
+        let next = queue.stall(user, number, pool.sizes());
+        let starts = next.is_none() && pool.continues(&mut queue);
+        drop(queue);
+        if starts {
+            Pool::start(pool);
+        }
+        next
     }
 
     /// Records that the limit of a task has passed. If a thread hangs in it, another takes its place.

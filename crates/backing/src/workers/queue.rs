@@ -1,9 +1,13 @@
 //! The jobs of a pool and their fair order, and its count of threads. Nothing here waits or locks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Job;
+
+/// How long a task with a limit may run until another thread takes the place of its thread. The storage is then likely
+/// to hang, and the user's other calls may be for parts of it that do not.
+pub(super) const STALL: Duration = Duration::from_secs(1);
 
 /// The numbers of threads of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,12 +70,14 @@ pub(super) struct Queue {
     users: HashMap<u32, Line>,
     /// Users with a job that may start now, each listed once.
     turns: VecDeque<u32>,
-    /// Running tasks with a limit that has not passed.
-    limited: HashSet<u64>,
+    /// When the running tasks with a limit began, except stalled and hanging ones.
+    limited: HashMap<u64, Instant>,
+    /// Running tasks that count as hanging although their limit has not passed.
+    stalled: HashSet<u64>,
     last_number: u64,
     /// Threads except hanging ones.
     pub(super) threads: usize,
-    /// Threads in a call whose limit has passed.
+    /// Threads in a call whose limit has passed, or that has stalled.
     pub(super) hanging: usize,
     /// Threads that were started or woken and have not taken a job since.
     pub(super) coming: usize,
@@ -142,7 +148,7 @@ impl Queue {
             self.give_turn(user, sizes);
             if let Some(task) = next {
                 if task.limit != Limit::None {
-                    self.limited.insert(task.number);
+                    self.limited.insert(task.number, Instant::now());
                 }
                 return Some(task);
             }
@@ -160,20 +166,56 @@ impl Queue {
 
     /// Records that a limited task ended. Returns whether it had been hanging.
     pub(super) fn had_hung(&mut self, number: u64) -> bool {
-        !self.limited.remove(&number)
+        self.stalled.remove(&number);
+        self.limited.remove(&number).is_none()
+    }
+
+    /// Returns the number of tasks that run although their limit has passed.
+    pub(super) fn overdue(&self) -> usize {
+        self.hanging - self.stalled.len()
+    }
+
+    /// Counts a task as hanging if it has been running for long. Returns when to ask again if it has not.
+    pub(super) fn stall(&mut self, user: u32, number: u64, sizes: Sizes) -> Option<Duration> {
+        match self.limited.get(&number) {
+            Some(began) => {
+                let more = STALL.saturating_sub(began.elapsed());
+                if !more.is_zero() {
+                    return Some(more);
+                }
+                self.limited.remove(&number);
+                self.stalled.insert(number);
+                self.hang(user, sizes);
+                None
+            }
+            None => {
+                let line = self.users.get(&user)?;
+                line.waiting.binary_search_by_key(&number, |task| task.number).ok().map(|_| STALL)
+            }
+        }
+    }
+
+    /// Counts a running task as hanging.
+    fn hang(&mut self, user: u32, sizes: Sizes) {
+        if let Some(line) = self.users.get_mut(&user) {
+            line.running -= 1;
+            line.hanging += 1;
+        }
+        self.threads -= 1;
+        self.hanging += 1;
+        self.give_turn(user, sizes);
     }
 
     /// Records that the limit of a task passed; `None` if the task has ended.
     pub(super) fn expire(&mut self, user: u32, number: u64, sizes: Sizes) -> Option<Expired> {
-        let line = self.users.get_mut(&user)?;
-        if self.limited.remove(&number) {
-            line.running -= 1;
-            line.hanging += 1;
-            self.threads -= 1;
-            self.hanging += 1;
-            self.give_turn(user, sizes);
+        if self.stalled.remove(&number) {
             return Some(Expired::Running);
         }
+        if self.limited.remove(&number).is_some() {
+            self.hang(user, sizes);
+            return Some(Expired::Running);
+        }
+        let line = self.users.get_mut(&user)?;
         let at = line.waiting.binary_search_by_key(&number, |task| task.number).ok()?;
         let removed = line.waiting.remove(at)?;
         self.give_turn(user, sizes);
@@ -218,7 +260,7 @@ mod tests {
     impl Queue {
         /// Returns whether nothing waits or runs.
         pub(in crate::workers) fn is_empty(&self) -> bool {
-            self.users.is_empty() && self.turns.is_empty() && self.limited.is_empty()
+            self.users.is_empty() && self.turns.is_empty() && self.limited.is_empty() && self.stalled.is_empty()
         }
 
         fn add_job(&mut self, user: u32, limit: Limit, job: Job) -> u64 {
@@ -289,6 +331,8 @@ mod tests {
         End(prop::sample::Index),
         /// The limit of a task passes, which may have ended.
         Expire(prop::sample::Index),
+        /// A task, which may have ended, has been running for long.
+        Stall(prop::sample::Index),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -297,6 +341,7 @@ mod tests {
             3 => Just(Step::Take),
             2 => any::<prop::sample::Index>().prop_map(Step::End),
             2 => any::<prop::sample::Index>().prop_map(Step::Expire),
+            2 => any::<prop::sample::Index>().prop_map(Step::Stall),
         ]
     }
 
@@ -331,7 +376,14 @@ mod tests {
                         let (user, number) = limited[index.index(limited.len())];
                         queue.expire(user, number, SIZES);
                     }
-                    Step::End(_) | Step::Expire(_) => {}
+                    Step::Stall(index) if !limited.is_empty() => {
+                        let (user, number) = limited[index.index(limited.len())];
+                        if let Some(began) = queue.limited.get_mut(&number) {
+                            *began -= STALL;
+                        }
+                        queue.stall(user, number, SIZES);
+                    }
+                    Step::End(_) | Step::Expire(_) | Step::Stall(_) => {}
                 }
                 queue.check();
             }

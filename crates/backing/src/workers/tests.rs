@@ -156,6 +156,9 @@ fn idle_threads_end() {
     panic!("the thread does not end");
 }
 
+/// A limit that does not pass.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 fn op(uid: u32) -> Op {
     Op::from(Identity { uid, gid: 1, groups: Box::default() })
 }
@@ -265,6 +268,21 @@ fn waiting_calls_start_when_others_begin_to_hang() {
         let waiting = [1, 3].map(|uid| hanging.workers.later(uid, Lane::Data, move || Ok(uid)));
         assert_eq!(waiting.map(|answer| block_on(answer)), [Ok(1), Ok(3)]);
         assert_eq!(answers.map(|answer| block_on(answer)), [Err(Errno::TIMEDOUT); 2]);
+    });
+}
+
+#[test]
+fn a_call_that_takes_long_gives_up_its_place_and_may_still_end_in_time() {
+    // One thread for each user at a time.
+    let settings = Settings { threads: Some(2), threads_in_all: Some(16), ..Settings::limited("slow", HOUR) };
+    while_hanging(settings, |hanging| {
+        let (sender, go) = channel();
+        let long = hanging.workers.later(1, Lane::Data, move || Ok(go.recv().is_ok()));
+        assert_eq!(block_on(hanging.workers.later(1, Lane::Data, || Ok(1))), Ok(1), "it waits for a second");
+        assert_eq!(hanging.workers.numbers().hanging, 0, "no limit has passed");
+        sender.send(()).expect("the call is waiting");
+        assert_eq!(block_on(long), Ok(true));
+        assert_eq!(hanging.workers.numbers().timed_out, 0);
     });
 }
 
