@@ -7,7 +7,7 @@ use super::Job;
 
 /// How long a task with a limit may run until another thread takes the place of its thread. The storage is then likely
 /// to hang, and the user's other calls may be for parts of it that do not.
-pub(super) const STALL: Duration = Duration::from_secs(1);
+pub(super) const STALL: Duration = Duration::from_millis(100);
 
 /// The numbers of threads of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

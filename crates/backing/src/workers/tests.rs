@@ -278,7 +278,7 @@ fn a_call_that_takes_long_gives_up_its_place_and_may_still_end_in_time() {
     while_hanging(settings, |hanging| {
         let (sender, go) = channel();
         let long = hanging.workers.later(1, Lane::Data, move || Ok(go.recv().is_ok()));
-        assert_eq!(block_on(hanging.workers.later(1, Lane::Data, || Ok(1))), Ok(1), "it waits for a second");
+        assert_eq!(block_on(hanging.workers.later(1, Lane::Data, || Ok(1))), Ok(1), "it waits for a moment");
         assert_eq!(hanging.workers.numbers().hanging, 0, "no limit has passed");
         sender.send(()).expect("the call is waiting");
         assert_eq!(block_on(long), Ok(true));
