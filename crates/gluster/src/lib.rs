@@ -22,6 +22,7 @@ mod attributes;
 mod changes;
 mod claims;
 mod connection;
+mod content;
 mod examine;
 mod extents;
 mod identity;

@@ -11,7 +11,6 @@ use backing::executor::unless_cancelled;
 use backing::metadata::{Stat, store, stored};
 use backing::read_ahead::{self, ReadAhead};
 use backing::workers::Lane;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use server::answer::Answer;
 use server::vfs::xattr::DOSATTRIB;
@@ -25,6 +24,7 @@ use crate::advance::Advance;
 use crate::attributes::{Source, permissions};
 use crate::changes::flags;
 use crate::connection::Connection;
+use crate::content::write_all;
 use crate::identity;
 use crate::listing::Listing;
 use crate::open_files::OpenFile;
@@ -133,7 +133,7 @@ impl Open {
         &self.volume.connection
     }
 
-    fn file(&self) -> Option<Arc<OpenFile>> {
+    pub(crate) fn file(&self) -> Option<Arc<OpenFile>> {
         self.data.lock().as_ref().map(|(_, file)| Arc::clone(file))
     }
 
@@ -343,53 +343,11 @@ impl Open {
         let names = self.with_source(|source| source.names())?;
         Ok(names.into_iter().filter(|name| !is_hidden(name, op)).collect())
     }
-
-    /// Has the bricks write the file to their disks, and completes `answer`.
-    fn flush_now(&self, op: &Op, answer: Completion<()>) -> Result<()> {
-        identity::assume(op)?;
-        let file = match (self.kind, self.file()) {
-            (_, Some(file)) => file,
-            (Kind::Directory, None) => {
-                identity::assume_server()?;
-                answer.complete(self.object.read_directory()?.sync());
-                return Ok(());
-            }
-            (Kind::File, None) => {
-                identity::assume_server()?;
-                OpenFile::new(self.connection(), self.id, self.object.open(libc::O_RDONLY)?)
-            }
-            _ => {
-                answer.complete(Ok(()));
-                return Ok(());
-            }
-        };
-        OpenFile::sync(file, answer);
-        Ok(())
-    }
 }
 
 /// Returns whether attributes of this name are shown to root only.
 fn is_hidden(name: &str, op: &Op) -> bool {
     op.uid != 0 && name.starts_with("trusted.")
-}
-
-/// Writes all of `bytes`, and completes `answer`.
-fn write_all(file: Arc<OpenFile>, bytes: Bytes, offset: i64, through: bool, answer: Completion<()>) {
-    let again = Arc::clone(&file);
-    let done = Box::new(move |bytes: Bytes, written: Result<usize>| {
-        again.note_change();
-        let result = match written {
-            Ok(0) if !bytes.is_empty() => Err(Errno::IO),
-            Ok(count) if count < bytes.len() => {
-                return write_all(again, bytes.slice(count..), offset + count as i64, through, answer);
-            }
-            Ok(_) if through => return OpenFile::sync(again, answer),
-            written => written.map(|_| ()),
-        };
-        drop(again);
-        answer.complete(result);
-    });
-    file.write_async(bytes, offset, done);
 }
 
 impl Handle {

@@ -10,8 +10,8 @@
 //! is dropped on that thread, which then works for the pool again or ends if the pool is complete. A call whose limit
 //! passes before it starts is not made.
 //!
-//! The thread of a call with a limit is replaced in the same way when the call has run for 100 ms, because a part of the
-//! storage may hang and the user's other calls may be for other parts. The call may still end in time.
+//! The thread of a call with a limit is replaced in the same way when the call has run for 100 ms, because a part of
+//! the storage may hang and the user's other calls may be for other parts. The call may still end in time.
 
 mod pool;
 mod queue;

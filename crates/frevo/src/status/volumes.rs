@@ -77,7 +77,7 @@ impl Volume {
         let calls: u64 = self.calls.values().sum();
         let hits: u64 = self.caches.values().map(|cache| cache.hits).sum();
         let asked = hits + self.caches.values().map(|cache| cache.misses).sum::<u64>();
-        let rate = if asked == 0 { "-".to_owned() } else { format!("{} %", hits * 100 / asked) };
+        let rate = (hits * 100).checked_div(asked).map_or("-".to_owned(), |percent| format!("{percent} %"));
         vec![
             self.name.clone(),
             self.coherence.clone(),

@@ -1,0 +1,55 @@
+//! Writing and flushing content by the library's asynchronous calls.
+
+use std::sync::Arc;
+
+use backing::completion::Completion;
+use bytes::Bytes;
+use server::vfs::{Errno, Kind, Op, Result};
+
+use crate::identity;
+use crate::node::Open;
+use crate::open_files::OpenFile;
+
+/// Writes all of `bytes`, and completes `answer`.
+pub(crate) fn write_all(file: Arc<OpenFile>, bytes: Bytes, offset: i64, through: bool, answer: Completion<()>) {
+    let again = Arc::clone(&file);
+    let done = Box::new(move |bytes: Bytes, written: Result<usize>| {
+        again.note_change();
+        let result = match written {
+            Ok(0) if !bytes.is_empty() => Err(Errno::IO),
+            Ok(count) if count < bytes.len() => {
+                return write_all(again, bytes.slice(count..), offset + count as i64, through, answer);
+            }
+            Ok(_) if through => return OpenFile::sync(again, answer),
+            written => written.map(|_| ()),
+        };
+        drop(again);
+        answer.complete(result);
+    });
+    file.write_async(bytes, offset, done);
+}
+
+impl Open {
+    /// Has the bricks write the file to their disks, and completes `answer`.
+    pub(crate) fn flush_now(&self, op: &Op, answer: Completion<()>) -> Result<()> {
+        identity::assume(op)?;
+        let file = match (self.kind, self.file()) {
+            (_, Some(file)) => file,
+            (Kind::Directory, None) => {
+                identity::assume_server()?;
+                answer.complete(self.object.read_directory()?.sync());
+                return Ok(());
+            }
+            (Kind::File, None) => {
+                identity::assume_server()?;
+                OpenFile::new(self.connection(), self.id, self.object.open(libc::O_RDONLY)?)
+            }
+            _ => {
+                answer.complete(Ok(()));
+                return Ok(());
+            }
+        };
+        OpenFile::sync(file, answer);
+        Ok(())
+    }
+}
