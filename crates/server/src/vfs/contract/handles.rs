@@ -241,9 +241,13 @@ fn capabilities_are_true(on: &Fixture) {
     if let Changes::Own { .. } = declared.changes {
         assert!(on.others.is_none(), "nobody else changes the files");
     }
-    if on.other.is_some() {
+    if let Some(other) = &on.other {
         let mode = SetMetadata { mode: Some(0o600), ..SetMetadata::default() };
         now(node.set_metadata(&on.owner, mode));
+        for name in [posix_acl::ACCESS, "security.NTACL"] {
+            let read = block_on(node.get_xattr(other, name));
+            assert!(matches!(read, Ok(None) | Err(Errno::OPNOTSUPP)), "every user may read {name}: {read:?}");
+        }
         let superuser = declared.enforcement == Enforcement::ExceptRoot;
         assert_eq!(block_on(node.open(&root, READ)).is_ok(), superuser, "a user with uid 0");
         assert_eq!(now(node.permissions(&root)) & 6 == 6, superuser);
