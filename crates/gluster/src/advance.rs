@@ -16,6 +16,9 @@ const PROTECTION: [&str; 3] = [ntacl::ATTRIBUTE, posix_acl::ACCESS, posix_acl::D
 /// How long a value that was read in advance may be used.
 const LIFETIME: Duration = Duration::from_millis(100);
 
+/// The most bytes of values that a handle keeps, because a client may leave many handles open.
+const KEPT: usize = 1024;
+
 /// The value of an attribute, or why it could not be read.
 type Value = Result<Option<Vec<u8>>>;
 
@@ -45,7 +48,11 @@ impl Open {
             return None;
         }
         known.is_guess = false;
-        Some(known.values.swap_remove(position).1)
+        let value = known.values.swap_remove(position).1;
+        if known.values.is_empty() {
+            *advance = None;
+        }
+        Some(value)
     }
 
     /// Reads an attribute, and those that the server is going to ask for next.
@@ -75,9 +82,14 @@ impl Open {
         let last = if self.kind == Kind::Directory { PROTECTION.len() } else { PROTECTION.len() - 1 };
         let names = PROTECTION.get(position..last).unwrap_or_default();
         let values: Vec<_> = names.iter().map(|name| (*name, self.get_xattr_now(op, name))).collect();
+        let bytes = |(_, value): &(_, Value)| value.as_ref().map_or(0, |value| value.as_ref().map_or(0, Vec::len));
+        let is_small = values.iter().map(bytes).sum::<usize>() <= KEPT;
+        if is_guess && !is_small {
+            self.connection().asks.miss();
+        }
         let read = Instant::now();
-        let known = (!values.is_empty()).then(|| Values { op: op.clone(), stamp, read, values, is_guess });
-        *self.advance.0.lock() = known;
+        let known = Values { op: op.clone(), stamp, read, values, is_guess };
+        *self.advance.0.lock() = Some(known).filter(|known| is_small && !known.values.is_empty());
     }
 
     /// Records whether the server asked for what the look-up has read.
