@@ -1,7 +1,7 @@
 //! `cargo xtask gluster faults`: what clients of Frevo see while parts of GlusterFS fail.
 //!
 //! Each case has servers of its own. It runs in their namespaces in another process of this program, which starts Frevo
-//! there, does damage, and compares what a client is told with what the FUSE mount and the bricks show. A case prints
+//! there, does damage, and compares the answers to a client with what the FUSE mount and the bricks show. A case prints
 //! what it measured. Times depend on the machine, so only generous limits are asserted.
 
 mod bricks;
