@@ -10,8 +10,8 @@ use backing::workers::Lane;
 use server::acl::model::posix_acl::{self, PosixAcl};
 use server::vfs::xattr::DosAttributes;
 use server::vfs::{
-    Access, Create, Created, Errno, FileId, InitialAcl, Kind, NewFile, Op, RelPath, Removed, RenameRequest, Result,
-    SymlinkPolicy,
+    Access, Create, Created, Errno, FileId, InitialAcl, Kind, NewFile, Op, RelPath, Removed, RenameRequest, Replace,
+    Result, SymlinkPolicy,
 };
 
 use crate::attributes::Source;
@@ -295,7 +295,7 @@ impl Volume {
             }
             let directories = [here.kind, there.kind].contains(&Kind::Directory);
             // A link that replaced its own target would lead nowhere.
-            if !replace || directories || there.id == *id {
+            if !replace.admits(there.id) || directories || there.id == *id {
                 return Err(Errno::EXIST);
             }
             self.connection.note_file(there.id);
@@ -330,9 +330,9 @@ impl Volume {
         source: &Directory<Object>,
         name: &[u8],
         here: &Stat,
-        replace: bool,
+        replace: Replace,
     ) -> Result<()> {
-        if !replace || here.kind == Kind::Directory {
+        if !replace.admits(here.id) || here.kind == Kind::Directory {
             return Err(Errno::EXIST);
         }
         identity::assume(op)?;
@@ -358,7 +358,7 @@ impl Volume {
         }
     }
 
-    pub(crate) fn link_now(&self, op: &Op, open: &Open, to: &RelPath, replace: bool) -> Result<()> {
+    pub(crate) fn link_now(&self, op: &Op, open: &Open, to: &RelPath, replace: Replace) -> Result<()> {
         if open.kind == Kind::Directory {
             return Err(Errno::PERM);
         }
@@ -368,7 +368,7 @@ impl Volume {
             let _claim = connection.claims.create(target.id, name)?;
             identity::assume(op)?;
             match open.object.link(&target.handle, name) {
-                Err(Errno::EXIST) if replace => {}
+                Err(Errno::EXIST) if replace != Replace::Nothing => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
                     connection.note_links();
@@ -381,6 +381,9 @@ impl Volume {
         let (_, other) = self.walk().exact(op, &target, name)?;
         if other.id == open.id {
             return Ok(());
+        }
+        if !replace.admits(other.id) {
+            return Err(Errno::EXIST);
         }
         if other.kind == Kind::Directory {
             return Err(Errno::ISDIR);

@@ -8,7 +8,7 @@ use backing::walk::{Found, Reached, Walk};
 use server::answer::Answer;
 use server::vfs::{
     Access, Capabilities, Case, Created, DirectoryVersion, Errno, FileId, Kind, Lookup, LookupOptions, NewFile, Node,
-    Op, Parent, Private, RelPath, Removed, RenameRequest, Result, SERVER, SymlinkPolicy, Vfs,
+    Op, Parent, Private, RelPath, Removed, RenameRequest, Replace, Result, SERVER, SymlinkPolicy, Vfs,
 };
 
 use crate::attributes::Source;
@@ -180,7 +180,7 @@ impl Vfs for Volume {
         self.run(op, move |volume, op| volume.rename_now(op, &rename))
     }
 
-    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: Replace) -> Answer<Result<()>> {
         let Some(open) = node::of(node).filter(|open| open.is_on(&self.connection)) else {
             return Answer::now(Err(Errno::XDEV));
         };

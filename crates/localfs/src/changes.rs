@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFla
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
 use server::vfs::{
-    Access, Create, Created, Errno, FileId, Identity, InitialAcl, Kind, NewFile, RelPath, Removed, Result, Time,
+    Access, Create, Created, Errno, FileId, Identity, InitialAcl, Kind, NewFile, RelPath, Removed, Replace, Result,
+    Time,
 };
 
 use crate::aside::Aside;
@@ -108,7 +109,7 @@ impl Share {
         from: &RelPath,
         file: FileId,
         to: &RelPath,
-        replace: bool,
+        replace: Replace,
     ) -> Result<()> {
         let _own = own::names(self.root.path(), &[(from, false), (to, true)]);
         identity::assume(who)?;
@@ -116,20 +117,24 @@ impl Share {
         let here = self.named(&source, old, from, file)?;
         let (target, new) = self.root.parent(to)?;
         // The kernel would replace an empty directory by a directory.
-        let replace = replace && kind(&here) != Kind::Directory;
-        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        let replaced = if replace { stat_name(&target, new).ok() } else { None };
-        // A link that replaced its own target would lead nowhere.
-        if id(&here) != file && replaced.as_ref().is_some_and(|replaced| id(replaced) == file) {
-            return Err(Errno::EXIST);
+        let replace = if kind(&here) == Kind::Directory { Replace::Nothing } else { replace };
+        let replaced = if replace == Replace::Nothing { None } else { stat_name(&target, new).ok() };
+        if let Some(replaced) = &replaced {
+            // A link that replaced its own target would lead nowhere.
+            let is_target = id(&here) != file && id(replaced) == file;
+            if is_target || !replace.admits(id(replaced)) {
+                return Err(Errno::EXIST);
+            }
         }
+        let replaces = replaced.is_some() || replace == Replace::Any;
+        let flags = if replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         match rustix::fs::renameat_with(&source, old, &target, new, flags).map_err(errno) {
             Ok(()) => {}
             // If the directory itself ignores case, the other spelling is the same name.
             Err(Errno::EXIST) if is_respelling(&source, old, &target, new, &here) => {
                 rustix::fs::renameat(&source, old, &target, new).map_err(errno)?;
             }
-            Err(Errno::INVAL) if !replace => rename_without_flags(&source, old, &target, new)?,
+            Err(Errno::INVAL) if !replaces => rename_without_flags(&source, old, &target, new)?,
             Err(error) => return Err(error),
         }
         self.unsynced.note(id(&here));
@@ -137,7 +142,7 @@ impl Share {
             self.cache.forget(id(&replaced));
         }
         // With two names of one file, the kernel leaves both.
-        let linked = replace && here.stx_nlink > 1 && (old != new || id(&stat(&source)?) != id(&stat(&target)?));
+        let linked = replaces && here.stx_nlink > 1 && (old != new || id(&stat(&source)?) != id(&stat(&target)?));
         if linked && stat_name(&source, old).is_ok_and(|still| id(&still) == id(&here)) {
             return rustix::fs::unlinkat(&source, old, AtFlags::empty()).map_err(errno);
         }
@@ -151,7 +156,7 @@ impl Share {
         if id(&here) == file || leads_there() { Ok(here) } else { Err(Errno::STALE) }
     }
 
-    pub(crate) fn link(&self, who: &Arc<Identity>, open: &Open, to: &RelPath, replace: bool) -> Result<()> {
+    pub(crate) fn link(&self, who: &Arc<Identity>, open: &Open, to: &RelPath, replace: Replace) -> Result<()> {
         let _own = own::names(self.root.path(), &[(to, true)]);
         if open.kind == Kind::Directory {
             return Err(Errno::PERM);
@@ -166,12 +171,15 @@ impl Share {
             rustix::fs::linkat(proc, magic.as_c_str(), &target, name, AtFlags::SYMLINK_FOLLOW).map_err(errno)
         };
         match link(name) {
-            Err(Errno::EXIST) if replace => {}
+            Err(Errno::EXIST) if replace != Replace::Nothing => {}
             done => return done,
         }
         let other = stat_name(&target, name)?;
         if id(&other) == open.id {
             return Ok(());
+        }
+        if !replace.admits(id(&other)) {
+            return Err(Errno::EXIST);
         }
         if kind(&other) == Kind::Directory {
             return Err(Errno::ISDIR);

@@ -58,7 +58,7 @@ use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::{
     AclKind, Capabilities, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
-    NewFile, Node, Op, Private, RelPath, Removed, RenameRequest, Result, SymlinkPolicy, Vfs, WantedXattrs,
+    NewFile, Node, Op, Private, RelPath, Removed, RenameRequest, Replace, Result, SymlinkPolicy, Vfs, WantedXattrs,
 };
 
 use crate::filesystem::FileSystem;
@@ -250,7 +250,7 @@ impl Vfs for LocalFs {
         })
     }
 
-    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: Replace) -> Answer<Result<()>> {
         let Some(open) = node::of(node).filter(|open| open.belongs_to(&self.0)) else {
             return Answer::now(Err(Errno::XDEV));
         };

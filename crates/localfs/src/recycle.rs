@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use backing::Wait;
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, RenameFlags};
-use server::vfs::{Errno, FileId, Identity, Kind, RelPath, Result, SymlinkPolicy};
+use server::vfs::{Errno, FileId, Identity, Kind, RelPath, Replace, Result, SymlinkPolicy};
 
 use crate::changes::rename_without_flags;
 use crate::metadata::kind;
@@ -88,7 +88,7 @@ impl Share {
         from: &RelPath,
         file: FileId,
         to: &RelPath,
-        replace: bool,
+        replace: Replace,
     ) -> Result<()> {
         let _own = own::names(self.root.path(), &[(from, false), (to, true)]);
         identity::assume(who)?;
@@ -102,8 +102,11 @@ impl Share {
         let moved = rustix::fs::renameat_with(&source, old, &target.fd, new, RenameFlags::NOREPLACE).map_err(errno);
         match moved {
             Ok(()) => {}
-            Err(Errno::EXIST) if replace => {
+            Err(Errno::EXIST) if replace != Replace::Nothing => {
                 let replaced = stat_name(&target.fd, new)?;
+                if !replace.admits(id(&replaced)) {
+                    return Err(Errno::EXIST);
+                }
                 // With two names of one file, the kernel would leave both.
                 if id(&replaced) == id(&here) {
                     return rustix::fs::unlinkat(&source, old, AtFlags::empty()).map_err(errno);

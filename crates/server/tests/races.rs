@@ -118,6 +118,36 @@ fn a_file_that_is_renamed_while_it_is_opened() {
     assert!((1..40).contains(&overtaken), "{overtaken}");
 }
 
+/// A rename or link with a name that was free replaces no file that a client created in the meantime and holds open.
+#[test]
+fn a_name_that_is_taken_during_a_rename() {
+    for class in [FileInformationClass::RENAME, FileInformationClass::LINK] {
+        let (mut renamed, mut refused) = (0, 0);
+        for steps in 0..60 {
+            let server = slow_server();
+            let (mut first, mut second) =
+                (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
+            let file = open(&mut first, "file", |_| {}).expect("it can be created");
+            let rename = set(&mut first, file, class, &rename_to("taken", true));
+            first.post(&rename);
+            let mut frames: Vec<_> = (0..steps).flat_map(|_| first.proceed()).collect();
+            let other = open(&mut second, "taken", |create| {
+                create.create_disposition = CreateDisposition::CREATE;
+            });
+            frames.extend(first.proceed());
+            match (status(&finish(&mut first, frames)), other) {
+                (Status::SUCCESS, Err(Status::OBJECT_NAME_COLLISION)) => renamed += 1,
+                (Status::ACCESS_DENIED, Ok(_)) => {
+                    assert!(exists(&mut first, "file") && exists(&mut first, "taken"), "{steps}");
+                    refused += 1;
+                }
+                outcome => panic!("{steps}: {outcome:?}"),
+            }
+        }
+        assert!(renamed > 0 && refused > 0, "{renamed}, {refused}");
+    }
+}
+
 /// A client that opens a file during its replacement either prevents the replacement or gets the new file.
 #[test]
 fn a_file_that_is_replaced_while_it_is_opened() {

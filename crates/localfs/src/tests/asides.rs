@@ -1,6 +1,6 @@
 //! Temporary names that a crash leaves while a link replaces another file.
 
-use server::vfs::{LINKS, Time};
+use server::vfs::{LINKS, Replace, Time};
 
 use super::*;
 use crate::aside::{self, Aside};
@@ -80,5 +80,5 @@ fn notes_of_another_user_are_ignored() {
     assert!(process(|| bed.root.join(".frevo-link-1-1").exists()));
     // Links that replace a file still work, but are not noted.
     let (node, _) = bed.create("new");
-    assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("victim"), true)), Ok(()));
+    assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("victim"), Replace::Any)), Ok(()));
 }

@@ -1,7 +1,7 @@
 //! `user.DOSATTRIB` and the metadata derived from it.
 
 use backing::metadata::is_birth;
-use server::vfs::{Create, ListRequest, Metadata, Page, RenameRequest, SERVER, SetXattr, XattrSet};
+use server::vfs::{Create, ListRequest, Metadata, Page, RenameRequest, Replace, SERVER, SetXattr, XattrSet};
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
@@ -265,7 +265,9 @@ fn deleted_files_are_not_cached() {
     let ids = ["deleted", "replaced", "renamed", "stays"].map(|name| bed.found(name).2.id);
     assert_eq!(ids.map(|id| bed.fs.0.cache.contains(id)), [true; 4]);
     now(bed.fs.unlink(&bed.who, &path("deleted"), ids[0], Kind::File));
-    now(bed.fs.rename(&bed.who, RenameRequest::new(&path("renamed"), ids[2], &path("replaced")).replacing(true)));
+    now(bed
+        .fs
+        .rename(&bed.who, RenameRequest::new(&path("renamed"), ids[2], &path("replaced")).replacing(Replace::Any)));
     assert_eq!(ids.map(|id| bed.fs.0.cache.contains(id)), [false, false, true, true]);
     let reads = bed.fs.0.cache.reads();
     assert_eq!(

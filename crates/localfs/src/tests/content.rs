@@ -1,7 +1,8 @@
 //! Content, and names of open files.
 
 use server::vfs::{
-    Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, RenameRequest, SERVER, cancellable, read_into,
+    Cancellation, Case, Create, Extent, ListRequest, Metadata, Page, RenameRequest, Replace, SERVER, cancellable,
+    read_into,
 };
 use std::os::fd::AsFd;
 
@@ -128,7 +129,7 @@ fn a_deleted_file_gets_no_new_name() {
     let bed = Bed::new();
     let (node, made) = bed.create("file");
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)).map(|_| ()), Ok(()));
-    assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("again"), false)), Err(Errno::NOENT));
+    assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("again"), Replace::Nothing)), Err(Errno::NOENT));
     assert!(bed.is_missing("again"));
 }
 
@@ -137,12 +138,12 @@ fn links_replace_files_atomically_and_leave_no_temporary_names() {
     let bed = Bed::new();
     let (node, a) = bed.create("a");
     bed.create("b");
-    let link = |to: &str| block_on(bed.fs.link(&bed.who, &node, &path(to), true));
+    let link = |to: &str| block_on(bed.fs.link(&bed.who, &node, &path(to), Replace::Any));
     assert_eq!([link("b"), link("b"), link("a")], [Ok(()); 3]);
     assert_eq!(bed.found("b").2.id, a.id);
     // Renaming one name of a file to another leaves one name.
     assert_eq!(
-        block_on(bed.fs.rename(&bed.who, RenameRequest::new(&path("a"), a.id, &path("b")).replacing(true))),
+        block_on(bed.fs.rename(&bed.who, RenameRequest::new(&path("a"), a.id, &path("b")).replacing(Replace::Any))),
         Ok(())
     );
     let root = bed.found("").1;
@@ -151,7 +152,7 @@ fn links_replace_files_atomically_and_leave_no_temporary_names() {
     assert_eq!(now(node.metadata(&SERVER)).links, 1);
     let other = Bed::new();
     assert_eq!(
-        block_on(other.fs.link(&bed.who, &node, &path("c"), false)),
+        block_on(other.fs.link(&bed.who, &node, &path("c"), Replace::Nothing)),
         Err(Errno::XDEV),
         "the node belongs to another share"
     );

@@ -1,7 +1,7 @@
 //! The directories that a flush syncs, and that nothing else is synced.
 
 use super::*;
-use server::vfs::{Create, RenameRequest, SERVER};
+use server::vfs::{Create, RenameRequest, Replace, SERVER};
 
 impl Bed {
     /// Returns the files synced since the last call, by present names.
@@ -91,7 +91,7 @@ fn links_are_flushed_through_the_handle_that_created_them() {
     let names = [("root", bed.found("").2.id), ("here", here), ("file", made.id)];
     now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "root"]);
-    now(bed.fs.link(&bed.who, &file, &path("here/link"), false));
+    now(bed.fs.link(&bed.who, &file, &path("here/link"), Replace::Nothing));
     assert_eq!(bed.synced(&names), [""; 0]);
     now(file.flush(&SERVER));
     assert_eq!(bed.synced(&names), ["file", "here", "root"]);

@@ -1,6 +1,6 @@
 //! Symbolic links, including ones swapped concurrently, never lead out of the root.
 
-use server::vfs::{Case, Create, RenameRequest};
+use server::vfs::{Case, Create, RenameRequest, Replace};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags};
@@ -182,8 +182,8 @@ fn a_swapped_link_never_changes_a_file_outside() {
         let file = NewFile { dos_attributes: Some(0x20), ..NewFile::new(what, 0o755) };
         let Ok((node, made)) = block_on(bed.fs.create(&bed.who, &new, file)).map(Created::opened) else { return };
         // The result of each depends on the momentary state.
-        let _ = block_on(bed.fs.link(&bed.who, &node, &path(&format!("a/link{round}")), true));
-        let _ = block_on(bed.fs.rename(&bed.who, RenameRequest::new(&new, made.id, &moved).replacing(true)));
+        let _ = block_on(bed.fs.link(&bed.who, &node, &path(&format!("a/link{round}")), Replace::Any));
+        let _ = block_on(bed.fs.rename(&bed.who, RenameRequest::new(&new, made.id, &moved).replacing(Replace::Any)));
         for name in [&new, &moved] {
             let _ = block_on(bed.fs.unlink(&bed.who, name, made.id, kind));
         }

@@ -1,9 +1,11 @@
 //! Moves of deleted files to a recycle bin.
 
+use server::vfs::Replace;
+
 use super::*;
 
 impl Bed {
-    fn recycle(&self, from: &str, to: &str, replace: bool) -> Result<()> {
+    fn recycle(&self, from: &str, to: &str, replace: Replace) -> Result<()> {
         let (found, _, metadata) = self.found(from);
         block_on(self.fs.rename(
             &self.who,
@@ -38,18 +40,18 @@ impl Bed {
 fn deleted_files_are_moved() {
     let bed = Bed::new();
     bed.local("a", "first");
-    assert_eq!(bed.recycle("a", "bin/a", false), Err(Errno::NOENT), "the bin is missing");
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Nothing), Err(Errno::NOENT), "the bin is missing");
     bed.directory("bin");
-    assert_eq!(bed.recycle("a", "bin/a", false), Ok(()));
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Nothing), Ok(()));
     bed.local("a", "second");
-    assert_eq!(bed.recycle("a", "bin/a", false), Err(Errno::EXIST));
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Nothing), Err(Errno::EXIST));
     assert_eq!(bed.content("bin/a").as_deref(), Some("first"));
-    assert_eq!(bed.recycle("a", "bin/a", true), Ok(()));
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Any), Ok(()));
     assert_eq!((bed.content("bin/a").as_deref(), bed.content("a")), (Some("second"), None));
     bed.directory("d");
-    assert_eq!(bed.recycle("d", "bin/d", false), Err(Errno::ISDIR));
+    assert_eq!(bed.recycle("d", "bin/d", Replace::Nothing), Err(Errno::ISDIR));
     process(|| fs::hard_link(bed.root.join("bin/a"), bed.root.join("a"))).expect("the name is free");
-    assert_eq!(bed.recycle("a", "bin/a", true), Ok(()), "two names of one file");
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Any), Ok(()), "two names of one file");
     assert_eq!((bed.content("bin/a").as_deref(), bed.content("a")), (Some("second"), None));
 }
 
@@ -59,7 +61,7 @@ fn a_link_is_moved_itself() {
     bed.directory("bin");
     bed.local("file", "content");
     process(|| symlink("file", bed.root.join("link"))).expect("the name is free");
-    assert_eq!(bed.recycle("link", "bin/link", false), Ok(()));
+    assert_eq!(bed.recycle("link", "bin/link", Replace::Nothing), Ok(()));
     let target = process(|| fs::read_link(bed.root.join("bin/link"))).expect("it is a link");
     assert_eq!((target.to_str(), bed.content("file").as_deref()), (Some("file"), Some("content")));
 }
@@ -72,25 +74,25 @@ fn a_bin_that_is_replaced_is_not_used_again() {
     for name in ["a", "b", "c", "d", "e"] {
         bed.local(name, name);
     }
-    assert_eq!(bed.recycle("a", "bin/a", false), Ok(()));
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Nothing), Ok(()));
     let rename = |from: &str, to: &str| process(|| fs::rename(bed.root.join(from), bed.root.join(to))).expect(from);
     // Another directory has the name.
     rename("bin", "old");
     bed.directory("bin");
-    assert_eq!(bed.recycle("b", "bin/b", false), Ok(()));
+    assert_eq!(bed.recycle("b", "bin/b", Replace::Nothing), Ok(()));
     assert_eq!((bed.content("bin/b").as_deref(), bed.content("old/b")), (Some("b"), None));
     // A link has the name.
     rename("bin", "older");
     for target in ["other", "older", "/tmp", ".."] {
         process(|| symlink(target, bed.root.join("bin"))).expect("the name is free");
-        assert_eq!(bed.recycle("c", "bin/c", false), Err(Errno::LOOP), "{target}");
+        assert_eq!(bed.recycle("c", "bin/c", Replace::Nothing), Err(Errno::LOOP), "{target}");
         process(|| fs::remove_file(bed.root.join("bin"))).expect("it exists");
     }
     // The directory has gone.
-    assert_eq!(bed.recycle("d", "bin/d", false), Err(Errno::NOENT));
+    assert_eq!(bed.recycle("d", "bin/d", Replace::Nothing), Err(Errno::NOENT));
     assert_eq!((bed.content("c").as_deref(), bed.content("d").as_deref()), (Some("c"), Some("d")));
     bed.directory("bin");
-    assert_eq!(bed.recycle("e", "bin/e", false), Ok(()));
+    assert_eq!(bed.recycle("e", "bin/e", Replace::Nothing), Ok(()));
 }
 
 #[test]
@@ -102,12 +104,12 @@ fn the_user_needs_permission_for_the_bin() {
     bed.directory("bin");
     bed.local("a", "a");
     bed.local("b", "b");
-    assert_eq!(bed.recycle("a", "bin/a", false), Ok(()), "the directory is open now");
+    assert_eq!(bed.recycle("a", "bin/a", Replace::Nothing), Ok(()), "the directory is open now");
     process(|| {
         fs::set_permissions(bed.root.join("bin"), fs::Permissions::from_mode(0o700)).expect("the process may");
         chown(bed.root.join("bin"), Some(61_009), Some(61_009)).expect("the process may");
     });
-    assert_eq!(bed.recycle("b", "bin/b", false), Err(Errno::ACCES));
+    assert_eq!(bed.recycle("b", "bin/b", Replace::Nothing), Err(Errno::ACCES));
     assert_eq!(bed.content("b").as_deref(), Some("b"));
 }
 
@@ -117,7 +119,7 @@ fn directories_that_stay_open_are_bounded() {
     for number in 0..40 {
         bed.directory(&format!("bin{number}"));
         bed.local("a", "a");
-        assert_eq!(bed.recycle("a", &format!("bin{number}/a"), false), Ok(()));
+        assert_eq!(bed.recycle("a", &format!("bin{number}/a"), Replace::Nothing), Ok(()));
     }
     assert_eq!(bed.fs.0.bins.len(), 16);
 }

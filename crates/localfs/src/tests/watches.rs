@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use server::vfs::watch::{Listener, Noticed, Wanted, Watching};
-use server::vfs::{Create, Extent, RenameRequest, SetXattr};
+use server::vfs::{Create, Extent, RenameRequest, Replace, SetXattr};
 
 use super::*;
 use crate::watch::settle;
@@ -96,9 +96,9 @@ fn changes_by_this_process_are_not_reported() {
     let set = SetMetadata { mode: Some(0o600), dos_attributes: Some(2), ..SetMetadata::default() };
     block_on(node.set_metadata(&bed.who, set)).expect("set");
     block_on(node.set_xattr(&bed.who, "user.x", Some(b"y".to_vec()), SetXattr::Any)).expect("set");
-    block_on(bed.fs.link(&bed.who, &node, &path("d/l"), false)).expect("linked");
+    block_on(bed.fs.link(&bed.who, &node, &path("d/l"), Replace::Nothing)).expect("linked");
     block_on(bed.fs.rename(&bed.who, RenameRequest::new(&path("d/f"), metadata.id, &path("g")))).expect("renamed");
-    block_on(bed.fs.link(&bed.who, &node, &path("d/l"), true)).expect("linked again");
+    block_on(bed.fs.link(&bed.who, &node, &path("d/l"), Replace::Any)).expect("linked again");
     block_on(bed.fs.unlink(&bed.who, &path("g"), metadata.id, Kind::File)).expect("removed");
     assert_eq!(told(&notes), [""; 0]);
     bed.local_write("local", "");

@@ -10,7 +10,7 @@ use crate::state::Server;
 use crate::tree::{Bin, Disk};
 use crate::vfs::{
     Create, Errno, FileId, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, RelPath, Removed, RenameRequest,
-    SERVER, SetMetadata, SetXattr, SymlinkPolicy,
+    Replace, SERVER, SetMetadata, SetXattr, SymlinkPolicy,
 };
 
 /// The attribute of the directories that the server creates in a repository whose files it deletes after a time. Its
@@ -130,6 +130,7 @@ impl Move<'_> {
         let to = directory.join(name).ok_or(Errno::NAMETOOLONG)?;
         // A file that is replaced is looked up only if its streams may have to be removed.
         let at_once = replace && !self.server.opens.streams.are_stored_apart(self.disk).await;
+        let at_once = if at_once { Replace::Any } else { Replace::Nothing };
         let mut moved = self.to(&to, at_once).await;
         if moved == Err(Errno::NOENT) {
             self.create(&directory).await?;
@@ -145,7 +146,7 @@ impl Move<'_> {
         }
     }
 
-    async fn to(&self, to: &RelPath, replace: bool) -> Result<(), Errno> {
+    async fn to(&self, to: &RelPath, replace: Replace) -> Result<(), Errno> {
         self.disk
             .vfs
             .rename(
@@ -161,7 +162,7 @@ impl Move<'_> {
     /// Moves the file to the name of another one, which is lost with its streams.
     async fn replace(&self, to: &RelPath) -> Result<(), Errno> {
         let found = self.find(to).await;
-        self.to(to, true).await?;
+        self.to(to, Replace::Any).await?;
         if let Ok(Lookup::Found { node, .. }) = found {
             self.server.opens.streams.unlinked(self.disk, &node, Removed { links: None }).await;
         }
@@ -211,7 +212,7 @@ impl Move<'_> {
     ) -> Result<Option<RelPath>, Errno> {
         for number in first..first.saturating_add(TRIED) {
             let to = copy(number)?;
-            match self.to(&to, false).await {
+            match self.to(&to, Replace::Nothing).await {
                 Err(Errno::EXIST) => {}
                 done => return done.map(|()| Some(to)),
             }

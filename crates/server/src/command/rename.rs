@@ -22,13 +22,19 @@ use crate::state::open::{FileOpen, Open};
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Access, Case, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed, RenameRequest};
+use crate::vfs::{Access, Case, Errno, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed, RenameRequest, Replace};
 
-/// How often a rename is restarted after a client had to close a handle.
+/// How often a rename is started.
 const ATTEMPTS: usize = 16;
 
-/// The file whose cached handle a client must close first, and the wait for that.
-pub(super) type PendingHandleBreak = Option<(FileId, Wait)>;
+/// The end of an attempt to rename.
+pub(super) enum Attempt {
+    Done,
+    /// A client must first close its cached handle to the file.
+    HandleBreak(FileId, Wait),
+    /// Another file got the new name after the look-up.
+    NameTaken,
+}
 
 /// The relation of the new name to the current one.
 #[derive(Clone, Copy)]
@@ -51,15 +57,18 @@ pub(crate) async fn name(
     disk: &Disk,
 ) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        let held = match new {
+        let attempt = match new {
             NewName::Instead => rename(request, buffer, open, file, disk).await?,
             NewName::AsWell => link(request, buffer, open, file, disk).await?,
         };
-        let Some((held, wait)) = held else { return Ok(()) };
-        oplock_break::wait(request, reply, held, wait).await?;
+        match attempt {
+            Attempt::Done => return Ok(()),
+            Attempt::HandleBreak(held, wait) => oplock_break::wait(request, reply, held, wait).await?,
+            Attempt::NameTaken => {}
+        }
         file.still_open()?;
     }
-    Err(Error::because(Status::SHARING_VIOLATION, "other clients keep opening the file"))
+    Err(Error::because(Status::SHARING_VIOLATION, "other clients keep opening the file or creating the new name"))
 }
 
 async fn rename(
@@ -68,7 +77,7 @@ async fn rename(
     open: &Arc<Open>,
     file: &FileOpen,
     disk: &Disk,
-) -> Result<PendingHandleBreak> {
+) -> Result<Attempt> {
     let asked = FileRenameInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() || asked.file_name.starts_with(b":\0") {
         return rename_stream::rename(request, &asked, file, disk).await;
@@ -92,14 +101,14 @@ async fn rename(
         return Err(Error::because(Status::SHARING_VIOLATION, "the destination directory is open for deletion"));
     }
     if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), true, now) {
-        return Ok(Some((file.file, wait)));
+        return Ok(Attempt::HandleBreak(file.file, wait));
     }
     if !files.shares_delete(file.file, open.persistent_id) {
         return Err(Error::because(Status::SHARING_VIOLATION, "another open does not share deletion"));
     }
     if file.kind == Kind::Directory {
-        if let Some(held) = files.names_beneath_change(disk.volume, &from, now) {
-            return Ok(Some(held));
+        if let Some((held, wait)) = files.names_beneath_change(disk.volume, &from, now) {
+            return Ok(Attempt::HandleBreak(held, wait));
         }
         if files.is_open_beneath(disk.volume, &from) {
             return Err(Error::because(Status::ACCESS_DENIED, "a file in the directory is open"));
@@ -110,20 +119,23 @@ async fn rename(
     }
     let itself = target.is_own || target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
     if itself && target.path == from {
-        return Ok(None);
+        return Ok(Attempt::Done);
     }
     let replacement = match target.existing.as_ref().filter(|_| !itself) {
         Some(existing) => match replace(request, &target, existing, open, asked.replace_if_exists)? {
-            Replace::Now(replacement) => Some(replacement),
-            Replace::After(wait) => return Ok(Some((existing.id, wait))),
+            Replacing::Now(replacement) => Some(replacement),
+            Replacing::After(wait) => return Ok(Attempt::HandleBreak(existing.id, wait)),
         },
         None => None,
     };
     let replaces = target.existing.is_some() && !itself;
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
-    // Another hard link of the same file, or the same name in another case, needs no permission to replace.
-    let replace = asked.replace_if_exists || itself;
-    disk.vfs.rename(&file.op, RenameRequest::new(&from, file.file, &target.path).replacing(replace)).await?;
+    let renaming = RenameRequest::new(&from, file.file, &target.path).replacing(target.replace());
+    match disk.vfs.rename(&file.op, renaming).await {
+        // With two names of one file, a link would replace its own target.
+        Err(Errno::EXIST) if asked.replace_if_exists && !itself => return Ok(Attempt::NameTaken),
+        renamed => renamed?,
+    }
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
     drop(replacement);
@@ -135,16 +147,10 @@ async fn rename(
     }
     directory_lease::entry_changes(server, disk, &from, file.lease.and_then(|lease| lease.parent_id())).await;
     directory_lease::entry_of_changes(server, disk, file).await;
-    Ok(None)
+    Ok(Attempt::Done)
 }
 
-async fn link(
-    request: &Request<'_>,
-    buffer: &[u8],
-    open: &Arc<Open>,
-    file: &FileOpen,
-    disk: &Disk,
-) -> Result<PendingHandleBreak> {
+async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Attempt> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() {
         return Err(Error::because(Status::INVALID_PARAMETER, "a stream cannot have a hard link"));
@@ -160,22 +166,25 @@ async fn link(
     let mut replacement = None;
     if let Some(existing) = &target.existing {
         if (target.is_own || existing.id == file.file) && target.path == from {
-            return Ok(None);
+            return Ok(Attempt::Done);
         }
         match replace(request, &target, existing, open, asked.replace_if_exists)? {
-            Replace::Now(now) => replacement = Some(now),
-            Replace::After(wait) => return Ok(Some((existing.id, wait))),
+            Replacing::Now(now) => replacement = Some(now),
+            Replacing::After(wait) => return Ok(Attempt::HandleBreak(existing.id, wait)),
         }
     }
     access::may_name(disk, false, None, &target.path, target.existing.is_some()).await?;
-    disk.vfs.link(&file.op, &file.node, &target.path, asked.replace_if_exists).await?;
+    match disk.vfs.link(&file.op, &file.node, &target.path, target.replace()).await {
+        Err(Errno::EXIST) if asked.replace_if_exists => return Ok(Attempt::NameTaken),
+        linked => linked?,
+    }
     replaced(request, disk, &target).await;
     drop(replacement);
     let change = if target.existing.is_some() { Change::replaced() } else { Change::added(Kind::File) };
     request.connection.server.changed(disk, &target.path, change);
     let by = file.lease.and_then(|lease| lease.parent_id());
     directory_lease::entry_changes(&request.connection.server, disk, &target.path, by).await;
-    Ok(None)
+    Ok(Attempt::Done)
 }
 
 /// Records that the previous file of the new name has lost it.
@@ -201,6 +210,12 @@ struct Target {
 impl Target {
     fn free(path: RelPath) -> Target {
         Target { path, existing: None, node: None, is_own: false, is_directory: false }
+    }
+
+    /// Returns the file that may be replaced: only the one that was looked up, for which the checks were made. It may
+    /// be the open file itself, under another name or with the same name in another case.
+    fn replace(&self) -> Replace {
+        self.existing.as_ref().map_or(Replace::Nothing, |existing| Replace::File(existing.id))
     }
 }
 
@@ -277,7 +292,7 @@ fn has_open_streams(request: &Request<'_>, file: FileId) -> bool {
 }
 
 /// Whether the file that has the new name can be replaced.
-enum Replace<'a> {
+enum Replacing<'a> {
     /// Yes; opening it is blocked until this is dropped.
     Now(NameReplacement<'a>),
     /// A client must close it first.
@@ -290,7 +305,7 @@ fn replace<'a>(
     existing: &Metadata,
     open: &Open,
     replace: bool,
-) -> Result<Replace<'a>> {
+) -> Result<Replacing<'a>> {
     if !replace {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
@@ -300,11 +315,11 @@ fn replace<'a>(
     let server = &request.connection.server;
     let now = server.environment.uptime();
     if let Some(wait) = server.opens.files.name_changes(existing.id, open.persistent_id, None, true, now) {
-        return Ok(Replace::After(wait));
+        return Ok(Replacing::After(wait));
     }
     match server.opens.files.begin_replacement(existing.id, now) {
-        Ok(replacement) => Ok(Replace::Now(replacement)),
-        Err(NameInUse::Replaced(wait)) => Ok(Replace::After(wait)),
+        Ok(replacement) => Ok(Replacing::Now(replacement)),
+        Err(NameInUse::Replaced(wait)) => Ok(Replacing::After(wait)),
         Err(NameInUse::Open) => Err(Error::because(Status::ACCESS_DENIED, "the file that would be replaced is open")),
     }
 }

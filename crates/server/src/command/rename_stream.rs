@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proto::fscc::FileRenameInformation;
 use proto::status::Status;
 
-use super::rename::PendingHandleBreak;
+use super::rename::Attempt;
 use crate::error::{Error, Result};
 use crate::files::NameInUse;
 use crate::files::notify::Change;
@@ -23,7 +23,7 @@ pub(crate) async fn rename(
     asked: &FileRenameInformation<'_>,
     file: &FileOpen,
     disk: &Disk,
-) -> Result<PendingHandleBreak> {
+) -> Result<Attempt> {
     let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node) else {
         return Err(Error::because(Status::NOT_SUPPORTED, "the unnamed stream cannot become an alternate stream"));
     };
@@ -38,13 +38,13 @@ pub(crate) async fn rename(
         Some(name) => {
             let same = |own: Arc<str>| fold_key(own.as_bytes()) == fold_key(name.as_bytes());
             if stream.name().is_some_and(same) {
-                return Ok(None);
+                return Ok(Attempt::Done);
             }
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
             let other = server.opens.streams.stream(disk, layout, stream.file(), &name);
             replacement = match server.opens.files.begin_replacement(other.id, server.environment.uptime()) {
                 Ok(replacement) => Some(replacement),
-                Err(NameInUse::Replaced(wait)) => return Ok(Some((other.id, wait))),
+                Err(NameInUse::Replaced(wait)) => return Ok(Attempt::HandleBreak(other.id, wait)),
                 Err(NameInUse::Open) if !asked.replace_if_exists => {
                     return Err(Error::new(Status::OBJECT_NAME_COLLISION));
                 }
@@ -82,7 +82,7 @@ pub(crate) async fn rename(
         Some(to) => server.stream_changed(disk, &path, &to, Change::stream_added()),
         None => server.changed(disk, &path, Change::resized()),
     }
-    Ok(None)
+    Ok(Attempt::Done)
 }
 
 /// Returns the name of an alternate stream, or `None` for the unnamed one.

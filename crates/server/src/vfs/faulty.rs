@@ -14,7 +14,8 @@ use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
     Access, Capabilities, Case, CopyRange, Created, DataRange, Entry, Errno, Extent, FileId, Kind, Lease,
     LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Payload, Private,
-    RangeChange, ReadReply, ReadRequest, RelPath, Removed, RenameRequest, Result, SetMetadata, SetXattr, Space, Vfs,
+    RangeChange, ReadReply, ReadRequest, RelPath, Removed, RenameRequest, Replace, Result, SetMetadata, SetXattr,
+    Space, Vfs,
 };
 use crate::answer::Answer;
 
@@ -231,7 +232,7 @@ impl Vfs for Faulty {
         self.control.run(Operation::Rename, move || inner.rename(&op, rename), Err)
     }
 
-    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: Replace) -> Answer<Result<()>> {
         let Some(node) = seen_through(node) else { return Answer::now(Err(Errno::XDEV)) };
         let inner = Arc::clone(&self.inner);
         let (op, to) = (op.clone(), to.clone());

@@ -43,7 +43,7 @@ pub use payload::{Content, Payload, Pipe, ReadReply, ReadRequest, into_buffer, r
 pub use private::{Opened, Private};
 pub use request::{
     CopyRange, Create, Created, Extent, InitialAcl, ListRequest, LookupOptions, NewFile, Page, Removed, RenameRequest,
-    SetXattr,
+    Replace, SetXattr,
 };
 
 pub use wanted::{WantedXattrs, XattrSet};
@@ -97,14 +97,14 @@ pub trait Vfs: Send + Sync {
     /// its directory is gone.
     fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>>;
 
-    /// Renames a file, directory or link (`Errno::STALE` if the name is that of another one). With `replace`, an
-    /// existing target is replaced in one step, unless either is a directory. Without it, an existing target is
-    /// `Errno::EXIST`, as is a link that would replace its own target. Where both are names of one file, `replace`
-    /// leaves only the new one.
+    /// Renames a file, directory or link (`Errno::STALE` if the name is that of another one). A target that may be
+    /// replaced is replaced in one step, unless either is a directory. Any other existing target is `Errno::EXIST`, as
+    /// is a link that would replace its own target. Where both are names of one file, replacing leaves only the new
+    /// one.
     fn rename(&self, op: &Op, rename: RenameRequest) -> Answer<Result<()>>;
 
     /// Makes `to` another name of the file that `node` holds.
-    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>>;
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: Replace) -> Answer<Result<()>>;
 
     /// Removes the name `path` if it still names the file `id` or a link that leads to it (`Errno::STALE` if not); in
     /// the latter case the link is removed. A directory must be empty. A local process that swaps the name at the same

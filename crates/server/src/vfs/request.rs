@@ -68,6 +68,29 @@ impl NewFile {
     }
 }
 
+/// What a new name may replace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replace {
+    /// Nothing: `Errno::EXIST` if the name exists.
+    Nothing,
+    /// This file. `Errno::EXIST` if the name is that of another one, which may have been created since the caller's
+    /// look-up. A free name is taken.
+    File(FileId),
+    /// Any file.
+    Any,
+}
+
+impl Replace {
+    /// Returns whether a file that has the name may be replaced.
+    pub fn admits(self, file: FileId) -> bool {
+        match self {
+            Replace::Nothing => false,
+            Replace::File(only) => only == file,
+            Replace::Any => true,
+        }
+    }
+}
+
 /// A name to change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenameRequest {
@@ -77,8 +100,8 @@ pub struct RenameRequest {
     pub id: FileId,
     /// The new name.
     pub to: RelPath,
-    /// Whether an existing file `to` is replaced.
-    pub replace: bool,
+    /// The file `to` that is replaced.
+    pub replace: Replace,
     /// The file is moved to a recycle bin: the directory of `to` is reached without following a link (`Errno::LOOP`),
     /// `Errno::NOENT` means that it is missing, and a directory is not moved (`Errno::ISDIR`). The directory may stay
     /// open for the following files.
@@ -88,11 +111,11 @@ pub struct RenameRequest {
 impl RenameRequest {
     /// Returns a request that replaces no file.
     pub fn new(from: &RelPath, id: FileId, to: &RelPath) -> RenameRequest {
-        RenameRequest { from: from.clone(), id, to: to.clone(), replace: false, to_recycle_bin: false }
+        RenameRequest { from: from.clone(), id, to: to.clone(), replace: Replace::Nothing, to_recycle_bin: false }
     }
 
-    /// Sets whether an existing file is replaced.
-    pub fn replacing(self, replace: bool) -> RenameRequest {
+    /// Sets what is replaced.
+    pub fn replacing(self, replace: Replace) -> RenameRequest {
         RenameRequest { replace, ..self }
     }
 }

@@ -13,7 +13,8 @@ use crate::answer::block_on;
 use crate::vfs::watch::{Listener, Noticed, Wanted};
 use crate::vfs::{
     Access, AclKind, Cancellation, Case, Changes, Create, Enforcement, Errno, Identity, InitialAcl, Kind, Lookup,
-    LookupOptions, NewFile, Op, RangeLock, RelPath, Removed, SERVER, SetMetadata, SetXattr, cancellable, read_into,
+    LookupOptions, NewFile, Op, RangeLock, RelPath, Removed, Replace, SERVER, SetMetadata, SetXattr, cancellable,
+    read_into,
 };
 
 pub(super) const CHECKS: [fn(&Fixture); 14] = [
@@ -92,7 +93,7 @@ fn a_lookup_may_open_for_reading(on: &Fixture) {
 
 fn removal_tells_the_names_left(on: &Fixture) {
     let (node, id) = on.file("file", "x");
-    now(on.vfs.link(&on.owner, &node, &path("second"), false));
+    now(on.vfs.link(&on.owner, &node, &path("second"), Replace::Nothing));
     let unlink = |name: &str, id, kind| now(on.vfs.unlink(&on.owner, &path(name), id, kind));
     for (name, left) in [("file", 1), ("second", 0)] {
         let Removed { links } = unlink(name, id, Kind::File);

@@ -18,8 +18,8 @@ use bytes::Bytes;
 
 use super::{
     Access, Case, Create, Created, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node,
-    Op, Page, RangeChange, RangeLock, RelPath, RenameRequest, Result, SERVER, SetMetadata, SymlinkPolicy, Time, Vfs,
-    read_into,
+    Op, Page, RangeChange, RangeLock, RelPath, RenameRequest, Replace, Result, SERVER, SetMetadata, SymlinkPolicy,
+    Time, Vfs, read_into,
 };
 use crate::answer::{Answer, block_on};
 
@@ -154,6 +154,11 @@ impl Fixture {
     }
 
     fn rename(&self, from: &str, id: FileId, to: &str, replace: bool) -> Result<()> {
+        let replace = if replace { Replace::Any } else { Replace::Nothing };
+        self.rename_replacing(from, id, to, replace)
+    }
+
+    fn rename_replacing(&self, from: &str, id: FileId, to: &str, replace: Replace) -> Result<()> {
         block_on(self.vfs.rename(&self.owner, RenameRequest::new(&path(from), id, &path(to)).replacing(replace)))
     }
 

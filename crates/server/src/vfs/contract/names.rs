@@ -3,16 +3,17 @@
 use super::{BOTH, Fixture, NO_LINKS, READ, is_empty, now, path, read, stat, time};
 use crate::answer::block_on;
 use crate::vfs::{
-    Access, Case, Create, Errno, Kind, ListRequest, Lookup, LookupOptions, NewFile, Page, RelPath, SERVER, SetMetadata,
-    SetXattr, SymlinkPolicy,
+    Access, Case, Create, Errno, Kind, ListRequest, Lookup, LookupOptions, NewFile, Page, RelPath, Replace, SERVER,
+    SetMetadata, SetXattr, SymlinkPolicy,
 };
 
-pub(super) const CHECKS: [fn(&Fixture); 19] = [
+pub(super) const CHECKS: [fn(&Fixture); 20] = [
     lookup_finds_exact_names_first,
     lookup_tells_missing_from_no_parent,
     odd_names_are_kept_as_bytes,
     create_is_exclusive,
     rename_moves_and_replaces,
+    rename_replaces_only_the_given_file,
     rename_changes_case,
     rename_keeps_directories_safe,
     unlink_removes_only_what_it_was_told,
@@ -112,6 +113,21 @@ fn rename_moves_and_replaces(fixture: &Fixture) {
     assert_eq!(fixture.names("", 10), ["c", "dir"]);
 }
 
+fn rename_replaces_only_the_given_file(fixture: &Fixture) {
+    let (_, moved) = fixture.file("moved", "moved");
+    let (_, seen) = fixture.file("seen", "seen");
+    let (_, other) = fixture.file("other", "other");
+    let replace = |id, from: &str, to: &str, only| fixture.rename_replacing(from, id, to, Replace::File(only));
+    assert_eq!(replace(moved, "moved", "other", seen), Err(Errno::EXIST), "another file has the name");
+    assert_eq!((fixture.found("other").2.id, fixture.content("other").as_str()), (other, "other"));
+    assert_eq!(fixture.content("moved"), "moved");
+    assert_eq!(replace(moved, "moved", "free", seen), Ok(()), "the name is free");
+    assert_eq!(replace(moved, "free", "seen", seen), Ok(()));
+    assert_eq!((fixture.found("seen").2.id, fixture.content("seen").as_str()), (moved, "moved"));
+    assert_eq!(replace(moved, "seen", "SEEN", moved), Ok(()), "the same name in another case");
+    assert_eq!(fixture.found("seen").0, path("SEEN"));
+}
+
 fn rename_changes_case(fixture: &Fixture) {
     let (_, id) = fixture.file("name", "x");
     assert_eq!(fixture.rename("name", id, "NAME", false), Ok(()));
@@ -173,11 +189,13 @@ fn hard_links_are_counted(fixture: &Fixture) {
     let link = |node, to: &str, replace| block_on(fixture.vfs.link(&fixture.owner, node, &path(to), replace));
     let (node, id) = fixture.file("a", "a");
     let (_, other) = fixture.file("other", "other");
-    assert_eq!(link(&node, "b", false), Ok(()));
+    assert_eq!(link(&node, "b", Replace::Nothing), Ok(()));
     assert_eq!((fixture.found("b").2.id, stat(&node).links), (id, 2));
-    assert_eq!(link(&node, "other", false), Err(Errno::EXIST));
+    assert_eq!(link(&node, "other", Replace::Nothing), Err(Errno::EXIST));
+    let (_, seen) = fixture.file("seen", "seen");
+    assert_eq!(link(&node, "other", Replace::File(seen)), Err(Errno::EXIST), "another file has the name");
     assert_eq!(fixture.found("other").2.id, other);
-    assert_eq!(link(&node, "other", true), Ok(()));
+    assert_eq!(link(&node, "other", Replace::Any), Ok(()));
     assert_eq!((fixture.found("other").2.id, stat(&node).links), (id, 3));
     assert_eq!(fixture.unlink("a", id, Kind::File), Ok(()));
     assert_eq!((stat(&node).links, fixture.content("b").as_str()), (2, "a"));
@@ -186,7 +204,7 @@ fn hard_links_are_counted(fixture: &Fixture) {
     fixture.missing("other");
     assert_eq!((stat(&node).links, fixture.content("b").as_str()), (1, "a"));
     let (directory, _) = fixture.directory("dir");
-    assert!(link(&directory, "dir2", false).is_err(), "a directory has a single name");
+    assert!(link(&directory, "dir2", Replace::Nothing).is_err(), "a directory has a single name");
 }
 
 fn listing_shows_everything_once(fixture: &Fixture) {
@@ -381,7 +399,11 @@ fn changes_of_a_link_leave_its_target(fixture: &Fixture) {
             block_on(node.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec()), SetXattr::Any)).is_err(),
             "{target}"
         );
-        assert_eq!(block_on(fixture.vfs.link(&fixture.owner, &node, &path("second"), false)), Ok(()), "{target}");
+        assert_eq!(
+            block_on(fixture.vfs.link(&fixture.owner, &node, &path("second"), Replace::Nothing)),
+            Ok(()),
+            "{target}"
+        );
         assert_eq!(fixture.rename("link", metadata.id, "dir/moved", false), Ok(()), "{target}");
         for name in ["second", "dir/moved"] {
             let (_, link, found) = fixture.found(name);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{BOTH, Fixture, path};
 use crate::answer::block_on;
-use crate::vfs::{Create, Errno, Kind, NewFile, Op, Private, RelPath, RenameRequest, Result, SERVER, SetMetadata};
+use crate::vfs::{
+    Create, Errno, Kind, NewFile, Op, Private, RelPath, RenameRequest, Replace, Result, SERVER, SetMetadata,
+};
 
 pub(super) const CHECKS: [fn(&Fixture); 3] =
     [files_come_and_go, what_others_have_put_there_is_refused, names_do_not_lead_out];
@@ -78,7 +80,7 @@ fn names_do_not_lead_out(on: &Fixture) {
     assert!(block_on(directory.find("kept")).expect("it exists").is_some());
     let at = |name: &str| path("away").join(name.as_bytes()).expect("a valid name");
     // A second name, a directory and links are not files of it.
-    block_on(on.vfs.link(&own(), &victim, &at("linked"), false)).expect("root has permission");
+    block_on(on.vfs.link(&own(), &victim, &at("linked"), Replace::Nothing)).expect("root has permission");
     block_on(on.vfs.create(&own(), &at("directory"), NewFile::new(Create::Directory, 0o700)))
         .expect("root has permission");
     block_on(on.vfs.create(&own(), &at("link"), NewFile::symlink(b"../victim", None))).expect("root has permission");

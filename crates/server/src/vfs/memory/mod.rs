@@ -26,7 +26,7 @@ use self::view::View;
 use super::{
     Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, GRANULARITY,
     Identity, InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed,
-    RenameRequest, Result, Space, Time, Vfs, WantedXattrs,
+    RenameRequest, Replace, Result, Space, Time, Vfs, WantedXattrs,
 };
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
@@ -266,7 +266,7 @@ impl Shared {
         true
     }
 
-    fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Result<()> {
+    fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: Replace) -> Result<()> {
         let now = self.environment.now();
         let mut state = self.state.lock();
         let source = state.place(who, from)?;
@@ -279,7 +279,7 @@ impl Shared {
             if other != number && other == id.inode {
                 return Err(Errno::EXIST);
             }
-            state.may_replace(other, moves_directory, replace)?;
+            state.may_replace(other, moves_directory, replace.admits(self.id(other)))?;
             // Two names of one file become one.
             if other == number {
                 let is_itself = source.parent == target.parent && source.name == target.name;
@@ -314,7 +314,7 @@ impl Shared {
         state.detach(source.parent, source.name, now)
     }
 
-    fn add_link(&self, who: &Identity, number: u64, to: &RelPath, replace: bool) -> Result<()> {
+    fn add_link(&self, who: &Identity, number: u64, to: &RelPath, replace: Replace) -> Result<()> {
         let now = self.environment.now();
         let mut state = self.state.lock();
         let target = state.place(who, to)?;
@@ -326,7 +326,7 @@ impl Shared {
         }
         let in_the_way = state.directory(target.parent)?.get(target.name);
         if let Some(other) = in_the_way {
-            state.may_replace(other, false, replace)?;
+            state.may_replace(other, false, replace.admits(self.id(other)))?;
             if other == number {
                 return Ok(());
             }
@@ -449,9 +449,9 @@ impl State {
     }
 
     /// Checks whether the existing target of a rename or link may be replaced.
-    fn may_replace(&self, other: u64, by_directory: bool, replace: bool) -> Result<()> {
+    fn may_replace(&self, other: u64, by_directory: bool, admitted: bool) -> Result<()> {
         match (self.inode(other)?.body.kind(), by_directory) {
-            _ if !replace => Err(Errno::EXIST),
+            _ if !admitted => Err(Errno::EXIST),
             (Kind::Directory, true) => Err(Errno::EXIST),
             (Kind::Directory, false) => Err(Errno::ISDIR),
             (_, true) => Err(Errno::NOTDIR),
@@ -535,7 +535,7 @@ impl Vfs for Memory {
         Answer::now(self.0.move_name(op, &from, id, &to, replace))
     }
 
-    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: Replace) -> Answer<Result<()>> {
         let ours = handle::of(node).filter(|handle| handle.belongs_to(&self.0));
         Answer::now(ours.ok_or(Errno::XDEV).and_then(|handle| self.0.add_link(op, handle.number(), to, replace)))
     }

@@ -7,7 +7,7 @@ use super::{Shared, private, resolve};
 use crate::answer::Answer;
 use crate::vfs::{
     Capabilities, Case, Changes, Created, Errno, FileId, Identity, Kind, Lookup, LookupOptions, NewFile, Node, Op,
-    Private, RelPath, Removed, RenameRequest, Result, SymlinkPolicy, Vfs,
+    Private, RelPath, Removed, RenameRequest, Replace, Result, SymlinkPolicy, Vfs,
 };
 
 pub(super) struct View {
@@ -54,7 +54,7 @@ impl Vfs for View {
         Answer::now(Err(Errno::ROFS))
     }
 
-    fn link(&self, _: &Op, _: &Arc<dyn Node>, _: &RelPath, _: bool) -> Answer<Result<()>> {
+    fn link(&self, _: &Op, _: &Arc<dyn Node>, _: &RelPath, _: Replace) -> Answer<Result<()>> {
         Answer::now(Err(Errno::ROFS))
     }
 

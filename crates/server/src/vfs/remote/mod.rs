@@ -34,8 +34,8 @@ use super::faulty::{Operation, Wait};
 use super::memory::{self, Memory};
 use super::{
     Access, AclKind, Capabilities, Changes, Created, DirectoryVersion, Enforcement, Errno, Features, FileId, Identity,
-    Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, RenameRequest, Result,
-    SymlinkPolicy, Time, Vfs, WantedXattrs,
+    Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed, RenameRequest,
+    Replace, Result, SymlinkPolicy, Time, Vfs, WantedXattrs,
 };
 use crate::answer::Answer;
 use crate::environment::Environment;
@@ -320,7 +320,7 @@ impl Vfs for Remote {
         })
     }
 
-    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+    fn link(&self, op: &Op, node: &Arc<dyn Node>, to: &RelPath, replace: Replace) -> Answer<Result<()>> {
         let Some(node) = node::stored(node) else { return Answer::now(Err(Errno::XDEV)) };
         let (inner, op, to, client) = (Arc::clone(&self.inner), permitted(op), to.clone(), Arc::clone(&self.client));
         self.client.call(Operation::Link, move || inner.link(&op, &node, &to, replace)).map(move |linked| {
