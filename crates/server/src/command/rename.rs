@@ -22,7 +22,9 @@ use crate::state::open::{FileOpen, Open};
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Access, Case, Errno, FileId, Kind, Lookup, Metadata, Node, RelPath, Removed, RenameRequest, Replace};
+use crate::vfs::{
+    Access, Case, Errno, FileId, Kind, Lookup, Metadata, Node, Parent, RelPath, Removed, RenameRequest, Replace,
+};
 
 /// How often a rename is started.
 const ATTEMPTS: usize = 16;
@@ -96,7 +98,10 @@ async fn rename(
         return Err(Error::because(Status::ACCESS_DENIED, "a stream of the file is open"));
     }
     let target = target(disk, asked.file_name, &from).await?;
-    let directory = directory(disk, &target.path).await?;
+    let directory = match target.directory {
+        None => directory(disk, &target.path).await?,
+        known => known,
+    };
     if directory.is_some_and(|directory| !files.admits_new_name(directory) && has_open(request, directory)) {
         return Err(Error::because(Status::SHARING_VIOLATION, "the destination directory is open for deletion"));
     }
@@ -205,11 +210,16 @@ struct Target {
     is_own: bool,
     /// The file is a directory, or a symbolic link to one.
     is_directory: bool,
+    /// The directory of the name, if the look-up has told it.
+    directory: Option<FileId>,
 }
 
 impl Target {
-    fn free(path: RelPath) -> Target {
-        Target { path, existing: None, node: None, is_own: false, is_directory: false }
+    fn free(path: RelPath, parent: &Parent) -> Target {
+        let Parent { version, opened } = parent;
+        let opened = opened.as_ref().map(|(_, metadata)| metadata.id);
+        let directory = version.map(|version| version.id).or(opened);
+        Target { path, existing: None, node: None, is_own: false, is_directory: false, directory }
     }
 
     /// Returns the file that may be replaced: only the one that was looked up, for which the checks were made. It may
@@ -252,7 +262,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
         found = links::look_up_with(disk, &disk.op, &name.path, case, links, Access::default()).await?;
     }
     match found {
-        Lookup::Missing { path, .. } => Ok(Target::free(disk.share.names.spelled(path))),
+        Lookup::Missing { path, parent } => Ok(Target::free(disk.share.names.spelled(path), &parent)),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {
             // If only the case changes, the client's spelling is the new name.
@@ -263,7 +273,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
                 Kind::Symlink => reparse::leads_to_directory(disk, &path).await == Some(true),
                 kind => kind == Kind::Directory,
             };
-            Ok(Target { path, existing: Some(metadata), node: Some(node), is_own: same, is_directory })
+            Ok(Target { path, existing: Some(metadata), node: Some(node), is_own: same, is_directory, directory: None })
         }
     }
 }

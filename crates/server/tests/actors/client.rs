@@ -266,6 +266,7 @@ impl Actor {
         if self.flush(view, model) {
             return;
         }
+        model.close_begins(self.views[view].file);
         let request = CloseRequest { flags: CloseFlags::NONE, file_id: self.views[view].file_id };
         self.views[view].in_use = false;
         self.views[view].gone = true;
@@ -412,6 +413,9 @@ impl Actor {
             }
         }
         for view in self.views.iter().filter(|view| !view.closed) {
+            if view.gone {
+                model.close_lost(view.file);
+            }
             model.closed(view.file, view.key);
         }
     }

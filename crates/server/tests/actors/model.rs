@@ -16,6 +16,8 @@ struct File {
     writing: bool,
     /// Number of handles on the server.
     opens: usize,
+    /// Number of those for which a CLOSE is in progress.
+    closing: usize,
     delete_pending: bool,
     /// Holders of locks on the range, identified by the handle's lease key.
     locks: Vec<(u64, bool)>,
@@ -63,6 +65,16 @@ impl Model {
         self.files[file].writing = false;
     }
 
+    /// Records the start of a CLOSE.
+    pub(crate) fn close_begins(&mut self, file: usize) {
+        self.files[file].closing += 1;
+    }
+
+    /// Records the loss of a client during a CLOSE.
+    pub(crate) fn close_lost(&mut self, file: usize) {
+        self.files[file].closing -= 1;
+    }
+
     /// Records that the server has closed a handle.
     pub(crate) fn closed(&mut self, file: usize, key: u64) {
         let state = &mut self.files[file];
@@ -81,7 +93,7 @@ impl Model {
     /// Checks the response to a request of `actor` and updates the model.
     pub(crate) fn learn(&mut self, actor: &mut Actor, done: Done, status: Status, response: &[u8]) {
         match done {
-            Done::Open { ref name, key } => match self.names.get(&name.to_uppercase()).copied() {
+            Done::Open { ref name, key } => match self.named(name, status == Status::SUCCESS) {
                 Some(file) if self.files[file].delete_pending => expect(&done, status, Status::DELETE_PENDING),
                 existing => {
                     expect(&done, status, Status::SUCCESS);
@@ -122,6 +134,7 @@ impl Model {
             Done::Close { view } => {
                 expect(&done, status, Status::SUCCESS);
                 let (file, key) = actor.forget(view);
+                self.files[file].closing -= 1;
                 self.closed(file, key);
             }
             Done::Lock { view, exclusive } => {
@@ -161,6 +174,14 @@ impl Model {
         }
     }
 
+    /// Returns the file with the name. The last CLOSE of a deleted file removes its name at some moment before the
+    /// response; `gone` is whether that has happened already.
+    fn named(&self, name: &str, gone: bool) -> Option<usize> {
+        let is_being_removed = |file: &File| file.delete_pending && file.closing == file.opens;
+        let found = self.names.get(&name.to_uppercase()).copied();
+        found.filter(|&file| !(gone && is_being_removed(&self.files[file])))
+    }
+
     fn make(&mut self, name: &str) -> usize {
         self.files.push(File { values: vec![0], ..File::default() });
         self.names.insert(name.to_uppercase(), self.files.len() - 1);
@@ -169,7 +190,7 @@ impl Model {
 
     fn renamed(&mut self, file: usize, to: &str, done: &Done, status: Status) -> bool {
         let key = to.to_uppercase();
-        let target = self.names.get(&key).copied().filter(|target| *target != file);
+        let target = self.named(to, status == Status::SUCCESS).filter(|target| *target != file);
         let refused = self.files[file].delete_pending
             || target.is_some_and(|target| self.files[target].opens > 0 || self.files[target].delete_pending);
         if refused {
