@@ -12,9 +12,13 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 use server::answer::Answer;
-use server::vfs::{DataRange, Errno, Extent, Identity, Kind, Op, Payload, Pipe, RangeLock, Result};
+use server::vfs::{
+    Content, DataRange, Errno, Extent, Identity, Kind, Op, Payload, Pipe, RangeLock, ReadReply, ReadRequest, Result,
+};
 
+use crate::metadata::coarse_now;
 use crate::node::Open;
+use crate::pipes::Filled;
 use crate::root::{glance, stat};
 use crate::{errno, identity, sys};
 
@@ -23,6 +27,11 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 /// The largest write done on the calling thread if the kernel cannot report whether it would wait. Filling new pages
 /// takes about as long per 32 KiB as handing the work to another thread.
 const INLINE_WRITE: usize = 128 * 1024;
+/// Content of at least this length is read into a pipe, if it can be sent as it is. Below, the additional system calls
+/// cost more than the copies.
+const PIPED_READ: usize = 64 * 1024;
+/// For how many whole seconds a file must be unchanged to be read into a pipe ([`crate::pipes`]).
+const SETTLED: i64 = 2;
 /// The largest read done on the calling thread. A longer one takes as long as many requests of other clients.
 const INLINE_READ: usize = 1024 * 1024;
 /// Freeing more bytes than this is left to a worker.
@@ -37,6 +46,10 @@ pub(crate) struct Abilities {
     no_nowait_read: AtomicBool,
     /// Writes that do not wait (ext4 as of Linux 6.18).
     no_nowait_write: AtomicBool,
+    /// Moving content to a pipe.
+    no_splice: AtomicBool,
+    /// Telling which content is cached.
+    no_cachestat: AtomicBool,
 }
 
 /// The progress of an attempt that must not wait.
@@ -58,7 +71,78 @@ impl Open {
         if self.access.is_some_and(|access| access.write) { Ok(self.fd()) } else { Err(Errno::BADF) }
     }
 
-    pub(crate) fn read(
+    pub(crate) fn read(open: &Arc<Open>, op: &Op, request: ReadRequest) -> Answer<ReadReply> {
+        let ReadRequest { offset, buffer, filled, pipe } = request;
+        let piped = if pipe { open.piped_length(offset, buffer.len().saturating_sub(filled)) } else { None };
+        match piped {
+            Some(length) if length <= INLINE_READ && open.is_cached(offset, length) => {
+                if let Some(content) = open.read_into_pipe(op.uid, offset, length) {
+                    return Answer::now((buffer, Ok(content)));
+                }
+            }
+            Some(length) => {
+                let uid = op.uid;
+                return Open::read_on_worker(open, op, buffer, filled, move |open, space| {
+                    let piped = open.read_into_pipe(uid, offset, length);
+                    piped.map_or_else(|| open.read_waiting(offset, space).map(Content::Buffer), Ok)
+                });
+            }
+            None => {}
+        }
+        let read = Open::read_into_memory(open, op, offset, buffer, filled);
+        read.map(|(buffer, count)| (buffer, count.map(Content::Buffer)))
+    }
+
+    /// Returns the number of bytes to read into a pipe; `None` if they should be read into memory.
+    fn piped_length(&self, offset: u64, wanted: usize) -> Option<usize> {
+        if wanted < PIPED_READ || self.system.abilities.no_splice.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now = glance(self.reader().ok()?).ok()?;
+        let length = usize::try_from(now.stx_size.checked_sub(offset)?).map_or(wanted, |left| left.min(wanted));
+        let settled = coarse_now().secs.saturating_sub(now.stx_ctime.tv_sec) > SETTLED;
+        (settled && length >= PIPED_READ).then_some(length)
+    }
+
+    /// Returns whether the page cache has a range of the file, so that reading it does not wait.
+    fn is_cached(&self, offset: u64, length: usize) -> bool {
+        let abilities = &self.system.abilities;
+        if !self.system.is_local() || abilities.no_cachestat.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Ok(fd) = self.reader() else { return false };
+        let page = rustix::param::page_size() as u64;
+        let end = offset + length as u64;
+        let pages = end.div_ceil(page) - offset / page;
+        match sys::cached_pages(fd, offset, length as u64) {
+            Ok(cached) if cached < pages => return false,
+            Ok(_) => {}
+            Err(Raw::NOSYS) => {
+                abilities.no_cachestat.store(true, Ordering::Relaxed);
+                return false;
+            }
+            Err(_) => return false,
+        }
+        // Pages that are being read ahead are counted. They arrive in order, so the last one tells.
+        let last = &mut [0];
+        rustix::io::preadv2(fd, &mut [IoSliceMut::new(last)], end - 1, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+
+    /// Reads into a pipe; `None` if the content has to be copied.
+    fn read_into_pipe(&self, uid: u32, offset: u64, length: usize) -> Option<Content> {
+        match Filled::from_file(uid, self.reader().ok()?, offset, length) {
+            Ok(filled) => filled.map(|filled| Content::Payload(Payload::Pipe(Box::new(filled)))),
+            Err(error) => {
+                if error == Raw::INVAL {
+                    self.system.abilities.no_splice.store(true, Ordering::Relaxed);
+                }
+                None
+            }
+        }
+    }
+
+    /// Reads into the buffer.
+    fn read_into_memory(
         open: &Arc<Open>,
         op: &Op,
         offset: u64,
@@ -74,18 +158,19 @@ impl Open {
             Ok(Attempt::Partly(count)) => count,
             Err(error) => return Answer::now((buffer, Err(error))),
         };
-        Open::read_later(open, op, offset + partly as u64, buffer, filled + partly)
+        let read = move |open: &Open, space: &mut [u8]| open.read_waiting(offset + partly as u64, space);
+        Open::read_on_worker(open, op, buffer, filled + partly, read)
             .map(move |(buffer, done)| (buffer, done.map(|count| partly + count)))
     }
 
-    /// Reads into `buffer[filled..]` on a worker. The buffer is returned even if the work fails.
-    fn read_later(
+    /// Calls `read` with `buffer[filled..]` on a worker. The buffer is returned even if the work fails.
+    fn read_on_worker<T: Send + 'static>(
         open: &Arc<Open>,
         op: &Op,
-        offset: u64,
         buffer: Vec<u8>,
         filled: usize,
-    ) -> Answer<(Vec<u8>, Result<usize>)> {
+        read: impl FnOnce(&Open, &mut [u8]) -> Result<T> + Send + 'static,
+    ) -> Answer<(Vec<u8>, Result<T>)> {
         let lent = Arc::new(Mutex::new(buffer));
         let (reading, buffer) = (Arc::clone(open), Arc::clone(&lent));
         let work = move || {
@@ -93,7 +178,7 @@ impl Open {
             let space = buffer.get_mut(filled..).ok_or(Errno::INVAL)?;
             #[cfg(test)]
             tests::panic_if_asked(reading.id);
-            reading.read_waiting(offset, space)
+            read(&reading, space)
         };
         let done = open.system.executor.later(op.uid, Lane::Data, unless_cancelled(op, work));
         done.map(move |done| (std::mem::take(&mut *lent.lock()), done))

@@ -6,9 +6,9 @@
 //!
 //! - `root` resolves paths. `lookup` and `names` find names whatever their case, and `changes` creates, renames and
 //!   removes them, `aside` if a link replaces a file.
-//! - `node` is an open file or directory, with `file` and `copy` for its content, `dir` and `entry` for its names,
-//!   `metadata` and `proc_fd` for its attributes, and `leases` for leases of the kernel. `private` is a directory that
-//!   only the server uses.
+//! - `node` is an open file or directory, with `file`, `pipes` and `copy` for its content, `dir` and `entry` for its
+//!   names, `metadata` and `proc_fd` for its attributes, and `leases` for leases of the kernel. `private` is a
+//!   directory that only the server uses.
 //! - `filesystem` has the threads of each mount, and `clock` probes the clock that stamps its files. [`backing`] has
 //!   what is the same for other kinds of storage.
 //! - `watch` reports changes by other programs, and `durable` makes names durable.
@@ -34,6 +34,7 @@ mod lookup;
 mod metadata;
 mod names;
 mod node;
+mod pipes;
 mod private;
 mod proc_fd;
 mod recycle;
@@ -64,6 +65,7 @@ use server::vfs::{
 use crate::filesystem::FileSystem;
 use crate::lookup::Question;
 use crate::names::Names;
+pub use crate::pipes::close_unused_pipes;
 use crate::root::Root;
 
 /// Maximum number of directories that the process watches for changes by other programs.

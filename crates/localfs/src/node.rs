@@ -15,7 +15,7 @@ use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::{
-    Access, Case, Content, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
+    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
     ListRequest, Metadata, Node, Op, Page, Payload, RangeChange, ReadReply, ReadRequest, RelPath, Result, SetMetadata,
     SetXattr, Space, Time,
 };
@@ -396,8 +396,7 @@ impl Node for Handle {
     }
 
     fn read(&self, op: &Op, read: ReadRequest) -> Answer<ReadReply> {
-        let ReadRequest { offset, buffer, filled, .. } = read;
-        Open::read(&self.0, op, offset, buffer, filled).map(|(buffer, count)| (buffer, count.map(Content::Buffer)))
+        Open::read(&self.0, op, read)
     }
 
     fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>> {

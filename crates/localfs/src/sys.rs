@@ -42,6 +42,39 @@ pub(crate) fn clone_range(
     checked(unsafe { libc::ioctl(to.as_fd().as_raw_fd(), libc::FICLONERANGE, &raw const range) }).map(drop)
 }
 
+/// `struct cachestat_range` of `linux/mman.h`.
+#[repr(C)]
+struct CacheRange {
+    offset: u64,
+    length: u64,
+}
+
+/// `struct cachestat` of `linux/mman.h`: numbers of pages.
+#[repr(C)]
+#[derive(Default)]
+struct CacheNumbers {
+    cached: u64,
+    dirty: u64,
+    written_back: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// The system call number of `cachestat` on all Linux targets of the standard library except MIPS, where it is unused.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// Returns the number of pages of a range of `file` that the page cache has; `Errno::NOSYS` before Linux 6.5. Since
+/// Linux 6.14, `Errno::PERM` unless the thread's user owns the file or may write to it.
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> rustix::io::Result<u64> {
+    let (range, mut numbers) = (CacheRange { offset, length }, CacheNumbers::default());
+    // SAFETY: the descriptor is open while it is borrowed. The call reads `range` and writes `numbers`, which have the
+    // types that it expects.
+    checked(unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut numbers, 0_u32) as libc::c_int
+    })?;
+    Ok(numbers.cached)
+}
+
 /// `struct xattr_args` of `linux/xattr.h`.
 #[repr(C, align(8))]
 struct XattrArguments {

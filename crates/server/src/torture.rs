@@ -93,9 +93,13 @@ async fn sleep(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Repl
     Ok(Status::SUCCESS)
 }
 
+pub(crate) fn pads_reads(request: &Request<'_>) -> bool {
+    request.connection.torture.pads_reads.load(Ordering::Relaxed)
+}
+
 /// Puts padding into the response to a READ, if it was requested.
 pub(crate) fn pad_read(request: &Request<'_>, reply: &mut Reply) {
-    if !request.connection.torture.pads_reads.load(Ordering::Relaxed) {
+    if !pads_reads(request) {
         return;
     }
     let data = reply.outgoing.position() - ReadResponse::DATA_OFFSET;

@@ -52,7 +52,7 @@ fn drive(server: &Arc<Server>, mut stream: TcpStream) -> io::Result<()> {
             Err(reason) => connection.end(reason),
         }
         while let Some(frame) = connection.next_frame() {
-            stream.write_all(frame.as_bytes())?;
+            stream.write_all(&frame.into_bytes().expect("whole data"))?;
         }
     }
     runtime.block_on(connection.close());

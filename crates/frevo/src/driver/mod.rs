@@ -14,6 +14,8 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, BytesMut};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use rustix::net::SendFlags;
+use rustix::pipe::{SpliceFlags, splice};
 use server::frame::Cost;
 use server::state::connection::{Connection, Frame, Transit};
 use tokio::io::{AsyncReadExt, Interest};
@@ -306,12 +308,12 @@ impl Driver {
     /// Sends as much as the socket accepts now.
     fn send(&mut self) -> io::Result<()> {
         loop {
-            let Some((frame, mut sent)) = self.unsent.take().or_else(|| Some((self.connection.next_frame()?, 0)))
+            let Some((mut frame, mut sent)) = self.unsent.take().or_else(|| Some((self.connection.next_frame()?, 0)))
             else {
                 return Ok(());
             };
-            loop {
-                match self.stream.try_write(&frame.as_bytes()[sent..]) {
+            while sent < frame.length() {
+                match self.send_part(&mut frame, sent) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => {
                         sent += count;
@@ -323,12 +325,27 @@ impl Driver {
                     }
                     Err(error) => return Err(error),
                 }
-                if sent == frame.as_bytes().len() {
-                    self.connection.server.recycle(frame.into_buffer());
-                    break;
-                }
             }
+            self.connection.server.recycle(frame.into_buffer());
         }
+    }
+
+    /// Sends a part of the frame, of which `sent` bytes were sent. Returns its length.
+    fn send_part(&self, frame: &mut Frame, sent: usize) -> io::Result<usize> {
+        let (head, length) = (frame.as_bytes().len(), frame.length());
+        if sent < head && length == head {
+            return self.stream.try_write(&frame.as_bytes()[sent..]);
+        }
+        if sent < head {
+            // The kernel waits for the data, so that both leave together.
+            let send = || Ok(rustix::net::send(&self.stream, &frame.as_bytes()[sent..], SendFlags::MORE)?);
+            return self.stream.try_io(Interest::WRITABLE, send);
+        }
+        let Some(data) = frame.data() else { return Ok(0) };
+        let splice = || Ok(splice(&**data, None, &self.stream, None, length - sent, SpliceFlags::NONBLOCK)?);
+        let count = self.stream.try_io(Interest::WRITABLE, splice)?;
+        data.spliced(count);
+        Ok(count)
     }
 
     /// Reads the available bytes and executes complete frames. Returns `false` at the end of the stream.

@@ -40,12 +40,22 @@ impl Environment for Trap {
 }
 
 async fn log_on(server: &Arc<Server>, stopping: &watch::Receiver<bool>) -> (Client, tokio::task::JoinHandle<()>) {
+    log_on_over(server, stopping, |_| Ok(())).await
+}
+
+/// Logs on over a connection whose server side is set by `prepare`.
+async fn log_on_over(
+    server: &Arc<Server>,
+    stopping: &watch::Receiver<bool>,
+    prepare: impl FnOnce(&TcpStream) -> rustix::io::Result<()> + Send + 'static,
+) -> (Client, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let options = Options { credentials: Credentials::password("alice", PASSWORD), ..Options::default() };
     let (server, stopping) = (server.clone(), stopping.clone());
     let driver = tokio::spawn(async move {
         let (stream, remote) = listener.accept().await.expect("a connection");
+        prepare(&stream).expect("an open socket");
         let connection = Connection::new(&server, Peer { remote, local: address });
         drive(stream, connection, Arc::default(), None, stopping).await;
     });
@@ -66,6 +76,35 @@ async fn a_panic_closes_its_connection_and_releases_its_state() {
     driver.await.expect("the task itself does not panic");
     assert_eq!((server.sessions.all().len(), server.open_count(), server.connections.all().len()), (1, 0, 1));
     other.open(&Open::file("held")).await.expect("the file can be opened");
+}
+
+/// The socket accepts a long response in many parts, of which some end within the header.
+#[tokio::test]
+async fn data_in_a_pipe_follows_its_header() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data: Vec<u8> = (0..3_u64 << 17).flat_map(u64::to_le_bytes).collect();
+    std::fs::write(directory.path().join("file"), &data).expect("there is free space");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), everybody).expect("the test owns it");
+    // Files that have just changed are not read into pipes.
+    tokio::time::sleep(Duration::from_millis(3_100)).await;
+    let volume = localfs::LocalFs::open(directory.path(), localfs::Options::default()).expect("the directory opens");
+    let server = TestServer::builder().volume(Arc::new(volume)).start();
+    let (_stop, stopping) = watch::channel(false);
+    let little = |stream: &TcpStream| rustix::net::sockopt::set_socket_send_buffer_size(stream, 4096);
+    let (mut client, _driver) = log_on_over(&server, &stopping, little).await;
+    let pipes = || {
+        let open = std::fs::read_dir("/proc/self/fd").expect("a /proc").flatten();
+        let targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("pipe:")).count()
+    };
+    let before = pipes();
+    let file = client.open(&Open::existing("file")).await.expect("it exists");
+    for (offset, length) in [(0, data.len()), (1, 1 << 20), (70_000, 65_536), (data.len() - 100_000, 1 << 20)] {
+        let read = client.read(file, offset as u64, length as u32).await.expect("it is readable");
+        assert!(read == &data[offset..(offset + length).min(data.len())], "{offset}, {length}");
+    }
+    assert!(pipes() > before, "the data was copied");
 }
 
 #[tokio::test]

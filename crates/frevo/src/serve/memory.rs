@@ -26,6 +26,7 @@ pub(super) async fn release_memory(server: Arc<Server>, inputs: Arc<Inputs>) {
     loop {
         tokio::time::sleep(RELEASE_INTERVAL).await;
         let unused = server.release_unused_buffers() + inputs.release_unused();
+        localfs::close_unused_pipes();
         let Some(now) = own() else { continue };
         least = least.min(now);
         until_repeat = until_repeat.and_then(|left: u32| left.checked_sub(1));

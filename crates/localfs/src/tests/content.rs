@@ -25,7 +25,7 @@ fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
 }
 
 /// Evicts a file, or every second piece of it, from the page cache.
-fn forget(file: &Path, pieces: bool) {
+pub(super) fn forget(file: &Path, pieces: bool) {
     let file = process(|| fs::File::open(file)).expect("the process has permission");
     file.sync_all().expect("there is free space");
     let step = 1 << 20;

@@ -8,6 +8,7 @@ mod identities;
 mod indexes;
 mod initial_acls;
 mod links;
+mod pipes;
 mod recycle;
 mod spaces;
 mod watches;

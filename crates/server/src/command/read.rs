@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::named_pipe::{Message, NamedPipe, PipeRead};
 use crate::request::{Reply, Request};
 use crate::state::open::Target;
-use crate::vfs::{self, Kind};
+use crate::vfs::{self, Content, Kind, Payload};
 
 /// The largest file offset, because Linux uses signed 64-bit offsets.
 const MAX_OFFSET: u64 = i64::MAX as u64;
@@ -58,12 +58,24 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let head = reply.outgoing.take_buffer();
     let filled = head.len();
     let buffer = request.connection.server.buffers.stretch(head, filled + length);
-    let pipe = reply.outgoing.is_plain(request);
+    let pipe = reply.outgoing.may_pipe(request);
+    #[cfg(feature = "torture")]
+    let pipe = pipe && !crate::torture::pads_reads(request);
     let read = vfs::ReadRequest { offset: asked.offset, buffer, filled, pipe };
-    let (buffer, result) = vfs::into_buffer(file.node.read(&file.op, read).await, filled);
-    let got = *result.as_ref().unwrap_or(&0);
-    reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled + got));
-    let count = result?;
+    let count = match file.node.read(&file.op, read).await {
+        (buffer, Ok(Content::Payload(Payload::Pipe(data)))) => {
+            let count = data.length();
+            reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled));
+            reply.outgoing.put_data(data);
+            count
+        }
+        read => {
+            let (buffer, result) = vfs::into_buffer(read, filled);
+            let got = *result.as_ref().unwrap_or(&0);
+            reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled + got));
+            result?
+        }
+    };
     // Deviates from [MS-FSA] 2.1.5.3: the position is updated for every open, synchronous or not, as other servers do.
     file.position.store(asked.offset + count as u64, Ordering::Relaxed);
     // 3.3.5.12: END_OF_FILE if there is no data, or less than the client's minimum.

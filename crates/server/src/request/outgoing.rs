@@ -14,6 +14,7 @@ use super::{Hash, Notifier, Request};
 use crate::error::{Disconnect, Error};
 use crate::state::connection::{Again, Connection, Frame};
 use crate::state::session::Session;
+use crate::vfs::{Payload, Pipe};
 
 /// Size of the header before each message on TCP ([MS-SMB2] 2.1).
 const TRANSPORT: usize = 4;
@@ -26,6 +27,8 @@ const FIRST: usize = TRANSPORT + TransformHeader::SIZE;
 pub(crate) struct Outgoing {
     connection: Arc<Connection>,
     buffer: Vec<u8>,
+    /// Data that follows the buffer: that of the current response, which is the only one of its frame.
+    data: Option<Box<dyn Pipe>>,
     /// Finished responses of this frame.
     finished: Vec<Finished>,
     /// The offset of the current response.
@@ -44,7 +47,15 @@ struct Finished {
 impl Outgoing {
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
         let buffer = connection.server.buffers.take();
-        Outgoing { connection, buffer, finished: Vec::new(), start: FIRST, seal_for: None, granted: Vec::new() }
+        Outgoing {
+            connection,
+            buffer,
+            data: None,
+            finished: Vec::new(),
+            start: FIRST,
+            seal_for: None,
+            granted: Vec::new(),
+        }
     }
 
     /// Begins a response after those already in the frame, with space for its header.
@@ -89,6 +100,11 @@ impl Outgoing {
         self.buffer = buffer;
     }
 
+    /// Ends the current response with data in a pipe, if [`Outgoing::may_pipe`].
+    pub(crate) fn put_data(&mut self, data: Box<dyn Pipe>) {
+        self.data = Some(data);
+    }
+
     /// Returns the length in bytes of the current response, including its header.
     pub(crate) fn position(&self) -> usize {
         self.buffer.len() - self.start
@@ -100,6 +116,7 @@ impl Outgoing {
     }
 
     pub(crate) fn replace_body_by_error(&mut self, error: &Error) {
+        self.data = None;
         self.truncate(Header::SIZE);
         let in_context = error.status == Status::STOPPED_ON_SYMLINK && self.connection.dialect() == Dialect::SMB_3_1_1;
         ErrorResponse { error_context_count: in_context.into(), error_data: &error.data }.encode(&mut self.body());
@@ -117,6 +134,10 @@ impl Outgoing {
         hash: Hash,
     ) {
         let sign_with = self.signer(request, sign_with);
+        let seals = self.must_seal(request);
+        if sign_with.is_some() || seals {
+            self.copy_data();
+        }
         let mut header = response_header(request, async_id, status, session_id, tree_id);
         // An asynchronous request's credits were granted by its interim response.
         header.credits = if async_id.is_some() { 0 } else { self.grant(request) };
@@ -124,7 +145,7 @@ impl Outgoing {
             header.flags |= Flags::SIGNED;
         }
         self.write_header(&header);
-        if self.must_seal(request) {
+        if seals {
             self.seal_for = request.channel.as_ref().map(|channel| channel.session.clone());
         }
         // The hash includes the signature, because it is of the bytes that the client receives. Signing again on
@@ -150,6 +171,15 @@ impl Outgoing {
         self.finished.push(Finished { start: self.start, sign_with });
     }
 
+    /// Copies data in a pipe to the buffer, because the session began to encrypt after the data was read.
+    fn copy_data(&mut self) {
+        let Some(data) = self.data.take() else { return };
+        match Payload::Pipe(data).into_memory() {
+            Ok(data) => self.buffer.extend_from_slice(&data),
+            Err(_) => self.connection.end(Disconnect("a pipe has less data than it should")),
+        }
+    }
+
     /// 3.3.4.1.1: signed requests get signed responses. Encrypted responses need no signature; [`Outgoing::send`] omits
     /// it.
     fn signer(&self, request: &Request<'_>, forced: Option<Arc<SigningKey>>) -> Option<Arc<SigningKey>> {
@@ -160,9 +190,11 @@ impl Outgoing {
         if signed { request.channel.as_ref().and_then(|channel| channel.signing()) } else { None }
     }
 
-    /// Returns whether the bytes of the response go to the client as they are: neither signed nor encrypted.
-    pub(crate) fn is_plain(&self, request: &Request<'_>) -> bool {
-        self.signer(request, None).is_none() && !self.must_seal(request)
+    /// Returns whether the data of the response may be in a pipe: it goes to the client as it is, neither signed nor
+    /// encrypted, and at the end of a frame without padding.
+    pub(crate) fn may_pipe(&self, request: &Request<'_>) -> bool {
+        let is_alone = self.finished.is_empty() && request.last;
+        is_alone && self.signer(request, None).is_none() && !self.must_seal(request)
     }
 
     /// Returns whether the response must be encrypted (3.3.4.1.4).
@@ -229,6 +261,7 @@ impl Outgoing {
         let mut buffer = std::mem::replace(&mut self.buffer, self.connection.server.buffers.take());
         let finished = std::mem::take(&mut self.finished);
         let seal_for = self.seal_for.take();
+        let data = self.data.take();
         self.start = FIRST;
         match &*finished {
             [] => return None,
@@ -249,14 +282,15 @@ impl Outgoing {
                 TransformHeader::SIZE
             }
         };
-        let length = buffer.len() - begin - TRANSPORT;
+        let data_length = data.as_ref().map_or(0, |data| data.length());
+        let length = buffer.len() - begin - TRANSPORT + data_length;
         // The bits above the 24-bit length are the message type.
         if length > LONGEST {
             self.connection.end(Disconnect("a response is longer than the transport's limit"));
             return None;
         }
         buffer[begin..begin + TRANSPORT].copy_from_slice(&(length as u32).to_be_bytes());
-        Some(Frame::new(buffer, begin))
+        Some(Frame::new(buffer, begin).followed_by(data))
     }
 
     /// Records that the current response grants an oplock.

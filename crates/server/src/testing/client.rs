@@ -179,7 +179,7 @@ impl TestClient {
             self.waiting.retain_mut(|running| running.as_mut().poll(&mut context).is_pending());
         }
         let frames = std::iter::from_fn(|| self.connection.next_frame());
-        frames.map(|frame| self.unseal(frame.as_bytes()[4..].to_vec())).collect()
+        frames.map(|frame| self.unseal(frame.into_bytes().expect("whole data").split_off(4))).collect()
     }
 
     /// Returns the message in a frame.

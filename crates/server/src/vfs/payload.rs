@@ -17,11 +17,15 @@ pub enum Payload {
     Pipe(Box<dyn Pipe>),
 }
 
-/// The reading end of a pipe that contains the whole data. Neither a read nor a `splice` from the descriptor waits.
-/// Dropped, it closes the pipe or gives it back to its pool; data that was not taken is lost.
-pub trait Pipe: Read + AsFd + Send {
-    /// Returns the number of bytes that were in the pipe before any was taken.
+/// The reading end of a pipe, or of several in turn, that contain the whole data. Neither a read nor a `splice` from
+/// the descriptor waits. Dropped, it closes the pipes or gives them back to their pool. Data that was not taken is
+/// then lost.
+pub trait Pipe: Read + AsFd + Send + Sync {
+    /// Returns the number of bytes that were in the pipes before any was taken.
     fn length(&self) -> usize;
+
+    /// Records that `splice` has taken `count` bytes from the descriptor. The rest may be in another pipe.
+    fn spliced(&mut self, count: usize);
 }
 
 impl Payload {

@@ -7,26 +7,57 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::vfs::{Payload, Pipe};
+
 /// A frame for the transport: a buffer and the offset of the frame in it (encrypted frames need space for a header).
+/// The data of a READ may follow it in a pipe.
 pub struct Frame {
     buffer: Vec<u8>,
     start: usize,
+    data: Option<Box<dyn Pipe>>,
 }
 
 impl Frame {
     /// Creates the frame `buffer[start..]`, which includes the transport header.
     pub(crate) fn new(buffer: Vec<u8>, start: usize) -> Self {
-        Frame { buffer, start }
+        Frame { buffer, start, data: None }
     }
 
-    /// Returns the bytes of memory that the frame takes.
+    /// Returns the frame with data that follows it.
+    pub(crate) fn followed_by(self, data: Option<Box<dyn Pipe>>) -> Self {
+        Frame { data, ..self }
+    }
+
+    /// Returns the bytes of memory that the frame takes, including that to which a pipe refers.
     pub fn allocated(&self) -> usize {
-        self.buffer.capacity() + size_of::<Frame>()
+        self.buffer.capacity() + size_of::<Frame>() + self.data.as_ref().map_or(0, |data| data.length())
     }
 
-    /// Returns the bytes to send.
+    /// Returns the number of bytes to send.
+    pub fn length(&self) -> usize {
+        self.as_bytes().len() + self.data.as_ref().map_or(0, |data| data.length())
+    }
+
+    /// Returns the bytes to send first.
     pub fn as_bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
+    }
+
+    /// Returns the pipe with the data to send after them.
+    pub fn data(&mut self) -> Option<&mut Box<dyn Pipe>> {
+        self.data.as_mut()
+    }
+
+    /// Returns all bytes to send.
+    ///
+    /// # Errors
+    /// `Errno::IO` if the pipe has less data than it should.
+    pub fn into_bytes(self) -> crate::vfs::Result<Vec<u8>> {
+        let mut bytes = self.as_bytes().to_vec();
+        if let Some(data) = self.data {
+            bytes.extend_from_slice(&Payload::Pipe(data).into_memory()?);
+        }
+        Ok(bytes)
     }
 
     /// Returns the buffer for reuse.
@@ -55,7 +86,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Queues a frame; returns the offset of its end in the stream of all frames.
     pub(crate) fn push(&self, frame: Frame) -> u64 {
-        let length = frame.as_bytes().len();
+        let length = frame.length();
         self.bytes.fetch_add(frame.allocated(), Ordering::Relaxed);
         let end = {
             let mut frames = self.frames.lock();

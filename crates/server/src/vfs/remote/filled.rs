@@ -40,4 +40,6 @@ impl Pipe for Filled {
     fn length(&self) -> usize {
         self.length
     }
+
+    fn spliced(&mut self, _: usize) {}
 }
