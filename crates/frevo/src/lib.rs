@@ -20,6 +20,7 @@ pub mod check;
 pub mod cli;
 mod driver;
 pub mod environment;
+mod event_loops;
 pub mod group;
 mod handles;
 mod help;

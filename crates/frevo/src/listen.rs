@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::driver;
+use crate::event_loops::EventLoops;
 use crate::input::Inputs;
 use smbconf::SocketOption;
 
@@ -129,6 +130,7 @@ pub(crate) async fn accept(
     mut changes: mpsc::Receiver<Change>,
     server: Arc<Server>,
     inputs: Arc<Inputs>,
+    loops: EventLoops,
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -138,7 +140,8 @@ pub(crate) async fn accept(
     let add = |listener: TcpListener, accepting: &mut JoinSet<()>| {
         let (open, closed) = oneshot::channel::<Infallible>();
         let address = listener.local_addr().ok();
-        let accept = accept_on(listener, server.clone(), inputs.clone(), dead_time, stopping.clone(), closed);
+        let accept =
+            accept_on(listener, server.clone(), inputs.clone(), loops.clone(), dead_time, stopping.clone(), closed);
         accepting.spawn(accept);
         (address, open)
     };
@@ -161,6 +164,7 @@ async fn accept_on(
     listener: TcpListener,
     server: Arc<Server>,
     inputs: Arc<Inputs>,
+    loops: EventLoops,
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
     mut closed: oneshot::Receiver<Infallible>,
@@ -180,11 +184,17 @@ async fn accept_on(
             Ok((stream, remote)) => {
                 if let Some(connection) = admit(&server, &stream, remote, bound) {
                     let (inputs, stop) = (inputs.clone(), stop.clone());
-                    connections.spawn(async move {
+                    let place = loops.place();
+                    let handle = place.handle().clone();
+                    let serve = async move {
                         if is_permitted_by_name(&connection).await {
-                            driver::drive(stream, connection, inputs, dead_time, stop).await;
+                            match place.adopt(stream) {
+                                Ok(stream) => driver::drive(stream, connection, inputs, place, dead_time, stop).await,
+                                Err(error) => tracing::warn!(%error, "cannot serve a connection"),
+                            }
                         }
-                    });
+                    };
+                    connections.spawn_on(serve, &handle);
                 }
             }
             Err(error) => {

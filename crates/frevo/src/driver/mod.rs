@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::acknowledgment::Watch;
+use crate::event_loops::Place;
 use crate::input::Inputs;
 use crate::progress::Progress;
 
@@ -49,18 +50,22 @@ const KEEP_ALIVE: u8 = 0x85;
 /// A pending chain of requests; its output is the cost to release.
 type Running = Pin<Box<dyn Future<Output = Cost> + Send>>;
 
-/// Serves `connection` over `stream` until either side ends it or `stop` becomes true. With `dead_time`, a connection
-/// that was silent for that long and has no open files is closed.
+/// Serves `connection` over `stream` until either side ends it or `stop` becomes true. Must be called on the event loop
+/// of `place`; the connection may move to others. With `dead_time`, a connection that was silent for that long and has
+/// no open files is closed.
 pub(crate) async fn drive(
     stream: TcpStream,
     connection: Arc<Connection>,
     inputs: Arc<Inputs>,
+    place: Place,
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut driver = Driver {
+    let driver = Driver {
         stream,
         connection: connection.clone(),
+        place,
+        began: tokio::time::Instant::now(),
         dead_time,
         inputs,
         input: BytesMut::new(),
@@ -72,18 +77,22 @@ pub(crate) async fn drive(
         held: Cost::default(),
     };
     let guard = Guard(Some(connection.clone()));
-    let reason = tokio::select! {
-        result = driver.run() => Some(result),
-        () = stopped(&mut stop) => None,
-    };
-    let reason = match reason {
-        Some(result) => result,
-        // Requests in progress are finished and answered; nothing new is read.
-        None => tokio::time::timeout(STOP_TIME, driver.finish()).await.unwrap_or(Ok(())),
-    };
-    if let Err(error) = reason {
-        tracing::debug!(connection = connection.id, %error, "connection lost");
+    let mut state = driver.serve(stop.clone()).await;
+    while let State::Moves(driver, place) = state {
+        let handle = place.handle().clone();
+        let stop = stop.clone();
+        let elsewhere = async move { Ok::<_, io::Error>(driver.move_to(place)?.serve(stop).await) };
+        state = match Aborting(handle.spawn(elsewhere)).await {
+            Ok(Ok(state)) => state,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a connection cannot move to another event loop");
+                return;
+            }
+            // It has panicked, or the runtime ends.
+            Err(_) => return,
+        };
     }
+    let State::Ended(driver) = state else { return };
     // Requests in progress are cancelled, and finish in order to release what they hold (such as a position in a lock
     // queue), because a session with other channels continues.
     let Driver { stream, mut running, .. } = driver;
@@ -105,6 +114,29 @@ pub(crate) async fn drive(
     // again.
     if !running.is_empty() {
         tokio::spawn(async move { settle(&mut running).await });
+    }
+}
+
+/// The state in which a connection leaves an event loop.
+enum State {
+    Ended(Driver),
+    Moves(Driver, Place),
+}
+
+/// A task that is aborted when it is dropped.
+struct Aborting<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Future for Aborting<T> {
+    type Output = Result<T, tokio::task::JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_unpin(context)
+    }
+}
+
+impl<T> Drop for Aborting<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -151,6 +183,9 @@ async fn until(watch: Option<&Watch>) {
 struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
+    place: Place,
+    /// When the client connected.
+    began: tokio::time::Instant,
     dead_time: Option<Duration>,
     /// Source of buffers for `input`.
     inputs: Arc<Inputs>,
@@ -170,10 +205,35 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(&mut self) -> io::Result<()> {
+    /// Serves the connection until it ends or moves.
+    async fn serve(mut self, mut stop: watch::Receiver<bool>) -> State {
+        let reason = tokio::select! {
+            result = self.run() => Some(result),
+            () = stopped(&mut stop) => None,
+        };
+        let reason = match reason {
+            Some(Ok(Some(place))) => return State::Moves(self, place),
+            Some(Ok(None)) => Ok(()),
+            Some(Err(error)) => Err(error),
+            // Requests in progress are finished and answered; nothing new is read.
+            None => tokio::time::timeout(STOP_TIME, self.finish()).await.unwrap_or(Ok(())),
+        };
+        if let Err(error) = reason {
+            tracing::debug!(connection = self.connection.id, %error, "connection lost");
+        }
+        State::Ended(self)
+    }
+
+    /// Continues on the event loop of `place`.
+    fn move_to(self, place: Place) -> io::Result<Driver> {
+        let stream = place.adopt(self.stream)?;
+        Ok(Driver { stream, place, ..self })
+    }
+
+    /// Returns the new place if the connection has to move.
+    async fn run(&mut self) -> io::Result<Option<Place>> {
         let limits = self.connection.server.policy().limits.clone();
-        let began = tokio::time::Instant::now();
-        let mut logon = std::pin::pin!(tokio::time::sleep(limits.logon_time));
+        let mut logon = std::pin::pin!(tokio::time::sleep_until(self.began + limits.logon_time));
         let mut watches_logon = true;
         let mut progress = Progress::new(&limits);
         let silence = self.dead_time.unwrap_or(Duration::MAX);
@@ -182,7 +242,7 @@ impl Driver {
         loop {
             self.send()?;
             if self.connection.ended().is_some() && self.unsent.is_none() {
-                return Ok(());
+                return Ok(None);
             }
             let transit = self.transit();
             self.connection.record(transit);
@@ -198,7 +258,10 @@ impl Driver {
                 ready = self.stream.readable(), if may_read => {
                     ready?;
                     if !self.receive().await? {
-                        return Ok(());
+                        return Ok(None);
+                    }
+                    if let Some(place) = self.place.next() {
+                        return Ok(Some(place));
                     }
                     if let Some(silence) = self.dead_time {
                         dead.as_mut().reset(tokio::time::Instant::now() + silence);
@@ -216,13 +279,13 @@ impl Driver {
                 // A memory budget is exceeded, possibly by another connection.
                 () = async { tokio::time::sleep(TRY_AGAIN).await }, if !may_read => {
                     if !self.connection.is_logged_on() && self.is_left() {
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
                 () = progress.time_is_up() => {
                     if let Some(reason) = progress.judge(self.sent, self.input.len()) {
                         self.connection.end(reason);
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
                 () = &mut dead, if self.dead_time.is_some() => {
@@ -240,7 +303,7 @@ impl Driver {
                     }
                 }
                 () = &mut logon, if watches_logon => {
-                    let anonymous = limits.anonymous_time.saturating_sub(began.elapsed());
+                    let anonymous = limits.anonymous_time.saturating_sub(self.began.elapsed());
                     if self.connection.is_logged_on() {
                         watches_logon = false;
                     } else if self.connection.has_session() && !anonymous.is_zero() {

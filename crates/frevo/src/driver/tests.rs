@@ -1,5 +1,6 @@
 //! Tests with connections over a socket to a server that panics on demand.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Credentials, Open, Options};
@@ -13,6 +14,10 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::environment::SystemEnvironment;
+use crate::event_loops::EventLoops;
+
+/// Connections of these tests run on the test's own runtime and move to one of these loops.
+static LOOPS: LazyLock<EventLoops> = LazyLock::new(|| EventLoops::with_threads(2).expect("threads"));
 
 /// The real clock and random numbers, and a clock that panics once when armed.
 struct Trap {
@@ -57,7 +62,7 @@ async fn log_on_over(
         let (stream, remote) = listener.accept().await.expect("a connection");
         prepare(&stream).expect("an open socket");
         let connection = Connection::new(&server, Peer { remote, local: address });
-        drive(stream, connection, Arc::default(), None, stopping).await;
+        drive(stream, connection, Arc::default(), LOOPS.place(), None, stopping).await;
     });
     (Client::connect(address, "host", "share", &options).await.expect("a session"), driver)
 }
@@ -105,6 +110,29 @@ async fn data_in_a_pipe_follows_its_header() {
         assert!(read == &data[offset..(offset + length).min(data.len())], "{offset}, {length}");
     }
     assert!(pipes() > before, "the data was copied");
+}
+
+/// A connection moves back and forth with requests in progress.
+#[tokio::test]
+async fn a_connection_moves_between_event_loops() {
+    let server = TestServer::builder().environment(Arc::new(SystemEnvironment::new())).start();
+    let (_stop, stopping) = watch::channel(false);
+    let (mut client, driver) = log_on(&server, &stopping).await;
+    let file = client.open(&Open::file("file")).await.expect("a file");
+    let mut moves = 0;
+    for round in 0..200_u64 {
+        let data = round.to_le_bytes();
+        // Whichever loop has it: the request is taken by a connection of that loop only.
+        LOOPS.want(round as usize % 2, (round + 1) as usize % 2);
+        client.write(file, 0, &data).await.expect("it is written");
+        assert_eq!(client.read(file, 0, 100).await.expect("it is read"), data);
+        moves += usize::from(!LOOPS.is_wanted());
+    }
+    assert!(moves > 100, "{moves}");
+    assert_eq!(server.open_count(), 1);
+    drop(client);
+    driver.await.expect("it ends");
+    assert_eq!((server.sessions.all().len(), server.open_count(), server.accounting.memory()), (0, 0, 0));
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
 use crate::audit::Audits;
 use crate::environment::SystemEnvironment;
+use crate::event_loops::EventLoops;
 use crate::handles::Handles;
 use crate::input::Inputs;
 use crate::kerberos::Keytab;
@@ -139,6 +140,7 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
     let said = Problems(loaded.warnings.0.iter().filter(|it| !it.is_of_share()).cloned().collect());
     eprint!("{}", said.brief());
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         // A new thread inherits the identity of the thread that started it, which may be impersonating a user.
         .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
@@ -270,14 +272,24 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let inputs = Arc::<Inputs>::default();
-    let mut accepting =
-        tokio::spawn(listen::accept(sockets, changes, server.clone(), inputs.clone(), dead_time, stopping));
+    let loops = EventLoops::start()?;
+    let mut accepting = tokio::spawn(listen::accept(
+        sockets,
+        changes,
+        server.clone(),
+        inputs.clone(),
+        loops.clone(),
+        dead_time,
+        stopping,
+    ));
     let releasing = tokio::spawn(memory::release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
     let status = status_text(server.clone());
     let first = status();
-    let reporting = tokio::spawn(systemd::report(notifier.clone(), systemd::watchdog_time(), status));
+    let watched = loops.clone();
+    let answers = move || watched.clone().answer();
+    let reporting = tokio::spawn(systemd::report(notifier.clone(), systemd::watchdog_time(), status, answers));
     wait_for_signals(&control, || notifier.ready(&first)).await?;
     tracing::info!("stopping");
     notifier.stopping();

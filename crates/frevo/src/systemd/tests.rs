@@ -87,9 +87,21 @@ async fn the_reports_come_at_half_of_the_time_and_only_while_tasks_run() {
         let clients = clients.clone();
         move || format!("{} clients", clients.load(Ordering::Relaxed))
     };
-    tokio::spawn(report(notifier, Some(Duration::from_secs(4)), status));
+    let hangs = std::sync::Arc::new(tokio::sync::Mutex::new(()));
+    let answering = hangs.clone();
+    let answers = move || {
+        let answering = answering.clone();
+        async move { drop(answering.lock().await) }
+    };
+    tokio::spawn(report(notifier, Some(Duration::from_secs(4)), status, answers));
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(messages(&manager), ["WATCHDOG=1"; 3], "at 0, 2 and 4 seconds");
+    let hung = hangs.lock().await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(messages(&manager), [""; 0], "an event loop does not answer");
+    drop(hung);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(messages(&manager), ["WATCHDOG=1"; 2], "the one that waited, and the one that was due");
     clients.store(1, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(messages(&manager), ["STATUS=1 clients", "WATCHDOG=1"]);
@@ -104,7 +116,7 @@ async fn without_a_watchdog_only_changes_of_the_status_are_reported() {
     let asked = std::sync::Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let status = move || format!("{}", count.fetch_add(1, Ordering::Relaxed).min(1));
-    tokio::spawn(report(Notifier::to(&name).unwrap(), None, status));
+    tokio::spawn(report(Notifier::to(&name).unwrap(), None, status, || std::future::ready(())));
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(messages(&manager), ["STATUS=1"]);
     assert!(asked.load(Ordering::Relaxed) > 3);

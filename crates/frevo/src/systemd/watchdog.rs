@@ -24,9 +24,15 @@ pub(super) fn watchdog(microseconds: Option<u64>, of: Option<u64>, own: u32) -> 
 /// Updates the status text if it changes and, at half of the time of the watchdog, reports that the server is alive.
 /// Never returns.
 ///
-/// This is a task like those of connections. It proceeds only while the runtime executes tasks and timers, and `status`
-/// locks the table that every new connection locks. If these are blocked, the reports cease.
-pub async fn report(notifier: Notifier, watchdog: Option<Duration>, status: impl Fn() -> String) {
+/// The task proceeds only while its runtime executes tasks and timers. `status` locks the table that every new
+/// connection locks, and `answers` waits until the event loops execute a task. If one of these is blocked, the reports
+/// cease.
+pub async fn report<F: Future<Output = ()> + Send>(
+    notifier: Notifier,
+    watchdog: Option<Duration>,
+    status: impl Fn() -> String,
+    answers: impl Fn() -> F,
+) {
     if !notifier.is_heard() {
         return std::future::pending().await;
     }
@@ -42,6 +48,7 @@ pub async fn report(notifier: Notifier, watchdog: Option<Duration>, status: impl
             last = now;
         }
         if watchdog.is_some() {
+            answers().await;
             notifier.alive();
         }
     }

@@ -1,0 +1,265 @@
+//! The threads that serve connections, one per processor.
+//!
+//! Each thread has its own event loop, and a connection's task stays on one. If the threads shared a loop, many events
+//! would wake a thread that has nothing to do, because another one already executes the connection's task. A connection
+//! moves to another loop only if its own is overloaded and another one is not.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle};
+
+/// How often the loads are compared, while connections execute requests.
+const PERIOD: Duration = Duration::from_millis(100);
+/// A loop that is busy for this share of a period is overloaded if it has several active connections.
+const OVERLOADED: f64 = 0.8;
+
+/// The event loops.
+#[derive(Clone)]
+pub(crate) struct EventLoops(Arc<Shared>);
+
+struct Shared {
+    loops: Vec<EventLoop>,
+    start: Instant,
+    /// The number of the current period, and its end in microseconds after the start.
+    period: AtomicU32,
+    end: AtomicU64,
+    /// The busy time of each loop at the start of the current period.
+    sample: Mutex<Sample>,
+    /// A move that one connection is asked to make: the two loops, as of [`pack`], or [`NO_MOVE`].
+    wanted: AtomicU64,
+}
+
+struct EventLoop {
+    handle: Handle,
+    connections: AtomicUsize,
+    /// The number of connections that have executed requests in the current period.
+    active: AtomicUsize,
+}
+
+struct Sample {
+    at: Instant,
+    busy: Vec<Duration>,
+}
+
+const NO_MOVE: u64 = u64::MAX;
+
+fn pack(from: usize, to: usize) -> u64 {
+    (from as u64) << 32 | to as u64
+}
+
+/// The load of a loop in a period.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// The share of the time in which it was busy.
+    busy: f64,
+    active: usize,
+}
+
+/// Returns the loops from which and to which a connection should move. The receiving loop then has less to do than the
+/// giving one had, so that the connection does not move back.
+fn advise(loads: &[Load]) -> Option<(usize, usize)> {
+    let by_busy = |(_, a): &(usize, &Load), (_, b): &(usize, &Load)| a.busy.total_cmp(&b.busy);
+    let (from, most) = loads.iter().enumerate().filter(|(_, load)| load.active > 1).max_by(by_busy)?;
+    let (to, least) = loads.iter().enumerate().min_by(by_busy)?;
+    let moved = most.busy / most.active as f64;
+    (from != to && most.busy >= OVERLOADED && least.busy + moved < most.busy).then_some((from, to))
+}
+
+impl EventLoops {
+    /// Starts one thread per processor.
+    pub(crate) fn start() -> Result<EventLoops> {
+        EventLoops::with_threads(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    }
+
+    pub(crate) fn with_threads(count: usize) -> Result<EventLoops> {
+        let loops = (0..count).map(EventLoop::start).collect::<Result<Vec<_>>>()?;
+        let start = Instant::now();
+        let sample = Mutex::new(Sample { at: start, busy: vec![Duration::ZERO; loops.len()] });
+        let (period, end, wanted) = (AtomicU32::new(1), AtomicU64::new(0), AtomicU64::new(NO_MOVE));
+        Ok(EventLoops(Arc::new(Shared { loops, start, period, end, sample, wanted })))
+    }
+
+    /// Returns a place for a new connection, on the loop with the fewest connections.
+    pub(crate) fn place(&self) -> Place {
+        let connections = |(_, it): &(usize, &EventLoop)| it.connections.load(Ordering::Relaxed);
+        let fewest = self.0.loops.iter().enumerate().min_by_key(connections);
+        self.place_on(fewest.map_or(0, |(index, _)| index))
+    }
+
+    /// Waits until every loop has executed a task.
+    pub(crate) async fn answer(self) {
+        for each in &self.0.loops {
+            // An error means that the process ends.
+            let _ = each.handle.spawn(async {}).await;
+        }
+    }
+
+    fn place_on(&self, index: usize) -> Place {
+        self.0.loops[index].connections.fetch_add(1, Ordering::Relaxed);
+        Place { loops: self.clone(), index, period: 0 }
+    }
+
+    /// Asks one active connection of the loop `from` to move to the loop `to`.
+    pub(crate) fn want(&self, from: usize, to: usize) {
+        self.0.wanted.store(pack(from, to), Ordering::Relaxed);
+    }
+
+    /// Returns whether no connection has made the move yet.
+    #[cfg(test)]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.wanted.load(Ordering::Relaxed) != NO_MOVE
+    }
+
+    /// Ends the current period, if it has lasted long enough, and compares the loads.
+    fn compare(&self) {
+        let shared = &*self.0;
+        // Another thread may have begun to compare them.
+        let Some(mut last) = shared.sample.try_lock() else { return };
+        let (now, passed) = (shared.start.elapsed(), last.at.elapsed());
+        if (now.as_micros() as u64) < shared.end.load(Ordering::Relaxed) {
+            return;
+        }
+        shared.end.store((now + PERIOD).as_micros() as u64, Ordering::Relaxed);
+        let busy: Vec<_> = shared.loops.iter().map(EventLoop::busy).collect();
+        let share = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() / passed.as_secs_f64();
+        let loads: Vec<_> = std::iter::zip(&busy, &last.busy)
+            .zip(&shared.loops)
+            .map(|((&now, &before), each)| Load {
+                busy: share(now, before),
+                active: each.active.swap(0, Ordering::Relaxed),
+            })
+            .collect();
+        *last = Sample { at: Instant::now(), busy };
+        shared.period.fetch_add(1, Ordering::Relaxed);
+        match advise(&loads) {
+            Some((from, to)) => self.want(from, to),
+            None => shared.wanted.store(NO_MOVE, Ordering::Relaxed),
+        }
+    }
+}
+
+impl EventLoop {
+    fn start(number: usize) -> Result<EventLoop> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            // A new thread inherits the identity of the thread that started it, which may be impersonating a user.
+            .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
+            .build()
+            .context("cannot start an event loop")?;
+        let handle = runtime.handle().clone();
+        let run = move || runtime.block_on(std::future::pending::<()>());
+        let named = std::thread::Builder::new().name(format!("event loop {number}"));
+        named.spawn(run).context("cannot start the thread of an event loop")?;
+        Ok(EventLoop { handle, connections: AtomicUsize::new(0), active: AtomicUsize::new(0) })
+    }
+
+    fn busy(&self) -> Duration {
+        self.handle.metrics().worker_total_busy_duration(0)
+    }
+}
+
+/// The place of a connection on one of the loops.
+pub(crate) struct Place {
+    loops: EventLoops,
+    index: usize,
+    /// The last period in which the connection was counted as active.
+    period: u32,
+}
+
+impl Place {
+    /// Returns the loop, on which the connection's task must run.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.loops.0.loops[self.index].handle
+    }
+
+    /// Registers a socket with the loop.
+    pub(crate) fn adopt(&self, stream: TcpStream) -> io::Result<TcpStream> {
+        let stream = stream.into_std()?;
+        let _inside = self.handle().enter();
+        TcpStream::from_std(stream)
+    }
+
+    /// Records that the connection executes requests. Returns its new place if it has to move.
+    pub(crate) fn next(&mut self) -> Option<Place> {
+        let shared = &*self.loops.0;
+        if shared.loops.len() == 1 {
+            return None;
+        }
+        let period = shared.period.load(Ordering::Relaxed);
+        if self.period != period {
+            self.period = period;
+            shared.loops[self.index].active.fetch_add(1, Ordering::Relaxed);
+        }
+        if shared.start.elapsed().as_micros() as u64 >= shared.end.load(Ordering::Relaxed) {
+            self.loops.compare();
+        }
+        let wanted = shared.wanted.load(Ordering::Relaxed);
+        if wanted == NO_MOVE || wanted >> 32 != self.index as u64 {
+            return None;
+        }
+        let taken = shared.wanted.compare_exchange(wanted, NO_MOVE, Ordering::Relaxed, Ordering::Relaxed);
+        taken.is_ok().then(|| self.loops.place_on(wanted as u32 as usize))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.loops.0.loops[self.index].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn advised(loads: &[(f64, usize)], expected: Option<(usize, usize)>) {
+        let loads: Vec<_> = loads.iter().map(|&(busy, active)| Load { busy, active }).collect();
+        assert_eq!(advise(&loads), expected, "{loads:?}");
+    }
+
+    #[test]
+    fn a_connection_moves_from_an_overloaded_loop_to_an_idle_one() {
+        advised(&[(1.0, 2), (0.0, 0)], Some((0, 1)));
+        advised(&[(0.1, 1), (0.9, 2), (0.0, 0)], Some((1, 2)));
+        advised(&[(0.2, 5), (0.95, 3)], Some((1, 0)));
+    }
+
+    #[test]
+    fn connections_stay_where_moving_would_not_help() {
+        advised(&[(1.0, 1), (0.0, 0)], None);
+        advised(&[(0.7, 8), (0.0, 0)], None);
+        advised(&[(1.0, 2), (0.6, 1)], None);
+        advised(&[(1.0, 2), (1.0, 2)], None);
+        advised(&[(1.0, 2)], None);
+        advised(&[], None);
+    }
+
+    /// What moves does not move back in the next period.
+    #[test]
+    fn moves_end() {
+        // The loop of each connection, and its load.
+        for loads in [vec![0.9, 0.1], vec![0.5, 0.5, 0.5], vec![0.3; 10], vec![1.0, 0.9, 0.2, 0.1], vec![0.05; 40]] {
+            let mut places = vec![0; loads.len()];
+            let mut moves = 0;
+            for _ in 0..100 {
+                let on = |index| std::iter::zip(&places, &loads).filter(move |(place, _)| **place == index);
+                let load = |index| Load {
+                    busy: on(index).map(|(_, load)| load).sum::<f64>().min(1.0),
+                    active: on(index).count(),
+                };
+                let Some((from, to)) = advise(&[load(0), load(1)]) else { break };
+                let mover = places.iter().position(|&place| place == from).expect("an active connection");
+                places[mover] = to;
+                moves += 1;
+            }
+            assert!(moves < loads.len(), "{loads:?}: {moves} moves");
+        }
+    }
+}
