@@ -24,7 +24,8 @@ use crate::steps::{cargo, succeeds};
 
 /// The configuration of both servers.
 const TEMPLATE: &str = include_str!("smb.conf");
-/// The share, and the directory of the volume that it shows.
+/// The share, and the directory of the volume in which the mount and libgfapi work. Each server has its own, whose name
+/// begins so, because the servers give the same user different SIDs: one would be refused in what the other creates.
 const SHARE: &str = "bench";
 /// The load generator.
 const PROGRAM: &str = "target/release/examples/bare";
@@ -209,12 +210,13 @@ pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
         .filter_map(|subject| Some((subject, subject.target()?)))
         .map(|(subject, target)| Ok((subject, TestEnvironment::make_in(dir, target, Crowd(0))?)))
         .collect::<Result<Vec<_>>>()?;
-    let shared = mount.join(SHARE);
-    std::fs::create_dir(&shared).with_context(|| format!("cannot create {}", shared.display()))?;
-    std::os::unix::fs::chown(&shared, Some(ALICE.id), Some(ALICE.id))?;
+    let shared = directory(&mount, SHARE)?;
     let mut servers = BTreeMap::new();
     for (subject, environment) in &environments {
-        let server = environment.start("server", &TEMPLATE.replace("@VOLUME@", volume));
+        let name = format!("{SHARE}-{}", subject.name());
+        directory(&mount, &name)?;
+        let template = TEMPLATE.replace("@VOLUME@", volume).replace("@DIRECTORY@", &name);
+        let server = environment.start("server", &template);
         let server = server.with_context(|| format!("{} does not start on {volume}", subject.name()))?;
         servers.insert(*subject, server);
     }
@@ -239,6 +241,14 @@ pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
     std::fs::write(json, serde_json::to_string(&results.json())?)?;
     print!("{results}");
     Ok(())
+}
+
+/// Creates a directory that belongs to alice in the root of the volume, and returns its path.
+fn directory(mount: &Path, name: &str) -> Result<PathBuf> {
+    let path = mount.join(name);
+    std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    std::os::unix::fs::chown(&path, Some(ALICE.id), Some(ALICE.id))?;
+    Ok(path)
 }
 
 /// The load generator's work, step by step.
