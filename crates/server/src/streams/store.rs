@@ -154,9 +154,17 @@ impl Store {
     }
 
     /// Creates an empty file in the store for a stream of the file `owner`. It is charged to the quota of the owner's
-    /// user.
+    /// user. Fails with `NOSPC` if the share has no store and may have none: only the attribute is left as a place for
+    /// the stream, and it is too small.
     pub(crate) async fn create(&self, owner: &Metadata) -> Result<Sidecar> {
-        let directory = self.directory(true).await?.ok_or(Errno::STALE)?;
+        let directory = match self.directory(true).await {
+            Ok(found) => found.ok_or(Errno::STALE)?,
+            Err(errno @ (Errno::PERM | Errno::ACCES | Errno::OPNOTSUPP)) => {
+                tracing::debug!(?errno, "there is no store for a large stream");
+                return Err(Errno::NOSPC);
+            }
+            Err(errno) => return Err(errno),
+        };
         self.state.store(USED, Ordering::Relaxed);
         let mut random = [0; 16];
         self.environment.random(&mut random);

@@ -234,8 +234,19 @@ fn a_directory_of_another_user_is_not_a_store() {
     block_on(fixture.vfs.create(&mallory, &path, NewFile::new(Create::Directory, 0o777))).unwrap();
     let stream = fixture.opened();
     fixture.write(&stream, 0, b"kept").unwrap();
-    assert_eq!(fixture.write(&stream, 0, &large()), Err(Errno::PERM));
+    assert_eq!(fixture.write(&stream, 0, &large()), Err(Errno::NOSPC));
     assert_eq!(fixture.content(&fixture.file, &stream), b"kept");
+}
+
+#[test]
+fn without_a_store_there_is_no_space_for_a_large_stream() {
+    for errno in [Errno::PERM, Errno::ACCES, Errno::OPNOTSUPP] {
+        let fixture = Fixture::new(16 << 20);
+        let faulty = Arc::new(Faulty::new(fixture.vfs.clone(), Arc::new(FailAt(vec![(0, errno)]))));
+        let store = Store::new(faulty, RelPath::root(), Arc::new(ManualClock::ticking()));
+        let created = block_on(store.create(&fixture.metadata));
+        assert_eq!((created.err(), fixture.stored()), (Some(Errno::NOSPC), 0));
+    }
 }
 
 /// A directory of mallory's with the name of the store, into which mallory has moved bob's private file, which is
