@@ -18,6 +18,8 @@ pub(super) const SHARE: &str = "faults";
 pub(super) const LOCAL: &str = "local";
 /// Time in which the library has connected to a brick that is back: it tries every three to four seconds.
 pub(super) const RECONNECTION: Duration = Duration::from_secs(5);
+/// Time in which all threads of a process have stopped.
+const STOPPED: Duration = Duration::from_secs(5);
 /// The configuration. @VOLUME@ is the volume, and @SETTINGS@ the settings of the share in it.
 const TEMPLATE: &str = "[global]
 @TARGET@
@@ -107,14 +109,20 @@ impl Fixture {
         self.gluster(&["volume", "set", self.volume, option, value]).map(drop)
     }
 
-    /// Sends a signal to the process of a brick.
+    /// Sends a signal to the process of a brick. A stopped brick answers nothing any more when this returns.
     pub(super) fn signal_brick(&self, number: usize, signal: Signal) -> Result<()> {
         let status = self.gluster(&["volume", "status", self.volume, "--xml"])?;
         let path = regex::escape(&self.brick(number).display().to_string());
         let pattern = Regex::new(&format!("(?s)<path>{path}</path>.*?<pid>([0-9]+)</pid>"))?;
         let pid = pattern.captures(&status).and_then(|found| Pid::from_raw(found[1].parse().ok()?));
         let pid = pid.with_context(|| format!("brick {number} is not running: {status}"))?;
-        kill_process(pid, signal).with_context(|| format!("cannot signal brick {number}"))
+        kill_process(pid, signal).with_context(|| format!("cannot signal brick {number}"))?;
+        if signal == Signal::STOP {
+            // The kernel stops the threads when one of them receives the signal. On a busy machine, the others serve
+            // requests until then.
+            until("the brick stops", STOPPED, || is_stopped(pid))?;
+        }
+        Ok(())
     }
 
     /// Kills glusterd, which describes the volumes.
@@ -150,6 +158,17 @@ impl Fixture {
 /// Returns the configuration for a volume, with these settings of the share in it.
 pub(super) fn configuration(volume: &str, settings: &str) -> String {
     TEMPLATE.replace("@VOLUME@", volume).replace("@SETTINGS@\n", settings)
+}
+
+/// Returns whether all threads of a process are stopped.
+fn is_stopped(pid: Pid) -> Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()))? {
+        let status = fs::read_to_string(thread?.path().join("status"))?;
+        if !status.lines().any(|line| line.starts_with("State:\tT")) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn mounted(dir: &Path, volume: &str) -> PathBuf {
