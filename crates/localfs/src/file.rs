@@ -26,7 +26,7 @@ use crate::{errno, identity, sys};
 const MAX_SIZE: u64 = i64::MAX as u64;
 /// The largest write done on the calling thread if the kernel cannot report whether it would wait. Filling new pages
 /// takes about as long per 32 KiB as handing the work to another thread.
-const INLINE_WRITE: usize = 128 * 1024;
+const INLINE_WRITE: usize = 1024 * 1024;
 /// Content of at least this length is read into a pipe, if it can be sent as it is. Below, the additional system calls
 /// cost more than the copies.
 const PIPED_READ: usize = 64 * 1024;

@@ -61,7 +61,7 @@ pub(crate) async fn drive(
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let driver = Driver {
+    let driver = Box::new(Driver {
         stream,
         connection: connection.clone(),
         place,
@@ -75,7 +75,7 @@ pub(crate) async fn drive(
         sent: 0,
         running: FuturesUnordered::new(),
         held: Cost::default(),
-    };
+    });
     let guard = Guard(Some(connection.clone()));
     let mut state = driver.serve(stop.clone()).await;
     while let State::Moves(driver, place) = state {
@@ -95,7 +95,7 @@ pub(crate) async fn drive(
     let State::Ended(driver) = state else { return };
     // Requests in progress are cancelled, and finish in order to release what they hold (such as a position in a lock
     // queue), because a session with other channels continues.
-    let Driver { stream, mut running, .. } = driver;
+    let Driver { stream, mut running, .. } = *driver;
     let close = async {
         connection.close().await;
         guard.dismiss();
@@ -119,8 +119,8 @@ pub(crate) async fn drive(
 
 /// The state in which a connection leaves an event loop.
 enum State {
-    Ended(Driver),
-    Moves(Driver, Place),
+    Ended(Box<Driver>),
+    Moves(Box<Driver>, Place),
 }
 
 /// A task that is aborted when it is dropped.
@@ -206,7 +206,7 @@ struct Driver {
 
 impl Driver {
     /// Serves the connection until it ends or moves.
-    async fn serve(mut self, mut stop: watch::Receiver<bool>) -> State {
+    async fn serve(mut self: Box<Self>, mut stop: watch::Receiver<bool>) -> State {
         let reason = tokio::select! {
             result = self.run() => Some(result),
             () = stopped(&mut stop) => None,
@@ -225,9 +225,10 @@ impl Driver {
     }
 
     /// Continues on the event loop of `place`.
-    fn move_to(self, place: Place) -> io::Result<Driver> {
-        let stream = place.adopt(self.stream)?;
-        Ok(Driver { stream, place, ..self })
+    fn move_to(self: Box<Self>, place: Place) -> io::Result<Box<Driver>> {
+        let driver = *self;
+        let stream = place.adopt(driver.stream)?;
+        Ok(Box::new(Driver { stream, place, ..driver }))
     }
 
     /// Returns the new place if the connection has to move.

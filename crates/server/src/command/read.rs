@@ -58,7 +58,8 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let head = reply.outgoing.take_buffer();
     let filled = head.len();
     let buffer = request.connection.server.buffers.stretch(head, filled + length);
-    let pipe = reply.outgoing.may_pipe(request);
+    let sends_files = open.tree.disk().is_some_and(|disk| disk.share.use_sendfile);
+    let pipe = sends_files && reply.outgoing.may_pipe(request);
     #[cfg(feature = "torture")]
     let pipe = pipe && !crate::torture::pads_reads(request);
     let read = vfs::ReadRequest { offset: asked.offset, buffer, filled, pipe };

@@ -60,6 +60,8 @@ pub struct Share {
     pub handles: HandlePolicy,
     /// When data reaches the disk.
     pub sync: SyncPolicy,
+    /// `use sendfile`: the data of a READ is sent without a copy where possible.
+    pub use_sendfile: bool,
     /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
     pub streams: Option<Layout>,
     /// `vfs objects = shadow_copy2`: the location of previous versions.
@@ -94,6 +96,7 @@ impl Share {
             caching: CachePolicy::default(),
             handles: HandlePolicy::default(),
             sync: SyncPolicy::default(),
+            use_sendfile: true,
             streams: Some(Layout::default()),
             snapshots: None,
             recycle: None,

@@ -60,8 +60,8 @@ pub(super) static TABLE: &[Parameter] = &[
     share("volume serial number", TEXT, "-1", "The serial number of the volume.")
         .unserved("a configurable volume serial number"),
     // Reading and writing.
-    share("use sendfile", TEXT, "no", "Send files with sendfile.")
-        .accepted("responses are assembled before they are signed, so pages are not sent directly"),
+    share("use sendfile", BOOL, "yes", "Send file content without a copy where possible; Samba's default is no.")
+        .reads(|value, share| share.use_sendfile = value.boolean()),
     share("aio read size", NUMBER, "1", "Run reads of at least this size asynchronously.").accepted(OWN_IO),
     share("aio write size", NUMBER, "1", "Run writes of at least this size asynchronously.").accepted(OWN_IO),
     share("aio write behind", PATTERNS, "", "Names of files whose writes are confirmed before they are done.")

@@ -59,6 +59,7 @@ fn defaults_equal_sambas_unless_the_help_documents_it() {
         "dcerpc endpoint servers",
         "kerberos encryption types",
         "restrict anonymous",
+        "use sendfile",
     ];
     for line in SAMBA.lines() {
         let (name, default) = line.split_once('=').expect("name = value");
