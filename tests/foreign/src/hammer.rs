@@ -46,10 +46,14 @@ pub struct Options {
 }
 
 /// A random number generator (xorshift64*).
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn next(&mut self, below: usize) -> usize {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -76,7 +80,7 @@ async fn connect(options: &Options) -> Result<Client> {
 }
 
 async fn hammer(options: &Options) -> Result<()> {
-    let mut random = Random(options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(options.seed);
     let notes = File::options().create(true).truncate(true).write(true).open(&options.notes)?;
     let end = Instant::now() + Duration::from_secs(options.seconds);
     let mut client = connect(options).await?;

@@ -6,6 +6,7 @@ mod audit;
 mod budgets;
 mod characters;
 mod config;
+mod content;
 mod convert;
 mod dialects;
 mod domain;
@@ -58,6 +59,7 @@ const AREAS: &[&[Case]] = &[
     many::CASES,
     escape::CASES,
     config::CASES,
+    content::CASES,
     testparm::CASES,
     first_run::CASES,
     addresses::CASES,

@@ -1,0 +1,187 @@
+//! Clients read files that others write and truncate, over plain, signed and sealed connections.
+//!
+//! Each number in a file tells its position and the version of the content, so a reader recognizes a byte that the file
+//! never contained at that position. One file is never changed and one is overwritten now and then; those are sent from
+//! the page cache without a copy. The others are written and truncated all the time.
+//!
+//! The case runs for a few seconds. `FREVO_CONTENT_SECONDS=1800` makes it half an hour.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use client::{Client, Credentials, Open, Options};
+use proto::fscc::FileInformationClass;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType};
+
+use crate::fixture::Fixture;
+use crate::hammer::Random;
+use crate::suite::Case;
+use test_environment::ALICE;
+
+pub(super) const CASES: &[Case] = &[Case::new("content.readers_writers", readers_writers)];
+
+/// The size of the files that are not truncated, and the largest size of the others.
+const SIZE: usize = 4 << 20;
+const WORD: usize = 8;
+/// How long a file rests so that it is sent without a copy, and then until it is overwritten again.
+const REST: Duration = Duration::from_millis(3_500);
+const NAMES: [&str; 4] = ["still", "calm", "busy", "busier"];
+
+/// The index of the first file that is truncated.
+const TRUNCATED: usize = 2;
+
+/// The newest version of each file that a writer may have begun to write.
+type Versions = Arc<[AtomicU64; NAMES.len()]>;
+
+fn seconds() -> u64 {
+    std::env::var("FREVO_CONTENT_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+}
+
+fn content(from: usize, to: usize, version: u64) -> Vec<u8> {
+    (from / WORD..to / WORD).flat_map(|position| (version << 32 | position as u64).to_le_bytes()).collect()
+}
+
+/// Checks that each number has the right position and a version that was written. In a file that is truncated
+/// meanwhile it may be 0: ext4 shows that to local programs too, because it fills the rest of the last page with zeros
+/// while others copy it.
+fn check(data: &[u8], offset: usize, newest: u64, is_truncated: bool) -> Result<()> {
+    let (words, rest) = data.as_chunks::<WORD>();
+    ensure!(rest.is_empty(), "the file has {} bytes after {offset}", data.len());
+    for (index, word) in words.iter().enumerate() {
+        let (word, position) = (u64::from_le_bytes(*word), offset / WORD + index);
+        let (version, found) = (word >> 32, word & 0xffff_ffff);
+        ensure!(
+            found == position as u64 && (1..=newest).contains(&version) || is_truncated && word == 0,
+            "{word:#x} at {:#x}: the file had versions up to {newest}",
+            position * WORD
+        );
+    }
+    Ok(())
+}
+
+async fn connect(address: SocketAddr, sign: bool, seal: bool) -> Result<Client> {
+    let credentials = Credentials::password(ALICE.name, ALICE.password);
+    let options = Options { credentials, sign, seal, ..Options::default() };
+    Client::connect(address, "127.0.0.1", "files", &options).await.context("connecting")
+}
+
+async fn set_size(client: &mut Client, file_id: FileId, size: usize) -> client::Result<()> {
+    let size = (size as u64).to_le_bytes();
+    let request = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileInformationClass::END_OF_FILE.0,
+        additional_information: 0,
+        file_id,
+        buffer: &size,
+    };
+    client.set_info(&request).await
+}
+
+/// Overwrites one file as a whole and lets it rest.
+async fn overwrite_calmly(address: SocketAddr, versions: Versions, end: Instant) -> Result<()> {
+    let mut client = connect(address, false, false).await?;
+    let file = client.open(&Open::file("calm")).await?;
+    while Instant::now() + REST < end {
+        tokio::time::sleep(REST).await;
+        let version = versions[1].fetch_add(1, Ordering::SeqCst) + 1;
+        client.write(file, 0, &content(0, SIZE, version)).await?;
+    }
+    client.close(file).await?;
+    Ok(())
+}
+
+/// Overwrites, truncates and extends a file.
+async fn change(address: SocketAddr, which: usize, seal: bool, versions: Versions, end: Instant) -> Result<()> {
+    let mut random = Random::new(which as u64);
+    let mut client = connect(address, false, seal).await?;
+    let file = client.open(&Open::file(NAMES[which])).await?;
+    let mut size = SIZE;
+    while Instant::now() < end {
+        let version = versions[which].fetch_add(1, Ordering::SeqCst) + 1;
+        let place = |random: &mut Random| random.next(SIZE / WORD + 1) * WORD;
+        match random.next(3) {
+            0 => {
+                size = size.min(place(&mut random));
+                set_size(&mut client, file, size).await?;
+            }
+            1 => {
+                let to = size.max(place(&mut random));
+                client.write(file, size as u64, &content(size, to, version)).await?;
+                size = to;
+            }
+            _ => {
+                let (from, to) = (place(&mut random).min(size), place(&mut random).min(size));
+                let (from, to) = (from.min(to), from.max(to));
+                client.write(file, from as u64, &content(from, to, version)).await?;
+            }
+        }
+    }
+    client.close(file).await?;
+    Ok(())
+}
+
+async fn read(address: SocketAddr, seed: u64, sign: bool, seal: bool, versions: Versions, end: Instant) -> Result<u64> {
+    let mut random = Random::new(seed);
+    let mut client = connect(address, sign, seal).await?;
+    let mut files = Vec::new();
+    for name in NAMES {
+        files.push(client.open(&Open::existing(name)).await?);
+    }
+    let mut total = 0;
+    while Instant::now() < end {
+        let which = random.next(files.len());
+        let offset = random.next(SIZE / WORD) * WORD;
+        let length = (random.next((1 << 20) / WORD) + 1) * WORD;
+        let data = client.read(files[which], offset as u64, length as u32).await?;
+        let newest = versions[which].load(Ordering::SeqCst);
+        let context = || format!("{} (sign: {sign}, seal: {seal})", NAMES[which]);
+        check(data, offset, newest, which >= TRUNCATED).with_context(context)?;
+        total += data.len() as u64;
+    }
+    Ok(total)
+}
+
+fn readers_writers(fixture: &mut Fixture) -> Result<()> {
+    let directory = fixture.share("files");
+    for name in NAMES {
+        let path = directory.join(name);
+        fs::write(&path, content(0, SIZE, 1))?;
+        fixture.environment.people().give(&path, &ALICE)?;
+    }
+    let address = fixture.server.address();
+    let end = Instant::now() + REST + Duration::from_secs(seconds());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let versions: Versions = Arc::new(std::array::from_fn(|_| AtomicU64::new(1)));
+        let mut changes = vec![tokio::spawn(overwrite_calmly(address, versions.clone(), end))];
+        for (which, seal) in [(TRUNCATED, false), (TRUNCATED + 1, true)] {
+            changes.push(tokio::spawn(change(address, which, seal, versions.clone(), end)));
+        }
+        let modes = [(false, false), (false, false), (true, false), (false, true)];
+        let readers: Vec<_> = std::iter::zip(1.., modes)
+            .map(|(seed, (sign, seal))| tokio::spawn(read(address, seed, sign, seal, versions.clone(), end)))
+            .collect();
+        for reader in readers {
+            ensure!(reader.await?? > 0, "a reader has read nothing");
+        }
+        for change in changes {
+            change.await??;
+        }
+        // The clients see what is in the directory.
+        for (sign, seal) in modes {
+            let mut client = connect(address, sign, seal).await?;
+            for name in NAMES {
+                let local = fs::read(directory.join(name))?;
+                let file = client.open(&Open::existing(name)).await?;
+                let read = client.read(file, 0, SIZE as u32).await?;
+                ensure!(read == local, "{name} differs (sign: {sign}, seal: {seal})");
+            }
+        }
+        Ok(())
+    })
+}
