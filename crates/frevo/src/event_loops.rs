@@ -146,14 +146,18 @@ impl EventLoops {
 
 impl EventLoop {
     fn start(number: usize) -> Result<EventLoop> {
+        // A new thread inherits the identity of the thread that started it, which may be impersonating a user.
+        let act_as_process = || localfs::identity::as_process(|| ()).expect("a switch to the process identity");
         let runtime = Builder::new_current_thread()
             .enable_all()
-            // A new thread inherits the identity of the thread that started it, which may be impersonating a user.
-            .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
+            .on_thread_start(act_as_process)
             .build()
             .context("cannot start an event loop")?;
         let handle = runtime.handle().clone();
-        let run = move || runtime.block_on(std::future::pending::<()>());
+        let run = move || {
+            act_as_process();
+            runtime.block_on(std::future::pending::<()>())
+        };
         let named = std::thread::Builder::new().name(format!("event loop {number}"));
         named.spawn(run).context("cannot start the thread of an event loop")?;
         Ok(EventLoop { handle, connections: AtomicUsize::new(0), active: AtomicUsize::new(0) })
@@ -239,6 +243,31 @@ mod tests {
         advised(&[(1.0, 2), (1.0, 2)], None);
         advised(&[(1.0, 2)], None);
         advised(&[], None);
+    }
+
+    /// Two connections on one loop compute without pause, and the other loop is idle.
+    #[test]
+    fn a_busy_connection_gets_a_place_on_the_idle_loop() {
+        let loops = EventLoops::with_threads(2).expect("threads");
+        let (moved, moves) = std::sync::mpsc::channel();
+        for _ in 0..2 {
+            let (mut place, moved) = (loops.place_on(0), moved.clone());
+            let handle = place.handle().clone();
+            handle.spawn(async move {
+                let end = Instant::now() + Duration::from_secs(30);
+                while Instant::now() < end {
+                    let pause = Instant::now() + Duration::from_millis(2);
+                    while Instant::now() < pause {
+                        std::hint::spin_loop();
+                    }
+                    if let Some(next) = place.next() {
+                        return drop(moved.send(next.index));
+                    }
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        assert_eq!(moves.recv_timeout(Duration::from_secs(30)), Ok(1));
     }
 
     /// What moves does not move back in the next period.
