@@ -20,12 +20,16 @@ use test_environment::{Backend, Counts, Disk, frevo, interrupt};
 
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
+use crate::torture::place::own_network;
 use experiment::{Experiment, counts};
 use outcome::Outcome;
 use pair::Pair;
 
 /// GiB that the files of the experiments may use on both servers together; the second value applies with --quick.
 const ROOM: (u64, u64) = (12, 3);
+
+/// The congestion control of Linux, if the administrator has not chosen another.
+const CUBIC: &str = "cubic";
 
 /// Options of the command.
 #[derive(clap::Args)]
@@ -53,6 +57,10 @@ pub(crate) struct Options {
     /// (a directory shared by both programs)
     #[arg(long, value_delimiter = ',', default_values = Backend::ALL.map(Backend::name))]
     backends: Vec<Backend>,
+    /// TCP's congestion control for both servers and their clients, in a network namespace of their own. A host with bbr
+    /// paces connections over the loopback interface with timers, which may cost more than what is measured
+    #[arg(long, value_name = "NAME", default_value = CUBIC, conflicts_with = "hold")]
+    congestion_control: String,
     /// Only start both servers, print their addresses, and wait for Ctrl-C
     #[arg(long, conflicts_with_all = ["out", "experiments"])]
     hold: bool,
@@ -72,6 +80,7 @@ impl Options {
             xfs: false,
             users: vec![20],
             backends: Backend::ALL.to_vec(),
+            congestion_control: CUBIC.to_owned(),
             hold: false,
             bench: ["--rounds", "1", "--seconds", "0.2"].map(str::to_owned).to_vec(),
         }
@@ -81,10 +90,14 @@ impl Options {
     fn repeat(&self, experiment: &str) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         let xfs = if self.xfs { " --xfs" } else { "" };
+        let network = match &*self.congestion_control {
+            CUBIC => String::new(),
+            other => format!(" --congestion-control {other}"),
+        };
         let users: Vec<String> = self.users.iter().map(u32::to_string).collect();
         let users = if users.is_empty() { String::new() } else { format!(" --users {}", users.join(",")) };
         let bench = if self.bench.is_empty() { String::new() } else { format!(" -- {}", self.bench.join(" ")) };
-        format!("cargo xtask compare {experiment}{quick}{xfs}{users}{bench}")
+        format!("cargo xtask compare {experiment}{quick}{xfs}{network}{users}{bench}")
     }
 
     /// Returns the initial number of accounts. The experiment that registers users has its own numbers.
@@ -139,6 +152,9 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     let free = free_space(&dir).with_context(|| format!("cannot query the free space of {}", dir.display()))? >> 30;
     let space = if options.quick { ROOM.1 } else { ROOM.0 };
     ensure!(free >= space, "{space} GiB are needed in {}, {free} GiB are free; use --dir", dir.display());
+    if !options.hold {
+        own_network_with(&options.congestion_control)?;
+    }
     // Declared before the servers, so that it is removed after they have ended.
     let disk = if options.xfs { Some(xfs(&dir)?) } else { None };
     let dir = disk.as_ref().map_or(dir, Disk::point);
@@ -147,6 +163,13 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
         return Ok(Counts::passed(1));
     }
     measure(options, &dir, &experiments)
+}
+
+/// Creates a network namespace with the given congestion control for everything that is started from now on.
+fn own_network_with(congestion_control: &str) -> Result<()> {
+    ensure!(own_network().context("cannot use the loopback interface")?, "cannot create a network namespace");
+    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", congestion_control)
+        .with_context(|| format!("--congestion-control {congestion_control}: the kernel does not have it"))
 }
 
 /// Creates the study's file system. It has inodes of 512 bytes, so that short ACLs are stored in them and longer ones
