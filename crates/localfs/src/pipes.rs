@@ -22,6 +22,8 @@ pub(crate) const CAPACITY: usize = 1 << 20;
 const MAX_PIPES: usize = 64;
 /// Maximum number of pipes in use for one user.
 const MAX_PIPES_OF_USER: usize = MAX_PIPES / 4;
+/// Maximum number of idle pipes. Creating one takes much less than sending what it carries.
+const MAX_IDLE: usize = 4;
 /// No pipe is created for this long after the system has refused one.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -72,7 +74,7 @@ impl Pool {
         Some(ends)
     }
 
-    /// Takes a pipe of the user `uid` back. It is closed unless it is empty.
+    /// Takes a pipe of the user `uid` back. It is closed if it has data, or if enough others are idle.
     fn put(&mut self, uid: u32, ends: Ends, is_empty: bool) {
         if let Some(used) = self.used.get_mut(&uid) {
             *used -= 1;
@@ -80,7 +82,7 @@ impl Pool {
                 self.used.remove(&uid);
             }
         }
-        if is_empty {
+        if is_empty && self.idle.len() < MAX_IDLE {
             self.idle.push(ends);
         } else {
             self.total -= 1;
