@@ -57,8 +57,8 @@ pub(crate) struct Options {
     /// (a directory shared by both programs)
     #[arg(long, value_delimiter = ',', default_values = Backend::ALL.map(Backend::name))]
     backends: Vec<Backend>,
-    /// TCP's congestion control for both servers and their clients, in a network namespace of their own. A host with bbr
-    /// paces connections over the loopback interface with timers, which may cost more than what is measured
+    /// TCP's congestion control for both servers and their clients, in a network namespace of their own. A host with
+    /// bbr paces connections over the loopback interface with timers, which may cost more than what is measured
     #[arg(long, value_name = "NAME", default_value = CUBIC, conflicts_with = "hold")]
     congestion_control: String,
     /// Only start both servers, print their addresses, and wait for Ctrl-C
