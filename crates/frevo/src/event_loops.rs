@@ -261,7 +261,8 @@ mod tests {
                         std::hint::spin_loop();
                     }
                     if let Some(next) = place.next() {
-                        return drop(moved.send(next.index));
+                        let _ = moved.send(next.index);
+                        return;
                     }
                     tokio::task::yield_now().await;
                 }
