@@ -17,7 +17,7 @@ use server::vfs::Pipe;
 
 /// The capacity of a pipe in bytes, if its pages are full: as much as a process may ask for without privileges
 /// (`fs.pipe-max-size`).
-pub(crate) const CAPACITY: usize = 1 << 20;
+const CAPACITY: usize = 1 << 20;
 /// Maximum number of pipes. Each takes two descriptors and refers to at most [`CAPACITY`] bytes of the page cache.
 const MAX_PIPES: usize = 64;
 /// Maximum number of pipes in use for one user.

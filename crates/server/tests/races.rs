@@ -1,7 +1,7 @@
 //! Operations of one client while an operation of another one is in progress.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -145,6 +145,45 @@ fn a_name_that_is_taken_during_a_rename() {
             }
         }
         assert!(renamed > 0 && refused > 0, "{renamed}, {refused}");
+    }
+}
+
+/// Refuses all renames as a file system does if the new name exists, and counts them.
+#[derive(Default)]
+struct NamesExist(AtomicU64);
+
+impl Script for NamesExist {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        if operation != Operation::Rename {
+            return Fault::default();
+        }
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Fault { error: Some(Errno::EXIST), ..Fault::default() }
+    }
+}
+
+/// A file system never lets a directory replace a file, so the rename is not tried again.
+#[test]
+fn a_directory_does_not_replace_a_file() {
+    let script = Arc::new(NamesExist::default());
+    let decides = script.clone();
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, decides)).start();
+    let mut client = TestClient::logged_on(&server, "alice");
+    let file = open(&mut client, "file", |_| {}).expect("it can be created");
+    client.close(file);
+    for (options, attempts, refusal) in [
+        (CreateOptions::DIRECTORY_FILE, 1, Status::OBJECT_NAME_COLLISION),
+        (CreateOptions::NON_DIRECTORY_FILE, 16, Status::SHARING_VIOLATION),
+    ] {
+        let moved = open(&mut client, "moved", |create| create.create_options = options).expect("it can be created");
+        let rename = set(&mut client, moved, FileInformationClass::RENAME, &rename_to("file", true));
+        client.post(&rename);
+        let before = script.0.load(Ordering::Relaxed);
+        assert_eq!(status(&finish(&mut client, Vec::new())), refusal);
+        assert_eq!(script.0.load(Ordering::Relaxed) - before, attempts);
+        client.close(moved);
+        let removed = open(&mut client, "moved", |create| create.create_options = CreateOptions::DELETE_ON_CLOSE);
+        client.close(removed.expect("it exists"));
     }
 }
 

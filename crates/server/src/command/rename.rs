@@ -137,8 +137,10 @@ async fn rename(
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     let renaming = RenameRequest::new(&from, file.file, &target.path).replacing(target.replace());
     match disk.vfs.rename(&file.op, renaming).await {
-        // With two names of one file, a link would replace its own target.
-        Err(Errno::EXIST) if asked.replace_if_exists && !itself => return Ok(Attempt::NameTaken),
+        // A directory replaces nothing, and with two names of one file, a link would replace its own target.
+        Err(Errno::EXIST) if asked.replace_if_exists && file.kind != Kind::Directory && !itself => {
+            return Ok(Attempt::NameTaken);
+        }
         renamed => renamed?,
     }
     replaced(request, disk, &target).await;
