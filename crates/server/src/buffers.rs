@@ -32,7 +32,7 @@ struct Kept {
 
 impl Kept {
     fn take(&mut self, index: usize) -> Vec<u8> {
-        let buffer = self.buffers.swap_remove(index);
+        let buffer = self.buffers.remove(index);
         self.least = self.least.min(self.buffers.len());
         buffer
     }
@@ -119,10 +119,11 @@ fn room_for(length: usize) -> usize {
     if length > KEPT_BYTES { length } else { length.saturating_sub(HEADERS).next_multiple_of(STEP) + HEADERS }
 }
 
-/// Takes the smallest buffer that has `length` bytes and is not much larger, because `put` zeroes the rest of it.
+/// Takes the smallest buffer that has `length` bytes and is not much larger, because `put` zeroes the rest of it. Of
+/// equal ones it takes the last one returned, which may still be in the processor's cache.
 fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
     let fits = |buffer: &Vec<u8>| (length..=room_for(length).max(2 * length)).contains(&buffer.len());
-    let all = large.buffers.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+    let all = large.buffers.iter().enumerate().rev().filter(|(_, buffer)| fits(buffer));
     let (index, _) = all.min_by_key(|(_, buffer)| buffer.len())?;
     Some(large.take(index))
 }

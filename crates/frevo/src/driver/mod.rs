@@ -32,6 +32,8 @@ use crate::progress::Progress;
 const READ_AHEAD: usize = 66 * 1024;
 /// Frames up to this length are copied out of the input buffer, so that a waiting request does not keep that buffer.
 const SMALL: usize = 4 * 1024;
+/// Number of bytes of responses that are sent before the next frame is executed. Shorter responses follow together.
+const SEND_EARLY: usize = 256 * 1024;
 /// Number of frames executed before other connections get their turn.
 const TURN: usize = 32;
 /// How long a connection waits before it checks again whether the memory budgets that it is charged to have capacity.
@@ -442,6 +444,10 @@ impl Driver {
             if let Err(reason) = self.execute(frame).await {
                 self.connection.end(reason);
                 return Ok(());
+            }
+            // Data leaves while it is in the processor's cache.
+            if self.connection.backlog() >= SEND_EARLY && self.unsent.is_none() {
+                self.send()?;
             }
             let transit = self.transit();
             let holds = self.connection.backlog() > 0 || !self.running.is_empty();
