@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{RawDir, SeekFrom};
 use server::vfs::xattr::DosAttributes;
-use server::vfs::{Entry, Identity, Metadata, Result};
+use server::vfs::{Entry, Identity, ListRequest, Metadata, Result};
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, describe};
@@ -15,6 +16,14 @@ use crate::{errno, identity, root};
 
 /// Bytes per read: several hundred entries.
 const BUFFER: usize = 32 * 1024;
+/// Length of a directory, as the file system reports it, that is listed on the calling thread. A directory from which
+/// many names were removed may still be long, and then takes long to read.
+const SMALL: u64 = 16 * 1024;
+/// Number of entries after which the time is checked.
+const AT_ONCE: usize = 16;
+/// How long the calling thread lists. A file whose inode has to be read from a disk takes longer, and the next ones
+/// probably do, too.
+const BRIEF: Duration = Duration::from_millis(1);
 
 /// Calls `each` with every name of the directory except `.` and `..` until it returns `false`. Returns whether it never
 /// did.
@@ -58,6 +67,8 @@ pub(crate) struct Listing {
     at: u64,
     /// The directory ends after `ahead`.
     ended: bool,
+    /// The directory is small, and no part of it took long.
+    is_quick: bool,
 }
 
 struct Ahead {
@@ -68,12 +79,58 @@ struct Ahead {
 
 impl Listing {
     /// Lists the directory of `fd`, which is open for reading.
-    pub(crate) fn new(fd: OwnedFd, who: Option<Arc<Identity>>) -> Listing {
-        Listing { fd, who, ahead: VecDeque::new(), at: 0, ended: false }
+    pub(crate) fn new(fd: OwnedFd, who: Option<Arc<Identity>>) -> Result<Listing> {
+        let is_quick = root::stat(&fd)?.stx_size <= SMALL;
+        Ok(Listing { fd, who, ahead: VecDeque::new(), at: 0, ended: false, is_quick })
+    }
+
+    /// Returns the entries that are requested, and the position after them.
+    pub(crate) fn entries(
+        &mut self,
+        asked: ListRequest,
+        who: &Arc<Identity>,
+        open: &Open,
+    ) -> Result<(Vec<Entry>, u64)> {
+        let (mut entries, next) = self.names(asked.cursor, asked.count)?;
+        if asked.metadata {
+            self.describe(who, open, &mut entries)?;
+        }
+        Ok((entries, next))
+    }
+
+    /// Like [`Listing::entries`], as far as that takes the time of a few other calls. Returns `None` if it would take
+    /// longer: the directory is large, or its files are not in the kernel's caches.
+    pub(crate) fn entries_at_once(
+        &mut self,
+        asked: ListRequest,
+        who: &Arc<Identity>,
+        open: &Open,
+    ) -> Result<Option<(Vec<Entry>, u64)>> {
+        if !self.is_quick {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let (mut found, mut next) = (Vec::new(), asked.cursor);
+        while found.len() < asked.count.max(1) && self.is_quick {
+            let count = (asked.count.max(1) - found.len()).min(AT_ONCE);
+            let (mut entries, after) = self.entries(ListRequest { cursor: next, count, ..asked }, who, open)?;
+            if entries.is_empty() {
+                break;
+            }
+            found.append(&mut entries);
+            next = after;
+            self.is_quick = start.elapsed() < BRIEF;
+        }
+        Ok(Some((found, next)))
+    }
+
+    /// Returns whether all entries were returned.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.ended && self.ahead.is_empty()
     }
 
     /// Returns up to `count` names after `cursor`, and the position after them.
-    pub(crate) fn names(&mut self, cursor: u64, count: usize) -> Result<(Vec<Entry>, u64)> {
+    fn names(&mut self, cursor: u64, count: usize) -> Result<(Vec<Entry>, u64)> {
         // From the start, everything is read again.
         if cursor != self.at || cursor == 0 {
             rustix::fs::seek(&self.fd, SeekFrom::Start(cursor)).map_err(errno)?;
@@ -119,7 +176,7 @@ impl Listing {
     }
 
     /// Adds the metadata that `who` may see to each entry.
-    pub(crate) fn describe(&self, who: &Arc<Identity>, open: &Open, entries: &mut [Entry]) -> Result<()> {
+    fn describe(&self, who: &Arc<Identity>, open: &Open, entries: &mut [Entry]) -> Result<()> {
         for entry in entries {
             // Each time, because reading attributes may have switched the thread to the process's identity.
             identity::assume(who)?;

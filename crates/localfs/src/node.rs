@@ -250,25 +250,42 @@ impl Open {
     }
 
     fn list(&self, who: &Arc<Identity>, asked: ListRequest) -> Result<Page> {
+        let mut slot = self.listing.lock();
+        let listing = self.listing_of(&mut slot, who)?;
+        let (entries, next) = listing.entries(asked, who, self)?;
+        Ok(self.page(&mut slot, entries, next))
+    }
+
+    /// Like [`Open::list`], if that takes no longer than other calls that are made at once. The page may have fewer
+    /// entries than there are.
+    fn list_at_once(&self, who: &Arc<Identity>, asked: ListRequest) -> Result<Option<Page>> {
+        let Some(mut slot) = self.listing.try_lock() else { return Ok(None) };
+        let listing = self.listing_of(&mut slot, who)?;
+        let found = listing.entries_at_once(asked, who, self)?;
+        Ok(found.map(|(entries, next)| self.page(&mut slot, entries, next)))
+    }
+
+    /// Returns the listing that `slot` holds for the user, or starts one.
+    fn listing_of<'a>(&self, slot: &'a mut Option<Listing>, who: &Arc<Identity>) -> Result<&'a mut Listing> {
         if self.kind != Kind::Directory {
             return Err(Errno::NOTDIR);
         }
-        let mut slot = self.listing.lock();
         let opened_by = if self.access.is_some() { None } else { Some(who) };
-        let listing = match &mut *slot {
-            Some(listing) if listing.who.as_ref() == opened_by => listing,
-            slot => slot.insert(self.start_listing(who, opened_by)?),
-        };
-        let (mut entries, next) = listing.names(asked.cursor, asked.count)?;
-        if asked.metadata {
-            listing.describe(who, self, &mut entries)?;
-            self.note_files(&entries);
-        }
-        if entries.is_empty() {
+        let kept = slot.take().filter(|listing| listing.who.as_ref() == opened_by);
+        Ok(slot.insert(match kept {
+            Some(listing) => listing,
+            None => self.start_listing(who, opened_by)?,
+        }))
+    }
+
+    fn page(&self, slot: &mut Option<Listing>, entries: Vec<Entry>, next: u64) -> Page {
+        self.note_files(&entries);
+        let is_last = entries.is_empty() || slot.as_ref().is_some_and(Listing::is_at_end);
+        if is_last {
             // A client at the end usually closes next. A directory that stays open then needs one descriptor, not two.
             *slot = None;
         }
-        Ok(Page { is_last: entries.is_empty(), entries, next, parent: None })
+        Page { is_last, entries, next, parent: None }
     }
 
     /// Records listed files, because clients usually open them next.
@@ -287,7 +304,7 @@ impl Open {
             Some(_) => rustix::io::fcntl_dupfd_cloexec(self.fd(), 0).map_err(errno)?,
             None => self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::DIRECTORY)?,
         };
-        Ok(Listing::new(fd, opened_by.cloned()))
+        Listing::new(fd, opened_by.cloned())
     }
 
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Result<Option<Vec<u8>>> {
@@ -443,7 +460,14 @@ impl Node for Handle {
 
     fn list(&self, op: &Op, listing: ListRequest) -> Answer<Result<Page>> {
         let (open, who) = (Arc::clone(&self.0), Arc::clone(op));
-        self.0.system.executor.later(op.uid, Lane::Data, unless_cancelled(op, move || open.list(&who, listing)))
+        let executor = &self.0.system.executor;
+        if executor.is_quick() {
+            let at_once = unless_cancelled(op, || open.list_at_once(&who, listing));
+            if let Some(page) = executor.timed(at_once).transpose() {
+                return Answer::now(page);
+            }
+        }
+        executor.later(op.uid, Lane::Data, unless_cancelled(op, move || open.list(&who, listing)))
     }
 
     fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {

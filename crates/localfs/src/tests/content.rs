@@ -184,9 +184,9 @@ fn whether_a_directory_is_empty_is_known_without_reading_it() {
     // Without root, there is no other user who could look.
     let mode = if cannot_switch() { 0o700 } else { 0o300 };
     let (node, _) = now(bed.fs.create(&bed.who, &path("dir"), NewFile::new(Create::Directory, mode))).opened();
-    assert!(is_empty(&node));
+    assert!(is_empty(&node, &bed.who));
     bed.create("dir/file");
-    assert!(!is_empty(&node));
+    assert!(!is_empty(&node, &bed.who));
     if identity::may_switch() {
         assert_eq!(
             block_on(node.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: false })).err(),
@@ -195,8 +195,8 @@ fn whether_a_directory_is_empty_is_known_without_reading_it() {
     }
 }
 
-fn is_empty(node: &Arc<dyn Node>) -> bool {
-    block_on(server::vfs::is_empty(node)).expect("the directory can be read")
+fn is_empty(node: &Arc<dyn Node>, who: &Op) -> bool {
+    block_on(server::vfs::is_empty(node, who)).expect("the directory can be read")
 }
 
 /// Returns the result of a look-up for reading.

@@ -315,7 +315,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     if shown.contains(FileAttributes::READONLY) && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
-    if file.kind == Kind::Directory && !crate::vfs::is_empty(&file.node).await? {
+    if file.kind == Kind::Directory && !crate::vfs::is_empty(&file.node, &file.op).await? {
         return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
     }
     // Cached handles of other clients would prevent the deletion.

@@ -114,7 +114,9 @@ async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -
 /// Checks whether this kind of file can be a reparse point with that tag.
 async fn check_kind(asked: &ReparseDataBuffer<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
     match metadata.kind {
-        Kind::Directory if !crate::vfs::is_empty(&file.node).await? => Err(Error::new(Status::DIRECTORY_NOT_EMPTY)),
+        Kind::Directory if !crate::vfs::is_empty(&file.node, &file.op).await? => {
+            Err(Error::new(Status::DIRECTORY_NOT_EMPTY))
+        }
         Kind::File if asked.reparse_tag() == ReparseTag::MOUNT_POINT => Err(Error::new(Status::NOT_A_DIRECTORY)),
         Kind::File if asked.reparse_tag() == ReparseTag::SYMLINK && metadata.size > 0 => {
             Err(Error::new(Status::IO_REPARSE_DATA_INVALID))

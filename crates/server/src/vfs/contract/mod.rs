@@ -210,8 +210,8 @@ fn lock(node: &Arc<dyn Node>, op: &Op, offset: u64, length: u64, after: RangeLoc
 }
 
 #[track_caller]
-fn is_empty(node: &Arc<dyn Node>) -> bool {
-    block_on(crate::vfs::is_empty(node)).unwrap_or_else(|error| panic!("the call fails: {error:?}"))
+fn is_empty(node: &Arc<dyn Node>, op: &Op) -> bool {
+    block_on(crate::vfs::is_empty(node, op)).unwrap_or_else(|error| panic!("the call fails: {error:?}"))
 }
 
 #[track_caller]

@@ -159,10 +159,10 @@ fn unlink_removes_only_what_it_was_told(fixture: &Fixture) {
     assert_eq!(fixture.unlink("none", file, Kind::File), Err(Errno::NOENT));
     assert_eq!(fixture.unlink("dir", dir, Kind::Directory), Err(Errno::NOTEMPTY));
     let node = fixture.found("dir").1;
-    assert!(!is_empty(&node));
+    assert!(!is_empty(&node, &fixture.owner));
     assert_eq!(fixture.unlink("dir/file", file, Kind::File), Ok(()));
     fixture.missing("dir/file");
-    assert!(is_empty(&node));
+    assert!(is_empty(&node, &fixture.owner));
     assert_eq!(fixture.unlink("dir", dir, Kind::Directory), Ok(()));
     fixture.missing("dir");
     assert_eq!(fixture.names("", 10), ["other"]);
@@ -252,7 +252,7 @@ fn listing_survives_deletion(fixture: &Fixture) {
         cursor = next;
     }
     assert_eq!(listed.len(), 100, "each entry was listed once");
-    assert!(is_empty(&dir));
+    assert!(is_empty(&dir, &fixture.owner));
     fixture.file("dir/late", "");
     let Page { entries, .. } = now(dir.list(&fixture.owner, ListRequest { cursor: 0, count: 10, metadata: false }));
     assert_eq!(entries.len(), 1, "a listing from the start shows the current entries");
