@@ -8,6 +8,7 @@ mod logged_on;
 use proto::auth::{kerberos, ntlm, pac, spnego};
 use proto::bytes::Reader;
 use proto::crypto::seal::SealingKey;
+use proto::dfsc::{ReferralRequest, ReferralResponse};
 use proto::dtyp::security_descriptor::SecurityDescriptor;
 use proto::dtyp::{Guid, Sid, sddl};
 use proto::fscc;
@@ -63,6 +64,25 @@ pub fn dtyp(bytes: &[u8]) {
     let _ = Guid::decode(&mut Reader::new(bytes));
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = text.parse::<Sid>();
+    }
+}
+
+/// DFS referrals. What was read can be written again.
+pub fn dfsc(bytes: &[u8]) {
+    let _ = ReferralRequest::decode(bytes);
+    if let Ok(request) = ReferralRequest::decode_ex(bytes)
+        && request.request_file_name.len() < 60_000
+        && request.site_name.is_none_or(|site| site.len() < 60_000)
+    {
+        let mut again = Vec::new();
+        request.encode_ex(&mut proto::bytes::Writer::new(&mut again));
+        assert_eq!(ReferralRequest::decode_ex(&again), Ok(request));
+    }
+    if let Ok(response) = ReferralResponse::decode(bytes) {
+        for space in [100, 65_536] {
+            let again = response.to_bytes(space);
+            assert!(again.is_none_or(|again| again.len() <= space && ReferralResponse::decode(&again).is_ok()));
+        }
     }
 }
 
@@ -202,11 +222,12 @@ mod tests {
     /// Replays inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
-        let targets: [Target; 11] = [
+        let targets: [Target; 12] = [
             ("smb2", super::smb2),
             ("packets", super::packets),
             ("fscc", super::fscc),
             ("dtyp", super::dtyp),
+            ("dfsc", super::dfsc),
             ("sddl", super::sddl),
             ("auth", super::auth),
             ("rpc", super::rpc),

@@ -6,14 +6,15 @@
 //! with named constants, so that unknown values survive.
 //!
 //! [`smb2`] has the messages, [`fscc`] what QUERY_INFO, listings and file system controls carry, [`dtyp`] SIDs and
-//! security descriptors, [`auth`] the tokens of a logon, [`crypto`] signing and encryption, and [`rpc`] the calls over
-//! named pipes.
+//! security descriptors, [`auth`] the tokens of a logon, [`crypto`] signing and encryption, [`rpc`] the calls over named
+//! pipes, and [`dfsc`] DFS referrals.
 #![forbid(unsafe_code)]
 
 pub mod auth;
 pub mod bytes;
 pub mod calendar;
 pub mod crypto;
+pub mod dfsc;
 pub mod dtyp;
 mod flags;
 pub mod frame;

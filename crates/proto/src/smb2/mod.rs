@@ -244,4 +244,4 @@ macro_rules! output_buffer_responses {
 use {empty_bodies, output_buffer_responses};
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

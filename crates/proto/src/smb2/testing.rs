@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Decodes hexadecimal digits; white space separates fields.
-pub(super) fn hex(digits: &str) -> Vec<u8> {
+pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(16)).collect();
     assert!(digits.len().is_multiple_of(2), "half a byte");
     digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
@@ -28,28 +28,28 @@ pub(super) fn encode(body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 }
 
 /// Returns the output of the encoder of a part.
-pub(super) fn encode_part(part: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+pub(crate) fn encode_part(part: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut buffer = Vec::new();
     part(&mut Writer::new(&mut buffer));
     buffer
 }
 
 /// Turns arbitrary bytes into the fields of a value, with zeros once they run out.
-pub(super) struct Source<'a> {
+pub(crate) struct Source<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Source<'a> {
     /// Generates the bytes for one value, and a modification of its encoding: a changed byte and a truncation.
-    pub(super) fn strategy() -> impl Strategy<Value = (Vec<u8>, (usize, u8, usize))> {
+    pub(crate) fn strategy() -> impl Strategy<Value = (Vec<u8>, (usize, u8, usize))> {
         (vec(any::<u8>(), 0..600), (0..700usize, any::<u8>(), 0..700usize))
     }
 
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Source { bytes }
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) fn array<const N: usize>(&mut self) -> [u8; N] {
         let mut array = [0; N];
         let count = N.min(self.bytes.len());
         let (taken, rest) = self.bytes.split_at(count);
@@ -58,28 +58,28 @@ impl<'a> Source<'a> {
         array
     }
 
-    pub(super) fn u8(&mut self) -> u8 {
+    pub(crate) fn u8(&mut self) -> u8 {
         self.array::<1>()[0]
     }
 
-    pub(super) fn u16(&mut self) -> u16 {
+    pub(crate) fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.array())
     }
 
-    pub(super) fn u32(&mut self) -> u32 {
+    pub(crate) fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.array())
     }
 
-    pub(super) fn u64(&mut self) -> u64 {
+    pub(crate) fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.array())
     }
 
-    pub(super) fn file_id(&mut self) -> FileId {
+    pub(crate) fn file_id(&mut self) -> FileId {
         FileId { persistent: self.u64(), volatile: self.u64() }
     }
 
     /// Returns up to 63 bytes.
-    pub(super) fn slice(&mut self) -> &'a [u8] {
+    pub(crate) fn slice(&mut self) -> &'a [u8] {
         let count = usize::from(self.u8() & 0x3f).min(self.bytes.len());
         let (taken, rest) = self.bytes.split_at(count);
         self.bytes = rest;
@@ -87,13 +87,13 @@ impl<'a> Source<'a> {
     }
 
     /// Returns up to 62 bytes, an even number.
-    pub(super) fn utf16(&mut self) -> &'a [u8] {
+    pub(crate) fn utf16(&mut self) -> &'a [u8] {
         let slice = self.slice();
         &slice[..slice.len() & !1]
     }
 
     /// Returns up to seven values.
-    pub(super) fn list<T>(&mut self, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
+    pub(crate) fn list<T>(&mut self, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.u8() & 7).map(|_| value(self)).collect()
     }
 }
