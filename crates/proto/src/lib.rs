@@ -6,8 +6,8 @@
 //! with named constants, so that unknown values survive.
 //!
 //! [`smb2`] has the messages, [`fscc`] what QUERY_INFO, listings and file system controls carry, [`dtyp`] SIDs and
-//! security descriptors, [`auth`] the tokens of a logon, [`crypto`] signing and encryption, [`rpc`] the calls over named
-//! pipes, and [`dfsc`] DFS referrals.
+//! security descriptors, [`auth`] the tokens of a logon, [`crypto`] signing and encryption, [`rpc`] the calls over
+//! named pipes, and [`dfsc`] DFS referrals.
 #![forbid(unsafe_code)]
 
 pub mod auth;

@@ -2,9 +2,14 @@
 //!
 //! For clients, a link to a vetoed name is dangling: as the last component the link itself is found, before that the
 //! lookup fails with `Errno::LOOP`. If no files are vetoed, or the path has no links, a lookup is a single call.
+//!
+//! On the root of a DFS namespace, no lookup passes a link of the namespace: it fails with `Errno::REMOTE`. The target
+//! of such a link is only text for clients, and is never resolved here.
 
 use std::sync::Arc;
 
+use crate::policy::dfs;
+use crate::policy::limits::LINKS_TO_DFS_LINK_MAX;
 use crate::tree::Disk;
 use crate::vfs::{Access, Case, Errno, Kind, Lookup, LookupOptions, Node, Op, RelPath, Result, SymlinkPolicy};
 
@@ -24,14 +29,21 @@ pub(crate) async fn look_up_with(
     access: Access,
 ) -> Result<Lookup> {
     let ask = |links| disk.vfs.lookup(op, path, LookupOptions { case, links, access });
-    if disk.veto.is_empty() || !links.follow {
+    let hides_targets = !disk.veto.is_empty() && links.follow;
+    if !hides_targets && !disk.is_dfs {
         return ask(links).await;
     }
     // If the path has no links, only its own names matter.
     match ask(SymlinkPolicy::NONE).await {
         Err(Errno::LOOP) => {}
-        Ok(Lookup::Found { metadata, .. }) if metadata.kind == Kind::Symlink && !links.itself => {}
+        Ok(found) if is_link(&found) && (!links.itself || disk.is_dfs) => {}
         plain => return plain,
+    }
+    if disk.is_dfs && dfs_link(disk, op, path, case).await?.is_some() {
+        return Err(Errno::REMOTE);
+    }
+    if !hides_targets {
+        return ask(links).await;
     }
     let followed = ask(links).await?;
     let vetoed = match &followed {
@@ -48,6 +60,64 @@ pub(crate) async fn look_up_with(
     match ask(links.to_last()).await? {
         found @ Lookup::Found { .. } if is_link(&found) && !found_is_vetoed(disk, &found).await => Ok(found),
         _ => Err(Errno::LOOP),
+    }
+}
+
+/// A link of a DFS namespace.
+pub(crate) struct DfsLink {
+    /// Its target, which begins with `msdfs:`.
+    pub(crate) target: Vec<u8>,
+    /// The number of components that the path has after the link.
+    pub(crate) behind: usize,
+}
+
+/// Returns the first link of the DFS namespace on `path`. Other symbolic links before it are followed as the share
+/// permits, and only within its root.
+pub(crate) async fn dfs_link(disk: &Disk, op: &Op, path: &RelPath, case: Case) -> Result<Option<DfsLink>> {
+    let mut path = path.clone();
+    for _ in 0..LINKS_TO_DFS_LINK_MAX {
+        let Some((count, node)) = first_link(disk, op, &path, case).await? else { return Ok(None) };
+        let here = prefix(&path, count);
+        if here.components().any(|name| disk.veto.matches(name)) {
+            return Ok(None);
+        }
+        let target = node.read_link(op).await?;
+        if dfs::is_link(&target) {
+            return Ok(Some(DfsLink { target, behind: path.components().count() - count }));
+        }
+        let options = LookupOptions { case, links: disk.share.links(), access: Access::default() };
+        let Ok(Lookup::Found { node, metadata, .. }) = disk.vfs.lookup(op, &here, options).await else {
+            return Ok(None);
+        };
+        let Ok(location) = node.location(op).await else { return Ok(None) };
+        if metadata.kind == Kind::Symlink || location.first() == Some(&b'/') {
+            return Ok(None);
+        }
+        let mut followed = RelPath::root();
+        let above = location.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+        if !above.chain(path.components().skip(count)).all(|name| followed.push(name)) {
+            return Ok(None);
+        }
+        path = followed;
+    }
+    Ok(None)
+}
+
+/// Returns the first symbolic link on a path, and the number of components up to it.
+async fn first_link(disk: &Disk, op: &Op, path: &RelPath, case: Case) -> Result<Option<(usize, Arc<dyn Node>)>> {
+    let options = LookupOptions { case, links: SymlinkPolicy::NONE, access: Access::default() };
+    let mut search = Search::new(path);
+    while let Some(count) = search.next() {
+        let found = disk.vfs.lookup(op, &prefix(path, count), options).await;
+        search.note(count, !matches!(found, Err(Errno::LOOP)) && !found.is_ok_and(|found| is_link(&found)));
+    }
+    let count = search.found + 1;
+    if count > path.components().count() {
+        return Ok(None);
+    }
+    match disk.vfs.lookup(op, &prefix(path, count), options).await? {
+        Lookup::Found { node, metadata, .. } if metadata.kind == Kind::Symlink => Ok(Some((count, node))),
+        _ => Ok(None),
     }
 }
 

@@ -23,7 +23,7 @@ use proto::status::Status;
 use crate::error::{Error, Result};
 use crate::links::{self, Search};
 use crate::name;
-use crate::policy::Share;
+use crate::policy::{Share, dfs};
 use crate::request::Request;
 use crate::security::access;
 use crate::state::Server;
@@ -266,12 +266,14 @@ fn relative_target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Returns the target of the Linux symbolic link equivalent to a client's link. `None` if it could lead out of the
-/// share after a rename: it is not relative, has `..`, or has a component that is not a valid name.
+/// share after a rename: it is not relative, has `..`, or has a component that is not a valid name. `None` also for
+/// what would be a link of a DFS namespace, because clients must not lead others to other servers.
 fn target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<u8>> {
     let parts = relative_target(link)?;
     // An empty component, or one with a slash, would change the path. `..` is not a valid component of a `RelPath`.
     let goes_down = parts.iter().all(|part| part == b"." || RelPath::root().join(part).is_some());
-    goes_down.then(|| parts.join(&b'/'))
+    let target = parts.join(&b'/');
+    (goes_down && !dfs::is_link(&target)).then_some(target)
 }
 
 /// Whether a client's link names a file that is hidden by `veto files`, or an internal one of the server.
@@ -305,6 +307,8 @@ mod tests {
         check(r"\file", relative, None);
         check(r"a\\b", relative, None);
         check("a/b", relative, None);
+        check(r"MSDFS:a\b", relative, None);
+        check(r"a\msdfs:b", relative, Some("a/msdfs:b"));
         check("", relative, None);
         check(r"\??\C:\file", SymlinkFlags(0), None);
     }

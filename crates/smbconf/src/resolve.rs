@@ -302,7 +302,7 @@ mod tests {
         check("load printers", "yes", Some((Severity::Note, Code::Accepted)));
         check("obey pam restrictions", "yes", None);
         check("unix password sync", "yes", Some((Severity::Note, Code::NotServed)));
-        check("host msdfs", "yes", Some((Severity::Note, Code::NotServed)));
+        check("host msdfs", "yes", None);
         check("wins support", "yes", None);
         check("client min protocol", "SMB3", None);
         check("kernel share modes", "yes", Some((Severity::Warning, Code::NotServed)));

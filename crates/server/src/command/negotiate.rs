@@ -65,6 +65,9 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     // [MS-SMB2] 3.3.5.4: multi-credit from 2.1 on. NetBIOS frames are too short for it.
     let multi_credit = dialect != Dialect::SMB_2_0_2 && connection.peer.local.port() != 139;
     let mut capabilities = Capabilities(0);
+    if policy.host_msdfs {
+        capabilities |= Capabilities::DFS;
+    }
     if multi_credit {
         capabilities |= Capabilities::LARGE_MTU;
     }

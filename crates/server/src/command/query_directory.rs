@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
 use proto::dtyp::FileTime;
-use proto::fscc::{DirectoryClass, DirectoryEntry, EntryChain, FileInformationClass, ReparseTag, ShortName};
+use proto::fscc::{
+    DirectoryClass, DirectoryEntry, EntryChain, FileAttributes, FileInformationClass, ReparseTag, ShortName,
+};
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 
@@ -22,7 +24,7 @@ use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Listing, Open};
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Time};
+use crate::vfs::{self, Case, Entry, Errno, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Time};
 use crate::yielding::Work;
 
 /// The cost of an entry, and of checking whether the user may read it ([`Work::spend`]).
@@ -147,16 +149,22 @@ async fn fill(
             };
         };
         page.work.spend(ENTRY).await;
-        let entry = followed(disk, file, entry).await;
-        let Some((units, metadata)) = shown(disk, listing, page, &entry) else { continue };
-        if disk.share.names.hides_by_access() {
+        let (entry, is_dfs_link) = followed(disk, file, entry).await;
+        let Some((units, mut metadata)) = shown(disk, listing, page, &entry) else { continue };
+        if is_dfs_link {
+            // As in Samba, a link of a DFS namespace is a directory that is a reparse point.
+            metadata = Metadata { kind: Kind::Directory, dos_attributes: None, ..metadata };
+        } else if disk.share.names.hides_by_access() {
             page.work.spend(CHECK).await;
             if !is_accessible(disk, open, &entry, &metadata).await {
                 continue;
             }
         }
         let name: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-        let tag = reparse_tag(disk, file, &entry, &metadata).await;
+        let tag = match is_dfs_link {
+            true => ReparseTag::DFS,
+            false => reparse_tag(disk, file, &entry, &metadata).await,
+        };
         let encoded = directory_entry(disk, &entry, &name, &metadata, tag);
         if !encoded.push(page.class, &mut page.chain, &mut reply.body()) {
             listing.ahead.push_front(entry);
@@ -240,24 +248,33 @@ async fn parent_metadata(disk: &Disk, file: &FileOpen, parent: &RelPath) -> Opti
 }
 
 /// Replaces an entry that is a symbolic link by its target, if the server follows it, because opening it gives the
-/// target. Otherwise it stays a link.
-async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
-    if disk.share.names.follow_symlinks
-        && entry.metadata.is_some_and(|metadata| metadata.kind == Kind::Symlink)
-        && let Some((_, metadata)) = found(disk, file, &entry.name).await
-    {
-        entry.metadata = Some(metadata);
+/// target. Otherwise it stays a link. Also returns whether it is a link of a DFS namespace.
+async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> (Entry, bool) {
+    let is_link = entry.metadata.is_some_and(|metadata| metadata.kind == Kind::Symlink);
+    if !is_link || !(disk.share.names.follow_symlinks || disk.is_dfs) {
+        return (entry, false);
     }
-    entry
+    match look_up(disk, file, &entry.name).await {
+        Ok(Some((_, metadata))) => {
+            entry.metadata = Some(metadata);
+            (entry, false)
+        }
+        found => (entry, disk.is_dfs && matches!(found, Err(Errno::REMOTE))),
+    }
+}
+
+/// Looks up the entry `name` of the directory.
+async fn look_up(disk: &Disk, file: &FileOpen, name: &[u8]) -> vfs::Result<Option<(Arc<dyn Node>, Metadata)>> {
+    let Some(path) = file.name.path.lock().join(name) else { return Ok(None) };
+    match links::look_up(disk, &file.op, &path, Case::Sensitive).await? {
+        Lookup::Found { node, metadata, .. } => Ok(Some((node, metadata))),
+        _ => Ok(None),
+    }
 }
 
 /// Returns the node and metadata of the entry `name` of the directory.
 async fn found(disk: &Disk, file: &FileOpen, name: &[u8]) -> Option<(Arc<dyn Node>, Metadata)> {
-    let path = file.name.path.lock().join(name)?;
-    match links::look_up(disk, &file.op, &path, Case::Sensitive).await {
-        Ok(Lookup::Found { node, metadata, .. }) => Some((node, metadata)),
-        _ => None,
-    }
+    look_up(disk, file, name).await.ok().flatten()
 }
 
 /// Returns the tag of an entry that is a reparse point.
@@ -334,6 +351,10 @@ fn directory_entry<'a>(
     metadata: &Metadata,
     reparse_tag: ReparseTag,
 ) -> DirectoryEntry<'a> {
+    let mut file_attributes = attributes::file_attributes(disk, Some(&entry.name), metadata);
+    if reparse_tag == ReparseTag::DFS {
+        file_attributes |= FileAttributes::REPARSE_POINT;
+    }
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&metadata.file_id().to_le_bytes());
     DirectoryEntry {
@@ -344,7 +365,7 @@ fn directory_entry<'a>(
         change_time: FileTime::from(metadata.changed),
         end_of_file: attributes::end_of_file(metadata),
         allocation_size: attributes::allocation_size(metadata, 0),
-        file_attributes: attributes::file_attributes(disk, Some(&entry.name), metadata),
+        file_attributes,
         ea_size: 0,
         reparse_tag,
         short_name: short_name(disk, &entry.name),

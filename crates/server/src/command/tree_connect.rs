@@ -39,15 +39,12 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {
         let session_policy = session_policy(request, policy.clone(), &user).await?;
-        let share = match session_policy.share(&name) {
-            Some(share) => Some(share.clone()),
-            None => match session_policy.home(&name, &user).await? {
-                None => session_policy.user_share(&name).await?,
-                home => home,
-            },
-        };
-        let share = share.filter(|share| share.available);
+        let share = share(&session_policy, &name, &user).await?;
         let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
+        if policy.host_msdfs && !share.dfs.proxy.is_empty() {
+            // As in Samba. The client then asks for a referral.
+            return Err(Error::because(Status::BAD_NETWORK_NAME, "the share is on other servers (`msdfs proxy`)"));
+        }
         check_sealing(request, &share)?;
         let mut disk = connect_disk(request, share, &user).await?;
         disk.bin = bin(&policy, &disk.share, |it| session_variables::value(request, &disk.share, &user, it))?;
@@ -78,18 +75,42 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         if disk.share.names.hides_by_access() {
             share_flags |= ShareFlags::ACCESS_BASED_DIRECTORY_ENUM;
         }
+        if disk.is_dfs {
+            share_flags |= ShareFlags::DFS | ShareFlags::DFS_ROOT;
+        }
     }
     TreeConnectResponse {
         share_type: if tree.disk().is_some() { ShareType::DISK } else { ShareType::PIPE },
         share_flags,
-        capabilities: match tree.disk() {
-            Some(disk) if is_continuous(request, disk) => ShareCapabilities::CONTINUOUS_AVAILABILITY,
-            _ => ShareCapabilities(0),
-        },
+        capabilities: tree.disk().map_or(ShareCapabilities::NONE, |disk| capabilities(request, disk)),
         maximal_access: tree.maximal_access.0,
     }
     .encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Returns the capabilities of a share (3.3.5.7).
+fn capabilities(request: &Request<'_>, disk: &Disk) -> ShareCapabilities {
+    let mut capabilities = ShareCapabilities::NONE;
+    if is_continuous(request, disk) {
+        capabilities |= ShareCapabilities::CONTINUOUS_AVAILABILITY;
+    }
+    if disk.is_dfs {
+        capabilities |= ShareCapabilities::DFS;
+    }
+    capabilities
+}
+
+/// Returns the available share that `user` calls `name`.
+pub(crate) async fn share(policy: &Arc<Policy>, name: &str, user: &User) -> Result<Option<Arc<Share>>> {
+    let share = match policy.share(name) {
+        Some(share) => Some(share.clone()),
+        None => match policy.home(name, user).await? {
+            None => policy.user_share(name).await?,
+            home => home,
+        },
+    };
+    Ok(share.filter(|share| share.available))
 }
 
 /// Returns whether opens of the share may be persistent on this connection (`TreeConnect.Share.IsCA`, 3.3.5.7).
@@ -99,7 +120,7 @@ pub(crate) fn is_continuous(request: &Request<'_>, disk: &Disk) -> bool {
 }
 
 /// Returns the policy of the session, by which the client must be admitted, too.
-async fn session_policy(request: &Request<'_>, policy: Arc<Policy>, user: &User) -> Result<Arc<Policy>> {
+pub(crate) async fn session_policy(request: &Request<'_>, policy: Arc<Policy>, user: &User) -> Result<Arc<Policy>> {
     let session = policy.clone().of_session(|variable| request.variable(user, variable)).await?;
     let address = request.connection.peer.remote.ip();
     if !Arc::ptr_eq(&session, &policy) && !session.permits(&session.hosts, address).await {
@@ -123,7 +144,7 @@ fn share_name(path: &[u8]) -> Result<String> {
     Ok(share.trim_end_matches(['\0', '\\']).to_string())
 }
 
-fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
+pub(crate) fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
     let can_seal = request.connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some());
     if share.access.server_smb_encrypt == Encryption::Required && !can_seal {
         return Err(Error::because(
@@ -134,7 +155,8 @@ fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
     Ok(())
 }
 
-async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
+/// Refuses a user that may not connect to the share.
+pub(crate) async fn admit(request: &Request<'_>, share: &Share, user: &User) -> Result<()> {
     let policy = request.connection.server.policy().clone();
     if !policy.permits(&share.access.hosts, request.connection.peer.remote.ip()).await {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by `hosts allow` or `hosts deny` of the share"));
@@ -153,6 +175,12 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     {
         return Err(Error::because(Status::ACCESS_DENIED, "refused by the ACL of the user's share"));
     }
+    Ok(())
+}
+
+async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
+    admit(request, &share, user).await?;
+    let server = &request.connection.server;
     if share.access.max_connections > 0 && connections_to(request, &share) >= share.access.max_connections as usize {
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the limit of `max connections` is reached"));
     }
@@ -220,6 +248,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         read_only,
         share_rights,
         encrypt_data: wants_seal && can_seal,
+        is_dfs: policy.host_msdfs && share.dfs.root,
         hide: Globs::new(share.names.hide_files.iter().map(String::as_str), !share.names.case_sensitive),
         veto: Globs::new(share.names.veto_files.iter().map(String::as_str), !share.names.case_sensitive),
         veto_oplocks: Globs::new(
@@ -263,7 +292,7 @@ fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<
 }
 
 /// Expands a share's `path` if it has variables that depend on the session.
-fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Arc<Share>> {
+pub(crate) fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Arc<Share>> {
     let Some(template) = &share.path_template else { return Ok(share) };
     let value = |variable| session_variables::value(request, &share, user, variable);
     let path = template.expand_path(value).ok_or_else(|| {

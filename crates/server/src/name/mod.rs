@@ -10,6 +10,7 @@
 
 mod capitals;
 mod characters;
+mod dfs;
 mod fold;
 pub mod glob;
 pub mod short;
@@ -20,6 +21,7 @@ use std::fmt;
 
 pub use capitals::{Capitals, with_capitals};
 pub use characters::CharacterMap;
+pub use dfs::below_share;
 pub use fold::{fold_key, fold_unit, fold_units, same};
 use proto::bytes::utf16_units;
 use proto::status::Status;

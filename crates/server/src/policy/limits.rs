@@ -48,6 +48,10 @@ pub(crate) const RECYCLE_BINS: usize = 65_536;
 pub(crate) const AUDIT_QUEUE_BYTES: usize = 8 << 20;
 /// Maximum number of audit lines that the writer of a destination takes at once.
 pub(crate) const AUDIT_BATCH: usize = 1024;
+/// Maximum number of targets of one DFS link in a referral. Few servers hold the same files.
+pub(crate) const DFS_TARGETS_MAX: usize = 64;
+/// Maximum number of symbolic links that are followed to find a DFS link. Linux follows as many in one path.
+pub(crate) const LINKS_TO_DFS_LINK_MAX: usize = 40;
 /// Maximum number of volumes of one share that are being opened. The path of a share can depend on what a client sends,
 /// and each volume on a file system that hangs occupies a thread.
 pub const VOLUMES_BEING_OPENED: usize = 64;

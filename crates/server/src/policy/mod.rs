@@ -9,6 +9,7 @@ mod acls;
 mod attributes;
 pub mod audit;
 mod caching;
+pub mod dfs;
 mod handles;
 pub mod hosts;
 pub mod limits;
@@ -38,6 +39,7 @@ pub use acl_store::{AclStore, Entries, FEWEST as FEWEST_ENTRIES};
 pub use acls::{AclPolicy, AclStyle, InheritOwner, StoredAcls};
 pub use attributes::AttributePolicy;
 pub use caching::{CachePolicy, CscPolicy};
+pub use dfs::DfsPolicy;
 pub use handles::HandlePolicy;
 pub use hosts::{HostAccess, HostNames};
 pub use limits::Limits;
@@ -93,6 +95,8 @@ pub struct Policy {
     pub hosts: HostAccess,
     /// Resolves host names and netgroups in `hosts allow` and `hosts deny`; `None` if they cannot be resolved.
     pub host_names: Option<Arc<dyn HostNames>>,
+    /// `host msdfs`: shares may refer clients to other servers.
+    pub host_msdfs: bool,
     /// `smb2 leases`: leases are offered.
     pub smb2_leases: bool,
     /// Not `smb2 disable lock sequence checking`: a repeated LOCK request is not executed twice.
@@ -208,6 +212,7 @@ impl Default for Policy {
             server_multi_channel_support: true,
             hosts: HostAccess::default(),
             host_names: None,
+            host_msdfs: true,
             smb2_leases: true,
             lock_sequence_checking: true,
             lock_spin_time: Duration::from_millis(200),

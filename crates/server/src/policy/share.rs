@@ -10,7 +10,7 @@ use super::snapshots::Snapshots;
 use super::storage::Storage;
 use super::stream_layout::Layout;
 use super::{
-    AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, HandlePolicy, LockPolicy, ModePolicy, NamePolicy,
+    AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, DfsPolicy, HandlePolicy, LockPolicy, ModePolicy, NamePolicy,
     SyncPolicy, Template,
 };
 use crate::vfs::{FileId, SymlinkPolicy};
@@ -64,6 +64,8 @@ pub struct Share {
     pub use_sendfile: bool,
     /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
     pub streams: Option<Layout>,
+    /// Whether the share refers clients to other servers.
+    pub dfs: DfsPolicy,
     /// `vfs objects = shadow_copy2`: the location of previous versions.
     pub snapshots: Option<Arc<Snapshots>>,
     /// `vfs objects = recycle`: the recycle bin.
@@ -98,6 +100,7 @@ impl Share {
             sync: SyncPolicy::default(),
             use_sendfile: true,
             streams: Some(Layout::default()),
+            dfs: DfsPolicy::default(),
             snapshots: None,
             recycle: None,
             audit: None,

@@ -68,6 +68,8 @@ pub struct Disk {
     pub read_only: bool,
     /// The rights that the ACL of the share gives to the user. No open has others.
     pub share_rights: AccessMask,
+    /// Whether the share is the root of a DFS namespace (`Share.IsDfs`, [MS-SMB2] 3.3.1.6).
+    pub is_dfs: bool,
     /// If this is a view of a snapshot: the path of the snapshot's copy of the share in the file system.
     pub snapshot: Option<RelPath>,
     /// `hide files`, compiled.

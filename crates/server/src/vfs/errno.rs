@@ -60,6 +60,8 @@ errnos! {
     // The status is the same for every reason not to follow a link, because it must not reveal where the link leads.
     LOOP = 40 => OBJECT_PATH_NOT_FOUND,
     NODATA = 61 => NOT_FOUND,
+    // The path leads through a DFS link, so the client has to ask for a referral ([MS-DFSC] 3.2.4.1).
+    REMOTE = 66 => PATH_NOT_COVERED,
     OVERFLOW = 75 => FILE_TOO_LARGE,
     ILSEQ = 84 => OBJECT_NAME_INVALID,
     OPNOTSUPP = 95 => NOT_SUPPORTED,

@@ -86,11 +86,6 @@ pub(super) static TABLE: &[Parameter] = &[
     share("magic script", TEXT, "", "A file that is run when it is closed.").unserved(COMMANDS),
     share("magic output", TEXT, "", "The file for its output.").accepted("it is used only with magic script"),
     share("dmapi support", BOOL, "no", "Detect files on tape with DMAPI.").unserved("files on tape"),
-    share("msdfs root", BOOL, "no", "The share is a root of a distributed file system.").unserved("DFS"),
-    share("msdfs proxy", TEXT, "", "The share is on other servers.").unserved("DFS"),
-    share("msdfs shuffle referrals", BOOL, "no", "Vary the order of a link's targets.")
-        .accepted("it is used only with msdfs root"),
-    global("host msdfs", BOOL, "yes", "Be a server of a distributed file system.").unserved("DFS"),
     share("spotlight", BOOL, "no", "Let Macs search the share's index.").unserved(SPOTLIGHT),
     share("spotlight backend", TEXT, "noindex", "The index that is searched.")
         .accepted("it is used only with spotlight"),

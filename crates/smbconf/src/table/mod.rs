@@ -12,6 +12,7 @@ mod browsing;
 mod client;
 pub(super) mod controller;
 pub(super) mod daemon;
+mod dfs;
 pub(super) mod domain;
 pub(super) mod files;
 pub(super) mod gluster;
@@ -249,6 +250,7 @@ static GROUPS: &[&[Parameter]] = &[
     locks::TABLE,
     acls::TABLE,
     files::TABLE,
+    dfs::TABLE,
     snapshots::TABLE,
     recycle::TABLE,
     audit::TABLE,

@@ -5,8 +5,8 @@ use std::path::Path;
 use server::policy::hosts::HostList;
 use server::policy::{CscPolicy, Encryption, Share};
 
-use super::acls;
 use super::{BOOL, COUNT, Kind, LIST, OCTAL, PATH, Parameter, TEXT, share};
+use super::{acls, dfs};
 use crate::lists;
 use crate::membership;
 use crate::problem::{Code, Problem, error, unanswered, warning};
@@ -139,6 +139,7 @@ pub(super) static TABLE: &[Parameter] = &[
 fn read_path(value: ValueReader<'_>, share: &mut Share) {
     let template = value.template();
     match template.constant() {
+        Some(path) if path.is_empty() && dfs::is_elsewhere(value) => {}
         Some(path) if path.is_empty() => {
             let problem = error(Code::NoPath, format!("the share [{}] has no `path`", share.name));
             value.section.report_share(problem.remedy("add `path = /directory/to/share`"));

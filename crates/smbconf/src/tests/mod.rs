@@ -200,6 +200,9 @@ fn values_with_special_syntax_are_checked() {
         ("[x]\npath = %U/here", "`%U/here` is not a valid value for `path`"),
         ("[x]\npath = /here/../%U", "`/here/../%U` is not a valid value for `path`"),
         ("[x]\nread only = no", "the share [x] has no `path`"),
+        ("host msdfs = no\n[x]\nmsdfs proxy = s\\x", "the share [x] has no `path`"),
+        ("[x]\npath = /\nmsdfs proxy = s\\x, s", "`s` is not a valid value for `msdfs proxy`"),
+        ("host msdfs = maybe", "`maybe` is not a valid value for `host msdfs`"),
         (
             "streams_xattr:prefix = trusted.x.\n[x]\npath = /",
             "`trusted.x.` is not a valid value for `streams_xattr:prefix`",
@@ -233,6 +236,16 @@ fn streams_exist_unless_vfs_objects_omits_their_module() {
         let (loaded, _directory) = load_files(&[("smb.conf", &text)]);
         assert_eq!(loaded.expect("it loads").policy.shares["x"].streams, expected, "{global} {share}");
     }
+}
+
+#[test]
+fn a_share_on_other_servers_needs_no_directory() {
+    let text = "[x]\nmsdfs proxy = a\\b, \\\\c\\d\\e\nmsdfs root = yes\nmsdfs shuffle referrals = yes\n";
+    let loaded = read_text(text.as_bytes()).expect("a valid configuration");
+    assert!(loaded.warnings.0.is_empty() && loaded.policy.host_msdfs, "{}", loaded.warnings);
+    let share = &loaded.policy.shares["x"];
+    assert!(share.available && share.dfs.root && share.dfs.shuffle);
+    assert_eq!(share.dfs.proxy, [r"\a\b", r"\c\d\e"]);
 }
 
 #[test]

@@ -39,6 +39,7 @@ const TEXTS: &[&str] = &[
     "SO_KEEPALIVE",
     "AES-256-CCM",
     "HMAC-SHA256",
+    r"\server\share",
 ];
 
 fn values(kind: Kind) -> Vec<String> {

@@ -28,6 +28,7 @@ use proto::smb2::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
 use proto::smb2::create_context::CreateContext;
+use proto::smb2::header::Flags;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
@@ -66,8 +67,12 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
 }
 
 async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
-    let asked = CreateRequest::decode(request.message)?;
+    let mut asked = CreateRequest::decode(request.message)?;
     let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
+    // 3.3.5.9.
+    if disk.is_dfs && request.header.flags.contains(Flags::DFS_OPERATIONS) {
+        asked.name = name::below_share(asked.name);
+    }
     let contexts = Contexts::decode(&asked)?;
     if contexts.durable.reconnects() {
         return reconnect::reconnect(request, reply, disk, &asked, &contexts).await;

@@ -5,6 +5,7 @@
 
 mod compression;
 mod copy;
+mod dfs;
 mod extents;
 mod integrity;
 mod network_interfaces;
@@ -50,8 +51,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
         FsctlCode::PIPE_TRANSCEIVE => pipe::transceive(request, &asked, reply).await,
         FsctlCode::PIPE_PEEK => pipe::peek(request, &asked, reply),
         FsctlCode::PIPE_WAIT => pipe::wait(request, &asked, reply),
-        // 3.3.5.15.2: shares in a DFS namespace are not supported yet.
-        FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
+        FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => dfs::referrals(request, &asked, reply).await,
         FsctlCode::QUERY_NETWORK_INTERFACE_INFO => network_interfaces::query(request, &asked, reply),
         _ => {
             let open = request.open(asked.file_id, reply)?;

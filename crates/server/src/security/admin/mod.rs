@@ -161,6 +161,7 @@ impl AclAdmin {
             read_only: false,
             share_rights: Disk::ALL_RIGHTS,
             encrypt_data: false,
+            is_dfs: false,
             hide: globs(&[]),
             veto: globs(&share.names.veto_files),
             veto_oplocks: globs(&[]),
