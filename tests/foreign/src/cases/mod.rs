@@ -8,6 +8,7 @@ mod characters;
 mod config;
 mod content;
 mod convert;
+mod dfs;
 mod dialects;
 mod domain;
 mod escape;
@@ -88,6 +89,7 @@ const AREAS: &[&[Case]] = &[
     passwords::CASES,
     people::CASES,
     versions::CASES,
+    dfs::CASES,
     recycle::CASES,
     audit::CASES,
     characters::CASES,
