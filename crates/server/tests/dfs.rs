@@ -367,6 +367,9 @@ fn requests_without_a_referral() {
     ] {
         assert_eq!(fixture.refer(path), Err(expected), "{path}");
     }
+    let long = format!(r"\server\share{}", r"\a".repeat(16_374));
+    assert_eq!((long.len(), fixture.refer(&long)), (32_761, Err(Status::INVALID_PARAMETER)));
+    assert_eq!(fixture.refer(&long[..32_760]), Ok(Answer::root(r"\server\share")));
     let hidden = fixture.refer(r"\server\share\to_dir\deep");
     assert_eq!(hidden, Ok(Answer::root(r"\server\share")), "a vetoed name does not exist");
     let on_file = fixture.ask(FsctlCode::DFS_GET_REFERRALS, FileId { persistent: 1, volatile: 1 }, &[3, 0, 0, 0], 4096);

@@ -15,6 +15,7 @@ use proto::status::Status;
 use crate::command::tree_connect;
 use crate::error::{Error, Result};
 use crate::links;
+use crate::name::MAX_PATH;
 use crate::policy::dfs;
 use crate::policy::limits::DFS_TARGETS_MAX;
 use crate::policy::{Policy, Share};
@@ -67,6 +68,9 @@ struct Path<'a> {
 impl<'a> Path<'a> {
     /// Splits a path at its backslashes, of which several count as one.
     fn parse(bytes: &'a [u8]) -> Result<Path<'a>> {
+        if bytes.len() > 2 * MAX_PATH {
+            return Err(Error::because(Status::INVALID_PARAMETER, "the path is too long"));
+        }
         let units = utf16_units(bytes).ok_or(Error::new(Status::INVALID_PARAMETER))?;
         let mut components = Vec::new();
         let mut start = 0;
