@@ -6,6 +6,7 @@ mod expected;
 mod fuzz;
 mod gluster;
 mod hostile;
+mod instructions;
 mod package;
 mod setup;
 mod source;
@@ -60,6 +61,8 @@ enum Command {
     Hostile(hostile::Options),
     /// Run the fuzz targets, each for a limited time
     Fuzz(fuzz::Options),
+    /// Count the instructions of some operations with valgrind, and compare them with budgets
+    Instructions(instructions::Options),
     /// Start GlusterFS servers in their own namespaces, as root, and run tests on them
     Gluster(gluster::Options),
     /// Run Samba's smbtorture against a server, and compare the results with expected-failures/
@@ -135,6 +138,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
+        Command::Instructions(options) => Ok(end(instructions::run(&options)?)),
         Command::Gluster(options) => gluster::run(&options),
         Command::Setup { target } => {
             setup(target);

@@ -83,6 +83,7 @@ const DEBIAN: &[Package] = &[
     package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
     package("strace", "/usr/bin/strace"),
+    package("valgrind", "/usr/bin/valgrind"),
     package("dbench", "/usr/share/dbench/client.txt"),
     package("tshark", "/usr/bin/tshark"),
     package("slapd", "/usr/sbin/slapd"),

@@ -7,7 +7,7 @@ use anyhow::Result;
 use test_environment::{Counts, Target};
 
 use crate::steps::{self, Meanwhile, Step, cargo, succeeds};
-use crate::{compare, fuzz, gluster, hostile, setup, source, torture, unit_tests};
+use crate::{compare, fuzz, gluster, hostile, instructions, setup, source, torture, unit_tests};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -65,6 +65,9 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
     let volumes = Step::new("volumes of GlusterFS", "cargo xtask gluster test", || gluster::test(filter));
     all.push(volumes);
     if whole {
+        let command = "cargo xtask instructions";
+        let counting = || instructions::run(&instructions::Options::default());
+        all.push(Step::new("budgets of instructions", command, counting));
         let brief = || hostile::run(&hostile::Options::brief());
         all.push(Step::new("attacks, briefly", "cargo xtask hostile --ci", brief));
         let samba = "cargo xtask foreign --target samba --quick";
@@ -86,6 +89,7 @@ fn release_build() -> Command {
 /// Returns the commands that build what the steps after the foreign programs need.
 fn later_builds(whole: bool) -> Vec<Command> {
     let mut builds = vec![torture::build_command(), cargo(&[&CONTROLS[..], &["--no-run"]].concat())];
+    builds.extend(whole.then(instructions::build_command));
     builds.extend(whole.then(fuzz::build_command));
     builds
 }

@@ -8,6 +8,8 @@ open_each      opens and closes the files of a `make`, after a listing
 make           creates the files before the first pause, and nothing else
 create_write   creates files and writes 64 KiB to each
 delete         deletes files
+read           reads 64 KiB from an open file
+write          writes 64 KiB to an open file
 listing        lists the folder
 list_again     lists the folder, which was listed once before the first pause
 """
@@ -18,7 +20,7 @@ from connection import DELETE, WRITE, connect, create, create_directory, disconn
 from security import ALL, ALLOW, EVERYONE, READ, descriptor, sid, tell
 from smbprotocol.exceptions import NoMoreFiles
 from smbprotocol.file_info import FileInformationClass
-from smbprotocol.open import CreateDisposition, CreateOptions, QueryDirectoryFlags
+from smbprotocol.open import CreateDisposition, CreateOptions, FilePipePrinterAccessMask, QueryDirectoryFlags
 
 INHERITED_BY_ALL = 0x3
 ALICE, CREW = sid(22, 1, 64201), sid(22, 2, 64210)
@@ -58,6 +60,7 @@ elif kind in ("delete", "listing", "list_again", "make"):
 if kind == "delete":
     make(r"budget\first")
 block = bytes(65536)
+READ_AND_WRITE = WRITE | FilePipePrinterAccessMask.GENERIC_READ
 # Work done once per connection is not counted.
 if kind == "open_close":
     create(tree, r"budget\file").close()
@@ -65,6 +68,9 @@ elif kind in ("list_again", "open_each"):
     list_all()
 elif kind == "delete":
     delete(r"budget\first")
+elif kind in ("read", "write"):
+    open_file = create(tree, r"budget\file", READ_AND_WRITE, CreateDisposition.FILE_OVERWRITE_IF)
+    open_file.write(block, 0)
 
 pause("ready")
 if kind == "open_close":
@@ -81,8 +87,16 @@ elif kind == "create_write":
         file = create(tree, rf"budget\new {number}", WRITE, CreateDisposition.FILE_CREATE)
         file.write(block, 0)
         file.close()
+elif kind == "read":
+    for _ in range(count):
+        assert len(open_file.read(0, len(block))) == len(block)
+elif kind == "write":
+    for _ in range(count):
+        open_file.write(block, 0)
 elif kind in ("listing", "list_again"):
     assert list_all() == count + 2
 pause("done")
+if kind in ("read", "write"):
+    open_file.close()
 folder.close()
 disconnect(tree)

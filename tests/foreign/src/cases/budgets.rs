@@ -13,19 +13,21 @@ use crate::suite::Case;
 use test_environment::{ALICE, Target};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("budgets.open_close", |fixture| keep(fixture, "files", "open_close", 10.0)).needs_root().alone(),
+    Case::new("budgets.open_close", |fixture| keep(fixture, "files", "open_close", 9.0)).needs_root().alone(),
+    Case::new("budgets.read_64k", |fixture| keep(fixture, "files", "read", 4.0)).needs_root().alone(),
+    Case::new("budgets.write_64k", |fixture| keep(fixture, "files", "write", 4.0)).needs_root().alone(),
     Case::new("budgets.create_write_64k_close", |fixture| keep(fixture, "files", "create_write", 16.0))
         .needs_root()
         .alone(),
-    Case::new("budgets.listing_entry", |fixture| keep(fixture, "files", "listing", 3.0)).needs_root().alone(),
-    Case::new("budgets.open_close_with_acl", |fixture| protected(fixture, "acls", "open_close", 10.0))
+    Case::new("budgets.listing_entry", |fixture| keep(fixture, "files", "listing", 1.1)).needs_root().alone(),
+    Case::new("budgets.open_close_with_acl", |fixture| protected(fixture, "acls", "open_close", 9.0))
         .needs_root()
         .alone(),
     Case::new("budgets.first_open_close_with_acl", first_opens).needs_root().alone(),
     Case::new("budgets.create_write_close_with_acl", |fixture| protected(fixture, "acls", "create_write", 18.0))
         .needs_root()
         .alone(),
-    Case::new("budgets.listing_entry_hide_unreadable", |fixture| protected(fixture, "hiding", "list_again", 2.2))
+    Case::new("budgets.listing_entry_hide_unreadable", |fixture| protected(fixture, "hiding", "list_again", 1.1))
         .needs_root()
         .alone(),
     Case::new("budgets.delete_by_name", delete_by_name).needs_root().alone(),
