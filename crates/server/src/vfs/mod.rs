@@ -250,9 +250,9 @@ pub trait Node: Send + Sync + Any {
     }
 }
 
-/// Returns whether the directory `node` has no entries. The user of `op` needs no permission to read it, because whether
-/// a directory can be removed is not confidential to a user who could remove it without reading it. The server's
-/// permission is used only if the user has none, because a thread that acts as another user makes a dozen system calls.
+/// Returns whether the directory `node` has no entries. The user of `op` needs no permission to read it, because
+/// whether a directory can be removed is not confidential to a user who could remove it without reading it. The
+/// server's permission is used only if the user has none, because switching a thread's user takes a dozen system calls.
 pub async fn is_empty(node: &Arc<dyn Node>, op: &Op) -> Result<bool> {
     let first = ListRequest { cursor: 0, count: 1, metadata: false };
     let page = match node.list(op, first).await {
