@@ -258,7 +258,7 @@ impl Open {
 
     /// Like [`Open::list`], if that takes no longer than other calls that are made at once. The page may have fewer
     /// entries than there are.
-    fn list_at_once(&self, who: &Arc<Identity>, asked: ListRequest) -> Result<Option<Page>> {
+    pub(crate) fn list_at_once(&self, who: &Arc<Identity>, asked: ListRequest) -> Result<Option<Page>> {
         let Some(mut slot) = self.listing.try_lock() else { return Ok(None) };
         let listing = self.listing_of(&mut slot, who)?;
         let found = listing.entries_at_once(asked, who, self)?;

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bytes::Bytes;
-use server::answer::{Answer, block_on};
+use server::answer::block_on;
 use server::vfs::contract::{self, Fixture};
 use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata, read_into};
 use tempfile::TempDir;
