@@ -178,6 +178,19 @@ pub(crate) async fn admit(request: &Request<'_>, share: &Share, user: &User) -> 
     Ok(())
 }
 
+/// Refuses a session without keys, such as a guest's, if the share requires encryption: data would be sent in plaintext.
+/// Returns whether the session has keys.
+pub(crate) fn check_keys(request: &Request<'_>, share: &Share) -> Result<bool> {
+    let can_seal = request.session()?.keys().is_some_and(|keys| keys.server_to_client.is_some());
+    if share.access.server_smb_encrypt == Encryption::Required && !can_seal {
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the share requires encryption, but the session has no keys",
+        ));
+    }
+    Ok(can_seal)
+}
+
 async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
     admit(request, &share, user).await?;
     let server = &request.connection.server;
@@ -185,15 +198,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the limit of `max connections` is reached"));
     }
     let share = with_path(request, share, user)?;
-    let session = request.session()?;
-    let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
-    // A guest session has no keys, so data would be sent in plaintext.
-    if share.access.server_smb_encrypt == Encryption::Required && !can_seal {
-        return Err(Error::because(
-            Status::ACCESS_DENIED,
-            "the share requires encryption, but the session has no keys",
-        ));
-    }
+    let can_seal = check_keys(request, &share)?;
     let mut disk = disk_of(server, share, user, can_seal).await?;
     let value = |variable| session_variables::value(request, &disk.share, user, variable);
     disk.audit = audit::trail(request, &disk.share, user, value)?;

@@ -121,7 +121,9 @@ async fn find(request: &Request<'_>, policy: Arc<Policy>, path: &Path<'_>) -> Re
     let share = share.ok_or(missing("no such share with `msdfs root` or `msdfs proxy`"))?;
     tree_connect::check_sealing(request, &share)?;
     tree_connect::admit(request, &share, &user).await?;
+    tree_connect::check_keys(request, &share)?;
     let server = &request.connection.server;
+    server.share_rights(&share, &server.token_of(&user).await?)?;
     if !share.dfs.proxy.is_empty() {
         let targets = share.dfs.proxy.iter().map(|target| utf16_bytes(target)).take(DFS_TARGETS_MAX).collect();
         return Ok(Found { components: 2, kind: ServerType::LINK, targets: ordered(server, &share, targets) });
@@ -159,7 +161,8 @@ async fn link(
     }
     let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let link = links::dfs_link(&disk, &disk.op, &name, case).await?;
-    Ok(link.map(|link| (path.components.len() - link.behind, link.target)))
+    // The path to the link may be another one than before, if a local program has just replaced a directory.
+    Ok(link.and_then(|link| Some((path.components.len().checked_sub(link.behind)?, link.target))))
 }
 
 /// Returns the targets in the order of the link, or in a random one with `msdfs shuffle referrals`.
