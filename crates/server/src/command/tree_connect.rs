@@ -178,7 +178,7 @@ pub(crate) async fn admit(request: &Request<'_>, share: &Share, user: &User) -> 
     Ok(())
 }
 
-/// Refuses a session without keys, such as a guest's, if the share requires encryption: data would be sent in plaintext.
+/// Refuses a session without keys, such as a guest's, if the share requires encryption: its data would be in plaintext.
 /// Returns whether the session has keys.
 pub(crate) fn check_keys(request: &Request<'_>, share: &Share) -> Result<bool> {
     let can_seal = request.session()?.keys().is_some_and(|keys| keys.server_to_client.is_some());
