@@ -3,8 +3,13 @@
 //! Each thread has its own event loop, and a connection's task stays on one. If the threads shared a loop, many events
 //! would wake a thread that has nothing to do, because another one already executes the connection's task. A connection
 //! moves to another loop only if its own is overloaded and another one is not.
+//!
+//! The first connections of a client share a loop, which executes their requests in the order in which they arrive. On
+//! different threads, a change over one connection could overtake a CHANGE_NOTIFY that was sent before it over another.
 
+use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +24,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// A loop that is busy for this share of a period is overloaded if it has several active connections.
 const OVERLOADED: f64 = 0.8;
 
+/// Up to this number, the connections of a client share a loop.
+const TOGETHER: usize = 4;
+
 /// The event loops.
 #[derive(Clone)]
 pub(crate) struct EventLoops(Arc<Shared>);
@@ -31,6 +39,8 @@ struct Shared {
     end: AtomicU64,
     /// The busy time of each loop at the start of the current period.
     sample: Mutex<Sample>,
+    /// The number of connections of each client, and the loop of the last one.
+    clients: Mutex<HashMap<IpAddr, (usize, usize)>>,
     /// A move that one connection is asked to make: the two loops, as of [`pack`], or [`NO_MOVE`].
     wanted: AtomicU64,
 }
@@ -82,14 +92,20 @@ impl EventLoops {
         let start = Instant::now();
         let sample = Mutex::new(Sample { at: start, busy: vec![Duration::ZERO; loops.len()] });
         let (period, end, wanted) = (AtomicU32::new(1), AtomicU64::new(0), AtomicU64::new(NO_MOVE));
-        Ok(EventLoops(Arc::new(Shared { loops, start, period, end, sample, wanted })))
+        let clients = Mutex::default();
+        Ok(EventLoops(Arc::new(Shared { loops, start, period, end, sample, clients, wanted })))
     }
 
-    /// Returns a place for a new connection, on the loop with the fewest connections.
-    pub(crate) fn place(&self) -> Place {
+    /// Returns a place for a new connection of a client: on the loop of its others if they are few, otherwise on the
+    /// loop with the fewest connections.
+    pub(crate) fn place(&self, client: IpAddr) -> Place {
+        let others = self.0.clients.lock().get(&client).copied();
+        if let Some((_, index)) = others.filter(|&(count, _)| count < TOGETHER) {
+            return self.place_on(index, client);
+        }
         let connections = |(_, it): &(usize, &EventLoop)| it.connections.load(Ordering::Relaxed);
         let fewest = self.0.loops.iter().enumerate().min_by_key(connections);
-        self.place_on(fewest.map_or(0, |(index, _)| index))
+        self.place_on(fewest.map_or(0, |(index, _)| index), client)
     }
 
     /// Waits until every loop has executed a task.
@@ -100,9 +116,12 @@ impl EventLoops {
         }
     }
 
-    fn place_on(&self, index: usize) -> Place {
+    fn place_on(&self, index: usize, client: IpAddr) -> Place {
         self.0.loops[index].connections.fetch_add(1, Ordering::Relaxed);
-        Place { loops: self.clone(), index, period: 0 }
+        let mut clients = self.0.clients.lock();
+        let (count, last) = clients.entry(client).or_default();
+        (*count, *last) = (*count + 1, index);
+        Place { loops: self.clone(), index, client, period: 0 }
     }
 
     /// Asks one active connection of the loop `from` to move to the loop `to`.
@@ -172,6 +191,7 @@ impl EventLoop {
 pub(crate) struct Place {
     loops: EventLoops,
     index: usize,
+    client: IpAddr,
     /// The last period in which the connection was counted as active.
     period: u32,
 }
@@ -208,13 +228,20 @@ impl Place {
             return None;
         }
         let taken = shared.wanted.compare_exchange(wanted, NO_MOVE, Ordering::Relaxed, Ordering::Relaxed);
-        taken.is_ok().then(|| self.loops.place_on(wanted as u32 as usize))
+        taken.is_ok().then(|| self.loops.place_on(wanted as u32 as usize, self.client))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.loops.0.loops[self.index].connections.fetch_sub(1, Ordering::Relaxed);
+        let mut clients = self.loops.0.clients.lock();
+        if let Some((count, _)) = clients.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&self.client);
+            }
+        }
     }
 }
 
@@ -245,13 +272,30 @@ mod tests {
         advised(&[], None);
     }
 
+    #[test]
+    fn the_first_connections_of_a_client_share_a_loop() {
+        let loops = EventLoops::with_threads(2).expect("threads");
+        let of = |client: u8, count: usize| -> Vec<Place> {
+            (0..count).map(|_| loops.place(IpAddr::from([192, 0, 2, client]))).collect()
+        };
+        let indexes = |places: &[Place]| places.iter().map(|place| place.index).collect::<Vec<_>>();
+        let (first, second) = (of(1, 3), of(2, 2));
+        assert_eq!((indexes(&first), indexes(&second)), (vec![0; 3], vec![1; 2]));
+        let many = of(3, TOGETHER + 4);
+        assert_eq!(indexes(&many)[..TOGETHER], [1; TOGETHER]);
+        assert_eq!(indexes(&many)[TOGETHER..], [0, 0, 0, 0], "where there are fewest");
+        drop((first, second, many));
+        assert!(loops.0.clients.lock().is_empty());
+        assert_eq!(indexes(&of(3, 1)), [0]);
+    }
+
     /// Two connections on one loop compute without pause, and the other loop is idle.
     #[test]
     fn a_busy_connection_gets_a_place_on_the_idle_loop() {
         let loops = EventLoops::with_threads(2).expect("threads");
         let (moved, moves) = std::sync::mpsc::channel();
         for _ in 0..2 {
-            let (mut place, moved) = (loops.place_on(0), moved.clone());
+            let (mut place, moved) = (loops.place_on(0, IpAddr::from([127, 0, 0, 1])), moved.clone());
             let handle = place.handle().clone();
             handle.spawn(async move {
                 let end = Instant::now() + Duration::from_secs(30);

@@ -184,7 +184,7 @@ async fn accept_on(
             Ok((stream, remote)) => {
                 if let Some(connection) = admit(&server, &stream, remote, bound) {
                     let (inputs, stop) = (inputs.clone(), stop.clone());
-                    let place = loops.place();
+                    let place = loops.place(remote.ip().to_canonical());
                     let handle = place.handle().clone();
                     let serve = async move {
                         if is_permitted_by_name(&connection).await {

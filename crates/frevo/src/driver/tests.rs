@@ -62,7 +62,7 @@ async fn log_on_over(
         let (stream, remote) = listener.accept().await.expect("a connection");
         prepare(&stream).expect("an open socket");
         let connection = Connection::new(&server, Peer { remote, local: address });
-        drive(stream, connection, Arc::default(), LOOPS.place(), None, stopping).await;
+        drive(stream, connection, Arc::default(), LOOPS.place([127, 0, 0, 1].into()), None, stopping).await;
     });
     (Client::connect(address, "host", "share", &options).await.expect("a session"), driver)
 }
