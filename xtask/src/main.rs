@@ -9,6 +9,7 @@ mod hostile;
 mod instructions;
 mod package;
 mod setup;
+mod sharing;
 mod source;
 mod steps;
 mod test;
@@ -63,6 +64,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Count the instructions of some operations with valgrind, and compare them with budgets
     Instructions(instructions::Options),
+    /// Count the cache lines that requests of two clients share, with valgrind, and compare them with budgets
+    Sharing,
     /// Start GlusterFS servers in their own namespaces, as root, and run tests on them
     Gluster(gluster::Options),
     /// Run Samba's smbtorture against a server, and compare the results with expected-failures/
@@ -139,6 +142,7 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Instructions(options) => Ok(end(instructions::run(&options)?)),
+        Command::Sharing => Ok(end(sharing::run()?)),
         Command::Gluster(options) => gluster::run(&options),
         Command::Setup { target } => {
             setup(target);

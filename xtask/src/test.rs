@@ -7,7 +7,7 @@ use anyhow::Result;
 use test_environment::{Counts, Target};
 
 use crate::steps::{self, Meanwhile, Step, cargo, succeeds};
-use crate::{compare, fuzz, gluster, hostile, instructions, setup, source, torture, unit_tests};
+use crate::{compare, fuzz, gluster, hostile, instructions, setup, sharing, source, torture, unit_tests};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -68,6 +68,7 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
         let command = "cargo xtask instructions";
         let counting = || instructions::run(&instructions::Options::default());
         all.push(Step::new("budgets of instructions", command, counting));
+        all.push(Step::new("cache lines that clients share", "cargo xtask sharing", sharing::run));
         let brief = || hostile::run(&hostile::Options::brief());
         all.push(Step::new("attacks, briefly", "cargo xtask hostile --ci", brief));
         let samba = "cargo xtask foreign --target samba --quick";
@@ -90,6 +91,7 @@ fn release_build() -> Command {
 fn later_builds(whole: bool) -> Vec<Command> {
     let mut builds = vec![torture::build_command(), cargo(&[&CONTROLS[..], &["--no-run"]].concat())];
     builds.extend(whole.then(instructions::build_command));
+    builds.extend(whole.then(sharing::build_command));
     builds.extend(whole.then(fuzz::build_command));
     builds
 }

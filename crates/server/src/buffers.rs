@@ -1,12 +1,21 @@
 //! Buffers for responses, shared by all connections. An idle connection owns none.
 //!
+//! The threads of different processors keep theirs apart, so that neither a lock nor the memory of a buffer moves from
+//! one processor to another with each response.
+//!
 //! The number of buffers is bounded by how many were in use at once: a returned buffer serves the next frame of any
 //! kind, so memory stops growing after the peak load. Buffers that stay unused for a while are freed.
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+
 use parking_lot::Mutex;
 
-/// How many buffers of each kind are kept, and the size up to which one is kept: a READ of 1 MiB.
+/// How many buffers of each kind are kept, but at least [`KEPT_EACH`] for each processor.
 const KEPT: usize = 32;
+const KEPT_EACH: usize = 4;
+/// The size up to which a buffer is kept: a READ of 1 MiB.
 const KEPT_BYTES: usize = 1024 * 1024 + HEADERS;
 /// Buffers of at least this length held data. They keep their length, so that data can be read over the old bytes.
 const LARGE: usize = 32 * 1024;
@@ -16,8 +25,14 @@ const STEP: usize = 64 * 1024;
 const HEADERS: usize = 4096;
 
 /// Buffers that are not in use.
-#[derive(Default)]
 pub(crate) struct Buffers {
+    shards: Box<[Shard]>,
+}
+
+/// The buffers of the threads that run on one processor. Shards do not share a cache line.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
     small: Mutex<Kept>,
     large: Mutex<Kept>,
 }
@@ -26,6 +41,8 @@ pub(crate) struct Buffers {
 #[derive(Default)]
 struct Kept {
     buffers: Vec<Vec<u8>>,
+    /// How many are kept.
+    most: usize,
     /// The lowest number of buffers since unused ones were last freed.
     least: usize,
 }
@@ -44,19 +61,57 @@ impl Kept {
         self.least = self.buffers.len();
         bytes
     }
+
+    /// Keeps a small buffer, unless there are enough.
+    fn keep(&mut self, buffer: Vec<u8>) {
+        if self.buffers.len() < self.most {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Keeps a large buffer; if there are enough, it replaces the smallest one.
+    fn keep_largest(&mut self, buffer: Vec<u8>) {
+        if self.buffers.len() < self.most {
+            return self.buffers.push(buffer);
+        }
+        if let Some(smallest) = self.buffers.iter_mut().min_by_key(|kept| kept.len())
+            && smallest.len() < buffer.len()
+        {
+            *smallest = buffer;
+        }
+    }
+}
+
+impl Default for Buffers {
+    fn default() -> Buffers {
+        Buffers::for_processors(available_parallelism().map_or(1, NonZero::get))
+    }
 }
 
 impl Buffers {
+    fn for_processors(count: usize) -> Buffers {
+        let most = (KEPT / count).max(KEPT_EACH);
+        let kept = || Mutex::new(Kept { most, ..Kept::default() });
+        Buffers { shards: (0..count).map(|_| Shard { small: kept(), large: kept() }).collect() }
+    }
+
+    /// Returns the shard of this thread.
+    fn shard(&self) -> &Shard {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed));
+        &self.shards[THREAD.with(|number| number % self.shards.len())]
+    }
+
     /// Returns an empty buffer, possibly with the capacity of an earlier frame.
     pub(crate) fn take(&self) -> Vec<u8> {
-        let mut small = self.small.lock();
+        let mut small = self.shard().small.lock();
         let Some(last) = small.buffers.len().checked_sub(1) else { return Vec::new() };
         small.take(last)
     }
 
     /// Frees the buffers that were not needed since the last call; returns the number of bytes.
     pub(crate) fn release_unused(&self) -> usize {
-        self.small.lock().release() + self.large.lock().release()
+        self.shards.iter().map(|shard| shard.small.lock().release() + shard.large.lock().release()).sum()
     }
 
     /// Returns a buffer of `length` bytes that starts with those of `head`. The other bytes are unspecified, and the
@@ -73,7 +128,7 @@ impl Buffers {
             head.resize(length, 0);
             return head;
         }
-        let found = fitting(&mut self.large.lock(), length);
+        let found = fitting(&mut self.shard().large.lock(), length);
         let mut buffer = found.unwrap_or_else(|| vec![0; room_for(length)]);
         buffer.truncate(length);
         buffer[..head.len()].copy_from_slice(&head);
@@ -101,15 +156,12 @@ impl Buffers {
         if buffer.len() >= LARGE && space <= KEPT_BYTES {
             // Zeroes the part that was cut off; that is short as long as buffers are no larger than needed.
             buffer.resize(space, 0);
-            return keep(&mut self.large.lock().buffers, buffer);
+            return self.shard().large.lock().keep_largest(buffer);
         }
         // A medium-sized buffer that held little. Without this limit on size, small buffers would become large.
         if space > 0 && space <= 2 * LARGE {
             buffer.clear();
-            let small = &mut self.small.lock().buffers;
-            if small.len() < KEPT {
-                small.push(buffer);
-            }
+            self.shard().small.lock().keep(buffer);
         }
     }
 }
@@ -128,32 +180,20 @@ fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
     Some(large.take(index))
 }
 
-/// Keeps a large buffer; if there are enough, it replaces the smallest one.
-fn keep(large: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
-    if large.len() < KEPT {
-        return large.push(buffer);
-    }
-    if let Some(smallest) = large.iter_mut().min_by_key(|kept| kept.len())
-        && smallest.len() < buffer.len()
-    {
-        *smallest = buffer;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The number of kept buffers, and their total capacity.
     fn kept(buffers: &Buffers) -> (usize, usize) {
-        let (small, large) = (buffers.small.lock(), buffers.large.lock());
+        let (small, large) = (buffers.shards[0].small.lock(), buffers.shards[0].large.lock());
         let all = || small.buffers.iter().chain(large.buffers.iter());
         (all().count(), all().map(Vec::capacity).sum())
     }
 
     #[test]
     fn large_buffers_are_reused_after_the_header() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::for_processors(1);
         buffers.put(vec![7; 2 * LARGE]);
         buffers.put(vec![8; LARGE]);
         let stretched = buffers.stretch(vec![1, 2, 3], LARGE);
@@ -166,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_large_buffer_is_not_used_for_short_data() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::for_processors(1);
         buffers.put(vec![7; 16 * LARGE]);
         assert_eq!(buffers.stretch(vec![1], LARGE)[1], 0);
         assert_eq!(buffers.stretch(vec![1], 8 * LARGE)[1], 7);
@@ -174,7 +214,7 @@ mod tests {
 
     #[test]
     fn old_content_of_a_buffer_is_not_revealed() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::for_processors(1);
         buffers.put(vec![9; 100]);
         assert_eq!(buffers.take(), b"");
         let small = buffers.stretch(vec![1], 100);
@@ -183,18 +223,27 @@ mod tests {
 
     #[test]
     fn stored_data_is_bounded() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::for_processors(1);
         buffers.put(vec![0; KEPT_BYTES + 1]);
-        assert_eq!(buffers.large.lock().buffers.len(), 0, "too large");
+        assert_eq!(buffers.shards[0].large.lock().buffers.len(), 0, "too large");
         (0..KEPT + 5).for_each(|_| buffers.put(vec![0; LARGE]));
-        assert_eq!(buffers.large.lock().buffers.len(), KEPT);
+        assert_eq!(buffers.shards[0].large.lock().buffers.len(), KEPT);
         buffers.put(vec![0; KEPT_BYTES]);
         assert_eq!(
-            buffers.large.lock().buffers.iter().map(Vec::len).max(),
+            buffers.shards[0].large.lock().buffers.iter().map(Vec::len).max(),
             Some(KEPT_BYTES),
             "instead of a smaller one"
         );
-        assert_eq!(buffers.large.lock().buffers.len(), KEPT);
+        assert_eq!(buffers.shards[0].large.lock().buffers.len(), KEPT);
+    }
+
+    #[test]
+    fn each_thread_gets_its_own_buffers_back() {
+        let buffers = Buffers::for_processors(64);
+        buffers.put(vec![7; LARGE]);
+        let other = std::thread::scope(|scope| scope.spawn(|| buffers.stretch(vec![1], LARGE)[1]).join());
+        assert_eq!((other.expect("no panic"), buffers.stretch(vec![1], LARGE)[1]), (0, 7));
+        assert_eq!(buffers.shards[0].small.lock().most, KEPT_EACH);
     }
 
     /// Sends responses one after the other, given their requested and actual lengths.
@@ -220,7 +269,7 @@ mod tests {
             ("longer and longer reads", (1..100).map(|length| (length * 10_000, length * 10_000)).collect()),
         ];
         for (what, reads) in cases {
-            let buffers = Buffers::default();
+            let buffers = Buffers::for_processors(1);
             // One response at a time. While it is cut there are two buffers, and one remains in each size class.
             serve(&buffers, reads.iter().copied());
             let before = kept(&buffers);
@@ -234,7 +283,7 @@ mod tests {
 
     #[test]
     fn small_buffers_stay_small() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::for_processors(1);
         // All small buffers in turn, as when many connections are answered at the same time.
         for _ in 0..10 {
             let heads: Vec<_> = (0..KEPT).map(|_| buffers.take()).collect();
@@ -249,7 +298,7 @@ mod tests {
 
     #[test]
     fn unused_buffers_are_freed_after_a_while() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::for_processors(1);
         (0..3).for_each(|_| buffers.put(vec![0; LARGE]));
         buffers.put(vec![0; 100]);
         assert_eq!(buffers.release_unused(), 0, "the buffers were just returned");

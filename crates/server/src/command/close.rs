@@ -169,8 +169,7 @@ impl Doomed {
 
 /// Deletes the files whose last opens were those of failed CREATE requests.
 pub(crate) async fn delete_abandoned(server: &Server) {
-    let abandoned = std::mem::take(&mut *server.opens.abandoned.lock());
-    for Abandoned { tree, name, file, what } in abandoned {
+    for Abandoned { tree, name, file, what } in server.opens.abandoned.take() {
         let Some(disk) = tree.disk() else { continue };
         let doomed = Doomed::of(server, file, Doom { name, op: disk.op.clone() });
         let deleted = match &what {

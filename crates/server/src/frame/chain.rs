@@ -101,8 +101,10 @@ impl Chain {
     /// Executes the requests in order and puts the responses into the connection's outbox. Then does the work that can
     /// wait until they are sent.
     pub async fn run(self) {
-        let server = self.connection.server.clone();
+        // Not the server's counter, which all processors would write.
+        let connection = self.connection.clone();
         self.answer().await;
+        let server = &connection.server;
         write_back::after_answer(&server.descriptors, &*server.environment).await;
     }
 

@@ -16,7 +16,7 @@ use crate::state::session::Session;
 /// Notifies a client that its oplock, or the lease of its open, is broken.
 pub(crate) struct Notifier {
     this: Weak<Notifier>,
-    server: Weak<Server>,
+    server: Arc<Weak<Server>>,
     session: Weak<Session>,
     /// The share requires encryption.
     seals: bool,
@@ -35,7 +35,7 @@ impl Notifier {
     pub(crate) fn new(connection: &Arc<Connection>, session: &Arc<Session>, seals: bool, file_id: FileId) -> Arc<Self> {
         Arc::new_cyclic(|this| Notifier {
             this: this.clone(),
-            server: Arc::downgrade(&connection.server),
+            server: connection.weak_server.clone(),
             session: Arc::downgrade(session),
             seals,
             file_id,

@@ -1,6 +1,9 @@
 //! Files to delete because the last open was that of a CREATE that failed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::files::OpenName;
 use crate::streams::Stream;
@@ -13,6 +16,31 @@ pub(crate) struct Abandoned {
     pub(crate) name: Arc<OpenName>,
     pub(crate) file: FileId,
     pub(crate) what: What,
+}
+
+/// All such files. Each CLOSE asks for them, so asking writes nothing if there are none.
+#[derive(Default)]
+pub(crate) struct AbandonedFiles {
+    any: AtomicBool,
+    files: Mutex<Vec<Abandoned>>,
+}
+
+impl AbandonedFiles {
+    pub(crate) fn add(&self, file: Abandoned) {
+        let mut files = self.files.lock();
+        files.push(file);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Removes all and returns them.
+    pub(crate) fn take(&self) -> Vec<Abandoned> {
+        if !self.any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut files = self.files.lock();
+        self.any.store(false, Ordering::Release);
+        std::mem::take(&mut files)
+    }
 }
 
 /// The object that the CREATE was to open.

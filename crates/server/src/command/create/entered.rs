@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::files::{Closed, OpenName};
 use crate::request::Request;
-use crate::state::Server;
 use crate::state::abandoned::{Abandoned, What};
+use crate::state::connection::Connection;
 use crate::tree::Tree;
 use crate::vfs::FileId;
 
 /// Removes the open from the table if the CREATE fails, or is dropped because its connection has ended.
 pub(super) struct Entered {
-    server: Arc<Server>,
+    connection: Arc<Connection>,
     tree: Arc<Tree>,
     name: Arc<OpenName>,
     /// The file, and its stream if an alternate one is opened.
@@ -30,8 +30,8 @@ impl Entered {
         name: &Arc<OpenName>,
         open: u64,
     ) -> Result<Self> {
-        let (server, tree) = (request.connection.server.clone(), request.tree()?.clone());
-        Ok(Entered { server, tree, name: name.clone(), files: vec![(file, what)], open, stays: false })
+        let (connection, tree) = (request.connection.clone(), request.tree()?.clone());
+        Ok(Entered { connection, tree, name: name.clone(), files: vec![(file, what)], open, stays: false })
     }
 
     /// Returns the open's id in the table.
@@ -53,11 +53,12 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        let opens = &self.connection.server.opens;
         for (file, what) in self.files.drain(..).filter(|_| !self.stays) {
             // Another client set delete pending meanwhile and closed the file. Opens are refused until it is deleted.
-            if self.server.opens.files.close(file, self.open, false) == Closed::Delete {
+            if opens.files.close(file, self.open, false) == Closed::Delete {
                 let (tree, name) = (self.tree.clone(), self.name.clone());
-                self.server.opens.abandoned.lock().push(Abandoned { tree, name, file, what });
+                opens.abandoned.add(Abandoned { tree, name, file, what });
             }
         }
     }

@@ -13,9 +13,8 @@ mod window;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use proto::crypto::preauth::PreauthHash;
@@ -52,6 +51,9 @@ pub struct Peer {
 pub struct Connection {
     /// The server that accepted it.
     pub server: Arc<Server>,
+    /// A reference to the server for what outlives the connection. Cloning it writes to a counter of this connection,
+    /// not to one that all processors use.
+    pub(crate) weak_server: Arc<Weak<Server>>,
     /// Unique in the server, for logs.
     pub id: u64,
     /// Both addresses.
@@ -120,6 +122,7 @@ impl Connection {
     pub fn new(server: &Arc<Server>, peer: Peer) -> Arc<Connection> {
         let connection = Arc::new(Connection {
             server: server.clone(),
+            weak_server: Arc::new(Arc::downgrade(server)),
             id: server.next_id(),
             peer,
             created: server.environment.now(),

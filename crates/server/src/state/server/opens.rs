@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::awaited::Awaited;
 use crate::environment::Environment;
 use crate::files;
-use crate::state::abandoned::Abandoned;
+use crate::state::abandoned::AbandonedFiles;
 use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
@@ -27,7 +25,7 @@ pub(crate) struct OpenState {
     /// Tokens of offloaded copies.
     pub(crate) offloads: Tokens,
     /// Files to be deleted because the last open was that of a CREATE that failed.
-    pub(crate) abandoned: Mutex<Vec<Abandoned>>,
+    pub(crate) abandoned: AbandonedFiles,
     /// Durable, resilient and persistent opens that currently have no session.
     pub(crate) durable: Registry,
     /// CREATE requests, by which replayed ones are recognized.
@@ -53,7 +51,7 @@ impl OpenState {
             streams: Streams::new(environment),
             tunnel: files::Tunnel::default(),
             offloads: Tokens::default(),
-            abandoned: Mutex::default(),
+            abandoned: AbandonedFiles::default(),
             durable: Registry::default(),
             creations: Creations::default(),
             instances: Instances::default(),
