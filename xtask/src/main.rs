@@ -50,6 +50,8 @@ enum Command {
     Foreign(Foreign),
     /// Measure Frevo and Samba alternately with frevo-bench
     Compare(compare::Options),
+    /// Build Frevo in several ways (LTO, processors, PGO, allocators), and measure the servers alternately, as root
+    BenchBuilds(compare::builds::Options),
     /// Measure how long rclone takes to copy files to Frevo and to Samba and back, as root
     Rclone(compare::rclone::Options),
     /// Measure how password guessing affects valid logons, on a running server
@@ -113,6 +115,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(last_line(&test::all(&options)?))
         }
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
+        Command::BenchBuilds(options) => Ok(end(compare::builds::run(&options)?)),
         Command::Rclone(options) => Ok(end(compare::rclone::run(&options)?)),
         Command::Guess(options) => {
             ::hostile::guess::run(&options)?;

@@ -125,7 +125,8 @@ const DEBIAN_KERBEROS: &[Package] = &[
 ];
 
 /// Further packages for the experiments: a recorded load, servers of other protocols, networks with delay, a browser
-/// that opens the report, accounts in a directory, a file system with small inodes, a name service with an index.
+/// that opens the report, accounts in a directory, a file system with small inodes, a name service with an index, other
+/// allocators.
 const DEBIAN_COMPARE: &[Package] = &[
     package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("dbench", "/usr/share/dbench/client.txt"),
@@ -138,6 +139,8 @@ const DEBIAN_COMPARE: &[Package] = &[
     package("slapd", "/usr/sbin/slapd"),
     package("openssl", "/usr/bin/openssl"),
     package("libnss-db", "/usr/bin/makedb"),
+    package("libjemalloc2", "/usr/lib/*/libjemalloc.so.2"),
+    package("libmimalloc2.0", "/usr/lib/*/libmimalloc.so.2"),
 ];
 
 /// Packages for `cargo xtask package --check`: a fresh root, a client in it, and verification.

@@ -13,13 +13,13 @@ use super::pair::TEMPLATE;
 use super::{Options, frevo_bench, measured, short};
 
 /// A share: the name of its storage policy, its share name, and its configuration lines.
-struct Share {
-    store: &'static str,
+pub(super) struct Share {
+    pub(super) store: &'static str,
     name: &'static str,
     lines: &'static [&'static str],
 }
 
-const fn share(store: &'static str, name: &'static str, lines: &'static [&'static str]) -> Share {
+pub(super) const fn share(store: &'static str, name: &'static str, lines: &'static [&'static str]) -> Share {
     Share { store, name, lines }
 }
 
@@ -42,17 +42,23 @@ const FREVO: [Share; 8] = [
 const SAMBA: [Share; 2] = [share("posix", "posix", &[]), share("acl_xattr", "acl", &[ACLS])];
 
 /// A server with its shares.
-struct Side {
+pub(super) struct Side {
     // Declared before the environment, so that the server ends before its directory is removed.
-    server: Server,
+    pub(super) server: Server,
     environment: TestEnvironment,
     /// Prefix of its cells' names, such as `frevo/c`.
-    name: &'static str,
+    pub(super) name: &'static str,
     shares: &'static [Share],
 }
 
 impl Side {
-    fn start(dir: &Path, target: Target, name: &'static str, globals: &str, shares: &'static [Share]) -> Result<Side> {
+    pub(super) fn start(
+        dir: &Path,
+        target: Target,
+        name: &'static str,
+        globals: &str,
+        shares: &'static [Share],
+    ) -> Result<Side> {
         let environment = TestEnvironment::make_in(dir, target, Crowd(0))?;
         for share in shares {
             environment.make_dir(share.name, &ALICE, 0o777)?;
@@ -63,7 +69,7 @@ impl Side {
     }
 
     /// Returns the cell of the share with this storage policy.
-    fn cell(&self, store: &str) -> Option<Cell> {
+    pub(super) fn cell(&self, store: &str) -> Option<Cell> {
         let share = self.shares.iter().find(|share| share.store == store)?;
         Some(Cell {
             name: format!("{}/{store}", self.name),
@@ -87,7 +93,7 @@ fn template(globals: &str, shares: &[Share]) -> String {
 }
 
 /// A share in the form that `frevo-bench` needs.
-struct Cell {
+pub(super) struct Cell {
     name: String,
     url: String,
     path: PathBuf,
@@ -151,7 +157,7 @@ pub(super) fn run(options: &Options, dir: &Path, experiment: &str, outcome: &mut
         if options.quick {
             command.arg("--quick");
         }
-        let done = measured(&mut command, title, &json, options, outcome);
+        let done = measured(&mut command, title, &json, &options.bench, outcome);
         for side in cells.sides() {
             let name = format!("acl-{}-smb.conf", side.name.replace('/', "-"));
             outcome.keep(&name, side.server.conf())?;
@@ -163,7 +169,7 @@ pub(super) fn run(options: &Options, dir: &Path, experiment: &str, outcome: &mut
     Ok(())
 }
 
-fn command(experiment: &str, cells: &[Cell], json: &Path) -> Result<Command> {
+pub(super) fn command(experiment: &str, cells: &[Cell], json: &Path) -> Result<Command> {
     let mut command = frevo_bench();
     command.args(experiment.split(' '));
     command.args(["--json", &short(&json.to_string_lossy())]);

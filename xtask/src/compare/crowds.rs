@@ -57,7 +57,7 @@ pub(super) fn run(options: &Options, dir: &Path, outcome: &mut Outcome) -> Resul
     } else if !options.bench.iter().any(|word| word == "--syscalls") {
         command.arg("--syscalls");
     }
-    let done = measured(&mut command, "logon", &json, options, outcome);
+    let done = measured(&mut command, "logon", &json, &options.bench, outcome);
     for Ground { backend, pair, count } in &mut grounds {
         for side in pair.sides() {
             if *count == counts[0] {

@@ -3,6 +3,7 @@
 //!
 //! The measurements are defined in `frevo-bench`. This module has the servers and the results directory of a run.
 
+pub(crate) mod builds;
 mod cells;
 mod crowds;
 mod experiment;
@@ -113,12 +114,13 @@ impl Options {
             _ => self.users.clone(),
         }
     }
+}
 
-    fn dir(&self) -> Result<PathBuf> {
-        let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        let dir = self.dir.clone().unwrap_or_else(default);
-        dir.canonicalize().with_context(|| format!("--dir {}", dir.display()))
-    }
+/// Returns the directory to measure in: the given one, else the one for temporary files.
+fn default_dir(dir: Option<&Path>) -> Result<PathBuf> {
+    let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    let dir = dir.map_or_else(default, Path::to_path_buf);
+    dir.canonicalize().with_context(|| format!("--dir {}", dir.display()))
 }
 
 /// Shortens a path or command line relative to the workspace's folder, in which `frevo-bench` runs, so that stored
@@ -145,9 +147,10 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
         "compare needs root, because smbd and servers with several UNIX users start only as root. Without root, \
          start the servers manually, and run frevo-bench EXPERIMENT --target smb://... --vs smb://..."
     );
-    let dir = options.dir()?;
+    let dir = default_dir(options.dir.as_deref())?;
     setup::run(Set::Compare)?;
-    build()?;
+    build_frevo()?;
+    build_bench()?;
     let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
     let free = free_space(&dir).with_context(|| format!("cannot query the free space of {}", dir.display()))? >> 30;
     let space = if options.quick { ROOM.1 } else { ROOM.0 };
@@ -203,7 +206,7 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
             }
         }
     }
-    outcome.finish(&mut pair)?;
+    outcome.finish(&pair.sides().map(|side| (side.name(), &side.server)))?;
     // Results from before an interruption are kept.
     interrupt::check()?;
     Ok(counts)
@@ -227,24 +230,30 @@ fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, 
     } else if experiment.fills_the_disk() && !options.bench.iter().any(|word| word.starts_with("--size")) {
         experiment.fit(&mut command, free_space(dir)?);
     }
-    let done = measured(&mut command, &experiment.name, &json, options, outcome);
+    let done = measured(&mut command, &experiment.name, &json, &options.bench, outcome);
     if !experiment.starts_servers() {
         pair.check()?;
     }
     done
 }
 
-/// Builds the release versions of the server and of the load generator. If the environment variable `FREVO` specifies
-/// another server, only the load generator is built.
-fn build() -> Result<()> {
-    let mut build = cargo(&["build", "--quiet", "--release", "--package", "bench"]);
+/// Builds the release version of the server, unless the environment variable `FREVO` specifies one.
+fn build_frevo() -> Result<()> {
     if std::env::var_os("FREVO").is_some() {
         ensure!(frevo().is_file(), "FREVO is {}, but there is no such file", frevo().display());
-        println!("building frevo-bench");
-    } else {
-        build.args(["--package", "frevo"]);
-        println!("building frevo and frevo-bench");
+        return Ok(());
     }
+    build_release("frevo")
+}
+
+/// Builds the release version of the load generator.
+fn build_bench() -> Result<()> {
+    build_release("bench")
+}
+
+fn build_release(package: &str) -> Result<()> {
+    println!("building the package {package}");
+    let build = cargo(&["build", "--quiet", "--release", "--package", package]);
     ensure!(succeeds(build)?.failed.is_empty(), "the build failed; see the errors above");
     Ok(())
 }
@@ -289,9 +298,9 @@ fn free_space(dir: &Path) -> Result<u64> {
     text.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("df has no output")
 }
 
-/// Runs an experiment with the options of the command line. On success, `json` contains its record.
-fn measured(command: &mut Command, title: &str, json: &Path, options: &Options, outcome: &mut Outcome) -> Result<()> {
-    command.args(&options.bench);
+/// Runs an experiment with further arguments. On success, `json` contains its record.
+fn measured(command: &mut Command, title: &str, json: &Path, further: &[String], outcome: &mut Outcome) -> Result<()> {
+    command.args(further);
     outcome.note(command);
     println!("\n== {title}");
     let done = watched(command);

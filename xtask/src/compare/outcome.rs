@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use test_environment::interrupt;
+use test_environment::{Server, interrupt};
 
-use super::pair::Pair;
 use super::{frevo_bench, short};
 
 /// A run's directory, and what is written to it at the end.
@@ -56,12 +55,12 @@ impl Outcome {
 
     /// Stores information about the servers, and generates the report of all records. Nothing is stored for a run that
     /// was interrupted before it measured anything.
-    pub(super) fn finish(&mut self, pair: &mut Pair) -> Result<()> {
+    pub(super) fn finish(&mut self, servers: &[(&str, &Server)]) -> Result<()> {
         self.records.retain(|path| path.exists());
         if interrupt::interrupted() && self.records.is_empty() {
             return Ok(());
         }
-        self.keep_servers(pair)?;
+        self.keep_servers(servers)?;
         if !self.records.is_empty() {
             self.report()?;
         }
@@ -70,13 +69,13 @@ impl Outcome {
     }
 
     /// Stores configurations, ends of logs, and command lines.
-    fn keep_servers(&self, pair: &mut Pair) -> Result<()> {
+    fn keep_servers(&self, servers: &[(&str, &Server)]) -> Result<()> {
         let mut commands = String::new();
-        for side in pair.sides() {
-            let conf = side.server.conf();
-            let _ = writeln!(commands, "{}", short(&side.server.command_line(&conf.to_string_lossy())));
-            fs::copy(conf, self.dir.join(format!("{}-smb.conf", side.name())))?;
-            fs::write(self.dir.join(format!("{}-log.txt", side.name())), side.server.log_tail())?;
+        for (name, server) in servers {
+            let conf = server.conf();
+            let _ = writeln!(commands, "{}", short(&server.command_line(&conf.to_string_lossy())));
+            fs::copy(conf, self.dir.join(format!("{name}-smb.conf")))?;
+            fs::write(self.dir.join(format!("{name}-log.txt")), server.log_tail())?;
         }
         fs::write(self.dir.join("commands.txt"), commands + &self.commands)?;
         Ok(())

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use test_environment::{Backend, Counts, Rclone, interrupt};
 
 use super::pair::{Pair, SHARES, Side};
-use super::{build, free_space};
+use super::{build_frevo, free_space};
 use crate::setup::{self, Set};
 
 /// Options of the command.
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     ensure!(unsafe { libc::geteuid() } == 0, "this needs root because smbd starts only as root");
     setup::run(Set::Samba)?;
-    build()?;
+    build_frevo()?;
     let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
     let dir = options.dir.clone().unwrap_or_else(default);
     let dir = dir.canonicalize().with_context(|| format!("--dir {}", dir.display()))?;

@@ -153,7 +153,7 @@ fn build() -> Result<OtherBuild> {
         println!("building {PROGRAM}");
         ensure!(succeeds(build_command())?.failed.is_empty(), "{PROGRAM} does not build");
     }
-    Ok(OtherBuild::new(PROGRAM))
+    Ok(OtherBuild::new(crate::root().join("target/release").join(PROGRAM)))
 }
 
 /// Returns the command that builds the server under test.

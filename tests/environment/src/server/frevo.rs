@@ -10,32 +10,31 @@ use crate::People;
 use crate::crowd::{Member, smbpasswd};
 use crate::people::{CAROL, EVERYBODY};
 
-/// The name of the release build that is started.
-static NAME: RwLock<&str> = RwLock::new(ORDINARY);
-const ORDINARY: &str = "frevo";
+/// The program that is started instead of the release build.
+static OTHER: RwLock<Option<PathBuf>> = RwLock::new(None);
 
 /// Returns the program: the one in `FREVO`, else a release build of this workspace.
 pub(super) fn program() -> PathBuf {
     let root = || Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
-    let name = *NAME.read().unwrap_or_else(PoisonError::into_inner);
-    let built = || root().join("target/release").join(name);
+    let other = || OTHER.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let built = || other().unwrap_or_else(|| root().join("target/release/frevo"));
     std::env::var_os("FREVO").map_or_else(built, PathBuf::from)
 }
 
-/// While this value exists, servers are started from another program of this workspace than `frevo`.
+/// While this value exists, servers are started from another program than the release build.
 pub struct OtherBuild(());
 
 impl OtherBuild {
-    /// Selects the program `name`, unless `FREVO` specifies another.
-    pub fn new(name: &'static str) -> OtherBuild {
-        *NAME.write().unwrap_or_else(PoisonError::into_inner) = name;
+    /// Selects the program, unless `FREVO` specifies one.
+    pub fn new(program: PathBuf) -> OtherBuild {
+        *OTHER.write().unwrap_or_else(PoisonError::into_inner) = Some(program);
         OtherBuild(())
     }
 }
 
 impl Drop for OtherBuild {
     fn drop(&mut self) {
-        *NAME.write().unwrap_or_else(PoisonError::into_inner) = ORDINARY;
+        *OTHER.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
