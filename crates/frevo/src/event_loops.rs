@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
+use server::per_processor::number_thread;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 
@@ -175,6 +176,7 @@ impl EventLoop {
         let handle = runtime.handle().clone();
         let run = move || {
             act_as_process();
+            number_thread(number);
             runtime.block_on(std::future::pending::<()>())
         };
         let named = std::thread::Builder::new().name(format!("event loop {number}"));

@@ -2,33 +2,47 @@
 //!
 //! Memory fresh from the system costs a page fault per 4 KiB, which is more than receiving into it. A buffer is
 //! therefore parked when its connection is done with it, although a request may still refer to it. The buffer can be
-//! reused once that request is answered.
+//! reused once that request is answered. Each event loop parks its own.
 
 use bytes::BytesMut;
 use parking_lot::Mutex;
+use server::per_processor::PerProcessor;
 
-/// Number of parked buffers, and the size limit of one in bytes: a WRITE of 1 MiB with its headers, twice.
+/// Number of parked buffers, but at least [`PARKED_EACH`] for each processor.
 const PARKED: usize = 32;
+const PARKED_EACH: usize = 4;
+/// The size limit of one in bytes: a WRITE of 1 MiB with its headers, twice.
 const PARKED_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
 
-/// Parked buffers, oldest first.
-#[derive(Default)]
-pub(crate) struct Inputs {
-    parked: Mutex<Lot>,
-}
+/// The parked buffers of all event loops.
+pub(crate) struct Inputs(PerProcessor<Mutex<Lot>>);
 
-#[derive(Default)]
+/// Parked buffers, oldest first.
 struct Lot {
     buffers: Vec<Parked>,
+    /// How many are parked.
+    most: usize,
     /// The smallest number of parked buffers since unused ones were last released.
     least: usize,
 }
 
 impl Lot {
+    /// Creates one of `count` lots.
+    fn new(count: usize) -> Mutex<Lot> {
+        Mutex::new(Lot { buffers: Vec::new(), most: (PARKED / count).max(PARKED_EACH), least: 0 })
+    }
+
     fn take(&mut self, index: usize) -> BytesMut {
         let taken = self.buffers.remove(index);
         self.least = self.least.min(self.buffers.len());
         taken.buffer
+    }
+
+    fn release_unused(&mut self) -> usize {
+        let unused = self.least.min(self.buffers.len());
+        let bytes = self.buffers.drain(..unused).map(|it| it.size).sum();
+        self.least = self.buffers.len();
+        bytes
     }
 }
 
@@ -38,10 +52,16 @@ struct Parked {
     size: usize,
 }
 
+impl Default for Inputs {
+    fn default() -> Inputs {
+        Inputs(PerProcessor::new(Lot::new))
+    }
+}
+
 impl Inputs {
     /// Returns an empty buffer with capacity for `space` bytes.
     pub(crate) fn take(&self, space: usize) -> BytesMut {
-        let mut parked = self.parked.lock();
+        let mut parked = self.0.own().lock();
         // The most recently parked buffer may still be in the processor's cache.
         if let Some(found) = parked.buffers.iter_mut().rposition(|it| it.size >= space && it.buffer.try_reclaim(space))
         {
@@ -62,20 +82,16 @@ impl Inputs {
         if size == 0 || size > PARKED_BYTES {
             return;
         }
-        let parked = &mut self.parked.lock().buffers;
-        if parked.len() == PARKED {
-            parked.remove(0);
+        let mut parked = self.0.own().lock();
+        if parked.buffers.len() == parked.most {
+            parked.buffers.remove(0);
         }
-        parked.push(Parked { buffer, size });
+        parked.buffers.push(Parked { buffer, size });
     }
 
     /// Releases buffers that were not needed since the last call, and returns their size in bytes.
     pub(crate) fn release_unused(&self) -> usize {
-        let mut parked = self.parked.lock();
-        let unused = parked.least.min(parked.buffers.len());
-        let bytes = parked.buffers.drain(..unused).map(|it| it.size).sum();
-        parked.least = parked.buffers.len();
-        bytes
+        self.0.iter().map(|parked| parked.lock().release_unused()).sum()
     }
 }
 
@@ -83,9 +99,13 @@ impl Inputs {
 mod tests {
     use super::*;
 
+    fn with_one_processor() -> Inputs {
+        Inputs(PerProcessor::with_count(1, Lot::new))
+    }
+
     #[test]
     fn a_buffer_is_reused_after_its_request() {
-        let inputs = Inputs::default();
+        let inputs = with_one_processor();
         let mut buffer = inputs.take(1000);
         buffer.extend_from_slice(&[1; 900]);
         let (memory, size) = (buffer.as_ptr(), buffer.capacity());
@@ -100,29 +120,29 @@ mod tests {
 
     #[test]
     fn parked_buffers_are_bounded() {
-        let inputs = Inputs::default();
+        let inputs = with_one_processor();
         inputs.park(BytesMut::new(), PARKED_BYTES + 1);
-        assert_eq!(inputs.parked.lock().buffers.len(), 0, "too large");
+        assert_eq!(inputs.0.own().lock().buffers.len(), 0, "too large");
         for _ in 0..PARKED + 5 {
             inputs.park(BytesMut::new(), 10);
         }
-        assert_eq!(inputs.parked.lock().buffers.len(), PARKED);
+        assert_eq!(inputs.0.own().lock().buffers.len(), PARKED);
     }
 
     #[test]
     fn growing_requests_leave_one_buffer() {
-        let inputs = Inputs::default();
+        let inputs = with_one_processor();
         for space in (1..200).map(|step| step * 1000) {
             let buffer = inputs.take(space);
             let size = buffer.capacity();
             inputs.park(buffer, size);
         }
-        assert_eq!(inputs.parked.lock().buffers.len(), 1);
+        assert_eq!(inputs.0.own().lock().buffers.len(), 1);
     }
 
     #[test]
     fn unused_buffers_are_freed_after_a_while() {
-        let inputs = Inputs::default();
+        let inputs = with_one_processor();
         for _ in 0..3 {
             inputs.park(BytesMut::with_capacity(1000), 1000);
         }
@@ -130,6 +150,6 @@ mod tests {
         inputs.park(inputs.take(1000), 1000);
         assert_eq!(inputs.release_unused(), 2000, "one of three buffers was needed");
         assert_eq!(inputs.release_unused(), 1000);
-        assert_eq!(inputs.parked.lock().buffers.len(), 0);
+        assert_eq!(inputs.0.own().lock().buffers.len(), 0);
     }
 }

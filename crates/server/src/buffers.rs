@@ -6,11 +6,9 @@
 //! The number of buffers is bounded by how many were in use at once: a returned buffer serves the next frame of any
 //! kind, so memory stops growing after the peak load. Buffers that stay unused for a while are freed.
 
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::available_parallelism;
-
 use parking_lot::Mutex;
+
+use crate::per_processor::PerProcessor;
 
 /// How many buffers of each kind are kept, but at least [`KEPT_EACH`] for each processor.
 const KEPT: usize = 32;
@@ -25,14 +23,11 @@ const STEP: usize = 64 * 1024;
 const HEADERS: usize = 4096;
 
 /// Buffers that are not in use.
-pub(crate) struct Buffers {
-    shards: Box<[Shard]>,
-}
+pub(crate) struct Buffers(PerProcessor<Pool>);
 
-/// The buffers of the threads that run on one processor. Shards do not share a cache line.
+/// The buffers of one processor.
 #[derive(Default)]
-#[repr(align(128))]
-struct Shard {
+struct Pool {
     small: Mutex<Kept>,
     large: Mutex<Kept>,
 }
@@ -84,34 +79,30 @@ impl Kept {
 
 impl Default for Buffers {
     fn default() -> Buffers {
-        Buffers::for_processors(available_parallelism().map_or(1, NonZero::get))
+        Buffers(PerProcessor::new(Pool::new))
+    }
+}
+
+impl Pool {
+    /// Creates one of `count` pools.
+    fn new(count: usize) -> Pool {
+        let most = (KEPT / count).max(KEPT_EACH);
+        let kept = || Mutex::new(Kept { most, ..Kept::default() });
+        Pool { small: kept(), large: kept() }
     }
 }
 
 impl Buffers {
-    fn for_processors(count: usize) -> Buffers {
-        let most = (KEPT / count).max(KEPT_EACH);
-        let kept = || Mutex::new(Kept { most, ..Kept::default() });
-        Buffers { shards: (0..count).map(|_| Shard { small: kept(), large: kept() }).collect() }
-    }
-
-    /// Returns the shard of this thread.
-    fn shard(&self) -> &Shard {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed));
-        &self.shards[THREAD.with(|number| number % self.shards.len())]
-    }
-
     /// Returns an empty buffer, possibly with the capacity of an earlier frame.
     pub(crate) fn take(&self) -> Vec<u8> {
-        let mut small = self.shard().small.lock();
+        let mut small = self.0.own().small.lock();
         let Some(last) = small.buffers.len().checked_sub(1) else { return Vec::new() };
         small.take(last)
     }
 
     /// Frees the buffers that were not needed since the last call; returns the number of bytes.
     pub(crate) fn release_unused(&self) -> usize {
-        self.shards.iter().map(|shard| shard.small.lock().release() + shard.large.lock().release()).sum()
+        self.0.iter().map(|pool| pool.small.lock().release() + pool.large.lock().release()).sum()
     }
 
     /// Returns a buffer of `length` bytes that starts with those of `head`. The other bytes are unspecified, and the
@@ -128,7 +119,7 @@ impl Buffers {
             head.resize(length, 0);
             return head;
         }
-        let found = fitting(&mut self.shard().large.lock(), length);
+        let found = fitting(&mut self.0.own().large.lock(), length);
         let mut buffer = found.unwrap_or_else(|| vec![0; room_for(length)]);
         buffer.truncate(length);
         buffer[..head.len()].copy_from_slice(&head);
@@ -156,12 +147,12 @@ impl Buffers {
         if buffer.len() >= LARGE && space <= KEPT_BYTES {
             // Zeroes the part that was cut off; that is short as long as buffers are no larger than needed.
             buffer.resize(space, 0);
-            return self.shard().large.lock().keep_largest(buffer);
+            return self.0.own().large.lock().keep_largest(buffer);
         }
         // A medium-sized buffer that held little. Without this limit on size, small buffers would become large.
         if space > 0 && space <= 2 * LARGE {
             buffer.clear();
-            self.shard().small.lock().keep(buffer);
+            self.0.own().small.lock().keep(buffer);
         }
     }
 }
@@ -184,16 +175,20 @@ fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn with_processors(count: usize) -> Buffers {
+        Buffers(PerProcessor::with_count(count, Pool::new))
+    }
+
     /// The number of kept buffers, and their total capacity.
     fn kept(buffers: &Buffers) -> (usize, usize) {
-        let (small, large) = (buffers.shards[0].small.lock(), buffers.shards[0].large.lock());
+        let (small, large) = (buffers.0.own().small.lock(), buffers.0.own().large.lock());
         let all = || small.buffers.iter().chain(large.buffers.iter());
         (all().count(), all().map(Vec::capacity).sum())
     }
 
     #[test]
     fn large_buffers_are_reused_after_the_header() {
-        let buffers = Buffers::for_processors(1);
+        let buffers = with_processors(1);
         buffers.put(vec![7; 2 * LARGE]);
         buffers.put(vec![8; LARGE]);
         let stretched = buffers.stretch(vec![1, 2, 3], LARGE);
@@ -206,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_large_buffer_is_not_used_for_short_data() {
-        let buffers = Buffers::for_processors(1);
+        let buffers = with_processors(1);
         buffers.put(vec![7; 16 * LARGE]);
         assert_eq!(buffers.stretch(vec![1], LARGE)[1], 0);
         assert_eq!(buffers.stretch(vec![1], 8 * LARGE)[1], 7);
@@ -214,7 +209,7 @@ mod tests {
 
     #[test]
     fn old_content_of_a_buffer_is_not_revealed() {
-        let buffers = Buffers::for_processors(1);
+        let buffers = with_processors(1);
         buffers.put(vec![9; 100]);
         assert_eq!(buffers.take(), b"");
         let small = buffers.stretch(vec![1], 100);
@@ -223,27 +218,27 @@ mod tests {
 
     #[test]
     fn stored_data_is_bounded() {
-        let buffers = Buffers::for_processors(1);
+        let buffers = with_processors(1);
         buffers.put(vec![0; KEPT_BYTES + 1]);
-        assert_eq!(buffers.shards[0].large.lock().buffers.len(), 0, "too large");
+        assert_eq!(buffers.0.own().large.lock().buffers.len(), 0, "too large");
         (0..KEPT + 5).for_each(|_| buffers.put(vec![0; LARGE]));
-        assert_eq!(buffers.shards[0].large.lock().buffers.len(), KEPT);
+        assert_eq!(buffers.0.own().large.lock().buffers.len(), KEPT);
         buffers.put(vec![0; KEPT_BYTES]);
         assert_eq!(
-            buffers.shards[0].large.lock().buffers.iter().map(Vec::len).max(),
+            buffers.0.own().large.lock().buffers.iter().map(Vec::len).max(),
             Some(KEPT_BYTES),
             "instead of a smaller one"
         );
-        assert_eq!(buffers.shards[0].large.lock().buffers.len(), KEPT);
+        assert_eq!(buffers.0.own().large.lock().buffers.len(), KEPT);
     }
 
     #[test]
     fn each_thread_gets_its_own_buffers_back() {
-        let buffers = Buffers::for_processors(64);
+        let buffers = with_processors(64);
         buffers.put(vec![7; LARGE]);
         let other = std::thread::scope(|scope| scope.spawn(|| buffers.stretch(vec![1], LARGE)[1]).join());
         assert_eq!((other.expect("no panic"), buffers.stretch(vec![1], LARGE)[1]), (0, 7));
-        assert_eq!(buffers.shards[0].small.lock().most, KEPT_EACH);
+        assert_eq!(buffers.0.own().small.lock().most, KEPT_EACH);
     }
 
     /// Sends responses one after the other, given their requested and actual lengths.
@@ -269,7 +264,7 @@ mod tests {
             ("longer and longer reads", (1..100).map(|length| (length * 10_000, length * 10_000)).collect()),
         ];
         for (what, reads) in cases {
-            let buffers = Buffers::for_processors(1);
+            let buffers = with_processors(1);
             // One response at a time. While it is cut there are two buffers, and one remains in each size class.
             serve(&buffers, reads.iter().copied());
             let before = kept(&buffers);
@@ -283,7 +278,7 @@ mod tests {
 
     #[test]
     fn small_buffers_stay_small() {
-        let buffers = Buffers::for_processors(1);
+        let buffers = with_processors(1);
         // All small buffers in turn, as when many connections are answered at the same time.
         for _ in 0..10 {
             let heads: Vec<_> = (0..KEPT).map(|_| buffers.take()).collect();
@@ -298,7 +293,7 @@ mod tests {
 
     #[test]
     fn unused_buffers_are_freed_after_a_while() {
-        let buffers = Buffers::for_processors(1);
+        let buffers = with_processors(1);
         (0..3).for_each(|_| buffers.put(vec![0; LARGE]));
         buffers.put(vec![0; 100]);
         assert_eq!(buffers.release_unused(), 0, "the buffers were just returned");

@@ -50,6 +50,7 @@ mod logon_attempts;
 mod logon_throttle;
 pub mod name;
 pub mod named_pipe;
+pub mod per_processor;
 pub mod policy;
 mod reparse;
 mod request;
