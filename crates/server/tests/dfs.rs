@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proto::bytes::{utf16_bytes, utf16_units};
 use proto::dfsc::{HeaderFlags, ReferralRequest, ReferralResponse, ServerType, Version};
+use proto::dtyp::{Acl, SecurityDescriptor};
 use proto::fscc::{FileAttributes, FileInformationClass, FileRenameInformation, ReparseTag};
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
@@ -19,9 +20,9 @@ use proto::smb2::tree_connect::{
 };
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
-use server::policy::{Policy, Share, UserPattern, fold};
+use server::policy::{Encryption, Guest, MapToGuest, Policy, Share, ShareAcls, UserPattern, fold};
 use server::testing::{TestClient, TestServer, status};
-use server::vfs::{Access, Create, NewFile};
+use server::vfs::{Access, Create, Identity, NewFile};
 
 const READ_ATTRIBUTES: u32 = 0x80;
 const DELETE: u32 = 0x0001_0000;
@@ -456,6 +457,75 @@ fn a_proxy_is_only_a_referral() {
     let targets = [r"\one\data", r"\two\data"];
     for path in [r"\server\proxy", r"\server\proxy\a\b"] {
         assert_eq!(fixture.refer(path), Ok(Answer::link(r"\server\proxy", &targets)), "{path}");
+    }
+}
+
+/// An empty ACL of the share with this name, and no ACLs of others.
+struct Closed(&'static str);
+
+impl ShareAcls for Closed {
+    fn acl_of(&self, share: &str) -> Option<Arc<SecurityDescriptor>> {
+        let acl = SecurityDescriptor { dacl: Acl::new(2, Vec::new()), ..SecurityDescriptor::default() };
+        share.eq_ignore_ascii_case(self.0).then(|| Arc::new(acl))
+    }
+}
+
+/// Adds a second root with the same path, and a proxy.
+fn with_others(policy: &mut Policy, change: impl Fn(&mut Share)) {
+    for name in ["other", "proxy"] {
+        let mut share = Share::new(name, "/share");
+        share.dfs.root = true;
+        if name == "proxy" {
+            share.dfs.proxy = vec![r"\one\data".into()];
+        }
+        change(&mut share);
+        policy.shares.insert(fold(name), Arc::new(share));
+    }
+}
+
+#[test]
+fn a_share_acl_also_applies_to_referrals() {
+    for (closed, other, proxy) in [("other", false, true), ("proxy", true, false), ("none", true, true)] {
+        let mut fixture = fixture_with(
+            |_| {},
+            |policy| {
+                policy.share_acls = Some(Arc::new(Closed(closed)));
+                with_others(policy, |_| {});
+            },
+        );
+        let mut is_denied = |path| match fixture.refer(path) {
+            Ok(_) => false,
+            Err(status) => {
+                assert_eq!(status, Status::ACCESS_DENIED, "{path} if {closed} is closed");
+                true
+            }
+        };
+        assert_eq!((!is_denied(r"\server\other\link"), !is_denied(r"\server\proxy")), (other, proxy), "{closed}");
+    }
+}
+
+/// A guest's session has no keys, so it cannot connect to the share, and is not told where its data is either.
+#[test]
+fn a_share_that_requires_encryption_refers_no_guests() {
+    for (encryption, expected) in [(Encryption::Required, Err(Status::ACCESS_DENIED)), (Encryption::Off, Ok(()))] {
+        let identity = Arc::new(Identity { uid: 65534, gid: 65534, groups: Box::new([]) });
+        let mut fixture = fixture_with(
+            |share| share.access.guest_ok = true,
+            |policy| {
+                policy.guest = Some(Guest { name: "nobody".into(), identity });
+                policy.map_to_guest = MapToGuest::BadUser;
+                with_others(policy, |share| {
+                    (share.access.guest_ok, share.access.server_smb_encrypt) = (true, encryption);
+                });
+            },
+        );
+        fixture.client = TestClient::new(&fixture.server);
+        fixture.client.negotiate(SecurityMode::SIGNING_ENABLED);
+        assert_eq!(fixture.client.log_on("stranger", "", 0), Status::SUCCESS);
+        assert_eq!(fixture.client.tree_connect("share"), Status::SUCCESS);
+        for path in [r"\server\other\link", r"\server\proxy"] {
+            assert_eq!(fixture.refer(path).map(drop), expected, "{path} with {encryption:?}");
+        }
     }
 }
 
