@@ -3,7 +3,7 @@
 //!
 //! Such a line moves from one processor to another with each request, and a lock in it makes them wait for each other.
 //! Lines that nobody writes cost nothing. So their number determines how the server behaves with many processors, and
-//! two processors are enough to count them. valgrind executes the program `crates/server/examples/sharing.rs` and
+//! two processors are enough to count them. valgrind executes the program `crates/server/examples/sharing` and
 //! reports each access to memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -14,6 +14,7 @@ const ROOT: &str = "crates/server/src";
 const ORDER: &[&str] = &[
     // Values and tables that do not refer to a server.
     "answer",
+    "per_processor",
     "buffers",
     "heap_size",
     "yielding",

@@ -6,7 +6,8 @@
 //! `localfs`. Freed memory is not used again: a cache line is shared because of what is stored in it, not because the
 //! allocator gave it to one thread after the other.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod allocator;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -31,22 +32,8 @@ const WARM: usize = 20;
 /// The user of each client, and its address.
 const USERS: [(&str, [u8; 4]); 2] = [("alice", [192, 0, 2, 1]), ("bob", [192, 0, 2, 2])];
 
-/// Allocates whole cache lines and frees nothing.
-struct Lines;
-
-// SAFETY: the system's allocator does the work, with a layout that is at least as large and as aligned.
-unsafe impl GlobalAlloc for Lines {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let lines = layout.align_to(64).map(|layout| layout.pad_to_align());
-        // SAFETY: the layout has the caller's size, which is not zero, or a larger one.
-        lines.map_or(std::ptr::null_mut(), |lines| unsafe { System.alloc(lines) })
-    }
-
-    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
-}
-
 #[global_allocator]
-static ALLOCATOR: Lines = Lines;
+static ALLOCATOR: allocator::Lines = allocator::Lines;
 
 /// A client and what it works with.
 struct Worker {
