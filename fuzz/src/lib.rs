@@ -135,6 +135,17 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::srvsvc::ShareEnum::decode(bytes);
     let _ = rpc::srvsvc::ShareGetInfo::decode(bytes);
     let _ = rpc::srvsvc::ServerGetInfo::decode(bytes);
+    let _ = rpc::srvsvc::TransportEnum::decode(bytes);
+    let _ = rpc::srvsvc::SessionEnum::decode(bytes);
+    let _ = rpc::srvsvc::FileEnum::decode(bytes);
+    let _ = rpc::srvsvc::FileGetInfo::decode(bytes);
+    let _ = rpc::srvsvc::ConnectionEnum::decode(bytes);
+    if let Ok(asked) = rpc::srvsvc::NameValidate::decode(bytes) {
+        let _ = rpc::srvsvc::names::validate(&asked.name, asked.kind);
+    }
+    let _ = rpc::wkssvc::WkstaGetInfo::decode(bytes);
+    let _ = rpc::wkssvc::WkstaUserEnum::decode(bytes);
+    let _ = rpc::wkssvc::WkstaTransportEnum::decode(bytes);
     let _ = rpc::lsarpc::LookupNames::decode(bytes);
     let _ = rpc::lsarpc::LookupSids::decode(bytes);
     let _ = rpc::lsarpc::GetUserName::decode(bytes);

@@ -323,7 +323,11 @@ fn a_read_of_an_empty_pipe_waits_for_a_message() {
     let bytes = [bind(4280), share_enum()].concat();
     let write = WriteRequest { length: bytes.len() as u32, file_id: pipe, buffer: &bytes, ..WriteRequest::default() };
     let message = client.compose(Command::WRITE, |out| write.encode(out));
-    let responses = client.send(&message);
+    let mut responses = client.send(&message);
+    // A long list is built in parts.
+    while client.is_waiting() {
+        responses.extend(client.proceed());
+    }
     let kinds = ids.map(|id| {
         let is = |response: &&Vec<u8>| Header::decode(response).is_ok_and(|header| header.message_id == id);
         let response = responses.iter().find(is).expect("the READ is answered");

@@ -6,8 +6,10 @@
 //! are supported; the caller reassembles calls that arrive in several fragments.
 
 pub mod auth;
+pub mod enumeration;
 pub mod lsarpc;
 pub mod ndr;
 pub mod pdu;
 pub mod samr;
 pub mod srvsvc;
+pub mod wkssvc;

@@ -9,6 +9,7 @@ use crate::status::Status;
 pub type ContextHandle = [u8; 20];
 
 /// Decodes the arguments of a call.
+#[derive(Clone)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
 }
@@ -144,6 +145,26 @@ pub struct Encoder {
 }
 
 impl Encoder {
+    /// Creates an encoder with memory for this number of bytes.
+    pub(super) fn with_capacity(bytes: usize) -> Encoder {
+        Encoder { bytes: Vec::with_capacity(bytes), referents: 0 }
+    }
+
+    /// Creates an encoder whose pointers differ from the first `referents` of another one.
+    pub(super) fn with_referents(referents: u32) -> Encoder {
+        Encoder { bytes: Vec::new(), referents }
+    }
+
+    /// Returns the number of encoded bytes.
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Removes what was encoded after the first `length` bytes.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
     /// Returns the encoded results.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -14,7 +14,7 @@ use crate::acl::model::token;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::template::Variable;
-use crate::policy::{CscPolicy, Encryption, Policy, Share};
+use crate::policy::{Encryption, Policy, Share};
 use crate::request::{Reply, Request};
 use crate::state::Server;
 use crate::state::connection::Negotiated;
@@ -55,7 +55,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         (TreeKind::Disk(Box::new(disk)), maximal_access)
     };
     let tree = session
-        .add_tree(policy.limits.trees_per_session, |id| {
+        .add_tree(policy.limits.trees_per_session, &server.share_uses, |id| {
             Arc::new(Tree { id, kind, created: server.environment.now(), maximal_access })
         })
         .ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many tree connects"))?;
@@ -63,12 +63,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     audit::connected(&tree);
     let mut share_flags = ShareFlags::MANUAL_CACHING;
     if let Some(disk) = tree.disk() {
-        share_flags |= match disk.share.caching.csc_policy {
-            CscPolicy::Manual => ShareFlags::MANUAL_CACHING,
-            CscPolicy::Documents => ShareFlags::AUTO_CACHING,
-            CscPolicy::Programs => ShareFlags::VDO_CACHING,
-            CscPolicy::Disable => ShareFlags::NO_CACHING,
-        };
+        share_flags |= disk.share.caching.csc_policy.share_flags();
         if disk.encrypt_data {
             share_flags |= ShareFlags::ENCRYPT_DATA;
         }
@@ -194,7 +189,8 @@ pub(crate) fn check_keys(request: &Request<'_>, share: &Share) -> Result<bool> {
 async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
     admit(request, &share, user).await?;
     let server = &request.connection.server;
-    if share.access.max_connections > 0 && connections_to(request, &share) >= share.access.max_connections as usize {
+    let limit = share.access.max_connections;
+    if limit > 0 && server.share_uses.of(&share.name) >= limit as usize {
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the limit of `max connections` is reached"));
     }
     let share = with_path(request, share, user)?;
@@ -319,9 +315,4 @@ async fn read_only(share: &Share, who: &UserMatcher<'_>) -> Result<bool> {
         return Ok(false);
     }
     Ok(share.access.read_only || who.is_on(&share.access.read_list).await?)
-}
-
-fn connections_to(request: &Request<'_>, share: &Share) -> usize {
-    let sessions = request.connection.server.sessions.all();
-    sessions.iter().flat_map(|session| session.trees()).filter(|tree| tree.share_name() == share.name).count()
 }

@@ -1,5 +1,7 @@
 //! The data that clients may cache: oplocks, leases and offline files.
 
+use proto::smb2::tree_connect::ShareFlags;
+
 /// The data that clients may cache.
 #[derive(Clone, Debug)]
 pub struct CachePolicy {
@@ -42,4 +44,16 @@ pub enum CscPolicy {
     Programs,
     /// Nothing is cached.
     Disable,
+}
+
+impl CscPolicy {
+    /// Returns the policy as a client sees it.
+    pub(crate) fn share_flags(self) -> ShareFlags {
+        match self {
+            CscPolicy::Manual => ShareFlags::MANUAL_CACHING,
+            CscPolicy::Documents => ShareFlags::AUTO_CACHING,
+            CscPolicy::Programs => ShareFlags::VDO_CACHING,
+            CscPolicy::Disable => ShareFlags::NO_CACHING,
+        }
+    }
 }

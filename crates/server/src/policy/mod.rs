@@ -120,6 +120,8 @@ pub struct Policy {
     /// `restrict anonymous`: with 0 anonymous users may open the samr and lsarpc services, with 1 they may only list
     /// shares, with 2 they cannot connect.
     pub restrict_anonymous: u8,
+    /// `admin users` of the global section: the users who administrate the server through pipes.
+    pub admin_users: Vec<UserPattern>,
     /// `max disk size`: the largest size of a disk that clients see, in MiB; 0 if it is not limited.
     pub max_disk_size: u64,
     /// `change notify`: clients are notified of changes in directories.
@@ -224,6 +226,7 @@ impl Default for Policy {
             map_to_guest: MapToGuest::Never,
             guest: None,
             restrict_anonymous: 1,
+            admin_users: Vec::new(),
             max_disk_size: 0,
             change_notify: true,
             kernel_change_notify: true,

@@ -170,7 +170,8 @@ impl RpcPipe {
         if !with.bound {
             return Err(pdu::FAULT_UNKNOWN_INTERFACE);
         }
-        let context = Call { server, caller, handles: &self.handles };
+        let payer = &self.state.lock().memory.payer().clone();
+        let context = Call { server, caller, handles: &self.handles, payer };
         interface::execute(self.interface, call.opnum, &with.stub, &context).await
     }
 }

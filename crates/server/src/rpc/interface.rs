@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use proto::dtyp::Sid;
 use proto::rpc::pdu::{FAULT_OP_RANGE, SyntaxId};
 
 use super::context_handles::ContextHandles;
+use crate::accounting::Payer;
 use crate::named_pipe::{BoxFuture, Caller};
 use crate::policy::limits::RPC_STUB_BYTES;
 use crate::state::Server;
 use crate::user::User;
+use crate::user_lists::UserMatcher;
 
 /// The encoded results of a call, or the status of a fault.
 pub(super) type Results = Result<Vec<u8>, u32>;
@@ -47,6 +50,8 @@ pub(super) struct Call<'a> {
     pub(super) caller: &'a dyn Caller,
     /// The context handles that the client has opened through the pipe.
     pub(super) handles: &'a Mutex<ContextHandles>,
+    /// The payer of the pipe's memory.
+    pub(super) payer: &'a Arc<Payer>,
 }
 
 impl Call<'_> {
@@ -64,6 +69,19 @@ impl Call<'_> {
     /// pipes.
     pub(super) fn has_account(&self) -> bool {
         self.user().is_some_and(|user| !user.anonymous && !user.guest)
+    }
+
+    /// Returns whether the user may see and change what other users do: root, a member of BUILTIN\\Administrators, or
+    /// one of the `admin users` of the global section. `false` if that cannot be determined.
+    pub(super) async fn is_administrator(&self) -> bool {
+        let Some(user) = self.user().filter(|user| !user.anonymous && !user.guest) else { return false };
+        let Ok(token) = self.server.token_of(&user).await else { return false };
+        let (sids, policy) = (token.sids(), self.server.policy().clone());
+        sids.contains(&Sid::BUILTIN_ADMINISTRATORS)
+            || UserMatcher::new(&user, &sids, &self.server.accounts, &policy)
+                .is_on(&policy.admin_users)
+                .await
+                .unwrap_or(false)
     }
 }
 

@@ -14,6 +14,11 @@ impl MemoryCharge {
         MemoryCharge(Charge::nothing(payer, Resource::PipeData))
     }
 
+    /// Returns the payer.
+    pub(super) fn payer(&self) -> &Arc<Payer> {
+        self.0.payer()
+    }
+
     /// Returns whether the pipe may hold `more` bytes.
     pub(super) fn may_take(&self, more: usize) -> bool {
         self.0.amount() + more <= PIPE_MINIMUM_BYTES || self.0.may_add(more)

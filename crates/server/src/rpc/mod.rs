@@ -7,6 +7,7 @@
 //! - [`association`]: PDUs; binds to the interface, and assembly of the fragments of a call
 //! - [`security_context`]: authentication, signing and encryption of PDUs
 //! - [`interface`]: the table of operations that a service has, and the context of a call
+//! - [`listing`]: responses with many entries
 //! - [`context_handles`]: objects that a client has opened
 //! - [`caller`]: the SMB request that a call came with
 //! - [`messages`]: fragments of responses that the client has not read
@@ -19,6 +20,7 @@ mod association;
 mod caller;
 mod context_handles;
 mod interface;
+mod listing;
 mod memory;
 mod messages;
 mod pipe;

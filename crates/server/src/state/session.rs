@@ -1,7 +1,8 @@
 //! Sessions: the logged-on user, the keys, and the tree connects and opens of the session ([MS-SMB2] 3.3.1.8). A
 //! session's connections are its channels, in `channel`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::state::channel::{Channels, NoChannel};
 use crate::state::connection::Connection;
 use crate::state::connection::Pending;
 use crate::state::open::Open;
-use crate::tree::Tree;
+use crate::tree::{ShareUse, ShareUses, Tree};
 use crate::user::User;
 use crate::vfs::Time;
 
@@ -89,7 +90,8 @@ pub struct Session {
 
 #[derive(Default)]
 struct Opens {
-    by_id: HashMap<u64, Arc<Open>>,
+    /// Ordered, so that a long list can be read in parts.
+    by_id: BTreeMap<u64, Arc<Open>>,
     /// How many of them are pipes.
     pipes: usize,
 }
@@ -102,9 +104,16 @@ impl Opens {
     }
 }
 
+/// A tree connect, its charge, and its part in the number of those to its share.
+struct Connected {
+    tree: Arc<Tree>,
+    _charge: Charge,
+    _use: ShareUse,
+}
+
 #[derive(Default)]
 struct Trees {
-    by_id: HashMap<u32, (Arc<Tree>, Charge)>,
+    by_id: HashMap<u32, Connected>,
     last_id: u32,
 }
 
@@ -214,7 +223,7 @@ impl Session {
     pub(crate) fn protects_data(&self) -> bool {
         self.encrypt_data.load(Ordering::Relaxed)
             || self.sealed.load(Ordering::Relaxed)
-            || self.trees.lock().by_id.values().any(|(tree, _)| tree.disk().is_some_and(|disk| disk.encrypt_data))
+            || self.trees.lock().by_id.values().any(|it| it.tree.disk().is_some_and(|disk| disk.encrypt_data))
     }
 
     /// Closes the session and returns the opens that the caller must close. Remaining references see the session as
@@ -278,9 +287,14 @@ impl Session {
         self.channels.lock().live()
     }
 
-    /// Adds a tree connect that `make` builds from its new id. Returns `None` if there are `limit` already, the user
-    /// has too many, or the session is closed.
-    pub fn add_tree(&self, limit: usize, make: impl FnOnce(u32) -> Arc<Tree>) -> Option<Arc<Tree>> {
+    /// Adds a tree connect that `make` builds from its new id, and counts it in `uses`. Returns `None` if there are
+    /// `limit` already, the user has too many, or the session is closed.
+    pub(crate) fn add_tree(
+        &self,
+        limit: usize,
+        uses: &Arc<ShareUses>,
+        make: impl FnOnce(u32) -> Arc<Tree>,
+    ) -> Option<Arc<Tree>> {
         let charge = self.payer().charge(Resource::TreeConnects, 1).ok()?;
         let mut trees = self.trees.lock();
         if trees.by_id.len() >= limit || self.phase() == Phase::Closed {
@@ -292,7 +306,8 @@ impl Session {
             // 0 and -1 are not valid tree ids ([MS-SMB2] 3.3.5.7).
             if id != 0 && id != u32::MAX && !trees.by_id.contains_key(&id) {
                 let tree = make(id);
-                trees.by_id.insert(id, (tree.clone(), charge));
+                let _use = uses.add(tree.share_name());
+                trees.by_id.insert(id, Connected { tree: tree.clone(), _charge: charge, _use });
                 return Some(tree);
             }
         }
@@ -300,12 +315,12 @@ impl Session {
 
     /// Returns the tree connect `id`.
     pub fn tree(&self, id: u32) -> Option<Arc<Tree>> {
-        self.trees.lock().by_id.get(&id).map(|(tree, _)| tree.clone())
+        self.trees.lock().by_id.get(&id).map(|it| it.tree.clone())
     }
 
     /// Returns all tree connects.
     pub fn trees(&self) -> Vec<Arc<Tree>> {
-        self.trees.lock().by_id.values().map(|(tree, _)| tree.clone()).collect()
+        self.trees.lock().by_id.values().map(|it| it.tree.clone()).collect()
     }
 
     /// Removes a tree connect and returns the opens made through it, which the caller must close; `None` if there is no
@@ -313,7 +328,8 @@ impl Session {
     pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open>>> {
         self.trees.lock().by_id.remove(&id)?;
         let mut opens = self.opens.lock();
-        let closed: Vec<_> = opens.by_id.extract_if(|_, open| open.tree.id == id).map(|(_, open)| open).collect();
+        let closed: Vec<_> = opens.by_id.values().filter(|open| open.tree.id == id).cloned().collect();
+        opens.by_id.retain(|_, open| open.tree.id != id);
         opens.pipes -= closed.iter().filter(|open| open.is_pipe()).count();
         self.open_count.fetch_sub(closed.len() as u32, Ordering::Relaxed);
         Some(closed)
@@ -348,6 +364,20 @@ impl Session {
     /// Returns all opens.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         self.opens.lock().by_id.values().cloned().collect()
+    }
+
+    /// Returns at most `most` opens, those with the lowest volatile ids above `after`.
+    pub(crate) fn opens_after(&self, after: Option<u64>, most: usize) -> Vec<Arc<Open>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let opens = self.opens.lock();
+        opens.by_id.range((from, Bound::Unbounded)).take(most).map(|(_, open)| open.clone()).collect()
+    }
+
+    /// Returns the numbers of opens by the id of their tree connect.
+    pub(crate) fn opens_by_tree(&self) -> HashMap<u32, usize> {
+        let mut counts = HashMap::new();
+        self.opens.lock().by_id.values().for_each(|open| *counts.entry(open.tree.id).or_default() += 1);
+        counts
     }
 
     /// Returns the number of open pipes.

@@ -2,6 +2,7 @@
 
 mod bin;
 mod snapshot_names;
+mod uses;
 mod views;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use proto::status::Status;
 
 pub use self::bin::Bin;
 pub(crate) use self::snapshot_names::SnapshotNames;
+pub(crate) use self::uses::{ShareUse, ShareUses};
 pub(crate) use self::views::{Views, Volume};
 use crate::accounts::{Authenticator, IdMap};
 use crate::acl::cache::{Cache, VolumeView};

@@ -84,8 +84,14 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, share| share.access.read_list = membership::users(value)),
     share("write list", LIST, "", "These users may write, regardless of read only.")
         .reads(|value, share| share.access.write_list = membership::users(value)),
-    share("admin users", LIST, "", "These users do everything in the share as root.")
-        .reads(|value, share| share.access.admin_users = membership::users(value)),
+    share(
+        "admin users",
+        LIST,
+        "",
+        "These users do everything in the share as root; in [global], they also administrate the server remotely.",
+    )
+    .reads(|value, share| share.access.admin_users = membership::users(value))
+    .reads_global(|value, global| global.policy.admin_users = membership::users(value)),
     share("force user", TEXT, "", "Do everything in the share as this UNIX user.").reads(read_force_user),
     share("force group", TEXT, "", "The primary UNIX group in the share; +group: only for its members.")
         .also(&["group"])

@@ -3,6 +3,7 @@
 mod lsarpc;
 mod samr;
 mod srvsvc;
+mod wkssvc;
 
 use super::interface::Interface;
 
@@ -11,6 +12,7 @@ pub(super) const SERVICES: &[&dyn Interface] = &[
     &srvsvc::Srvsvc,
     &lsarpc::Lsarpc,
     &samr::Samr,
+    &wkssvc::Wkssvc,
     #[cfg(test)]
     &super::tests::Calculator,
 ];

@@ -1,14 +1,16 @@
 //! The table of services: a service that only tests have, and its calls.
 
 pub(super) mod client;
+pub(super) mod lists;
 
 use proto::dtyp::Guid;
 use proto::rpc::ndr::{ContextHandle, Encoder};
-use proto::rpc::pdu::{self, Header, PduType, SyntaxId};
+use proto::rpc::pdu::{self, Header, PduFlags, PduType, SyntaxId};
 use proto::status::Status;
 
 use self::client::PipeClient;
 use super::interface::{Call, Interface, Operation, operations};
+use crate::policy::{Policy, UserPattern};
 use crate::testing::{TestClient, TestServer};
 
 /// A service that adds numbers. Its row in [`super::services::SERVICES`] and this implementation are all that a service
@@ -147,5 +149,49 @@ fn pipes_and_operation_numbers_are_unique() {
         assert!(opnums.is_sorted(), "{}", service.pipe());
         opnums.dedup();
         assert_eq!(opnums.len(), service.operations().len(), "{}", service.pipe());
+    }
+}
+
+/// Returns whether the call ended with results or a fault.
+fn is_answered(pipe: &mut PipeClient, opnum: u16, stub: &[u8]) -> bool {
+    for fragment in client::fragments(opnum, stub) {
+        assert_eq!(pipe.write(&fragment), Status::SUCCESS);
+    }
+    loop {
+        let answer = pipe.read();
+        let Ok(header) = Header::decode(&answer) else { return false };
+        assert!(matches!(header.kind, PduType::RESPONSE | PduType::FAULT), "call {opnum}");
+        if header.flags.contains(PduFlags::LAST_FRAG) {
+            return true;
+        }
+    }
+}
+
+#[test]
+fn every_call_answers_arguments_that_are_cut_off_or_random() {
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    for service in ["srvsvc", "wkssvc"] {
+        let configure = |policy: &mut Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
+        let server = TestServer::builder().configure(configure).start();
+        let mut pipe = PipeClient::new(TestClient::logged_on(&server, "alice"), service);
+        let operations = super::services::find(service).expect("a service").operations();
+        for operation in operations {
+            for qualifiers in [&[][..], &[None], &[None, None], &[Some("\\\\127.0.0.1"), Some("alice")]] {
+                let whole = lists::listing(qualifiers, [0, 1, 2, 3, 502][random() as usize % 5], 1000, Some(random()));
+                for length in 0..=whole.len() {
+                    assert!(is_answered(&mut pipe, operation.opnum, &whole[..length]), "{}", operation.name);
+                }
+            }
+            for _ in 0..200 {
+                // Small numbers are often valid lengths and levels.
+                let word = |random: u32| if random & 1 == 0 { random >> 1 & 7 } else { random };
+                let stub: Vec<u8> = (0..random() % 32).flat_map(|_| word(random()).to_le_bytes()).collect();
+                assert!(is_answered(&mut pipe, operation.opnum, &stub), "{}", operation.name);
+            }
+        }
     }
 }

@@ -136,6 +136,13 @@ impl Open {
         self.policy().is_some_and(|share| !share.locks.strict_locking)
     }
 
+    /// Returns `Open.GlobalFileId` ([MS-SRVS] 3.1.1.6), by which administrators name the open. It is unique among 2^32
+    /// consecutive opens: persistent ids are consecutive numbers multiplied by an odd factor, which is a permutation of
+    /// the low 32 bits, too.
+    pub(crate) fn file_number(&self) -> u32 {
+        self.persistent_id as u32
+    }
+
     /// Whether this is an open of a named pipe.
     pub(crate) fn is_pipe(&self) -> bool {
         matches!(self.target, Target::Pipe(_))

@@ -9,6 +9,7 @@ mod parts;
 mod sessions;
 mod user_sids;
 mod volumes;
+mod walk;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ use crate::policy::{Policy, Share, Storage};
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
+use crate::tree::ShareUses;
 use crate::vfs::{self, Vfs};
 
 /// A running server.
@@ -69,6 +71,8 @@ pub struct Server {
     pub(crate) opens: OpenState,
     /// The sessions of all clients.
     pub sessions: Sessions,
+    /// The numbers of their tree connects.
+    pub(crate) share_uses: Arc<ShareUses>,
     /// The connections of all clients.
     pub connections: Connections,
     /// The defence against guessed passwords.
@@ -103,6 +107,7 @@ impl Server {
             mounted: OpenVolumes::default(),
             opens: OpenState::new(environment.clone()),
             sessions: Sessions::default(),
+            share_uses: Arc::default(),
             connections: Connections::default(),
             logons: LogonDefence::new(environment.clone(), parts.accounts.authenticator.clone(), secret),
             environment,

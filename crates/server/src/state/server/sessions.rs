@@ -1,6 +1,7 @@
 //! The sessions of all clients (`GlobalSessionTable`).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,9 +11,9 @@ use crate::environment::Environment;
 use crate::state::open::Open;
 use crate::state::session::{Session, Terms};
 
-/// All sessions, by their ids.
+/// All sessions, by their ids. They are ordered, so that a long list can be read in parts.
 #[derive(Default)]
-pub struct Sessions(Mutex<HashMap<u64, Arc<Session>>>);
+pub struct Sessions(Mutex<BTreeMap<u64, Arc<Session>>>);
 
 impl Sessions {
     /// Creates a session with a new, unpredictable id.
@@ -40,6 +41,12 @@ impl Sessions {
     /// All sessions.
     pub fn all(&self) -> Vec<Arc<Session>> {
         self.0.lock().values().cloned().collect()
+    }
+
+    /// Returns at most `most` sessions, those with the lowest ids above `after`.
+    pub(crate) fn after(&self, after: Option<u64>, most: usize) -> Vec<Arc<Session>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.0.lock().range((from, Bound::Unbounded)).take(most).map(|(_, session)| session.clone()).collect()
     }
 
     /// Removes a session that has ended or never had a channel.

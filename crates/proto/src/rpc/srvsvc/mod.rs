@@ -1,0 +1,195 @@
+//! The server service ([MS-SRVS] 3.1.4): shares, sessions, open files, tree connects and the server itself.
+//!
+//! - [`shares`], [`clients`] and [`server`] have what the calls return: structures in several levels.
+//! - [`names`] validates names.
+//!
+//! Calls that change shares are not implemented, because the configuration defines the shares.
+
+pub mod clients;
+pub mod names;
+pub mod server;
+pub mod shares;
+
+use super::enumeration::{Levelled, Request};
+use super::ndr::{Arguments, Decoder, Encoder};
+use super::pdu::SyntaxId;
+use crate::bytes::Result;
+use crate::dtyp::Guid;
+
+/// 4b324fc8-1670-01d3-1278-5a47bf6ee188, version 3.0.
+pub const INTERFACE: SyntaxId = SyntaxId {
+    uuid: Guid::from_fields(0x4b32_4fc8, 0x1670, 0x01d3, [0x12, 0x78, 0x5a, 0x47, 0xbf, 0x6e, 0xe1, 0x88]),
+    version: 3,
+};
+
+/// Operation numbers of the calls.
+#[allow(missing_docs, reason = "the names are those of the specification")]
+pub mod opnum {
+    pub const NETR_CONNECTION_ENUM: u16 = 8;
+    pub const NETR_FILE_ENUM: u16 = 9;
+    pub const NETR_FILE_GET_INFO: u16 = 10;
+    pub const NETR_SESSION_ENUM: u16 = 12;
+    pub const NETR_SHARE_ENUM: u16 = 15;
+    pub const NETR_SHARE_GET_INFO: u16 = 16;
+    pub const NETR_SERVER_GET_INFO: u16 = 21;
+    pub const NETR_SERVER_TRANSPORT_ENUM: u16 = 26;
+    pub const NETR_REMOTE_TOD: u16 = 28;
+    pub const NETPR_NAME_VALIDATE: u16 = 33;
+    pub const NETR_SHARE_ENUM_STICKY: u16 = 36;
+}
+
+/// The arguments of NetrShareEnum and NetrShareEnumSticky.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShareEnum(pub Levelled);
+
+impl Arguments for ShareEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ShareEnum> {
+        decoder.optional_string()?;
+        Request::read_level(decoder, shares::LISTED_LEVELS).map(ShareEnum)
+    }
+}
+
+/// The arguments of NetrServerTransportEnum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransportEnum(pub Levelled);
+
+impl Arguments for TransportEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<TransportEnum> {
+        decoder.optional_string()?;
+        Request::read_level(decoder, server::TRANSPORT_LEVELS).map(TransportEnum)
+    }
+}
+
+/// The arguments of NetrSessionEnum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionEnum {
+    /// Only sessions of this client are listed.
+    pub client: Option<String>,
+    /// Only sessions of this user are listed.
+    pub user: Option<String>,
+    /// What is requested of each.
+    pub request: Levelled,
+}
+
+impl Arguments for SessionEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<SessionEnum> {
+        decoder.optional_string()?;
+        Ok(SessionEnum {
+            client: decoder.optional_string()?,
+            user: decoder.optional_string()?,
+            request: Request::read_level(decoder, clients::SESSION_LEVELS)?,
+        })
+    }
+}
+
+/// The arguments of NetrFileEnum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileEnum {
+    /// Only files below this path are listed.
+    pub base: Option<String>,
+    /// Only files that this user has opened are listed.
+    pub user: Option<String>,
+    /// What is requested of each.
+    pub request: Levelled,
+}
+
+impl Arguments for FileEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<FileEnum> {
+        decoder.optional_string()?;
+        Ok(FileEnum {
+            base: decoder.optional_string()?,
+            user: decoder.optional_string()?,
+            request: Request::read_level(decoder, clients::FILE_LEVELS)?,
+        })
+    }
+}
+
+/// The arguments of NetrConnectionEnum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionEnum {
+    /// The share, or the client with `\\`, whose tree connects are listed.
+    pub qualifier: Option<String>,
+    /// What is requested of each.
+    pub request: Levelled,
+}
+
+impl Arguments for ConnectionEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ConnectionEnum> {
+        decoder.optional_string()?;
+        Ok(ConnectionEnum {
+            qualifier: decoder.optional_string()?,
+            request: Request::read_level(decoder, clients::CONNECTION_LEVELS)?,
+        })
+    }
+}
+
+/// The arguments of NetrShareGetInfo.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShareGetInfo {
+    /// The share.
+    pub name: String,
+    /// The level of detail.
+    pub level: u32,
+}
+
+impl Arguments for ShareGetInfo {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ShareGetInfo> {
+        decoder.optional_string()?;
+        Ok(ShareGetInfo { name: decoder.string()?, level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetrFileGetInfo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileGetInfo {
+    /// The number of the open in a listing.
+    pub id: u32,
+    /// The level of detail.
+    pub level: u32,
+}
+
+impl Arguments for FileGetInfo {
+    fn read(decoder: &mut Decoder<'_>) -> Result<FileGetInfo> {
+        decoder.optional_string()?;
+        Ok(FileGetInfo { id: decoder.u32()?, level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetrServerGetInfo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerGetInfo {
+    /// The level of detail.
+    pub level: u32,
+}
+
+impl Arguments for ServerGetInfo {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ServerGetInfo> {
+        decoder.optional_string()?;
+        Ok(ServerGetInfo { level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetprNameValidate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NameValidate {
+    /// The name.
+    pub name: String,
+    /// The type of name ([MS-SRVS] 2.2.2.8).
+    pub kind: u32,
+    /// Reserved.
+    pub flags: u32,
+}
+
+impl Arguments for NameValidate {
+    fn read(decoder: &mut Decoder<'_>) -> Result<NameValidate> {
+        decoder.optional_string()?;
+        Ok(NameValidate { name: decoder.string()?, kind: decoder.u32()?, flags: decoder.u32()? })
+    }
+}
+
+/// The results of a call that returns only its Win32 error code.
+pub fn status_response(status: u32) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(status);
+    out.into_bytes()
+}

@@ -1,0 +1,136 @@
+//! The workstation service ([MS-WKST] 3.2.4): the computer, the users on it, and its transports.
+
+use super::enumeration::{Entry, Levelled, Request, Row};
+use super::ndr::{Arguments, Decoder};
+use super::pdu::SyntaxId;
+use super::srvsvc::server::{PLATFORM_NT, TRANSPORT_ADDRESS, TRANSPORT_NAME, VERSION};
+use crate::bytes::Result;
+use crate::dtyp::Guid;
+
+/// 6bffd098-a112-3610-9833-46c3f87e345a, version 1.0.
+pub const INTERFACE: SyntaxId = SyntaxId {
+    uuid: Guid::from_fields(0x6bff_d098, 0xa112, 0x3610, [0x98, 0x33, 0x46, 0xc3, 0xf8, 0x7e, 0x34, 0x5a]),
+    version: 1,
+};
+
+/// Operation numbers of the calls.
+#[allow(missing_docs, reason = "the names are those of the specification")]
+pub mod opnum {
+    pub const NETR_WKSTA_GET_INFO: u16 = 0;
+    pub const NETR_WKSTA_USER_ENUM: u16 = 2;
+    pub const NETR_WKSTA_TRANSPORT_ENUM: u16 = 5;
+}
+
+/// The levels of NetrWkstaGetInfo.
+pub const LEVELS: &[u32] = &[100, 101, 102];
+/// The level of NetrWkstaGetInfo that every caller may request.
+pub const PUBLIC_LEVEL: u32 = 100;
+/// The level of NetrWkstaGetInfo that only administrators may request.
+pub const ADMINISTRATOR_LEVEL: u32 = 102;
+const USER_LEVELS: &[u32] = &[0, 1];
+const TRANSPORT_LEVELS: &[u32] = &[0];
+
+/// The arguments of NetrWkstaGetInfo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WkstaGetInfo {
+    /// The level of detail.
+    pub level: u32,
+}
+
+impl Arguments for WkstaGetInfo {
+    fn read(decoder: &mut Decoder<'_>) -> Result<WkstaGetInfo> {
+        decoder.optional_string()?;
+        Ok(WkstaGetInfo { level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetrWkstaUserEnum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WkstaUserEnum(pub Levelled);
+
+impl Arguments for WkstaUserEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<WkstaUserEnum> {
+        decoder.optional_string()?;
+        Request::read_level(decoder, USER_LEVELS).map(WkstaUserEnum)
+    }
+}
+
+/// The arguments of NetrWkstaTransportEnum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WkstaTransportEnum(pub Levelled);
+
+impl Arguments for WkstaTransportEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<WkstaTransportEnum> {
+        decoder.optional_string()?;
+        Request::read_level(decoder, TRANSPORT_LEVELS).map(WkstaTransportEnum)
+    }
+}
+
+/// The computer: WKSTA_INFO structures ([MS-WKST] 2.2.5.1 to 2.2.5.3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wksta {
+    /// `computername`.
+    pub name: String,
+    /// `langroup`: the domain or workgroup.
+    pub domain: String,
+    /// `logged_on_users`.
+    pub users: u32,
+}
+
+impl Entry for Wksta {
+    fn encode(&self, level: u32, out: &mut Row<'_>) {
+        out.u32(PLATFORM_NT);
+        out.string(&self.name);
+        out.string(&self.domain);
+        out.u32(VERSION.0);
+        out.u32(VERSION.1);
+        if level != 100 {
+            // `lanroot` is not used.
+            out.null();
+        }
+        if level == 102 {
+            out.u32(self.users);
+        }
+    }
+}
+
+/// A user: WKSTA_USER_INFO structures ([MS-WKST] 2.2.5.9, 2.2.5.10).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WkstaUser {
+    /// `username`.
+    pub name: String,
+    /// `logon_domain`.
+    pub domain: String,
+    /// `logon_server`: the server that authenticated the user; empty if it is not known.
+    pub server: String,
+}
+
+impl Entry for WkstaUser {
+    fn encode(&self, level: u32, out: &mut Row<'_>) {
+        out.string(&self.name);
+        if level == 1 {
+            out.string(&self.domain);
+            // No other domains are browsed.
+            out.string("");
+            out.string(&self.server);
+        }
+    }
+}
+
+/// A transport: WKSTA_TRANSPORT_INFO_0 ([MS-WKST] 2.2.5.8).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WkstaTransport {
+    /// `number_of_vcs`: connections.
+    pub connections: u32,
+}
+
+impl Entry for WkstaTransport {
+    fn encode(&self, _: u32, out: &mut Row<'_>) {
+        out.u32(0);
+        out.u32(self.connections);
+        out.string(TRANSPORT_NAME);
+        out.string(TRANSPORT_ADDRESS);
+        // TCP is routable.
+        out.u32(1);
+    }
+}

@@ -1,0 +1,238 @@
+//! Sessions, open files and tree connects. They are shown to administrators only, as in Samba.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use proto::dtyp::AccessMask;
+use proto::rpc::enumeration::{self, Levelled, Request, error};
+use proto::rpc::srvsvc::clients::{
+    ACCESS_ATRIB, ACCESS_DELETE, ACCESS_EXEC, ACCESS_PERM, Connection, FILE_LEVELS, File, PERM_FILE_CREATE,
+    PERM_FILE_READ, PERM_FILE_WRITE, SESS_GUEST, Session,
+};
+use proto::rpc::srvsvc::shares::{STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL};
+use proto::rpc::srvsvc::{ConnectionEnum, FileEnum, FileGetInfo, SessionEnum};
+
+use super::{number, windows_path};
+use crate::policy::fold;
+use crate::rpc::interface::Call;
+use crate::rpc::listing::Listing;
+use crate::state::Server;
+use crate::state::open::{FileOpen, Open};
+use crate::state::session;
+use crate::streams;
+use crate::user::User;
+use crate::vfs::Time;
+
+/// The longest qualifier of a call, in UTF-16 units and with its NUL.
+const QUALIFIER_UNITS: usize = 1024;
+
+/// NetrSessionEnum (3.1.4.5).
+pub(super) async fn session_enum(call: &Call<'_>, asked: SessionEnum) -> Vec<u8> {
+    let request = match admitted(call, asked.request).await {
+        Ok(request) => request,
+        Err(refused) => return refused,
+    };
+    let (client, user) = (qualifier(asked.client), qualifier(asked.user));
+    if let Err(status) = check_length(&client).and(check_length(&user)) {
+        return enumeration::refused(&request, status);
+    }
+    // A name without `\\` is not a computer name.
+    if client.as_ref().is_some_and(|client| !client.starts_with("\\\\")) {
+        return enumeration::refused(&request, error::INVALID_COMPUTER);
+    }
+    let (mut list, mut found) = (Listing::new(request, call), false);
+    let now = call.server.environment.now();
+    let _ = call
+        .server
+        .walk_sessions(|session, of| {
+            let address = client_of(session);
+            let matches = is_client(&client, &address) && is_user(&user, shown_name(of));
+            found |= matches;
+            if list.offer_now(matches) {
+                list.add(&Session {
+                    client: address,
+                    user: shown_name(of).to_owned(),
+                    opens: number(session.open_count()),
+                    seconds: seconds_since(session.created, now),
+                    // The time of the last request is not recorded.
+                    idle_seconds: 0,
+                    flags: if of.guest { SESS_GUEST } else { 0 },
+                });
+            }
+            ControlFlow::Continue(())
+        })
+        .await;
+    match (found, client, user) {
+        (false, Some(_), _) => enumeration::refused(&request, error::CLIENT_NAME_NOT_FOUND),
+        (false, None, Some(_)) => enumeration::refused(&request, error::USER_NOT_FOUND),
+        _ => list.finish(),
+    }
+}
+
+/// NetrFileEnum (3.1.4.2).
+pub(super) async fn file_enum(call: &Call<'_>, asked: FileEnum) -> Vec<u8> {
+    let request = match admitted(call, asked.request).await {
+        Ok(request) => request,
+        Err(refused) => return refused,
+    };
+    let (base, user) = (qualifier(asked.base), qualifier(asked.user));
+    if let Err(status) = check_length(&base).and(check_length(&user)) {
+        return enumeration::refused(&request, status);
+    }
+    let base = base.map(|base| fold(&base));
+    let mut list = Listing::new(request, call);
+    let _ = call
+        .server
+        .walk_opens(|open, of| {
+            if let Some(file) = open.file() {
+                let is_below = |base: &String| fold(&path_of(open, file)).starts_with(base);
+                let matches = is_user(&user, of) && base.as_ref().is_none_or(is_below);
+                if list.offer_now(matches) {
+                    list.add(&describe(call.server, open, file, of));
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .await;
+    list.finish()
+}
+
+/// NetrFileGetInfo (3.1.4.3).
+pub(super) async fn file_get_info(call: &Call<'_>, asked: FileGetInfo) -> Vec<u8> {
+    let mut found = Err(error::ACCESS_DENIED);
+    if call.is_administrator().await {
+        found = Err(error::FILE_NOT_FOUND);
+        let _ = call
+            .server
+            .walk_opens(|open, of| match open.file().filter(|_| open.file_number() == asked.id) {
+                Some(file) => {
+                    found = Ok(describe(call.server, open, file, of));
+                    ControlFlow::Break(())
+                }
+                None => ControlFlow::Continue(()),
+            })
+            .await;
+    }
+    enumeration::info(asked.level, FILE_LEVELS, found.as_ref().map_err(|status| *status))
+}
+
+/// NetrConnectionEnum (3.1.4.1).
+pub(super) async fn connection_enum(call: &Call<'_>, asked: ConnectionEnum) -> Vec<u8> {
+    let request = match admitted(call, asked.request).await {
+        Ok(request) => request,
+        Err(refused) => return refused,
+    };
+    let wanted = qualifier(asked.qualifier);
+    let Some(wanted) = wanted.filter(|wanted| check_length(&Some(wanted.clone())).is_ok()) else {
+        return enumeration::refused(&request, error::INVALID_PARAMETER);
+    };
+    let by_client = wanted.starts_with("\\\\").then(|| wanted.clone());
+    let share = fold(&wanted);
+    let mut list = Listing::new(request, call);
+    let now = call.server.environment.now();
+    let _ = call
+        .server
+        .walk_sessions(|session, of| {
+            let client = client_of(session);
+            if by_client.is_some() && !is_client(&by_client, &client) {
+                return ControlFlow::Continue(());
+            }
+            let mut trees = session.trees();
+            trees.sort_unstable_by_key(|tree| tree.id);
+            let mut opens = None;
+            for tree in trees {
+                if list.offer_now(by_client.is_some() || fold(tree.share_name()) == share) {
+                    let opens = opens.get_or_insert_with(|| session.opens_by_tree());
+                    let is_disk = tree.disk().is_some();
+                    list.add(&Connection {
+                        id: tree.id,
+                        kind: if is_disk { STYPE_DISKTREE } else { STYPE_IPC | STYPE_SPECIAL },
+                        opens: opens.get(&tree.id).copied().map_or(0, number),
+                        seconds: seconds_since(tree.created, now),
+                        user: shown_name(of).to_owned(),
+                        name: if by_client.is_some() { tree.share_name().to_owned() } else { client.clone() },
+                    });
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .await;
+    list.finish()
+}
+
+/// Returns the request of an administrator for a level that exists. The error is the response to another one.
+async fn admitted(call: &Call<'_>, asked: Levelled) -> Result<Request, Vec<u8>> {
+    let request = asked.map_err(enumeration::unknown_level)?;
+    if call.is_administrator().await { Ok(request) } else { Err(enumeration::refused(&request, error::ACCESS_DENIED)) }
+}
+
+/// Returns a qualifier unless it is empty, which is the same as none.
+fn qualifier(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn check_length(qualifier: &Option<String>) -> Result<(), u32> {
+    let length = qualifier.as_ref().map_or(0, |text| text.encode_utf16().count());
+    if length < QUALIFIER_UNITS { Ok(()) } else { Err(error::INVALID_PARAMETER) }
+}
+
+fn is_client(wanted: &Option<String>, address: &str) -> bool {
+    wanted.as_ref().is_none_or(|wanted| wanted.trim_start_matches('\\').eq_ignore_ascii_case(address))
+}
+
+fn is_user(wanted: &Option<String>, name: &str) -> bool {
+    wanted.as_ref().is_none_or(|wanted| fold(wanted) == fold(name))
+}
+
+/// Returns the address of the client, because the name that it sends is not trustworthy.
+fn client_of(session: &session::Session) -> String {
+    let connection = session.live_channels().into_iter().next();
+    connection.map(|connection| connection.peer.remote.ip().to_canonical().to_string()).unwrap_or_default()
+}
+
+/// Returns the name of a user; an anonymous one has none.
+fn shown_name(user: &User) -> &str {
+    if user.anonymous { "" } else { &user.name }
+}
+
+fn seconds_since(then: Time, now: Time) -> u32 {
+    u32::try_from(now.secs.saturating_sub(then.secs).max(0)).unwrap_or(u32::MAX)
+}
+
+/// Returns the path of an open file on this host, in the notation of Windows.
+fn path_of(open: &Open, file: &FileOpen) -> String {
+    let mut path = open.tree.disk().map_or_else(PathBuf::new, |disk| disk.share.path.clone());
+    let below = file.name.path.lock().to_string();
+    if !below.is_empty() {
+        path.push(below);
+    }
+    let path = windows_path(&path);
+    match streams::of(&file.node).and_then(|node| node.stream.name()) {
+        Some(stream) => format!("{path}:{stream}"),
+        None => path,
+    }
+}
+
+fn describe(server: &Server, open: &Arc<Open>, file: &FileOpen, user: &str) -> File {
+    File {
+        id: open.file_number(),
+        permissions: permissions(open.granted),
+        locks: number(server.opens.files.lock_count_of(file.file, open.persistent_id)),
+        path: path_of(open, file),
+        user: user.to_owned(),
+    }
+}
+
+fn permissions(granted: AccessMask) -> u32 {
+    let all = [
+        (AccessMask::FILE_READ_DATA, PERM_FILE_READ),
+        (AccessMask::FILE_WRITE_DATA, PERM_FILE_WRITE),
+        (AccessMask::FILE_APPEND_DATA, PERM_FILE_CREATE),
+        (AccessMask::FILE_EXECUTE, ACCESS_EXEC),
+        (AccessMask::DELETE, ACCESS_DELETE),
+        (AccessMask::FILE_WRITE_ATTRIBUTES, ACCESS_ATRIB),
+        (AccessMask::WRITE_DAC, ACCESS_PERM),
+    ];
+    all.into_iter().filter(|(right, _)| granted.contains(*right)).fold(0, |all, (_, permission)| all | permission)
+}
