@@ -138,6 +138,8 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::srvsvc::TransportEnum::decode(bytes);
     let _ = rpc::srvsvc::SessionEnum::decode(bytes);
     let _ = rpc::srvsvc::FileEnum::decode(bytes);
+    let _ = rpc::srvsvc::FileClose::decode(bytes);
+    let _ = rpc::srvsvc::SessionDel::decode(bytes);
     let _ = rpc::srvsvc::FileGetInfo::decode(bytes);
     let _ = rpc::srvsvc::ConnectionEnum::decode(bytes);
     if let Ok(asked) = rpc::srvsvc::NameValidate::decode(bytes) {

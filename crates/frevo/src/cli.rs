@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::acl::{self, AclArgs};
 use crate::bench::{self, BenchArgs};
 use crate::check::{self, CheckArgs};
+use crate::close::{self, CloseArgs};
 use crate::group::{self, GroupArgs};
 use crate::help::{self, HelpArgs};
 use crate::join::{self, JoinArgs};
@@ -37,6 +38,7 @@ enum Command {
     Join(JoinArgs),
     Migrate(MigrateArgs),
     Status(StatusArgs),
+    Close(CloseArgs),
     Reload(ReloadArgs),
     Acl(AclArgs),
     Tune(TuneArgs),
@@ -63,6 +65,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Join(args) => join::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Close(args) => close::run(args),
         Command::Reload(args) => reload::run(&args),
         Command::Acl(args) => acl::run(args),
         Command::Tune(args) => tune::run(&args),

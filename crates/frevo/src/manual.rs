@@ -97,9 +97,10 @@ mod tests {
         assert!(page("frevo-serve").contains("\\-\\-state\\-dir"));
         assert!(page("frevo-user-add").contains(".SH NAME\n"));
         let program = page("frevo");
-        for command in
-            ["serve", "check", "user", "group", "join", "migrate", "status", "reload", "acl", "tune", "bench", "help"]
-        {
+        for command in [
+            "serve", "check", "user", "group", "join", "migrate", "status", "close", "reload", "acl", "tune", "bench",
+            "help",
+        ] {
             assert!(program.contains(&format!("frevo\\-{command}(1)")), "{command}: {program}");
         }
         assert!(!program.contains("completions"), "hidden commands are not on the page");

@@ -65,11 +65,22 @@ pub trait Caller: Sync {
     /// Returns the user of the session.
     fn user(&self) -> Option<Arc<User>>;
 
+    /// Returns the id of the session.
+    fn session(&self) -> Option<u64>;
+
     /// Returns the client's address.
     fn address(&self) -> SocketAddr;
 
     /// Returns the value that a `%` variable of smb.conf, identified by its letter, has in the session.
     fn variable(&self, letter: char) -> Option<String>;
+
+    /// Ends a session of any client and closes its opens. Returns `false` if there is no such session. The service has
+    /// checked that the user may do so.
+    fn close_session(&self, id: u64) -> BoxFuture<'_, bool>;
+
+    /// Closes the open of any client that has this number in listings. Returns `false` if there is no such open. The
+    /// service has checked that the user may do so.
+    fn close_file(&self, number: u32) -> BoxFuture<'_, bool>;
 
     /// Waits until a wrong password for `name`, which arrived at `arrived`, may be answered. Ends the connection if too
     /// many responses already wait.

@@ -33,9 +33,27 @@ pub enum ServerRequest {
     /// Reloads the configuration; answered with a text that summarizes the result.
     #[serde(rename = "reload")]
     Reload {},
+    /// Closes a session, an open or the tree connects to a share; answered with a text.
+    #[serde(rename = "close")]
+    Close {
+        /// What is closed.
+        what: Closing,
+    },
     /// Finishes pending requests and stops the server; answered with a text.
     #[serde(rename = "stop")]
     Stop {},
+}
+
+/// What `frevo close` closes. Ids are those of `frevo status`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Closing {
+    /// The session with this SessionId.
+    Session(u64),
+    /// The open with this volatile id.
+    File(u64),
+    /// All tree connects to this share.
+    Share(String),
 }
 
 /// A request about accounts; answered with a [`UserReply`].

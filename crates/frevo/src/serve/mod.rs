@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use self::completion::complete;
 use self::listeners::{Interfaces, Listeners};
 use self::volumes::ShareVolumes;
-use crate::admin::message::{UserReply, UserRequest};
+use crate::admin::message::{Closing, UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
 use crate::audit::Audits;
@@ -505,6 +505,10 @@ impl Control for Operations {
             Err(_) => "the configuration has errors, the previous one remains in effect; see the log",
         });
         outcome
+    }
+
+    fn close(&self, what: Closing) -> Result<String> {
+        crate::close::perform(&self.server, what)
     }
 
     fn stop(&self) {

@@ -60,6 +60,10 @@ impl Control for Fake {
         bail!("not here")
     }
 
+    fn close(&self, _: crate::admin::message::Closing) -> Result<String> {
+        anyhow::bail!("nothing is open")
+    }
+
     fn stop(&self) {}
 }
 

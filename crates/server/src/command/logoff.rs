@@ -10,6 +10,7 @@ use super::close::close_unasked;
 use crate::error::Result;
 use crate::request::{Reply, Request};
 use crate::state::Server;
+use crate::state::open::Open;
 use crate::state::session::Session;
 
 pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -25,11 +26,21 @@ pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<S
 /// Ends a session: it is removed from the server and from all its channels, and its opens are closed, except for
 /// durable ones.
 pub(crate) async fn end_session(server: &Server, session: &Arc<Session>) {
+    end(server, session, |open| server.opens.durable.detach(server, open)).await;
+}
+
+/// As [`end_session`], but closes durable opens, too ([MS-SMB2] 3.3.4.12).
+pub(crate) async fn end_session_with_opens(server: &Server, session: &Arc<Session>) {
+    end(server, session, |_| false).await;
+}
+
+/// Ends a session. `keep` detaches an open that stays, and returns whether it has done so.
+async fn end(server: &Server, session: &Arc<Session>, keep: impl Fn(&Arc<Open>) -> bool) {
     server.sessions.remove(session);
     // Durable opens are detached first, without waiting, because their client may reconnect at once.
     let trees = session.trees();
     let opens = session.close();
-    let closed: Vec<_> = opens.into_iter().filter(|open| !server.opens.durable.detach(server, open)).collect();
+    let closed: Vec<_> = opens.into_iter().filter(|open| !keep(open)).collect();
     let connections = session.take_channels();
     connections.iter().for_each(|connection| connection.forget(session));
     for open in closed {

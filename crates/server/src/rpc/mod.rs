@@ -9,15 +9,14 @@
 //! - [`interface`]: the table of operations that a service has, and the context of a call
 //! - [`listing`]: responses with many entries
 //! - [`context_handles`]: objects that a client has opened
-//! - [`caller`]: the SMB request that a call came with
 //! - [`messages`]: fragments of responses that the client has not read
 //! - [`memory`]: the charge for the memory of a pipe
 //!
-//! Commands use a pipe through the trait [`NamedPipe`]. Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's
+//! Commands use a pipe through the trait [`NamedPipe`], and a service the request that a call came with through the
+//! trait [`Caller`](crate::named_pipe::Caller). Because of Samba's CVE-2017-7494 and CVE-2023-3961, a pipe's
 //! name is never passed to a file system, a library or a socket.
 
 mod association;
-mod caller;
 mod context_handles;
 mod interface;
 mod listing;

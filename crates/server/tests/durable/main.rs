@@ -3,6 +3,7 @@
 
 #[allow(dead_code, reason = "not every test file uses all of it")]
 mod again;
+mod forced;
 mod persistent;
 mod reconnecting;
 mod requests;

@@ -15,7 +15,9 @@ use tracing::{info, warn};
 use zeroize::Zeroizing;
 
 use super::SOCKET;
-use super::message::{LONGEST_REQUEST, Response, SHORT_REQUEST, ServerRequest, UserReply, UserRequest, Version};
+use super::message::{
+    Closing, LONGEST_REQUEST, Response, SHORT_REQUEST, ServerRequest, UserReply, UserRequest, Version,
+};
 use super::names::{Names, NamesRequest};
 use crate::status::Status;
 use accounts::state_dir::StateDir;
@@ -42,6 +44,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Reloads the configuration and returns a one-line summary.
     fn reload(&self) -> Result<String>;
+
+    /// Closes something that a client holds, and returns a one-line summary.
+    fn close(&self, what: Closing) -> Result<String>;
 
     /// Starts the shutdown without waiting for its end.
     fn stop(&self);
@@ -231,6 +236,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         }
         Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()).with_volumes())),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),
+        Ok(ServerRequest::Close { what }) => encode(control.close(what)),
         Ok(ServerRequest::Stop {}) => {
             control.stop();
             encode(Ok("the server is stopping"))

@@ -37,6 +37,10 @@ impl Control for Fake {
         bail!("line 3: no")
     }
 
+    fn close(&self, _: crate::admin::message::Closing) -> Result<String> {
+        anyhow::bail!("nothing is open")
+    }
+
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

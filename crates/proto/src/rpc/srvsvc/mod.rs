@@ -3,7 +3,8 @@
 //! - [`shares`], [`clients`] and [`server`] have what the calls return: structures in several levels.
 //! - [`names`] validates names.
 //!
-//! Calls that change shares are not implemented, because the configuration defines the shares.
+//! Sessions and open files can be closed. Calls that change shares are not implemented, because the configuration
+//! defines the shares.
 
 pub mod clients;
 pub mod names;
@@ -28,7 +29,9 @@ pub mod opnum {
     pub const NETR_CONNECTION_ENUM: u16 = 8;
     pub const NETR_FILE_ENUM: u16 = 9;
     pub const NETR_FILE_GET_INFO: u16 = 10;
+    pub const NETR_FILE_CLOSE: u16 = 11;
     pub const NETR_SESSION_ENUM: u16 = 12;
+    pub const NETR_SESSION_DEL: u16 = 13;
     pub const NETR_SHARE_ENUM: u16 = 15;
     pub const NETR_SHARE_GET_INFO: u16 = 16;
     pub const NETR_SERVER_GET_INFO: u16 = 21;
@@ -79,6 +82,36 @@ impl Arguments for SessionEnum {
             user: decoder.optional_string()?,
             request: Request::read_level(decoder, clients::SESSION_LEVELS)?,
         })
+    }
+}
+
+/// The arguments of NetrSessionDel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionDel {
+    /// Sessions of this client end.
+    pub client: Option<String>,
+    /// Sessions of this user end.
+    pub user: Option<String>,
+}
+
+impl Arguments for SessionDel {
+    fn read(decoder: &mut Decoder<'_>) -> Result<SessionDel> {
+        decoder.optional_string()?;
+        Ok(SessionDel { client: decoder.optional_string()?, user: decoder.optional_string()? })
+    }
+}
+
+/// The arguments of NetrFileClose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileClose {
+    /// The number of the open in a listing.
+    pub id: u32,
+}
+
+impl Arguments for FileClose {
+    fn read(decoder: &mut Decoder<'_>) -> Result<FileClose> {
+        decoder.optional_string()?;
+        Ok(FileClose { id: decoder.u32()? })
     }
 }
 

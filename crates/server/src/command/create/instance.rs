@@ -7,12 +7,11 @@ use proto::smb2::create_context::{AppInstanceId, AppInstanceVersion, CreateConte
 use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
-use crate::command::close::close_unasked;
+use crate::command::forced_close::close_held;
 use crate::error::{Error, Result};
 use crate::name::{Name, Stream, same};
 use crate::request::Request;
 use crate::security::access;
-use crate::state::Server;
 use crate::state::durable::Instance;
 use crate::state::open::Open;
 use crate::tree::Disk;
@@ -57,7 +56,7 @@ impl RequestedInstance {
                 ));
             }
             if may_read(disk, &open).await? {
-                close(server, &open).await;
+                close_held(server, &open).await;
             }
         }
         Ok(())
@@ -97,17 +96,6 @@ async fn may_read(disk: &Disk, open: &Open) -> Result<bool> {
     let metadata = file.node.metadata(&file.op).await?;
     let all = access::maximal(disk, &path, &file.node, &metadata).await?;
     Ok(all.contains(AccessMask::FILE_READ_DATA))
-}
-
-/// Closes an open of any session or a detached one ([MS-SMB2] 3.3.4.17), unless it was closed meanwhile.
-async fn close(server: &Server, open: &Arc<Open>) {
-    let session = server.sessions.get(open.session_id);
-    let taken = session.and_then(|session| session.remove_open(open.volatile_id));
-    let taken =
-        taken.or_else(|| server.opens.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok().map(|(open, _)| open));
-    if let Some(open) = taken {
-        close_unasked(server, &open).await;
-    }
 }
 
 #[cfg(test)]

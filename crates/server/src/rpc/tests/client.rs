@@ -89,7 +89,7 @@ impl PipeClient {
 }
 
 /// Encodes a call in as many fragments as needed.
-pub(super) fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
+pub(in crate::rpc) fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
     let count = stub.chunks(4000).count().max(1);
     let part = |index: usize| stub.chunks(4000).nth(index).unwrap_or_default();
     let flags = |index: usize| {

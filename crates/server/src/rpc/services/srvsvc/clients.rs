@@ -1,4 +1,4 @@
-//! Sessions, open files and tree connects. They are shown to administrators only, as in Samba.
+//! Sessions, open files and tree connects. Only administrators see and close them, as in Samba.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use proto::rpc::srvsvc::clients::{
     PERM_FILE_READ, PERM_FILE_WRITE, SESS_GUEST, Session,
 };
 use proto::rpc::srvsvc::shares::{STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL};
-use proto::rpc::srvsvc::{ConnectionEnum, FileEnum, FileGetInfo, SessionEnum};
+use proto::rpc::srvsvc::{ConnectionEnum, FileClose, FileEnum, FileGetInfo, SessionDel, SessionEnum, status_response};
 
 use super::{number, windows_path};
 use crate::policy::fold;
@@ -37,8 +37,7 @@ pub(super) async fn session_enum(call: &Call<'_>, asked: SessionEnum) -> Vec<u8>
     if let Err(status) = check_length(&client).and(check_length(&user)) {
         return enumeration::refused(&request, status);
     }
-    // A name without `\\` is not a computer name.
-    if client.as_ref().is_some_and(|client| !client.starts_with("\\\\")) {
+    if client.as_ref().is_some_and(|client| !is_computer(client)) {
         return enumeration::refused(&request, error::INVALID_COMPUTER);
     }
     let (mut list, mut found) = (Listing::new(request, call), false);
@@ -127,7 +126,7 @@ pub(super) async fn connection_enum(call: &Call<'_>, asked: ConnectionEnum) -> V
     let Some(wanted) = wanted.filter(|wanted| check_length(&Some(wanted.clone())).is_ok()) else {
         return enumeration::refused(&request, error::INVALID_PARAMETER);
     };
-    let by_client = wanted.starts_with("\\\\").then(|| wanted.clone());
+    let by_client = is_computer(&wanted).then(|| wanted.clone());
     let share = fold(&wanted);
     let mut list = Listing::new(request, call);
     let now = call.server.environment.now();
@@ -161,6 +160,52 @@ pub(super) async fn connection_enum(call: &Call<'_>, asked: ConnectionEnum) -> V
     list.finish()
 }
 
+/// NetrSessionDel (3.1.4.6).
+pub(super) async fn session_del(call: &Call<'_>, asked: SessionDel) -> Vec<u8> {
+    let (client, user) = (qualifier(asked.client), qualifier(asked.user));
+    status_response(match check_length(&client).and(check_length(&user)) {
+        _ if !call.is_administrator().await => error::ACCESS_DENIED,
+        Err(status) => status,
+        Ok(()) if client.as_ref().is_some_and(|client| !is_computer(client)) => error::CLIENT_NAME_NOT_FOUND,
+        Ok(()) if client.is_none() && user.is_none() => error::INVALID_PARAMETER,
+        Ok(()) => end_sessions(call, &client, &user).await,
+    })
+}
+
+/// Ends the sessions of a client and user. The session of the caller ends last, because its requests end with it.
+async fn end_sessions(call: &Call<'_>, client: &Option<String>, user: &Option<String>) -> u32 {
+    let mut found = Vec::new();
+    let _ = call
+        .server
+        .walk_sessions(|session, of| {
+            if is_client(client, &client_of(session)) && is_user(user, shown_name(of)) {
+                found.push(session.id);
+            }
+            ControlFlow::Continue(())
+        })
+        .await;
+    let own = call.caller.session();
+    found.sort_unstable_by_key(|id| Some(*id) == own);
+    let mut status = error::CLIENT_NAME_NOT_FOUND;
+    for id in found {
+        if call.caller.close_session(id).await {
+            status = error::SUCCESS;
+        }
+    }
+    status
+}
+
+/// NetrFileClose (3.1.4.4).
+pub(super) async fn file_close(call: &Call<'_>, asked: FileClose) -> Vec<u8> {
+    status_response(if !call.is_administrator().await {
+        error::ACCESS_DENIED
+    } else if call.caller.close_file(asked.id).await {
+        error::SUCCESS
+    } else {
+        error::FILE_ID_NOT_FOUND
+    })
+}
+
 /// Returns the request of an administrator for a level that exists. The error is the response to another one.
 async fn admitted(call: &Call<'_>, asked: Levelled) -> Result<Request, Vec<u8>> {
     let request = asked.map_err(enumeration::unknown_level)?;
@@ -175,6 +220,11 @@ fn qualifier(text: Option<String>) -> Option<String> {
 fn check_length(qualifier: &Option<String>) -> Result<(), u32> {
     let length = qualifier.as_ref().map_or(0, |text| text.encode_utf16().count());
     if length < QUALIFIER_UNITS { Ok(()) } else { Err(error::INVALID_PARAMETER) }
+}
+
+/// Returns whether a name is that of a computer.
+fn is_computer(name: &str) -> bool {
+    name.starts_with("\\\\")
 }
 
 fn is_client(wanted: &Option<String>, address: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
-use proto::rpc::enumeration::{self, error};
+use proto::rpc::enumeration::{self, Request, error};
 use proto::rpc::srvsvc::shares::{
     LEVELS, NOT_STICKY_LEVEL, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, Share, is_detailed,
 };
@@ -19,45 +19,49 @@ use crate::rpc::listing::Listing;
 use crate::user::User;
 use crate::user_lists::UserMatcher;
 
-/// NetrShareEnumSticky (3.1.4.9). All shares are still there after a restart of the server.
-pub(super) async fn share_enum_sticky(call: &Call<'_>, asked: ShareEnum) -> Vec<u8> {
-    match asked.0 {
+/// NetrShareEnumSticky (3.1.4.9). As in Samba, it omits the shares whose names end in `$`.
+pub(super) async fn share_enum_sticky(call: &Call<'_>, ShareEnum(asked): ShareEnum) -> Vec<u8> {
+    match asked {
         Ok(request) if request.level == NOT_STICKY_LEVEL => enumeration::refused(&request, error::INVALID_LEVEL),
-        _ => share_enum(call, asked).await,
+        Ok(request) => list(call, request, |share| !share.ends_with('$')).await,
+        Err(level) => enumeration::unknown_level(level),
     }
 }
 
-/// NetrShareEnum (3.1.4.8): the shares that are browseable and that the caller may see, those that users defined, the
-/// caller's home and IPC$.
+/// NetrShareEnum (3.1.4.8).
 pub(super) async fn share_enum(call: &Call<'_>, ShareEnum(asked): ShareEnum) -> Vec<u8> {
-    let request = match asked {
-        Ok(request) => request,
-        Err(level) => return enumeration::unknown_level(level),
-    };
+    match asked {
+        Ok(request) => list(call, request, |_| true).await,
+        Err(level) => enumeration::unknown_level(level),
+    }
+}
+
+/// Lists the shares that are browseable and that the caller may see, those that users defined, the caller's home and
+/// IPC$. `is_meant` selects them by name.
+async fn list(call: &Call<'_>, request: Request, is_meant: impl Fn(&str) -> bool + Send + Sync) -> Vec<u8> {
     let policy = session_policy(call).await;
     let view = View::new(call, &policy, request.level).await;
     let mut list = Listing::new(request, call);
     let mut admission = Admission { call, policy: &policy, caller: None };
     for share in policy.shares.values().filter(|share| share.browseable && share.available) {
-        if admission.admits(share).await && list.offer(true).await {
+        if is_meant(&share.name) && admission.admits(share).await && list.offer(true).await {
             list.add(&view.describe(share));
         }
     }
-    for share in of_users(&policy).await {
+    let others = of_users(&policy).await.into_iter().chain(own_home(&policy, call).await);
+    for share in others.filter(|share| is_meant(&share.name)) {
         if list.offer(true).await {
             list.add(&view.describe(&share));
         }
     }
-    for share in own_home(&policy, call).await {
-        if list.offer(true).await {
-            list.add(&view.describe(&share));
-        }
-    }
-    if list.offer(true).await {
+    if is_meant(IPC) && list.offer(true).await {
         list.add(&view.ipc());
     }
     list.finish()
 }
+
+/// The share of the pipes.
+const IPC: &str = "IPC$";
 
 /// Decides which shares are listed, by `access based share enum`.
 struct Admission<'a> {
@@ -95,7 +99,7 @@ pub(super) async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<
     }
     let policy = session_policy(call).await;
     let view = View::new(call, &policy, asked.level).await;
-    let share = if asked.name.eq_ignore_ascii_case("IPC$") {
+    let share = if asked.name.eq_ignore_ascii_case(IPC) {
         Some(view.ipc())
     } else {
         find(&policy, &asked.name, call).await.filter(|share| share.available).map(|share| view.describe(&share))
@@ -178,12 +182,12 @@ impl View<'_> {
 
     fn ipc(&self) -> Share {
         Share {
-            name: "IPC$".to_string(),
+            name: IPC.to_string(),
             kind: STYPE_IPC | STYPE_SPECIAL,
             comment: format!("IPC Service ({})", self.policy.server_string),
             path: String::new(),
             max_uses: u32::MAX,
-            current_uses: self.uses("IPC$"),
+            current_uses: self.uses(IPC),
             flags: ShareFlags::MANUAL_CACHING.0,
             security: Vec::new(),
         }

@@ -5,9 +5,10 @@ use proto::rpc::enumeration::{MAX_PREFERRED_LENGTH, error};
 use proto::rpc::ndr::Encoder;
 use proto::rpc::srvsvc::opnum;
 use proto::smb2::FileId;
+use proto::status::Status;
 
 use crate::policy::{Policy, Share, ShareAcls, UserPattern};
-use crate::rpc::tests::client::PipeClient;
+use crate::rpc::tests::client::{self, PipeClient};
 use crate::rpc::tests::lists::Member::{self, Bytes, Null, Number, Text};
 use crate::rpc::tests::lists::{column, decode, last, listing};
 use crate::state::Server;
@@ -69,6 +70,10 @@ fn shares_are_listed_at_all_levels() {
                 let listed = decode(&pipe.call(call, &listing(&[], level, MAX_PREFERRED_LENGTH, Some(0))), members);
                 if (call, level) == (opnum::NETR_SHARE_ENUM_STICKY, 501) {
                     assert_eq!(listed.status, error::INVALID_LEVEL);
+                    continue;
+                }
+                if call == opnum::NETR_SHARE_ENUM_STICKY {
+                    assert_eq!((column(&listed, 0), listed.status), (vec!["share"], error::SUCCESS), "{level}");
                     continue;
                 }
                 assert_eq!((listed.total, listed.resume, listed.status), (3, Some(0), error::SUCCESS), "{level}");
@@ -324,4 +329,72 @@ fn names_are_validated() {
     assert_eq!((validate("share", 9, 0), validate("share", 9, 0x8000_0000)), (error::SUCCESS, error::SUCCESS));
     assert_eq!((validate("a/b", 9, 0), validate("", 9, 0)), (error::INVALID_NAME, error::INVALID_NAME));
     assert_eq!((validate("a", 14, 0), validate("a", 9, 1)), (error::INVALID_PARAMETER, error::INVALID_PARAMETER));
+}
+
+/// Encodes the arguments of NetrSessionDel.
+fn session_del(client: Option<&str>, user: Option<&str>) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.null();
+    for name in [client, user] {
+        match name {
+            Some(name) => {
+                out.pointer();
+                out.string(name);
+            }
+            None => out.null(),
+        }
+    }
+    out.into_bytes()
+}
+
+/// Returns whether the client's session still exists.
+fn is_logged_on(client: &mut TestClient) -> bool {
+    client.tree_connect("share") == Status::SUCCESS
+}
+
+#[test]
+fn administrators_end_sessions() {
+    let server = administrated(|_| {});
+    let mut alice = pipe(&server, "alice");
+    let (mut bob, _) = with_file(&server, "bob", "one");
+    let mut del = |client: Option<&str>, user: Option<&str>| {
+        last(&alice.call(opnum::NETR_SESSION_DEL, &session_del(client, user)))
+    };
+    assert_eq!(del(None, None), error::INVALID_PARAMETER);
+    assert_eq!(del(Some("bob"), None), error::CLIENT_NAME_NOT_FOUND);
+    assert_eq!(del(None, Some("carol")), error::CLIENT_NAME_NOT_FOUND);
+    assert_eq!(del(Some("\\\\198.51.100.7"), Some("bob")), error::CLIENT_NAME_NOT_FOUND);
+    assert_eq!(del(None, Some(&"x".repeat(1024))), error::INVALID_PARAMETER);
+    assert!(is_logged_on(&mut bob));
+    assert_eq!(del(None, Some("BOB")), error::SUCCESS);
+    assert!(!is_logged_on(&mut bob));
+    assert_eq!(del(None, Some("bob")), error::CLIENT_NAME_NOT_FOUND);
+    let mut bob = pipe(&server, "bob");
+    let refused = bob.call(opnum::NETR_SESSION_DEL, &session_del(None, Some("alice")));
+    assert_eq!(last(&refused), error::ACCESS_DENIED);
+    // A user who ends their own session gets no answer, and the server continues.
+    let own = client::fragments(opnum::NETR_SESSION_DEL, &session_del(None, Some("alice")));
+    alice.write(&own[0]);
+    assert!(!is_logged_on(&mut alice.client));
+    assert!(is_logged_on(&mut bob.client));
+}
+
+#[test]
+fn administrators_close_files() {
+    let server = administrated(|_| {});
+    let mut alice = pipe(&server, "alice");
+    let (mut bob, file) = with_file(&server, "bob", "one");
+    let close = |pipe: &mut PipeClient, id: u32| {
+        let mut out = Encoder::default();
+        out.null();
+        out.u32(id);
+        last(&pipe.call(opnum::NETR_FILE_CLOSE, &out.into_bytes()))
+    };
+    let id = file.persistent as u32;
+    assert_eq!(close(&mut pipe(&server, "bob"), id), error::ACCESS_DENIED);
+    assert_eq!(close(&mut alice, id ^ 1), error::FILE_ID_NOT_FOUND);
+    assert_eq!(close(&mut alice, id), error::SUCCESS);
+    assert_eq!(close(&mut alice, id), error::FILE_ID_NOT_FOUND);
+    assert!(is_logged_on(&mut bob), "only the file is closed");
+    assert_eq!(server.open_files(), 0);
 }
