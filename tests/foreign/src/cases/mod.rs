@@ -34,6 +34,7 @@ mod rclone;
 mod recycle;
 mod refusals;
 mod reload;
+mod rpc;
 mod shares;
 mod signals;
 mod sizes;
@@ -52,6 +53,7 @@ use crate::suite::Case;
 const AREAS: &[&[Case]] = &[
     everyday::CASES,
     shares::CASES,
+    rpc::CASES,
     refusals::CASES,
     dialects::CASES,
     python::CASES,
