@@ -136,11 +136,11 @@ impl Open {
         self.policy().is_some_and(|share| !share.locks.strict_locking)
     }
 
-    /// Returns `Open.GlobalFileId` ([MS-SRVS] 3.1.1.6), by which administrators name the open. It is unique among 2^32
+    /// Returns `Open.GlobalFileId` ([MS-SRVS] 3.1.1.6), by which administrators name the open. It is unique among 2^31
     /// consecutive opens: persistent ids are consecutive numbers multiplied by an odd factor, which is a permutation of
-    /// the low 32 bits, too.
+    /// the low 31 bits, too. It has no more bits, because Samba's `net rpc file` takes the number for a signed one.
     pub(crate) fn file_number(&self) -> u32 {
-        self.persistent_id as u32
+        self.persistent_id as u32 & 0x7fff_ffff
     }
 
     /// Whether this is an open of a named pipe.

@@ -215,6 +215,11 @@ fn with_file(server: &TestServer, user: &str, path: &str) -> (TestClient, FileId
     (client, file)
 }
 
+/// Returns the number of an open in listings.
+fn number_of(file: FileId) -> u32 {
+    file.persistent as u32 & 0x7fff_ffff
+}
+
 #[test]
 fn open_files_are_listed_for_administrators() {
     let server = administrated(|_| {});
@@ -229,7 +234,7 @@ fn open_files_are_listed_for_administrators() {
     assert_eq!((all.entries.len(), all.total, all.status), (2, 2, error::SUCCESS));
     let one = list(Some("c:\\SHARE\\o"), None);
     assert_eq!((column(&one, 3), column(&one, 4)), (vec!["C:\\share\\one"], vec!["bob"]));
-    assert_eq!(one.entries[0][0], (file.persistent as u32).to_string());
+    assert_eq!(one.entries[0][0], number_of(file).to_string());
     assert_eq!(one.entries[0][1], "39", "reading, writing, appending and setting attributes");
     assert_eq!(list(None, Some("BOB")), one);
     assert_eq!(list(Some(&"x".repeat(1024)), None).status, error::INVALID_PARAMETER);
@@ -242,7 +247,7 @@ fn open_files_are_listed_for_administrators() {
         out.u32(level);
         out.into_bytes()
     };
-    let id = file.persistent as u32;
+    let id = number_of(file);
     for (level, expected) in [(2, error::SUCCESS), (3, error::SUCCESS), (4, error::INVALID_LEVEL)] {
         assert_eq!(last(&alice.call(opnum::NETR_FILE_GET_INFO, &info(id, level))), expected);
     }
@@ -390,7 +395,7 @@ fn administrators_close_files() {
         out.u32(id);
         last(&pipe.call(opnum::NETR_FILE_CLOSE, &out.into_bytes()))
     };
-    let id = file.persistent as u32;
+    let id = number_of(file);
     assert_eq!(close(&mut pipe(&server, "bob"), id), error::ACCESS_DENIED);
     assert_eq!(close(&mut alice, id ^ 1), error::FILE_ID_NOT_FOUND);
     assert_eq!(close(&mut alice, id), error::SUCCESS);
