@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::audit;
 use super::close::close_unasked;
 use super::logoff::end_session_with_opens;
+use crate::policy::fold;
 use crate::state::Server;
 use crate::state::open::Open;
 
@@ -68,7 +69,8 @@ impl Server {
     /// number of tree connects.
     pub async fn close_share(&self, name: &str) -> usize {
         let mut trees = Vec::new();
-        let is_meant = |share: &str| share.eq_ignore_ascii_case(name);
+        let meant = fold(name);
+        let is_meant = |share: &str| fold(share) == meant;
         let _ = self
             .walk_sessions(|session, _| {
                 let own = session.trees().into_iter().filter(|tree| is_meant(tree.share_name()));

@@ -49,7 +49,7 @@ fn succeeds(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a user sees who is not an administrator.
+/// What a user without administrator rights sees.
 fn ordinary_user(fixture: &mut Fixture) -> Result<()> {
     let ask = |call: &str| rpcclient(fixture, &fixture.server, &ALICE, call);
     for call in ["netshareenumall", "netshareenum"] {
