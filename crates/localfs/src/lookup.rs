@@ -181,9 +181,6 @@ impl Question {
         };
         let (name, watched) = self.name_in(share, &parent, &fd, name, wait)?;
         let Some(name) = name else { return missing(watched) };
-        if wait == Wait::Never {
-            return Err(Errno::AGAIN);
-        }
         let Some(path) = parent.join(&name) else { return missing(None) };
         match self.open(share, &path, wait) {
             Ok(fd) => self.found(share, path, Descriptor::Own(fd), wait),

@@ -3,15 +3,16 @@
 Arguments: the share, the kind of operation, and the number of operations (for a listing: of entries). With the further
 argument `protected`, the folder gets an inheritable Windows ACL. The kinds are:
 
-open_close     opens and closes one file
-open_each      opens and closes the files of a `make`, after a listing
-make           creates the files before the first pause, and nothing else
-create_write   creates files and writes 64 KiB to each
-delete         deletes files
-read           reads 64 KiB from an open file
-write          writes 64 KiB to an open file
-listing        lists the folder
-list_again     lists the folder, which was listed once before the first pause
+open_close        opens and closes one file
+open_in_capitals  the same, by names in another case than on disk
+open_each         opens and closes the files of a `make`, after a listing
+make              creates the files before the first pause, and nothing else
+create_write      creates files and writes 64 KiB to each
+delete            deletes files
+read              reads 64 KiB from an open file
+write             writes 64 KiB to an open file
+listing           lists the folder
+list_again        lists the folder, which was listed once before the first pause
 """
 
 import sys
@@ -52,7 +53,8 @@ def list_all():
         flags = 0
 
 
-if kind == "open_close":
+OPENED = {"open_close": r"budget\file", "open_in_capitals": r"BUDGET\FILE"}
+if kind in OPENED:
     make(r"budget\file")
 elif kind in ("delete", "listing", "list_again", "make"):
     for number in range(count):
@@ -62,8 +64,8 @@ if kind == "delete":
 block = bytes(65536)
 READ_AND_WRITE = WRITE | FilePipePrinterAccessMask.GENERIC_READ
 # Work done once per connection is not counted.
-if kind == "open_close":
-    create(tree, r"budget\file").close()
+if kind in OPENED:
+    create(tree, OPENED[kind]).close()
 elif kind in ("list_again", "open_each"):
     list_all()
 elif kind == "delete":
@@ -73,9 +75,9 @@ elif kind in ("read", "write"):
     open_file.write(block, 0)
 
 pause("ready")
-if kind == "open_close":
+if kind in OPENED:
     for _ in range(count):
-        create(tree, r"budget\file").close()
+        create(tree, OPENED[kind]).close()
 elif kind == "open_each":
     for number in range(count):
         create(tree, rf"budget\entry {number}").close()

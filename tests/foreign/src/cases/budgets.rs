@@ -14,6 +14,9 @@ use test_environment::{ALICE, Target};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("budgets.open_close", |fixture| keep(fixture, "files", "open_close", 9.0)).needs_root().alone(),
+    Case::new("budgets.open_close_in_capitals", |fixture| keep(fixture, "files", "open_in_capitals", 22.0))
+        .needs_root()
+        .alone(),
     Case::new("budgets.read_64k", |fixture| keep(fixture, "files", "read", 4.0)).needs_root().alone(),
     Case::new("budgets.write_64k", |fixture| keep(fixture, "files", "write", 4.0)).needs_root().alone(),
     Case::new("budgets.create_write_64k_close", |fixture| keep(fixture, "files", "create_write", 16.0))
