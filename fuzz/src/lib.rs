@@ -5,6 +5,10 @@
 
 mod logged_on;
 
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use discovery::{mdns, wsd};
 use proto::auth::{kerberos, ntlm, pac, spnego};
 use proto::bytes::Reader;
 use proto::crypto::seal::SealingKey;
@@ -52,6 +56,35 @@ pub fn fscc(bytes: &[u8]) {
     for class in (0..=u8::MAX).filter_map(|class| fscc::DirectoryClass::new(fscc::FileInformationClass(class))) {
         let _ = fscc::DirectoryEntry::list(class, bytes).count();
     }
+}
+
+/// Packets of multicast DNS, which follow each other, and messages of WS-Discovery by UDP and by HTTP. The first byte
+/// is the length of the first packet.
+pub fn discovery(bytes: &[u8]) {
+    let (own, from): (IpAddr, SocketAddr) = ([192, 0, 2, 1].into(), ([192, 0, 2, 2], 5353).into());
+    let now = Instant::now();
+    let service = mdns::Service { kind: "_smb._tcp".into(), port: 445, text: vec!["a=b".into()] };
+    let host = mdns::Host { name: "files".into(), instance: "FILES".into(), services: vec![service] };
+    let mut responder = mdns::Responder::new(host, vec![own], now, 1);
+    let (first, second) = bytes.split_at(bytes.first().map_or(0, |length| bytes.len().min(usize::from(*length))));
+    for (number, packet) in (1..).zip([first.get(1..).unwrap_or_default(), second]) {
+        let then = now + Duration::from_secs(4 * number);
+        let _ = responder.poll(then);
+        responder.receive(from, packet, then);
+        // A packet has at most the size of an Ethernet frame's content.
+        assert!(responder.poll(then).iter().all(|sent| sent.bytes.len() <= 1472));
+    }
+    let host = wsd::Host::new("FILES".into(), wsd::Group::Workgroup("HOME".into()), [7; 16]).expect("legal names");
+    let mut responder = wsd::Responder::new(host, 1);
+    let from = ([192, 0, 2, 2], 50_000).into();
+    if let Some(reply) = responder.on_datagram(now, &wsd::Datagram { own, from, bytes }, 1) {
+        assert!(reply.transmission.bytes.len() <= 3 * bytes.len());
+    }
+    let _ = responder.on_http(own, bytes, 2);
+    let head =
+        "POST /07070707-0707-0707-0707-070707070707 HTTP/1.1\r\nHost: x\r\nContent-Type: application/soap+xml\r\n";
+    let request = [head.as_bytes(), format!("Content-Length: {}\r\n\r\n", bytes.len()).as_bytes(), bytes].concat();
+    let _ = responder.on_http(own, &request, 3);
 }
 
 /// Security descriptors, SIDs, GUIDs, and their text forms.

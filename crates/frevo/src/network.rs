@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use server::interfaces::{Interface, Interfaces};
+use tokio::sync::watch;
 
 use smbconf::InterfaceChoice;
 use smbconf::interfaces::{self, serving};
@@ -20,6 +21,7 @@ pub(crate) const UNKNOWN_SPEED: u64 = 1_000_000_000;
 /// The served interfaces.
 pub(crate) struct Network {
     state: Mutex<State>,
+    changed: watch::Sender<()>,
 }
 
 struct State {
@@ -33,19 +35,37 @@ struct State {
 impl Network {
     /// Creates the value for a server that listens on `bound`.
     pub(crate) fn new(choices: Vec<InterfaceChoice>, bound: Vec<SocketAddr>) -> Self {
-        Network { state: Mutex::new(State { choices, bound, last: None }) }
+        Network { state: Mutex::new(State { choices, bound, last: None }), changed: watch::Sender::new(()) }
     }
 
     /// Changes `interfaces`.
     pub(crate) fn choose(&self, choices: Vec<InterfaceChoice>) {
         let mut state = self.state();
         *state = State { choices, bound: std::mem::take(&mut state.bound), last: None };
+        self.changed.send_replace(());
     }
 
     /// Changes the addresses on which the server listens.
     pub(crate) fn listen_on(&self, bound: Vec<SocketAddr>) {
         let mut state = self.state();
         *state = State { choices: std::mem::take(&mut state.choices), bound, last: None };
+        self.changed.send_replace(());
+    }
+
+    /// Returns a receiver that reports changes of `interfaces` and of the addresses on which the server listens.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Returns the addresses on which the server listens.
+    pub(crate) fn bound(&self) -> Vec<SocketAddr> {
+        self.state().bound.clone()
+    }
+
+    /// Returns the served addresses among `all`, with their interfaces.
+    pub(crate) fn served<'i>(&self, all: &'i [interfaces::Interface]) -> Vec<&'i interfaces::Interface> {
+        let state = self.state();
+        serving(&state.bound, all).into_iter().filter(|interface| state.admits(interface)).collect()
     }
 
     /// Returns `interfaces`.
@@ -65,25 +85,33 @@ impl State {
             Vec::new()
         });
         let served = serving(&self.bound, &all);
-        served.into_iter().filter_map(|interface| self.describe(interface)).collect()
+        served
+            .into_iter()
+            .filter(|interface| self.admits(interface))
+            .map(|interface| self.describe(interface))
+            .collect()
     }
 
-    /// Describes an interface; `None` if `interfaces` excludes it.
-    fn describe(&self, interface: &interfaces::Interface) -> Option<Interface> {
-        let matches = |choice: &&InterfaceChoice| choice.pattern.matches(&interface.name, interface.address);
-        let choice = self.choices.iter().find(matches);
-        if choice.is_none() && !self.choices.is_empty() {
-            return None;
-        }
+    fn choice(&self, interface: &interfaces::Interface) -> Option<&InterfaceChoice> {
+        self.choices.iter().find(|choice| choice.pattern.matches(&interface.name, interface.address))
+    }
+
+    /// Returns whether `interfaces` admits an interface.
+    fn admits(&self, interface: &interfaces::Interface) -> bool {
+        self.choices.is_empty() || self.choice(interface).is_some()
+    }
+
+    fn describe(&self, interface: &interfaces::Interface) -> Interface {
+        let choice = self.choice(interface);
         let kernel = std::path::Path::new("/sys/class/net").join(&interface.name);
         let speed = choice.and_then(|choice| choice.speed);
         let rss = choice.and_then(|choice| choice.rss);
-        Some(Interface {
+        Interface {
             index: choice.and_then(|choice| choice.index).unwrap_or(interface.index),
             address: interface.address,
             speed: speed.or_else(|| link_speed(&kernel)).unwrap_or(UNKNOWN_SPEED),
             rss: rss.unwrap_or_else(|| receive_queues(&kernel) > 1),
-        })
+        }
     }
 }
 

@@ -15,6 +15,12 @@ pub struct Daemon {
     pub interfaces: Vec<InterfaceChoice>,
     /// `bind interfaces only`: listen on the addresses of `interfaces` and no others.
     pub bind_interfaces_only: bool,
+    /// `multicast dns register`.
+    pub multicast_dns_register: bool,
+    /// `mdns name = mdns`: multicast DNS announces the services under the host's name instead of `netbios name`.
+    pub mdns_host_name: bool,
+    /// `frevo:ws discovery`.
+    pub ws_discovery: bool,
     /// `state directory`; `None` if the configuration does not set it.
     pub state_directory: Option<PathBuf>,
     /// `private dir`; `None` means the state directory.

@@ -19,6 +19,8 @@ pub struct Interface {
     pub loopback: bool,
     /// Whether the interface is up.
     pub up: bool,
+    /// Whether packets can be sent to several hosts of its network at once.
+    pub multicast: bool,
 }
 
 /// Returns all IP addresses of all interfaces.
@@ -48,6 +50,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
             prefix: mask.map_or(if address.is_ipv4() { 32 } else { 128 }, prefix),
             loopback: has(libc::IFF_LOOPBACK),
             up: has(libc::IFF_UP),
+            multicast: has(libc::IFF_MULTICAST),
         });
     }
     // SAFETY: the list comes from getifaddrs, is freed once, and no reference to it is kept.
@@ -137,6 +140,7 @@ mod tests {
             prefix: 24,
             loopback,
             up,
+            multicast: !loopback,
         };
         let all = [
             interface("127.0.0.1", true, true),

@@ -12,12 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::notifications::{self, SETTLE};
 use super::{Plan, SMB_PORT};
 use crate::listen::{self, Change, Transport};
 use crate::network::Network;
@@ -27,15 +26,8 @@ use smbconf::{Daemon, InterfaceChoice};
 
 /// The port to use if the standard one is not available.
 const FALLBACK_PORT: u16 = 4450;
-/// Changes come in groups, and interfaces are listed once for all changes in this time.
-const SETTLE: Duration = Duration::from_millis(200);
 /// When to try again to listen on an address, such as one of IPv6 that is still being checked for duplicates.
 const RETRY: Duration = Duration::from_secs(5);
-/// The maximum number of notifications that are read at a time. Each of them only says that something has changed.
-const NOTIFICATIONS: usize = 256;
-/// The kernel's groups of notifications: links, and addresses of IPv4 and IPv6 (RTMGRP_LINK, RTMGRP_IPV4_IFADDR,
-/// RTMGRP_IPV6_IFADDR).
-const GROUPS: u32 = 0x1 | 0x10 | 0x100;
 
 /// The sockets of a server that starts.
 pub(super) struct Listeners {
@@ -109,7 +101,7 @@ impl Listeners {
     fn following(daemon: &Daemon, ports: Vec<u16>, transport: Transport) -> Result<Listeners> {
         let network = Arc::new(Network::new(daemon.interfaces.clone(), Vec::new()));
         // Before the first list, so that no change is missed.
-        let notifications = notifications().inspect_err(|error| {
+        let notifications = notifications::open().inspect_err(|error| {
             tracing::error!(%error, "changes of network interfaces are noticed late: the kernel does not report them");
         });
         let all = interfaces().context("cannot list the network interfaces")?;
@@ -191,13 +183,7 @@ impl Follower {
         std::thread::sleep(SETTLE);
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         let Some(socket) = &self.notifications else { return Ok(()) };
-        for _ in 0..NOTIFICATIONS {
-            // Their content does not matter, nor whether the kernel had to drop some (ENOBUFS).
-            let received = rustix::net::recv(socket, &mut [0; 64][..], RecvFlags::DONTWAIT | RecvFlags::TRUNC);
-            if matches!(received, Err(rustix::io::Errno::AGAIN)) {
-                break;
-            }
-        }
+        notifications::read(socket);
         Ok(())
     }
 
@@ -244,15 +230,6 @@ impl Follower {
     }
 }
 
-/// Opens a socket on which the kernel reports changes of interfaces and addresses.
-fn notifications() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // Without a protocol, it is NETLINK_ROUTE.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
-    Ok(socket)
-}
-
 /// Returns the addresses of `interfaces` in `all`. As in Samba, those of the loopback interface are among them, for
 /// local tools.
 fn addresses(choices: &[InterfaceChoice], all: &[Interface]) -> Vec<IpAddr> {
@@ -297,6 +274,7 @@ mod tests {
             prefix: 24,
             loopback: name == "lo",
             up,
+            multicast: true,
         };
         let all = [
             interface("lo", "127.0.0.1", true),

@@ -1,10 +1,12 @@
 //! `frevo serve`: starts the server from a configuration, runs it and stops it.
 
 mod completion;
+mod discovery;
 mod environment;
 mod faults;
 mod listeners;
 mod memory;
+mod notifications;
 mod privileges;
 mod usage;
 mod volumes;
@@ -30,6 +32,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::completion::complete;
+use self::discovery::Discovery;
 use self::listeners::{Interfaces, Listeners};
 use self::volumes::ShareVolumes;
 use crate::admin::message::{Closing, UserReply, UserRequest};
@@ -54,8 +57,9 @@ use smbconf::{Daemon, Loaded, LogTarget, NoUsers, Problems};
 use winbind::idmap::OwnDomain;
 use winbind::{Member, Winbind, WithDomain};
 
-/// The standard SMB port.
+/// The standard SMB port, and that of the NetBIOS session service.
 const SMB_PORT: u16 = 445;
+const NETBIOS_PORT: u16 = 139;
 /// How long connections may take to finish requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -254,6 +258,8 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
     for address in &bound {
         tracing::info!(%address, "listening");
     }
+    let discovery = Arc::new(Discovery::start(interfaces.network.clone(), accounts.machine_sid(None, None)?));
+    discovery.configure(&server.policy(), &loaded.daemon);
     let control = Arc::new(Operations {
         server: server.clone(),
         accounts,
@@ -268,6 +274,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         means,
         notifier: notifier.clone(),
         interfaces,
+        discovery: discovery.clone(),
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
@@ -294,7 +301,8 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
     tracing::info!("stopping");
     notifier.stopping();
     stop.send_replace(true);
-    if tokio::time::timeout(STOP_TIME, &mut accepting).await.is_err() {
+    let (finished, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, &mut accepting), discovery.stop());
+    if finished.is_err() {
         tracing::warn!("some connections did not finish in time");
         accepting.abort();
     }
@@ -460,6 +468,7 @@ struct Operations {
     means: Means,
     notifier: Notifier,
     interfaces: Interfaces,
+    discovery: Arc<Discovery>,
 }
 
 impl Control for Operations {
@@ -534,6 +543,7 @@ impl Operations {
                 self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
                 self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
                 self.interfaces.choose(&loaded.daemon.interfaces);
+                self.discovery.configure(&self.server.policy(), &loaded.daemon);
                 let later = self.daemon.changed_until_restart(&loaded.daemon);
                 Ok(match later.is_empty() {
                     true => format!("configuration reloaded, {shares} shares{faults}"),

@@ -1,6 +1,8 @@
-//! NetBIOS browsing and WINS, which are the business of nmbd, and service announcements.
+//! NetBIOS browsing and WINS, which are the business of nmbd, and service discovery.
 
-use super::{BOOL, BOOL_OR_AUTO, NMBD, NUMBER, Parameter, TEXT, global};
+use super::{BOOL, BOOL_OR_AUTO, Kind, NMBD, NUMBER, Parameter, TEXT, global};
+
+const MDNS_NAMES: Kind = Kind::Choice(&[&["netbios"], &["mdns"]]);
 
 pub(super) static TABLE: &[Parameter] = &[
     global("browse list", BOOL, "yes", "Provide the list of servers.").accepted("the list of servers needs SMB 1"),
@@ -23,6 +25,15 @@ pub(super) static TABLE: &[Parameter] = &[
     global("wins hook", TEXT, "", "A command to run at changes of the WINS database.").accepted(NMBD),
     global("max wins ttl", NUMBER, "518400", "The longest lifetime of a name.").accepted(NMBD),
     global("min wins ttl", NUMBER, "21600", "The shortest lifetime of a name.").accepted(NMBD),
-    global("multicast dns register", BOOL, "yes", "Announce the server by mDNS.").unserved("mDNS announcements"),
-    global("mdns name", TEXT, "netbios", "The name to announce.").unserved("mDNS announcements"),
+    global("multicast dns register", BOOL, "yes", "Announce the server to macOS and Linux by multicast DNS.")
+        .reads(|value, global| global.daemon.multicast_dns_register = value.boolean()),
+    global(
+        "mdns name",
+        MDNS_NAMES,
+        "netbios",
+        "The name that multicast DNS announces: netbios name, or the host's name.",
+    )
+    .reads(|value, global| global.daemon.mdns_host_name = value.choice() == "mdns"),
+    global("frevo:ws discovery", BOOL, "yes", "Announce the server to Windows by WS-Discovery. Not in Samba.")
+        .reads(|value, global| global.daemon.ws_discovery = value.boolean()),
 ];

@@ -10,6 +10,7 @@ mod content;
 mod convert;
 mod dfs;
 mod dialects;
+mod discovery;
 mod domain;
 mod escape;
 mod everyday;
@@ -56,6 +57,7 @@ const AREAS: &[&[Case]] = &[
     rpc::CASES,
     refusals::CASES,
     dialects::CASES,
+    discovery::CASES,
     python::CASES,
     rclone::CASES,
     libraries::CASES,

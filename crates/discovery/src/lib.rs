@@ -1,0 +1,13 @@
+//! Service discovery: how clients of a network find the server.
+//!
+//! A protocol has a responder, which has neither sockets nor a clock, and a task that serves one link. [`announce`]
+//! runs the protocols on all links.
+
+mod announce;
+mod avahi;
+pub mod link;
+pub mod mdns;
+mod socket;
+pub mod wsd;
+
+pub use announce::{Announced, Links, announce};

@@ -1,0 +1,108 @@
+//! The sockets of a multicast protocol on one link.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+
+use crate::link::Link;
+
+/// The properties of a multicast protocol.
+pub(crate) struct Multicast {
+    /// The groups of IPv4 and IPv6.
+    pub(crate) groups: (Ipv4Addr, Ipv6Addr),
+    /// The port.
+    pub(crate) port: u16,
+    /// Whether packets to the groups are received only, and not those to an address of this host.
+    pub(crate) only_groups: bool,
+    /// Hops of packets to the groups, and of others if the protocol specifies them.
+    pub(crate) hops: (u32, Option<u32>),
+}
+
+/// A socket for each version of IP that the link has. Packets of other interfaces do not reach them, and other programs
+/// on this host may use the port too.
+pub(crate) struct Sockets {
+    v4: Option<UdpSocket>,
+    v6: Option<UdpSocket>,
+    groups: [SocketAddr; 2],
+}
+
+impl Sockets {
+    pub(crate) fn open(link: &Link, protocol: &Multicast) -> io::Result<Sockets> {
+        let (v4, v6) = protocol.groups;
+        let groups = [(v4, protocol.port).into(), SocketAddrV6::new(v6, protocol.port, 0, link.index).into()];
+        match (open(link, protocol, groups[0]), open(link, protocol, groups[1])) {
+            (Err(error), Err(_)) => Err(error),
+            (v4, v6) => Ok(Sockets { v4: v4.ok(), v6: v6.ok(), groups }),
+        }
+    }
+
+    /// Receives a packet.
+    pub(crate) async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        loop {
+            let socket = tokio::select! {
+                ready = readable(self.v4.as_ref()) => ready?,
+                ready = readable(self.v6.as_ref()) => ready?,
+            };
+            match socket.try_recv_from(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => return received,
+            }
+        }
+    }
+
+    /// Sends a packet to a host of the link.
+    pub(crate) async fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<()> {
+        let socket = if to.is_ipv4() { &self.v4 } else { &self.v6 };
+        let Some(socket) = socket else { return Err(io::ErrorKind::AddrNotAvailable.into()) };
+        socket.send_to(packet, to).await.map(drop)
+    }
+
+    /// Returns the group of the version of IP of `own`.
+    pub(crate) fn group(&self, own: IpAddr) -> SocketAddr {
+        self.groups[usize::from(own.is_ipv6())]
+    }
+
+    /// Returns the groups of all versions of IP for which there is a socket.
+    pub(crate) fn open_groups(&self) -> impl Iterator<Item = SocketAddr> {
+        let open = [self.v4.is_some(), self.v6.is_some()];
+        self.groups.into_iter().zip(open).filter_map(|(group, open)| open.then_some(group))
+    }
+}
+
+/// Waits for a packet; never returns without a socket.
+async fn readable(socket: Option<&UdpSocket>) -> io::Result<&UdpSocket> {
+    match socket {
+        Some(socket) => socket.readable().await.map(|()| socket),
+        None => std::future::pending().await,
+    }
+}
+
+fn open(link: &Link, protocol: &Multicast, group: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(group), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    // Another program's responder may have set one of the two, and the kernel requires that all have.
+    socket.set_reuse_port(true)?;
+    socket.bind_device(Some(link.name.as_bytes()))?;
+    let (to_group, to_host) = protocol.hops;
+    match group {
+        SocketAddr::V4(group) => {
+            let bound = if protocol.only_groups { *group.ip() } else { Ipv4Addr::UNSPECIFIED };
+            socket.bind(&SocketAddr::from((bound, group.port())).into())?;
+            socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(link.index))?;
+            socket.set_multicast_ttl_v4(to_group)?;
+            to_host.map_or(Ok(()), |hops| socket.set_ttl_v4(hops))?;
+        }
+        SocketAddr::V6(group) => {
+            socket.set_only_v6(true)?;
+            let bound = if protocol.only_groups { *group.ip() } else { Ipv6Addr::UNSPECIFIED };
+            socket.bind(&SocketAddrV6::new(bound, group.port(), 0, group.scope_id()).into())?;
+            socket.join_multicast_v6(group.ip(), link.index)?;
+            socket.set_multicast_if_v6(link.index)?;
+            socket.set_multicast_hops_v6(to_group)?;
+            to_host.map_or(Ok(()), |hops| socket.set_unicast_hops_v6(hops))?;
+        }
+    }
+    UdpSocket::from_std(socket.into())
+}

@@ -1,0 +1,259 @@
+//! The task that answers on one link.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use super::host::Host;
+use super::http::MAX_REQUEST_SIZE;
+use super::message::MAX_DATAGRAM_SIZE;
+use super::responder::{Datagram, Responder, Transmission};
+use super::{HTTP_PORT, MULTICAST_V4, MULTICAST_V6, UDP_PORT};
+use crate::link::{Addresses, Link};
+use crate::socket::{Multicast, Sockets};
+
+const PROTOCOL: Multicast = Multicast {
+    groups: (MULTICAST_V4, MULTICAST_V6),
+    port: UDP_PORT,
+    only_groups: true,
+    // SOAP-over-UDP, "Multicast": packets stay on the link.
+    hops: (1, None),
+};
+/// Datagrams that wait for their time. Others are dropped while there are so many.
+const MAX_WAITING: usize = 256;
+/// Connections at a time, those that the kernel queues, and the time of each.
+const MAX_CONNECTIONS: usize = 16;
+const BACKLOG: i32 = 16;
+const CONNECTION_TIME: Duration = Duration::from_secs(5);
+/// When to try again to listen on an address, such as one of IPv6 that is still being checked for duplicates.
+const RETRY: Duration = Duration::from_secs(2);
+/// How long no packet is read after an error, such as that the interface is down.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// The time within which the announcement that the server leaves is repeated.
+const GOODBYE_TIME: Duration = Duration::from_millis(300);
+
+/// Answers for the host on a link until the sender of `addresses` is dropped. Then it says goodbye.
+///
+/// The `instance_id` must be larger than at the last start, such as the seconds since 1970.
+///
+/// # Errors
+///
+/// No socket could be opened, or the port of the metadata is not available on one of the addresses.
+pub async fn serve(
+    link: Link,
+    host: Host,
+    instance_id: u32,
+    mut addresses: watch::Receiver<Addresses>,
+) -> io::Result<()> {
+    let mut listeners = Listeners::default();
+    let mut known = addresses.borrow_and_update().clone();
+    listeners.update(&link, &known)?;
+    let sockets = Sockets::open(&link, &PROTOCOL)?;
+    let responder = Arc::new(Mutex::new(Responder::new(host, instance_id)));
+    let mut waiting = Waiting::default();
+    for own in announced(&known) {
+        waiting.add(sockets.group(own), lock(&responder).hello(own, random()?));
+    }
+    let mut connections = JoinSet::new();
+    let mut buffer = vec![0; MAX_DATAGRAM_SIZE + 1];
+    loop {
+        tokio::select! {
+            () = waiting.due() => {}
+            received = sockets.receive(&mut buffer) => match received {
+                Ok((length, from)) if known.is_neighbour(from.ip()) => {
+                    let bytes = buffer.get(..length).unwrap_or_default();
+                    if let Some(own) = known.for_client(from.ip()) {
+                        let datagram = Datagram { own, from, bytes };
+                        let reply = lock(&responder).on_datagram(Instant::now(), &datagram, random()?);
+                        if let Some(reply) = reply {
+                            waiting.add(reply.to, reply.transmission);
+                        }
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(link = link.name, %error, "cannot receive WS-Discovery");
+                    tokio::time::sleep(AFTER_ERROR).await;
+                }
+            },
+            accepted = listeners.accept(), if connections.len() < MAX_CONNECTIONS => {
+                match accepted {
+                    Ok((stream, from)) if known.is_neighbour(from.ip()) => {
+                        let answered = answer(stream, responder.clone());
+                        connections.spawn(tokio::time::timeout(CONNECTION_TIME, answered));
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!(link = link.name, %error, "cannot accept a connection for metadata");
+                        tokio::time::sleep(AFTER_ERROR).await;
+                    }
+                }
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = tokio::time::sleep(RETRY), if listeners.incomplete => listeners.update(&link, &known)?,
+            changed = addresses.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                let former = std::mem::replace(&mut known, addresses.borrow_and_update().clone());
+                listeners.update(&link, &known)?;
+                let before = announced(&former);
+                for own in announced(&known).into_iter().filter(|own| !before.contains(own)) {
+                    waiting.add(sockets.group(own), lock(&responder).hello(own, random()?));
+                }
+            }
+        }
+        for (bytes, to) in waiting.take(Instant::now()) {
+            send(&sockets, &link, &bytes, to).await;
+        }
+    }
+    let farewell = lock(&responder).bye(random()?);
+    let started = Instant::now();
+    for delay in farewell.delays.iter().filter(|delay| **delay <= GOODBYE_TIME) {
+        sleep_until((started + *delay).into()).await;
+        for to in sockets.open_groups() {
+            send(&sockets, &link, &farewell.bytes, to).await;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the addresses that are announced: one for each version of IP, because a host has one transport address for
+/// each client.
+fn announced(addresses: &Addresses) -> Vec<IpAddr> {
+    let of = |v6| addresses.served.iter().map(|network| network.address).find(|address| address.is_ipv6() == v6);
+    of(false).into_iter().chain(of(true)).collect()
+}
+
+async fn send(sockets: &Sockets, link: &Link, bytes: &[u8], to: SocketAddr) {
+    if let Err(error) = sockets.send(bytes, to).await {
+        tracing::debug!(link = link.name, %to, %error, "cannot send WS-Discovery");
+    }
+}
+
+/// Answers one request. The caller limits the time.
+async fn answer(mut stream: TcpStream, responder: Arc<Mutex<Responder>>) -> io::Result<()> {
+    let own = stream.local_addr()?.ip();
+    let mut received = Vec::new();
+    loop {
+        let rest = (MAX_REQUEST_SIZE + 1).saturating_sub(received.len());
+        if (&mut stream).take(rest as u64).read_buf(&mut received).await? == 0 {
+            return Ok(());
+        }
+        let response = lock(&responder).on_http(own, &received, random()?);
+        if let Some(response) = response {
+            stream.write_all(&response).await?;
+            return stream.shutdown().await;
+        }
+    }
+}
+
+fn lock(responder: &Mutex<Responder>) -> std::sync::MutexGuard<'_, Responder> {
+    responder.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn random() -> io::Result<u128> {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| io::Error::other("the random number generator failed"))?;
+    Ok(u128::from_ne_bytes(bytes))
+}
+
+/// Datagrams that are sent later, by time.
+#[derive(Default)]
+struct Waiting {
+    datagrams: BTreeMap<(Instant, u64), Outgoing>,
+    number: u64,
+}
+
+type Outgoing = (Arc<[u8]>, SocketAddr);
+
+impl Waiting {
+    fn add(&mut self, to: SocketAddr, transmission: Transmission) {
+        let (bytes, now) = (Arc::from(transmission.bytes), Instant::now());
+        for delay in transmission.delays {
+            if self.datagrams.len() < MAX_WAITING {
+                self.number += 1;
+                self.datagrams.insert((now + delay, self.number), (Arc::clone(&bytes), to));
+            }
+        }
+    }
+
+    /// Waits until a datagram is due; never returns if there is none.
+    async fn due(&self) {
+        match self.datagrams.first_key_value() {
+            Some(((when, _), _)) => sleep_until((*when).into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns those that are due.
+    fn take(&mut self, now: Instant) -> Vec<Outgoing> {
+        let later = self.datagrams.split_off(&(now, u64::MAX));
+        std::mem::replace(&mut self.datagrams, later).into_values().collect()
+    }
+}
+
+/// The sockets of the metadata, one for each address.
+#[derive(Default)]
+struct Listeners {
+    sockets: BTreeMap<IpAddr, TcpListener>,
+    /// An address cannot be used yet.
+    incomplete: bool,
+}
+
+impl Listeners {
+    fn update(&mut self, link: &Link, addresses: &Addresses) -> io::Result<()> {
+        let wanted = || addresses.served.iter().map(|network| network.address);
+        self.sockets.retain(|own, _| wanted().any(|wanted| wanted == *own));
+        self.incomplete = false;
+        for own in wanted() {
+            if self.sockets.contains_key(&own) {
+                continue;
+            }
+            match listen(link, own) {
+                Ok(listener) => {
+                    self.sockets.insert(own, listener);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => self.incomplete = true,
+                Err(error) => {
+                    return Err(io::Error::new(error.kind(), format!("cannot listen on {own}:{HTTP_PORT}: {error}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        std::future::poll_fn(|context| {
+            let mut polled = self.sockets.values().map(|listener| listener.poll_accept(context));
+            polled.find(std::task::Poll::is_ready).unwrap_or(std::task::Poll::Pending)
+        })
+        .await
+    }
+}
+
+fn listen(link: &Link, own: IpAddr) -> io::Result<TcpListener> {
+    let address = match own {
+        IpAddr::V4(own) => (own, HTTP_PORT).into(),
+        IpAddr::V6(own) => SocketAddrV6::new(own, HTTP_PORT, 0, link.index).into(),
+    };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    // Packets of other interfaces do not reach it, also those to this address.
+    socket.bind_device(Some(link.name.as_bytes()))?;
+    if own.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
