@@ -167,6 +167,9 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::pdu::Bind::decode(bytes);
     let _ = rpc::srvsvc::ShareEnum::decode(bytes);
     let _ = rpc::srvsvc::ShareGetInfo::decode(bytes);
+    let _ = rpc::srvsvc::share_changes::ShareAdd::decode(bytes);
+    let _ = rpc::srvsvc::share_changes::ShareSetInfo::decode(bytes);
+    let _ = rpc::srvsvc::share_changes::ShareDel::decode(bytes);
     let _ = rpc::srvsvc::ServerGetInfo::decode(bytes);
     let _ = rpc::srvsvc::TransportEnum::decode(bytes);
     let _ = rpc::srvsvc::SessionEnum::decode(bytes);

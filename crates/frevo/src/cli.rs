@@ -15,6 +15,7 @@ use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::migrate::{self, MigrateArgs};
 use crate::reload::{self, ReloadArgs};
 use crate::serve::{self, ServeArgs};
+use crate::share::{self, ShareArgs};
 use crate::status::{self, StatusArgs};
 use crate::tune::{self, TuneArgs};
 use crate::user::{self, UserArgs};
@@ -35,6 +36,7 @@ enum Command {
     Check(CheckArgs),
     User(UserArgs),
     Group(GroupArgs),
+    Share(ShareArgs),
     Join(JoinArgs),
     Migrate(MigrateArgs),
     Status(StatusArgs),
@@ -62,6 +64,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::User(args) => user::run(args),
         Command::Group(args) => group::run(args),
+        Command::Share(args) => share::run(args),
         Command::Join(args) => join::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Status(args) => status::run(&args),

@@ -1,7 +1,7 @@
 //! The `frevo` program as a library: the commands, sockets, the sandbox, and the control socket.
 //!
 //! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`migrate`],
-//!   [`status`], [`close`], [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
+//!   [`status`], [`close`], [`share`], [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
@@ -39,6 +39,7 @@ mod progress;
 pub mod reload;
 pub mod sandbox;
 pub mod serve;
+pub mod share;
 pub mod status;
 pub mod systemd;
 pub mod table;

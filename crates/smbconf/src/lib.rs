@@ -9,7 +9,7 @@
 //! [`load`] reads only files and the answers of [`Names`], and changes nothing. A reload is a second call.
 //!
 //! - `sessions` builds the policies of single sessions, and `user_shares` the shares that users define, while the
-//!   server runs. `registry` reads the copy of Samba's registry.
+//!   server runs. `registry` reads the copy of Samba's registry, and [`added`] the shares that Frevo itself added.
 //! - [`Effective`] is the values in effect, for `frevo check`.
 //! - [`host`] answers [`Names`] for this machine, and [`interfaces`] lists its addresses.
 //! - [`location`] looks up the state directory and the back ends of accounts, for the server and for commands.
@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod acl_store;
+pub mod added;
 mod comment;
 mod confinement;
 mod daemon;
@@ -70,6 +71,7 @@ pub use effective::{Effective, Section};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
 pub use problem::{Code, Place, Problem, Problems, Severity, UNAVAILABLE, WITHOUT_EFFECT, warning};
 
+use added::Added;
 use problem::error;
 use raw::{Raw, Setting};
 use reader::Reader;
@@ -118,6 +120,19 @@ pub struct Loaded {
     pub warnings: Problems,
     /// The values in effect, for `frevo check`.
     pub effective: Effective,
+    /// The sections of shares, with the lines where they begin; those of the command line have none.
+    pub sections: Vec<(String, Option<Place>)>,
+}
+
+/// Where a configuration is read.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sources<'a> {
+    /// The configuration file.
+    pub config: Option<&'a Path>,
+    /// Writable shares of the command line.
+    pub shares: &'a [(String, PathBuf)],
+    /// The shares that were added with `frevo share`.
+    pub added: Added<'a>,
 }
 
 /// Returns the file that is read if none is named: Frevo's own, else Samba's, `None` if neither exists.
@@ -125,13 +140,15 @@ pub fn default_path() -> Option<PathBuf> {
     ["/etc/frevo/smb.conf", "/etc/samba/smb.conf"].map(PathBuf::from).into_iter().find(|path| path.exists())
 }
 
-/// Reads the configuration in `path`. The error contains all problems including warnings, and at least one error.
+/// Reads the configuration in `path` without added shares. The error contains all problems including warnings, and at
+/// least one error.
 pub fn load(path: &Path, names: &dyn Names) -> Result<Loaded, Problems> {
-    load_with(Some(path), &[], names)
+    load_from(&Sources { config: Some(path), ..Sources::default() }, names)
 }
 
-/// Reads the configuration in `path`, if any, and adds writable shares from the command line.
-pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn Names) -> Result<Loaded, Problems> {
+/// Reads a configuration.
+pub fn load_from(sources: &Sources<'_>, names: &dyn Names) -> Result<Loaded, Problems> {
+    let Sources { config: path, shares, added } = *sources;
     let mut problems = Problems::default();
     let files = RefCell::new(HashMap::new());
     let read_and_keep = |path: &Path| {
@@ -144,16 +161,43 @@ pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn 
         None => Raw::default(),
     };
     add_shares(&mut raw, shares, &mut problems);
+    let configured = || state_directory(&raw, names).map_or_else(location::default_path, Ok).ok();
+    let added = added.read(configured, &read_file, &mut problems);
+    if let Some((file, text)) = &added {
+        added::add(&mut raw, file, text, names, &mut problems);
+    }
     let mut loaded = finish(&raw, problems, names)?;
     match path {
         Some(path) => {
-            let sessions = Sessions::new(path, shares, names, files.into_inner(), raw.includes);
+            let sessions = Sessions::new(path, shares, added, names, files.into_inner(), raw.includes);
             loaded.policy.sessions = sessions.map(|sessions| Arc::new(sessions) as _);
         }
         // Nobody has configured them.
         None => loaded.policy.user_shares = None,
     }
     Ok(loaded)
+}
+
+/// Returns the `state directory` of a configuration that was read.
+fn state_directory(raw: &Raw, names: &dyn Names) -> Option<PathBuf> {
+    let read = |reader: &Reader<'_>| table::daemon::directory(reader.value(&STATE_DIRECTORY));
+    read_global(raw.global.clone(), names, &mut Problems::default(), read)
+}
+
+/// Returns what `read` finds in `[global]`.
+fn read_global<T>(
+    global: Vec<Setting>,
+    names: &dyn Names,
+    problems: &mut Problems,
+    read: impl FnOnce(&Reader<'_>) -> T,
+) -> T {
+    let mut ignored = Problems::default();
+    let resolved = resolve::resolve(&Raw { global, ..Raw::default() }, &mut ignored);
+    let variables = server_variables(&resolved, names, &mut ignored);
+    let collected = RefCell::new(std::mem::take(problems));
+    let result = read(&Reader { global: &resolved.global, share: None, variables: &variables, problems: &collected });
+    *problems = collected.into_inner();
+    result
 }
 
 /// Returns where the configuration in `path` keeps user accounts and other state, even if other parts are wrong.
@@ -163,16 +207,10 @@ pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
     if problems.any_error() {
         return Err(problems);
     }
-    let mut ignored = Problems::default();
-    let resolved = resolve::resolve(&Raw { global: raw.global, ..Raw::default() }, &mut ignored);
-    let variables = server_variables(&resolved, names, &mut ignored);
-    let problems = RefCell::new(problems);
-    let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
-    let places = Places {
+    let places = read_global(raw.global, names, &mut problems, |reader| Places {
         state_directory: table::daemon::directory(reader.value(&STATE_DIRECTORY)),
         passdb_backend: table::access::passdb_backend(reader.value(&PASSDB_BACKEND)),
-    };
-    let problems = problems.into_inner();
+    });
     if problems.any_error() { Err(problems) } else { Ok(places) }
 }
 
@@ -260,7 +298,8 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
         true => Err(warnings),
         false => {
             let effective = Effective::new(resolved, &policy, &warnings);
-            Ok(Loaded { policy, daemon, effective, warnings })
+            let sections = raw.shares.iter().map(|section| (section.name.clone(), section.place.clone())).collect();
+            Ok(Loaded { policy, daemon, effective, warnings, sections })
         }
     }
 }

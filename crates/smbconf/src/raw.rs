@@ -86,6 +86,8 @@ pub(super) enum Part {
     Global,
     /// Sections of shares other than the first, of which this is the number.
     NewShares(usize),
+    /// As `NewShares`, of the file of the added shares. A section with a name of the first is reported.
+    AddedShares(usize),
 }
 
 pub(super) struct Reader<'a> {
@@ -118,21 +120,7 @@ pub(super) fn read<'a>(
     session: Option<&'a SessionValues>,
     problems: &'a mut Problems,
 ) -> Raw {
-    let mut reader = Reader {
-        read_file,
-        variables,
-        session,
-        problems,
-        main: path.to_owned(),
-        raw: Raw::default(),
-        current: Current::Start,
-        part: Part::All,
-        wants_registry: None,
-        has_registry: false,
-        known: HashMap::new(),
-        stack: Vec::new(),
-        files: 0,
-    };
+    let mut reader = Reader::new(path, read_file, variables, session, problems);
     match read_file(path) {
         Ok(bytes) => {
             reader.file(path, &bytes);
@@ -147,7 +135,52 @@ pub(super) fn read<'a>(
     reader.raw
 }
 
-impl Reader<'_> {
+/// Adds the shares in `bytes`, the content of the file of the added shares, to those that were read. The file includes
+/// no other one.
+pub(super) fn read_added<'a>(
+    raw: &mut Raw,
+    path: &Path,
+    bytes: &[u8],
+    variables: &'a mut ServerVariables<'a>,
+    problems: &'a mut Problems,
+) {
+    fn no_file(_: &Path) -> std::io::Result<Vec<u8>> {
+        Err(ErrorKind::NotFound.into())
+    }
+    let mut reader = Reader::new(path, &no_file, variables, None, problems);
+    reader.raw = std::mem::take(raw);
+    let known = reader.raw.shares.iter().enumerate().map(|(index, share)| (fold(&share.name), index));
+    reader.known = known.collect();
+    let part = Part::AddedShares(reader.raw.shares.len());
+    reader.read_part(path, bytes, part);
+    *raw = reader.raw;
+}
+
+impl<'a> Reader<'a> {
+    fn new(
+        path: &Path,
+        read_file: ReadFile<'a>,
+        variables: &'a mut ServerVariables<'a>,
+        session: Option<&'a SessionValues>,
+        problems: &'a mut Problems,
+    ) -> Reader<'a> {
+        Reader {
+            read_file,
+            variables,
+            session,
+            problems,
+            main: path.to_owned(),
+            raw: Raw::default(),
+            current: Current::Start,
+            part: Part::All,
+            wants_registry: None,
+            has_registry: false,
+            known: HashMap::new(),
+            stack: Vec::new(),
+            files: 0,
+        }
+    }
+
     /// Reports a problem of the current section.
     pub(super) fn report(&mut self, problem: Problem, place: &Place, subject: &str, value: &str) {
         let problem = problem.at(place).of(subject, value);
@@ -264,14 +297,20 @@ impl Reader<'_> {
     fn section(&mut self, name: &str, place: &Place) -> Current {
         let folded = fold(name);
         if folded == "global" {
-            return if matches!(self.part, Part::NewShares(_)) { Current::Skipped } else { Current::Global };
+            let adds = matches!(self.part, Part::NewShares(_) | Part::AddedShares(_));
+            return if adds { Current::Skipped } else { Current::Global };
         }
         let is_wanted = match self.part {
             Part::All => true,
             Part::Global => false,
-            Part::NewShares(first) => self.known.get(&folded).is_none_or(|index| *index >= first),
+            Part::NewShares(first) | Part::AddedShares(first) => {
+                self.known.get(&folded).is_none_or(|index| *index >= first)
+            }
         };
         if !is_wanted {
+            if matches!(self.part, Part::AddedShares(_)) {
+                self.report_hidden(name, place);
+            }
             return Current::Skipped;
         }
         if let Err(why) = check_share_name(name) {
@@ -297,6 +336,15 @@ impl Reader<'_> {
             globals: self.raw.global.len(),
         });
         Current::Share(index)
+    }
+
+    /// Reports that an added share has the name of a share of the administrator.
+    fn report_hidden(&mut self, name: &str, place: &Place) {
+        let first = self.known.get(&fold(name)).and_then(|index| self.raw.shares[*index].place.as_ref());
+        let first = first.map_or_else(|| "on the command line".to_owned(), |at| format!("at {at}"));
+        let message = format!("the added share [{name}] is not served, because a share {first} has its name");
+        let remedy = "rename the other share, or run `frevo share remove` for the added one";
+        self.report_for_all(warning(Code::DuplicateShare, message).remedy(remedy), place, name, "");
     }
 
     fn include(&mut self, value: &str, place: &Place) {

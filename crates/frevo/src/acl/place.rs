@@ -13,9 +13,10 @@ use server::vfs::{RelPath, SymlinkPolicy};
 
 use super::names::{self, Lookups};
 use crate::environment::SystemEnvironment;
-use smbconf::Loaded;
+use smbconf::added::Added;
 use smbconf::host::Host;
 use smbconf::location::locate_accounts;
+use smbconf::{Loaded, Sources};
 
 /// Location of the configuration and the accounts.
 #[derive(clap::Args, Debug)]
@@ -35,7 +36,9 @@ impl Where {
             "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c",
         )?;
         let host = Host::of_process().context("cannot look up this process's user")?;
-        smbconf::load(&path, &host).map_err(|problems| anyhow!("{problems}"))
+        let added = Added::StateDirectory(self.state_dir.as_deref());
+        let sources = Sources { config: Some(&path), added, ..Sources::default() };
+        smbconf::load_from(&sources, &host).map_err(|problems| anyhow!("{problems}"))
     }
 
     /// Returns the share called `name`. Fails unless it stores descriptors synthesized from POSIX ACLs and has a single

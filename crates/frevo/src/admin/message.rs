@@ -6,7 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;
+use smbconf::added::Change;
 
+use crate::share::ShareView;
 use accounts::record::hex_hash;
 pub use accounts::records::{
     AccountView, FormerSid, GroupView, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Migrated, Migration,
@@ -39,6 +41,12 @@ pub enum ServerRequest {
         /// What is closed.
         what: Closing,
     },
+    /// Changes or lists the shares; answered with a [`ShareReply`].
+    #[serde(rename = "shares")]
+    Shares {
+        /// What is done.
+        what: ShareRequest,
+    },
     /// Finishes pending requests and stops the server; answered with a text.
     #[serde(rename = "stop")]
     Stop {},
@@ -54,6 +62,26 @@ pub enum Closing {
     File(u64),
     /// All tree connects to this share.
     Share(String),
+}
+
+/// What `frevo share` does.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareRequest {
+    /// Adds, changes or removes a share.
+    Change(Change),
+    /// Lists all shares.
+    List {},
+}
+
+/// The answer to a [`ShareRequest`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareReply {
+    /// The change is in effect.
+    Done {},
+    /// The shares, in the order of the configuration.
+    List(Vec<ShareView>),
 }
 
 /// A request about accounts; answered with a [`UserReply`].

@@ -1,8 +1,9 @@
 //! `frevo check`: checks a configuration and shows its effective values, as Samba's testparm does.
 //!
-//! Problems are written to standard error, the effective configuration to standard output. Exit status: 0 if the server
-//! starts with the configuration and serves all shares; 1 if it does not, or if the file has a likely mistake, such as
-//! an unknown parameter, a share without its directory or settings with which data could be lost; 2 for wrong usage.
+//! The shares that were added with `frevo share` are part of the configuration. Problems are written to standard error,
+//! the effective configuration to standard output. Exit status: 0 if the server starts with the configuration and
+//! serves all shares; 1 if it does not, or if the file has a likely mistake, such as an unknown parameter, a share
+//! without its directory or settings with which data could be lost; 2 for wrong usage.
 
 mod parameters;
 mod volumes;
@@ -22,8 +23,9 @@ use crate::acl::calibrate::saved;
 use accounts::PassdbBackend;
 use accounts::smbpasswd::Complaint;
 use accounts::state_dir::StateDir;
+use smbconf::added::Added;
 use smbconf::host::Host;
-use smbconf::{Code, Loaded, Names, Place, Problem, Problems, Severity, UNAVAILABLE, WITHOUT_EFFECT, warning};
+use smbconf::{Code, Loaded, Names, Place, Problem, Problems, Severity, Sources, UNAVAILABLE, WITHOUT_EFFECT, warning};
 
 /// Checks a configuration file and prints the effective configuration
 #[derive(Args, Debug)]
@@ -161,7 +163,8 @@ fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
 impl Report {
     fn of(file: PathBuf, names: &dyn Names, verbose: bool) -> Report {
         let (mut acl_store, mut volumes) = (BTreeMap::new(), BTreeMap::new());
-        let (starts, problems, effective) = match smbconf::load(&file, names) {
+        let sources = Sources { config: Some(&file), added: Added::StateDirectory(None), ..Sources::default() };
+        let (starts, problems, effective) = match smbconf::load_from(&sources, names) {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
                 look_for_pam(&mut loaded);

@@ -8,6 +8,8 @@ mod listeners;
 mod memory;
 mod notifications;
 mod privileges;
+mod reload;
+mod shares;
 mod usage;
 mod volumes;
 
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use proto::dtyp::Guid;
 use server::accounts::Accounts;
 use server::background::Restored;
@@ -34,8 +36,9 @@ use tokio::sync::watch;
 use self::completion::complete;
 use self::discovery::Discovery;
 use self::listeners::{Interfaces, Listeners};
+use self::shares::RemoteChanges;
 use self::volumes::ShareVolumes;
-use crate::admin::message::{Closing, UserReply, UserRequest};
+use crate::admin::message::{Closing, ShareReply, ShareRequest, UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control, Listener};
 use crate::audit::Audits;
@@ -51,9 +54,10 @@ use crate::welcome::{self, Welcome};
 use crate::{limits, listen};
 use accounts::Directory;
 use accounts::state_dir::StateDir;
+use smbconf::added::Added;
 use smbconf::host::Host;
 use smbconf::interfaces::{interfaces, reachable};
-use smbconf::{Daemon, Loaded, LogTarget, NoUsers, Problems};
+use smbconf::{Daemon, Loaded, LogTarget, NoUsers, Place, Problems, Sources};
 use winbind::idmap::OwnDomain;
 use winbind::{Member, Winbind, WithDomain};
 
@@ -161,6 +165,10 @@ struct Plan {
     host: Host,
     config: Option<PathBuf>,
     shares: Vec<(String, PathBuf)>,
+    /// The state directory, once it is open.
+    state: Option<PathBuf>,
+    /// The sections of the configuration in effect.
+    sections: Vec<(String, Option<Place>)>,
 }
 
 impl Plan {
@@ -177,11 +185,13 @@ impl Plan {
         }
         let config = args.config.clone();
         let host = Host::of_process().context("cannot look up this process's user")?;
-        Ok(Plan { args, host, config, shares })
+        Ok(Plan { args, host, config, shares, state: None, sections: Vec::new() })
     }
 
     fn load(&self) -> Result<Loaded, Problems> {
-        smbconf::load_with(self.config.as_deref(), &self.shares, &self.host)
+        let added = Added::StateDirectory(self.state.as_deref().or(self.args.state_dir.as_deref()));
+        let sources = Sources { config: self.config.as_deref(), shares: &self.shares, added };
+        smbconf::load_from(&sources, &self.host)
     }
 
     /// Returns the state directory.
@@ -201,13 +211,15 @@ fn share_name(directory: &Path) -> String {
     if legal.trim().is_empty() { "share".to_string() } else { legal }
 }
 
-async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::Helper>) -> Result<()> {
+async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::Helper>) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
     let notifier = Notifier::of_process();
     faults::log(&loaded.warnings);
     let means = Means { descriptors: limits::raise_open_files(), memory: limits::memory() };
     let state_path = plan.state_dir(&loaded.daemon)?;
     let state = Arc::new(StateDir::create(&state_path)?);
+    plan.state = Some(state_path.clone());
+    plan.sections = loaded.sections;
     let accounts = {
         let (state, backends) = (state.clone(), loaded.daemon.passdb_backend.clone());
         let open = move || {
@@ -236,6 +248,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         None => None,
     };
     let audits = Arc::new(Audits::new());
+    let remote_changes = Arc::new(RemoteChanges::default());
     let parts = ServerParts {
         environment,
         accounts: Accounts { ids, ..accounts.clone().into() },
@@ -246,6 +259,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         interfaces: Some(interfaces.network.clone()),
         store: open_handles(state.clone()).await,
         audit: Some(audits.clone()),
+        share_changes: Some(remote_changes.clone()),
     };
     let server = Server::new(policy, guid, parts);
     restore(&server).await;
@@ -276,6 +290,7 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::He
         interfaces,
         discovery: discovery.clone(),
     });
+    remote_changes.start(&control);
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let inputs = Arc::<Inputs>::default();
@@ -520,41 +535,11 @@ impl Control for Operations {
         crate::close::perform(&self.server, what)
     }
 
+    fn shares(&self, request: ShareRequest) -> Result<ShareReply> {
+        self.perform(request)
+    }
+
     fn stop(&self) {
         self.stop.send_replace(true);
-    }
-}
-
-impl Operations {
-    /// Reads the configuration again.
-    fn read_again(&self) -> Result<String> {
-        self.log.reopen()?;
-        self.audits.reopen();
-        let plan = self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match plan.load() {
-            Ok(mut loaded) => {
-                if plan.args.log_level.is_none() {
-                    self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
-                }
-                let faults = faults::keep_former(&mut loaded, &self.server.policy());
-                // Its answers are cached.
-                loaded.policy.host_names.clone_from(&self.server.policy().host_names);
-                let shares = loaded.policy.shares.len();
-                self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
-                self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
-                self.interfaces.choose(&loaded.daemon.interfaces);
-                self.discovery.configure(&self.server.policy(), &loaded.daemon);
-                let later = self.daemon.changed_until_restart(&loaded.daemon);
-                Ok(match later.is_empty() {
-                    true => format!("configuration reloaded, {shares} shares{faults}"),
-                    false => format!(
-                        "configuration reloaded, {shares} shares{faults}; restart the server to apply changes of \
-                         parameters that are read only at the start: {}",
-                        later.join(", ")
-                    ),
-                })
-            }
-            Err(problems) => bail!("the configuration has errors, the previous one remains in effect\n{problems}"),
-        }
     }
 }

@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use server::policy::{Policy, Share};
+use smbconf::added::Added;
 use smbconf::host::Host;
-use smbconf::{Daemon, Loaded};
+use smbconf::{Daemon, Loaded, Sources};
 
 use self::advice::Facts;
 use self::measurements::Measurements;
@@ -88,8 +89,8 @@ impl TuneArgs {
         let host = Host::of_process().context("cannot look up this process's user")?;
         if self.share.contains('/') {
             let path = std::fs::canonicalize(&self.share).with_context(|| format!("cannot measure {}", self.share))?;
-            let loaded = smbconf::load_with(None, &[("share".to_owned(), path)], &host);
-            let loaded = loaded.map_err(|problems| anyhow!("{problems}"))?;
+            let sources = Sources { shares: &[("share".to_owned(), path)], ..Sources::default() };
+            let loaded = smbconf::load_from(&sources, &host).map_err(|problems| anyhow!("{problems}"))?;
             let share = loaded.policy.share("share").context("the directory cannot be shared")?.clone();
             return Ok((loaded, share));
         }
@@ -97,7 +98,8 @@ impl TuneArgs {
             "neither /etc/frevo/smb.conf nor /etc/samba/smb.conf exists; specify a configuration file with -c, or a \
              directory with a slash",
         )?;
-        let loaded = smbconf::load(&path, &host).map_err(|problems| anyhow!("{problems}"))?;
+        let sources = Sources { config: Some(&path), added: Added::StateDirectory(None), ..Sources::default() };
+        let loaded = smbconf::load_from(&sources, &host).map_err(|problems| anyhow!("{problems}"))?;
         let Some(share) = loaded.policy.share(&self.share).cloned() else {
             bail!("there is no share [{}] in {} that can be served", self.share, path.display());
         };

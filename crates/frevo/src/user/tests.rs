@@ -64,6 +64,10 @@ impl Control for Fake {
         anyhow::bail!("nothing is open")
     }
 
+    fn shares(&self, _: crate::admin::message::ShareRequest) -> Result<crate::admin::message::ShareReply> {
+        unreachable!()
+    }
+
     fn stop(&self) {}
 }
 

@@ -14,10 +14,14 @@ pub mod error {
     pub const FILE_NOT_FOUND: u32 = 2;
     pub const ACCESS_DENIED: u32 = 5;
     pub const NOT_ENOUGH_MEMORY: u32 = 8;
+    pub const GEN_FAILURE: u32 = 31;
+    pub const NOT_SUPPORTED: u32 = 50;
     pub const INVALID_PARAMETER: u32 = 87;
     pub const INVALID_NAME: u32 = 123;
     pub const INVALID_LEVEL: u32 = 124;
     pub const MORE_DATA: u32 = 234;
+    pub const UNKNOWN_DEV_DIR: u32 = 2116;
+    pub const DUPLICATE_SHARE: u32 = 2118;
     pub const BUF_TOO_SMALL: u32 = 2123;
     pub const USER_NOT_FOUND: u32 = 2221;
     pub const NET_NAME_NOT_FOUND: u32 = 2310;

@@ -47,6 +47,16 @@ pub enum CscPolicy {
 }
 
 impl CscPolicy {
+    /// Returns the policy that a client sets.
+    pub(crate) fn of_flags(flags: ShareFlags) -> CscPolicy {
+        match flags.caching() {
+            ShareFlags::AUTO_CACHING => CscPolicy::Documents,
+            ShareFlags::VDO_CACHING => CscPolicy::Programs,
+            ShareFlags::NO_CACHING => CscPolicy::Disable,
+            _ => CscPolicy::Manual,
+        }
+    }
+
     /// Returns the policy as a client sees it.
     pub(crate) fn share_flags(self) -> ShareFlags {
         match self {

@@ -14,7 +14,7 @@ use crate::audit::Destinations;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
-use crate::policy::{Policy, Share};
+use crate::policy::{Policy, Share, ShareChanges};
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::state::{Server, ServerParts};
@@ -48,15 +48,27 @@ struct Parts {
     tickets: Option<Arc<dyn Tickets>>,
     interfaces: Option<Arc<dyn Interfaces>>,
     audit: Option<Arc<dyn Destinations>>,
+    share_changes: Option<Arc<dyn ShareChanges>>,
 }
 
 impl Parts {
     fn start(&self, volume: &Arc<dyn Vfs>, store: &Arc<MemoryStore>) -> Arc<Server> {
-        let Parts { policy, environment, accounts, domain, restrictions, tickets, interfaces, audit } = self.clone();
+        let Parts { policy, environment, accounts, domain, restrictions, tickets, interfaces, audit, share_changes } =
+            self.clone();
         let volumes = Arc::new(volume::SingleVolume(volume.clone()));
         let store = Some(store.clone() as Arc<dyn Store>);
-        let parts =
-            ServerParts { environment, accounts, volumes, domain, restrictions, tickets, interfaces, store, audit };
+        let parts = ServerParts {
+            environment,
+            accounts,
+            volumes,
+            domain,
+            restrictions,
+            tickets,
+            interfaces,
+            store,
+            audit,
+            share_changes,
+        };
         let server = Server::new(policy, Guid([9; 16]), parts);
         block_on(server.restore()).expect("the record store in memory does not fail");
         server
@@ -92,6 +104,7 @@ impl TestServer {
                 tickets: None,
                 interfaces: None,
                 audit: None,
+                share_changes: None,
             },
             clock,
             open_volume: Box::new(|environment| volume::new(environment, volume::options())),
@@ -221,6 +234,12 @@ impl TestServerBuilder {
     /// Gives the server destinations for audit lines.
     pub fn audit(mut self, audit: Arc<dyn Destinations>) -> Self {
         self.parts.audit = Some(audit);
+        self
+    }
+
+    /// Sets what changes shares at the request of administrators.
+    pub fn share_changes(mut self, changes: Arc<dyn ShareChanges>) -> Self {
+        self.parts.share_changes = Some(changes);
         self
     }
 

@@ -20,7 +20,7 @@ use server::policy::{Complete, Policy, SESSION_VARIABLES, SessionPolicies, Sessi
 use tokio::sync::Semaphore;
 
 use super::problem::Problems;
-use super::{Names, add_shares, finish, read_file, read_for};
+use super::{Names, add_shares, added, finish, read_file, read_for};
 use cache::{Built, Cache, Entry, Key, stamp};
 
 /// The most configurations that are built at once.
@@ -40,6 +40,8 @@ pub(super) struct Sessions {
 struct Inner {
     path: PathBuf,
     shares: Vec<(String, PathBuf)>,
+    /// The file of the added shares, and its content.
+    added: Option<(PathBuf, Vec<u8>)>,
     names: Arc<dyn Names + Send + Sync>,
     /// The files of the last reload.
     files: HashMap<PathBuf, Vec<u8>>,
@@ -83,6 +85,7 @@ impl Sessions {
     pub(super) fn new(
         path: &Path,
         shares: &[(String, PathBuf)],
+        added: Option<(PathBuf, Vec<u8>)>,
         names: &dyn Names,
         files: HashMap<PathBuf, Vec<u8>>,
         includes: Vec<Template>,
@@ -93,6 +96,7 @@ impl Sessions {
         let inner = Inner {
             path: path.to_owned(),
             shares: shares.to_vec(),
+            added,
             names: names.owned()?,
             files,
             includes,
@@ -195,6 +199,9 @@ impl Inner {
         let mut problems = Problems::default();
         let mut raw = read_for(&self.path, &read, &*self.names, Some(values), &mut problems);
         add_shares(&mut raw, &self.shares, &mut problems);
+        if let Some((file, text)) = &self.added {
+            added::add(&mut raw, file, text, &*self.names, &mut problems);
+        }
         let built = match finish(&raw, problems, &*self.names) {
             Ok(loaded) => {
                 for problem in loaded.warnings.shares_not_served() {
@@ -224,7 +231,7 @@ mod tests {
         let template = format!("{}/conf.%m", directory.display());
         let includes = vec![Template::parse(&template).expect("a variable")];
         let files = HashMap::from([(path.clone(), main.into_bytes())]);
-        Sessions::new(&path, &[], &Owned, files, includes).expect("it depends on the session")
+        Sessions::new(&path, &[], None, &Owned, files, includes).expect("it depends on the session")
     }
 
     fn session(user: &str, client: &str) -> SessionValues {

@@ -8,6 +8,7 @@ use super::table::share::{COPY, INCLUDE};
 use super::*;
 use accounts::{PassdbBackend, smbpasswd};
 
+mod added;
 mod faults;
 mod gluster;
 mod grammar;
@@ -382,7 +383,8 @@ fn a_test_suite_configuration_is_served_with_warnings_only() {
 fn without_a_file_shares_from_the_command_line_are_served() {
     let directory = tempfile::tempdir().expect("a directory");
     let share = ("data".to_owned(), directory.path().to_owned());
-    let loaded = load_with(None, &[share], &TestNames).unwrap_or_else(|problems| panic!("{problems}"));
+    let with = |shares: &[(String, PathBuf)]| load_from(&Sources { shares, ..Sources::default() }, &TestNames);
+    let loaded = with(&[share]).unwrap_or_else(|problems| panic!("{problems}"));
     let utc_offset = accounts::when::utc_offset;
     let expected = Policy { netbios_name: "BOX".into(), utc_offset, ..Policy::default() };
     let mut policy = loaded.policy;
@@ -394,7 +396,7 @@ fn without_a_file_shares_from_the_command_line_are_served() {
     assert_eq!(loaded.daemon.smb_ports, [445, 139]);
     assert_eq!(loaded.daemon.log, LogTarget::StandardError);
     for (name, path) in [("global", "/"), ("a/b", "/"), ("", "/")] {
-        assert!(load_with(None, &[(name.into(), path.into())], &TestNames).is_err(), "{name}");
+        assert!(with(&[(name.into(), path.into())]).is_err(), "{name}");
     }
 }
 

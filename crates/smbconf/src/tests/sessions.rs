@@ -7,7 +7,7 @@ use server::policy::{SESSION_VARIABLES, SessionValues};
 use super::*;
 
 /// The variables of a session of `user` at the client `name`.
-fn session(user: &str, name: &str) -> SessionValues {
+pub(super) fn session(user: &str, name: &str) -> SessionValues {
     SESSION_VARIABLES.map(|variable| match variable {
         Variable::SESSION_USER => Some(user.to_owned()),
         Variable::CLIENT_NETBIOS_NAME => Some(name.to_owned()),
@@ -26,7 +26,7 @@ fn loaded(files: &[(&str, &str)]) -> (Policy, tempfile::TempDir) {
 }
 
 /// Returns the policy of a session; `None` if it is that of the server.
-async fn of_session(policy: &Policy, values: SessionValues) -> Result<Option<Arc<Policy>>, String> {
+pub(super) async fn of_session(policy: &Policy, values: SessionValues) -> Result<Option<Arc<Policy>>, String> {
     let sessions = policy.sessions.as_ref().expect("the configuration depends on the session");
     let answer: Answer<_> = sessions.policy(values);
     answer.await.map_err(|why| why.0)

@@ -16,7 +16,8 @@ use zeroize::Zeroizing;
 
 use super::SOCKET;
 use super::message::{
-    Closing, LONGEST_REQUEST, Response, SHORT_REQUEST, ServerRequest, UserReply, UserRequest, Version,
+    Closing, LONGEST_REQUEST, Response, SHORT_REQUEST, ServerRequest, ShareReply, ShareRequest, UserReply, UserRequest,
+    Version,
 };
 use super::names::{Names, NamesRequest};
 use crate::status::Status;
@@ -47,6 +48,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Closes something that a client holds, and returns a one-line summary.
     fn close(&self, what: Closing) -> Result<String>;
+
+    /// Changes or lists the shares.
+    fn shares(&self, request: ShareRequest) -> Result<ShareReply>;
 
     /// Starts the shutdown without waiting for its end.
     fn stop(&self);
@@ -237,6 +241,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()).with_volumes())),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),
         Ok(ServerRequest::Close { what }) => encode(control.close(what)),
+        Ok(ServerRequest::Shares { what }) => encode(control.shares(what)),
         Ok(ServerRequest::Stop {}) => {
             control.stop();
             encode(Ok("the server is stopping"))

@@ -41,6 +41,10 @@ impl Control for Fake {
         anyhow::bail!("nothing is open")
     }
 
+    fn shares(&self, _: crate::admin::message::ShareRequest) -> Result<crate::admin::message::ShareReply> {
+        anyhow::bail!("no share changes")
+    }
+
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

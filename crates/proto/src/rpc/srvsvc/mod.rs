@@ -1,14 +1,15 @@
 //! The server service ([MS-SRVS] 3.1.4): shares, sessions, open files, tree connects and the server itself.
 //!
 //! - [`shares`], [`clients`] and [`server`] have what the calls return: structures in several levels.
+//! - [`share_changes`] has the calls that add, change and remove shares.
 //! - [`names`] validates names.
 //!
-//! Sessions and open files can be closed. Calls that change shares are not implemented, because the configuration
-//! defines the shares.
+//! Sessions and open files can be closed.
 
 pub mod clients;
 pub mod names;
 pub mod server;
+pub mod share_changes;
 pub mod shares;
 
 use super::enumeration::{Levelled, Request};
@@ -32,13 +33,19 @@ pub mod opnum {
     pub const NETR_FILE_CLOSE: u16 = 11;
     pub const NETR_SESSION_ENUM: u16 = 12;
     pub const NETR_SESSION_DEL: u16 = 13;
+    pub const NETR_SHARE_ADD: u16 = 14;
     pub const NETR_SHARE_ENUM: u16 = 15;
     pub const NETR_SHARE_GET_INFO: u16 = 16;
+    pub const NETR_SHARE_SET_INFO: u16 = 17;
+    pub const NETR_SHARE_DEL: u16 = 18;
+    pub const NETR_SHARE_DEL_STICKY: u16 = 19;
     pub const NETR_SERVER_GET_INFO: u16 = 21;
     pub const NETR_SERVER_TRANSPORT_ENUM: u16 = 26;
     pub const NETR_REMOTE_TOD: u16 = 28;
     pub const NETPR_NAME_VALIDATE: u16 = 33;
     pub const NETR_SHARE_ENUM_STICKY: u16 = 36;
+    pub const NETR_SHARE_DEL_START: u16 = 37;
+    pub const NETR_SHARE_DEL_COMMIT: u16 = 38;
 }
 
 /// The arguments of NetrShareEnum and NetrShareEnumSticky.

@@ -16,6 +16,10 @@ pub const STYPE_IPC: u32 = 3;
 /// A special share, which clients hide by default: names that end in `$`.
 pub const STYPE_SPECIAL: u32 = 0x8000_0000;
 
+/// The bits of shares in a cluster, which servers ignore in requests: STYPE_CLUSTER_FS, STYPE_CLUSTER_SOFS and
+/// STYPE_CLUSTER_DFS.
+pub const STYPE_CLUSTER: u32 = 0x0e00_0000;
+
 /// Returns whether structures of this level have the number of tree connects, the path and more.
 pub fn is_detailed(level: u32) -> bool {
     matches!(level, 2 | 502 | 503)

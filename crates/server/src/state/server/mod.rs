@@ -35,7 +35,7 @@ use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
-use crate::policy::{Policy, Share, Storage};
+use crate::policy::{Policy, Share, ShareChanges, Storage};
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
@@ -64,6 +64,7 @@ pub struct Server {
     /// The store for persistent opens; if it is not set, no open is persistent.
     store: Option<Arc<dyn Store>>,
     audit: Option<Arc<dyn Destinations>>,
+    share_changes: Option<Arc<dyn ShareChanges>>,
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: OpenVolumes,
@@ -83,7 +84,18 @@ pub struct Server {
 impl Server {
     /// Creates a server without connections from its parts.
     pub fn new(policy: Policy, guid: Guid, parts: ServerParts) -> Arc<Server> {
-        let ServerParts { environment, volumes, domain, restrictions, tickets, interfaces, store, audit, .. } = parts;
+        let ServerParts {
+            environment,
+            volumes,
+            domain,
+            restrictions,
+            tickets,
+            interfaces,
+            store,
+            audit,
+            share_changes,
+            ..
+        } = parts;
         let (mut dice, mut secret) = ([0; 16], [0; 16]);
         environment.random(&mut dice);
         environment.random(&mut secret);
@@ -103,6 +115,7 @@ impl Server {
             tickets,
             store,
             audit,
+            share_changes,
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: OpenVolumes::default(),
             opens: OpenState::new(environment.clone()),
@@ -140,6 +153,11 @@ impl Server {
     /// Returns the addresses at which the server can be reached.
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
         self.interfaces.as_ref().map_or_else(Vec::new, |known| known.list())
+    }
+
+    /// Returns what changes the shares at the request of administrators.
+    pub(crate) fn share_changes(&self) -> Option<&Arc<dyn ShareChanges>> {
+        self.share_changes.as_ref()
     }
 
     /// Returns the Kerberos ticket validator.

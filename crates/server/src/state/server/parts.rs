@@ -8,6 +8,7 @@ use crate::audit::Destinations;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
+use crate::policy::ShareChanges;
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
@@ -32,6 +33,8 @@ pub struct ServerParts {
     pub store: Option<Arc<dyn Store>>,
     /// The destinations of audit lines. Without it, no share with an audit is served.
     pub audit: Option<Arc<dyn Destinations>>,
+    /// The changes of shares by administrators. Without it, they cannot change shares.
+    pub share_changes: Option<Arc<dyn ShareChanges>>,
 }
 
 impl ServerParts {
@@ -48,6 +51,7 @@ impl ServerParts {
             interfaces: None,
             store: None,
             audit: None,
+            share_changes: None,
         }
     }
 }

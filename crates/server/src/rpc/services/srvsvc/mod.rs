@@ -2,6 +2,7 @@
 
 mod clients;
 mod server;
+mod share_changes;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -33,13 +34,19 @@ impl Interface for Srvsvc {
             (opnum::NETR_FILE_CLOSE, "NetrFileClose", clients::file_close),
             (opnum::NETR_SESSION_ENUM, "NetrSessionEnum", clients::session_enum),
             (opnum::NETR_SESSION_DEL, "NetrSessionDel", clients::session_del),
+            (opnum::NETR_SHARE_ADD, "NetrShareAdd", share_changes::share_add),
             (opnum::NETR_SHARE_ENUM, "NetrShareEnum", shares::share_enum),
             (opnum::NETR_SHARE_GET_INFO, "NetrShareGetInfo", shares::share_get_info),
+            (opnum::NETR_SHARE_SET_INFO, "NetrShareSetInfo", share_changes::share_set_info),
+            (opnum::NETR_SHARE_DEL, "NetrShareDel", share_changes::share_del),
+            (opnum::NETR_SHARE_DEL_STICKY, "NetrShareDelSticky", share_changes::share_del),
             (opnum::NETR_SERVER_GET_INFO, "NetrServerGetInfo", server::server_get_info),
             (opnum::NETR_SERVER_TRANSPORT_ENUM, "NetrServerTransportEnum", server::transport_enum),
             (opnum::NETR_REMOTE_TOD, "NetrRemoteTOD", server::remote_tod),
             (opnum::NETPR_NAME_VALIDATE, "NetprNameValidate", server::name_validate),
             (opnum::NETR_SHARE_ENUM_STICKY, "NetrShareEnumSticky", shares::share_enum_sticky),
+            (opnum::NETR_SHARE_DEL_START, "NetrShareDelStart", share_changes::share_del_start),
+            (opnum::NETR_SHARE_DEL_COMMIT, "NetrShareDelCommit", share_changes::share_del_commit),
         ]
     }
 }

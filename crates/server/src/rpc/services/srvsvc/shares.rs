@@ -61,7 +61,7 @@ async fn list(call: &Call<'_>, request: Request, is_meant: impl Fn(&str) -> bool
 }
 
 /// The share of the pipes.
-const IPC: &str = "IPC$";
+pub(super) const IPC: &str = "IPC$";
 
 /// Decides which shares are listed, by `access based share enum`.
 struct Admission<'a> {
@@ -108,7 +108,7 @@ pub(super) async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<
 }
 
 /// Returns the share that the caller calls `name`.
-async fn find(policy: &Policy, name: &str, call: &Call<'_>) -> Option<Arc<policy::Share>> {
+pub(super) async fn find(policy: &Policy, name: &str, call: &Call<'_>) -> Option<Arc<policy::Share>> {
     if let Some(share) = policy.share(name) {
         return Some(share.clone());
     }
@@ -119,7 +119,7 @@ async fn find(policy: &Policy, name: &str, call: &Call<'_>) -> Option<Arc<policy
 }
 
 /// Returns the policy of the caller's session; one without shares if it cannot be determined.
-async fn session_policy(call: &Call<'_>) -> Arc<Policy> {
+pub(super) async fn session_policy(call: &Call<'_>) -> Arc<Policy> {
     let policy = call.server.policy().clone();
     let value = |variable: Variable| call.caller.variable(variable.0);
     policy.of_session(value).await.unwrap_or_default()
@@ -199,7 +199,7 @@ impl View<'_> {
 }
 
 /// Returns the flags of a share, as far as they do not depend on the session ([MS-SRVS] 2.2.4.29).
-fn flags(share: &policy::Share, policy: &Policy) -> ShareFlags {
+pub(super) fn flags(share: &policy::Share, policy: &Policy) -> ShareFlags {
     let mut flags = share.caching.csc_policy.share_flags();
     if policy.host_msdfs && share.dfs.root {
         flags |= ShareFlags::DFS | ShareFlags::DFS_ROOT;
