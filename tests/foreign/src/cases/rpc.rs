@@ -1,6 +1,7 @@
 //! The server service and the workstation service, as rpcclient and `net rpc` use them ([MS-SRVS], [MS-WKST]).
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     // Administrators of Samba are the members of an alias, which needs winbindd.
     Case::new("rpc.administrator", administrator).needs_root().frevo_only(),
     Case::new("rpc.close", close).needs_root().frevo_only(),
+    Case::new("rpc.share_changes", share_changes).needs_root().frevo_only(),
 ];
 
 /// Returns the output of rpcclient, with its errors.
@@ -45,7 +47,8 @@ fn has(text: &str, words: &[&str]) -> Result<()> {
 
 /// Checks that a call reports no error. Some calls of rpcclient print nothing else.
 fn succeeds(text: &str) -> Result<()> {
-    ensure!(!text.contains("WERR_") && !text.contains("NT_STATUS"), "expected success, got\n{text}");
+    let fails = ["WERR_", "NT_STATUS", "failed with"].iter().any(|word| text.contains(word));
+    ensure!(!fails, "expected success, got\n{text}");
     Ok(())
 }
 
@@ -141,6 +144,14 @@ fn administrator(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
+/// Returns the output of a command of Frevo, with its errors.
+fn run_frevo(fixture: &Fixture, conf: &Path, words: &[&str]) -> Result<String> {
+    let mut command = Command::new(frevo());
+    let command = command.args(words).arg("-c").arg(conf);
+    let output = fixture.environment.people().enter(command).output().context("cannot start frevo")?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
 /// Files, sessions and shares are closed with `net rpc file close`, rpcclient and `frevo close`.
 fn close(fixture: &mut Fixture) -> Result<()> {
     let (server, holder) = administrated(fixture, "rpc-close")?;
@@ -150,12 +161,7 @@ fn close(fixture: &mut Fixture) -> Result<()> {
     ensure!(!left.contains("held.txt"), "the closed file is listed:\n{left}");
     drop(holder);
 
-    let frevo = |words: &[&str]| -> Result<String> {
-        let mut command = Command::new(frevo());
-        let command = command.args(words).arg("-c").arg(server.conf());
-        let output = fixture.environment.people().enter(command).output().context("cannot start frevo")?;
-        Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
-    };
+    let frevo = |words: &[&str]| run_frevo(fixture, server.conf(), words);
     has(&frevo(&["close", "session", "1"])?, &["there is no session 0000000000000001"])?;
     for by_session in [true, false] {
         let _holder = Holder::open(fixture, &server, &BOB, "held.txt")?;
@@ -172,5 +178,78 @@ fn close(fixture: &mut Fixture) -> Result<()> {
         ensure!(!left.contains("held.txt"), "the closed file is listed:\n{left}");
     }
     fixture.smbclient().server(&server).user(&BOB).run("get held.txt /dev/null")?.fine()?;
+    Ok(())
+}
+
+/// Shares are added, changed and removed with `net rpc share`, rpcclient and `frevo share`. An added share is usable at
+/// once and after a restart, and gone after its removal.
+fn share_changes(fixture: &mut Fixture) -> Result<()> {
+    let mut server = fixture.environment.start("rpc-shares", GLOBALS)?;
+    let conf = server.conf().to_owned();
+    let before = std::fs::read(&conf)?;
+    let directory = fixture.environment.make_dir("data/added", &BOB, 0o755)?;
+    let path = directory.display().to_string();
+    let share = |person: &Person, server: &Server, words: &[&str]| {
+        net_rpc(fixture, server, person, &[&["share"], words].concat())
+    };
+    let frevo = |words: &[&str]| run_frevo(fixture, &conf, words);
+    let uses = |server: &Server, share: &str| -> Result<()> {
+        let client = fixture.smbclient().server(server).user(&BOB).share(share);
+        client.run(&format!("put /etc/hostname by-{share}.txt"))?.fine()?;
+        ensure!(directory.join(format!("by-{share}.txt")).exists(), "the file is elsewhere");
+        Ok(())
+    };
+    let is_gone = |server: &Server, share: &str| -> Result<()> {
+        let text = fixture.smbclient().server(server).user(&BOB).share(share).run("ls")?;
+        ensure!(text.fine().is_err(), "the share {share} is still there");
+        Ok(())
+    };
+
+    has(&share(&BOB, &server, &["add", &format!("first={path}")])?, &["Access is denied"])?;
+    is_gone(&server, "first")?;
+    succeeds(&share(&ALICE, &server, &["add", &format!("first={path}"), "-C", "by net"])?)?;
+    uses(&server, "first")?;
+    has(&share(&ALICE, &server, &["list", "--long"])?, &["first", "by net"])?;
+    let again = share(&ALICE, &server, &["add", &format!("FIRST={path}")])?;
+    has(&again, &["The name has already been shared"])?;
+    let nowhere = share(&ALICE, &server, &["add", "other=/no/such/place"])?;
+    has(&nowhere, &["The device or directory does not exist"])?;
+    // The program does not print why it cannot delete a share.
+    share(&BOB, &server, &["delete", "first"])?;
+    share(&ALICE, &server, &["delete", "files"])?;
+    has(&share(&ALICE, &server, &["list"])?, &["first", "files"])?;
+    uses(&server, "first")?;
+
+    let ask = |server: &Server, person: &Person, call: &str| rpcclient(fixture, server, person, call);
+    has(&ask(&server, &BOB, "netsharesetinfo first changed")?, &["WERR_ACCESS_DENIED"])?;
+    succeeds(&ask(&server, &ALICE, "netsharesetinfo first changed")?)?;
+    has(&ask(&server, &ALICE, "netsharegetinfo first 502")?, &["changed"])?;
+    has(&ask(&server, &ALICE, "netshareenum 1")?, &["netname: first"])?;
+    has(&ask(&server, &ALICE, "netsharesetinfo files changed")?, &["WERR_ACCESS_DENIED"])?;
+    succeeds(&ask(&server, &ALICE, "netsharesetdfsflags first 0x30")?)?;
+
+    has(&frevo(&["share", "add", "second", &path, "--writable", "--comment", "by frevo"])?, &["[second] added"])?;
+    uses(&server, "second")?;
+    has(&frevo(&["share", "list"])?, &["smb.conf:", "frevo share", "by frevo", "changed"])?;
+    has(&frevo(&["share", "add", "files", &path])?, &["the share [files] is defined at", "smb.conf:"])?;
+    has(&frevo(&["share", "set", "files", "--read-only"])?, &["Frevo never changes"])?;
+    has(&frevo(&["share", "set", "second", "--option", "raed only = yes"])?, &["not a parameter", "read only"])?;
+    has(&frevo(&["check"])?, &["[second]", "by frevo"])?;
+
+    server.restart()?;
+    uses(&server, "first")?;
+    uses(&server, "second")?;
+    has(&ask(&server, &ALICE, "netsharegetinfo first 1005")?, &["0x30"])?;
+    has(&frevo(&["share", "set", "second", "--read-only"])?, &["[second] changed"])?;
+    let refused = fixture.smbclient().server(&server).user(&BOB).share("second").run("put /etc/hostname no.txt")?;
+    ensure!(refused.fine().is_err(), "the share is read only");
+
+    succeeds(&share(&ALICE, &server, &["delete", "first"])?)?;
+    is_gone(&server, "first")?;
+    has(&frevo(&["share", "remove", "second"])?, &["[second] removed"])?;
+    is_gone(&server, "second")?;
+    has(&frevo(&["share", "remove", "second"])?, &["there is no share [second]"])?;
+    ensure!(std::fs::read(&conf)? == before, "smb.conf was changed");
+    fixture.smbclient().server(&server).user(&BOB).run("ls")?.fine()?;
     Ok(())
 }
