@@ -111,7 +111,7 @@ impl Directory {
     }
 
     /// Removes the server's own data about an account of any back end.
-    fn forget(&self, name: &str) -> Result<()> {
+    pub(super) fn forget(&self, name: &str) -> Result<()> {
         self.own.forget_sids(name)?;
         self.own.forget_passwords(name)
     }

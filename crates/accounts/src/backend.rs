@@ -73,6 +73,16 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Returns whether it stores full names.
+    fn has_full_names(&self) -> bool {
+        true
+    }
+
+    /// Returns whether [`Backend::edit`] changes when an account expires.
+    fn changes_expiry(&self) -> bool {
+        false
+    }
+
     /// Like [`Backend::find`], for `frevo user`.
     fn get(&self, name: &str) -> Result<Option<Entry>>;
 

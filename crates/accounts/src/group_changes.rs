@@ -56,7 +56,7 @@ impl Directory {
     }
 
     /// Returns the group called `name`, from any store.
-    fn group_named(&self, name: &str) -> Result<Option<Group>> {
+    pub(super) fn group_named(&self, name: &str) -> Result<Option<Group>> {
         if let Some(group) = self.own.group(&GroupKey::Name(name.to_owned())) {
             return Ok(Some(Group::clone(&group)));
         }

@@ -7,7 +7,8 @@
 //! - [`backend`] is the interface of a back end; [`embedded`], [`smbpasswd`] and [`ldap`] implement it. [`record`] is a
 //!   stored account, [`groups`] are the group mappings, and [`policies`] the account policies.
 //! - `administration`, `group_changes`, `changes` and `migration` change accounts and groups, and [`records`] has their
-//!   arguments and results. `lists`, `principals`, `former` and `clients` answer the server's queries.
+//!   arguments and results. `remote` makes changes for the samr pipe. `lists`, `principals`, `former` and `clients`
+//!   answer the server's queries.
 //! - [`unix`] asks NSS for users and groups. [`username_map`] maps the names that clients send, and [`hosts`] resolves
 //!   names in `hosts allow`.
 //! - [`state_dir`] is the directory of the database and of the server's other state. [`when`] formats times.
@@ -34,6 +35,7 @@ pub mod policies;
 mod principals;
 pub mod record;
 pub mod records;
+mod remote;
 pub mod smbpasswd;
 pub mod state_dir;
 #[allow(unsafe_code)]
@@ -50,10 +52,10 @@ use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::principals::{Principal, UnixId};
+use server::accounts::principals::{Principal, SidNameUse, UnixId};
 use server::accounts::{
-    Account, AccountPolicy, Authenticator, DomainSid, IdMap, ListedAccount, ListedGroup, LogonOutcome, Netgroups,
-    NotChanged, NtHash, Roster, Unavailable,
+    Account, AccountPolicy, Administration, Authenticator, DomainSid, GroupChange, IdMap, ListedAccount, ListedGroup,
+    LogonOutcome, Netgroups, NotChanged, NotDone, NtHash, Roster, Unavailable, UserChange,
 };
 use server::answer::Answer;
 use server::policy::fold;
@@ -327,6 +329,42 @@ impl Roster for Directory {
 
     fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>> {
         self.list_members(group, most)
+    }
+}
+
+impl Administration for Directory {
+    fn add_user(&self, name: &str) -> Answer<Result<Sid, NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.add_user_now(&name))
+    }
+
+    fn change_user(&self, name: &str, change: UserChange) -> Answer<Result<(), NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.change_user_now(&name, &change))
+    }
+
+    fn delete_user(&self, name: &str) -> Answer<Result<(), NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.delete_user_now(&name))
+    }
+
+    fn add_group(&self, name: &str, kind: SidNameUse) -> Answer<Result<Sid, NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.add_group_now(&name, kind))
+    }
+
+    fn change_group(&self, name: &str, change: GroupChange) -> Answer<Result<(), NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.change_group_now(&name, &change))
+    }
+
+    fn delete_group(&self, name: &str) -> Answer<Result<(), NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.delete_group_now(&name))
+    }
+
+    fn set_policies(&self, policies: Vec<(&'static str, i64)>) -> Answer<Result<(), NotDone>> {
+        self.changed(move |this| this.set_policies_now(&policies))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use proto::crypto::kdf::Key;
 use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipePeekReply};
 use proto::status::Status;
 
@@ -67,6 +68,9 @@ pub trait Caller: Sync {
 
     /// Returns the id of the session.
     fn session(&self) -> Option<u64>;
+
+    /// Returns the key by which services encrypt passwords in calls: `Session.ApplicationKey` ([MS-SMB2] 3.3.4.6).
+    fn application_key(&self) -> Option<Key>;
 
     /// Returns the client's address.
     fn address(&self) -> SocketAddr;

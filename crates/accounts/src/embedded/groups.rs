@@ -135,6 +135,28 @@ impl Store {
         }
     }
 
+    /// Changes the name or comment of a group; returns `false` if it does not exist. SID, UNIX group and kind are kept.
+    pub fn edit_group(&self, key: &GroupKey, edit: impl FnOnce(&mut Group)) -> Result<bool> {
+        let _one_at_a_time = self.next_rid.lock();
+        let Some(before) = self.group(key) else { return Ok(false) };
+        let mut after = Group::clone(&before);
+        edit(&mut after);
+        after.check(self.domain())?;
+        if let Some(there) = self.group(&GroupKey::Name(after.name.clone())).filter(|there| there.sid != before.sid) {
+            bail!("group {:?} ({}, gid {}) exists already", there.name, there.sid, there.gid);
+        }
+        let write = || -> Result<()> {
+            let transaction = self.database.begin_write()?;
+            transaction.open_table(GROUPS)?.insert(after.sid.to_string().as_str(), after.encode().as_slice())?;
+            Ok(transaction.commit()?)
+        };
+        write().context("cannot write the account database")?;
+        let mut groups = self.groups.write();
+        groups.remove(&before);
+        groups.insert(Arc::new(after));
+        Ok(true)
+    }
+
     /// Removes a group; returns `false` if it does not exist.
     pub fn remove_group(&self, key: &GroupKey) -> Result<bool> {
         let _one_at_a_time = self.next_rid.lock();

@@ -451,6 +451,10 @@ impl Backend for Store {
         "tdbsam"
     }
 
+    fn changes_expiry(&self) -> bool {
+        true
+    }
+
     fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
         Answer::now(Ok(Store::get(self, name).map(|record| self.entry(record))))
     }

@@ -267,6 +267,11 @@ impl Backend for Smbpasswd {
         &self.name
     }
 
+    /// They are those of the UNIX users.
+    fn has_full_names(&self) -> bool {
+        false
+    }
+
     fn find(&self, name: &str) -> Answered {
         let name = name.to_owned();
         self.ask(move |parts, index| parts.listed(&name, index))

@@ -20,7 +20,8 @@ impl<'a> Decoder<'a> {
         Decoder { reader: Reader::new(stub) }
     }
 
-    fn align(&mut self, alignment: usize) -> Result<()> {
+    /// Skips padding up to a multiple of `alignment`.
+    pub fn align(&mut self, alignment: usize) -> Result<()> {
         let position = self.reader.position();
         self.reader.skip(position.next_multiple_of(alignment) - position)
     }

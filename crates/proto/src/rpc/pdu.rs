@@ -53,6 +53,8 @@ pub const FAULT_UNKNOWN_INTERFACE: u32 = 0x1c01_0003;
 pub const FAULT_PROTOCOL: u32 = 0x1c01_000b;
 /// `nca_s_fault_remote_no_memory`: the server does not have enough memory for the response.
 pub const FAULT_NO_MEMORY: u32 = 0x1c00_001b;
+/// nca_s_fault_context_mismatch: the context handle is unknown.
+pub const FAULT_CONTEXT_MISMATCH: u32 = 0x1c00_001a;
 /// `RPC_X_BAD_STUB_DATA`: the arguments do not decode.
 pub const FAULT_BAD_STUB: u32 = 0x0000_06f7;
 

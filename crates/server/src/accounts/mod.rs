@@ -1,8 +1,10 @@
-//! The user accounts, as four traits that the daemon's back ends implement: logons, id mapping, lists, and netgroups.
+//! The user accounts, as five traits that the daemon's back ends implement: logons, id mapping, lists, changes, and
+//! netgroups.
 //!
 //! No method has a default body, so that an implementation that wraps another one cannot forget a method. In all of
 //! them [`Unavailable`] means that a back end did not answer; it never means that something does not exist.
 
+mod administration;
 mod authenticator;
 mod id_map;
 mod netgroups;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 
 use proto::dtyp::Sid;
 
+pub use self::administration::{Administration, GroupChange, NotDone, UserChange};
 pub use self::authenticator::{Authenticator, LogonOutcome, NotChanged, NtHash};
 pub use self::id_map::IdMap;
 pub use self::netgroups::Netgroups;
@@ -31,13 +34,21 @@ pub struct Accounts {
     pub ids: Arc<dyn IdMap>,
     /// The lists of accounts and groups.
     pub roster: Arc<dyn Roster>,
+    /// Changes of accounts and groups.
+    pub administration: Arc<dyn Administration>,
     /// Netgroups.
     pub netgroups: Arc<dyn Netgroups>,
 }
 
-impl<A: Authenticator + IdMap + Roster + Netgroups + 'static> From<Arc<A>> for Accounts {
+impl<A: Authenticator + IdMap + Roster + Administration + Netgroups + 'static> From<Arc<A>> for Accounts {
     fn from(all: Arc<A>) -> Accounts {
-        Accounts { authenticator: all.clone(), ids: all.clone(), roster: all.clone(), netgroups: all }
+        Accounts {
+            authenticator: all.clone(),
+            ids: all.clone(),
+            roster: all.clone(),
+            administration: all.clone(),
+            netgroups: all,
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proto::crypto::kdf::Key;
+
 use crate::error::Disconnect;
 use crate::logon_throttle::Guess;
 use crate::named_pipe::{BoxFuture, Caller};
@@ -20,6 +22,10 @@ impl Caller for Request<'_> {
 
     fn session(&self) -> Option<u64> {
         Some(Request::session(self).ok()?.id)
+    }
+
+    fn application_key(&self) -> Option<Key> {
+        Request::session(self).ok()?.keys()?.application.clone()
     }
 
     fn address(&self) -> SocketAddr {

@@ -171,7 +171,7 @@ impl RpcPipe {
             return Err(pdu::FAULT_UNKNOWN_INTERFACE);
         }
         let payer = &self.state.lock().memory.payer().clone();
-        let context = Call { server, caller, handles: &self.handles, payer };
+        let context = Call { server, caller, handles: &self.handles, security: &self.security, payer };
         interface::execute(self.interface, call.opnum, &with.stub, &context).await
     }
 }

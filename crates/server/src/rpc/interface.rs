@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use proto::crypto::kdf::Key;
 use proto::dtyp::Sid;
 use proto::rpc::pdu::{FAULT_OP_RANGE, SyntaxId};
 
 use super::context_handles::ContextHandles;
+use super::security_context::SecurityContext;
 use crate::accounting::Payer;
 use crate::named_pipe::{BoxFuture, Caller};
 use crate::policy::limits::RPC_STUB_BYTES;
@@ -44,12 +46,23 @@ pub(super) struct Operation {
     pub(super) execute: for<'a> fn(&'a [u8], &'a Call<'a>) -> BoxFuture<'a, Results>,
 }
 
+/// What makes a user an administrator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// They act as root on every share.
+    Root,
+    /// They are a member of BUILTIN\\Administrators.
+    Administrator,
+}
+
 /// The context of one call.
 pub(super) struct Call<'a> {
     pub(super) server: &'a Arc<Server>,
     pub(super) caller: &'a dyn Caller,
     /// The context handles that the client has opened through the pipe.
     pub(super) handles: &'a Mutex<ContextHandles>,
+    /// The authentication of the pipe itself.
+    pub(super) security: &'a SecurityContext,
     /// The payer of the pipe's memory.
     pub(super) payer: &'a Arc<Payer>,
 }
@@ -58,6 +71,11 @@ impl Call<'_> {
     /// Returns the user of the session.
     pub(super) fn user(&self) -> Option<Arc<User>> {
         self.caller.user()
+    }
+
+    /// Returns the key that encrypts passwords in calls: that of the pipe's own authentication, else the session's.
+    pub(super) fn session_key(&self) -> Option<Key> {
+        self.security.session_key().or_else(|| self.caller.application_key())
     }
 
     /// Returns whether the user is anonymous.
@@ -74,14 +92,23 @@ impl Call<'_> {
     /// Returns whether the user may see and change what other users do: root, a member of BUILTIN\\Administrators, or
     /// one of the `admin users` of the global section. `false` if that cannot be determined.
     pub(super) async fn is_administrator(&self) -> bool {
-        let Some(user) = self.user().filter(|user| !user.anonymous && !user.guest) else { return false };
-        let Ok(token) = self.server.token_of(&user).await else { return false };
+        self.rank().await.is_some()
+    }
+
+    /// Returns whether the user acts as root on every share: root, or one of the `admin users` of the global section.
+    pub(super) async fn acts_as_root(&self) -> bool {
+        self.rank().await == Some(Rank::Root)
+    }
+
+    async fn rank(&self) -> Option<Rank> {
+        let user = self.user().filter(|user| !user.anonymous && !user.guest)?;
+        let token = self.server.token_of(&user).await.ok()?;
         let (sids, policy) = (token.sids(), self.server.policy().clone());
-        sids.contains(&Sid::BUILTIN_ADMINISTRATORS)
-            || UserMatcher::new(&user, &sids, &self.server.accounts, &policy)
-                .is_on(&policy.admin_users)
-                .await
-                .unwrap_or(false)
+        let matcher = UserMatcher::new(&user, &sids, &self.server.accounts, &policy);
+        if user.identity.uid == 0 || matcher.is_on(&policy.admin_users).await.unwrap_or(false) {
+            return Some(Rank::Root);
+        }
+        sids.contains(&Sid::BUILTIN_ADMINISTRATORS).then_some(Rank::Administrator)
     }
 }
 
@@ -92,8 +119,26 @@ pub(super) async fn execute(interface: &dyn Interface, opnum: u16, stub: &[u8], 
     (operation.execute)(stub, call).await
 }
 
+/// What a handler returns: the encoded results, or those or the status of a fault.
+pub(super) trait IntoResults {
+    /// Returns the results or the fault.
+    fn into_results(self) -> Results;
+}
+
+impl IntoResults for Vec<u8> {
+    fn into_results(self) -> Results {
+        Ok(self)
+    }
+}
+
+impl IntoResults for Results {
+    fn into_results(self) -> Results {
+        self
+    }
+}
+
 /// Makes a table of operations. Each row has the operation number, the name and the handler. A handler is an `async fn`
-/// that takes the [`Call`], or a type that is converted from it, and the arguments, and returns the encoded results.
+/// that takes the [`Call`], or a type that is converted from it, and the arguments, and returns [`IntoResults`].
 /// The type of the arguments is the decoder: it implements [`proto::rpc::ndr::Arguments`].
 macro_rules! operations {
     ($(($opnum:expr, $name:literal, $handler:expr)),* $(,)?) => {
@@ -103,7 +148,7 @@ macro_rules! operations {
             execute: |stub, call| Box::pin(async move {
                 let arguments = proto::rpc::ndr::Arguments::decode(stub)
                     .map_err(|_| proto::rpc::pdu::FAULT_BAD_STUB)?;
-                Ok($handler(call.into(), arguments).await)
+                $crate::rpc::interface::IntoResults::into_results($handler(call.into(), arguments).await)
             }),
         }),*]
     };

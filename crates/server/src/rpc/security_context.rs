@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use proto::auth::ntlm::{Acceptor, Sealing, Sender};
+use proto::crypto::kdf::Key;
 use proto::dtyp::FileTime;
 use proto::rpc::auth::{AuthLevel, AuthType, Trailer};
 use proto::rpc::pdu::Header;
@@ -33,7 +34,7 @@ enum State {
     None,
     /// The challenge was sent.
     Challenged(Box<(Acceptor, Trailer)>),
-    Protected(Box<(Sealing, Trailer)>),
+    Protected(Box<(Sealing, Trailer, Key)>),
     /// The third PDU, which has no response, had a wrong proof: calls are refused.
     Failed,
 }
@@ -92,7 +93,7 @@ impl SecurityContext {
         let Some(user) = caller.user().filter(|user| !user.anonymous && !user.guest) else { return Ok(()) };
         let arrived = server.environment.uptime();
         match prove(&acceptor, Trailer::value(pdu, at), &user, server, caller).await {
-            Ok(sealing) => *self.0.lock() = State::Protected(Box::new((sealing, trailer))),
+            Ok((sealing, key)) => *self.0.lock() = State::Protected(Box::new((sealing, trailer, key))),
             // Further PDUs on this pipe wait as well.
             Err(Wrong) => caller.delay_wrong_password(&user.name, arrived).await,
         }
@@ -111,6 +112,14 @@ impl SecurityContext {
         })
     }
 
+    /// Returns the session key of the authentication; `None` if the pipe is not authenticated itself.
+    pub(super) fn session_key(&self) -> Option<Key> {
+        match &*self.0.lock() {
+            State::Protected(protected) => Some(protected.2.clone()),
+            _ => None,
+        }
+    }
+
     /// Returns the bytes that protection adds to a fragment; `None` if responses are not protected.
     pub(super) fn overhead(&self) -> Option<u16> {
         matches!(*self.0.lock(), State::Protected(..)).then_some(proto::rpc::auth::OVERHEAD)
@@ -119,7 +128,7 @@ impl SecurityContext {
     /// Protects a fragment of a response. Fragments must be protected in the order in which the client reads them.
     pub(super) fn protect(&self, fragment: &mut Vec<u8>) {
         if let State::Protected(protected) = &mut *self.0.lock() {
-            let (sealing, trailer) = &mut **protected;
+            let (sealing, trailer, _) = &mut **protected;
             trailer.protect(fragment, sealing);
         }
     }
@@ -135,7 +144,7 @@ async fn prove(
     user: &Arc<User>,
     server: &Server,
     caller: &dyn Caller,
-) -> Result<Sealing, Wrong> {
+) -> Result<(Sealing, Key), Wrong> {
     let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous).ok_or(Wrong)?;
     let account = server.accounts.authenticator.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
     if account.name != user.name || server.logons.is_locked_out(&account.name) {
@@ -157,7 +166,10 @@ async fn prove(
         }
     }
     match verified {
-        Some(verified) => verified.sealing(Sender::Server).ok_or(Wrong),
+        Some(verified) => {
+            let key = Key::from_session_key(&verified.key().0);
+            verified.sealing(Sender::Server).map(|sealing| (sealing, key)).ok_or(Wrong)
+        }
         None => {
             server.logons.wrong_password(&account.name, true);
             Err(Wrong)

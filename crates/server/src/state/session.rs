@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use proto::crypto::kdf::Key;
 use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 
@@ -43,6 +44,8 @@ pub struct SessionKeys {
     pub server_to_client: Option<SealingKey>,
     /// `Session.SigningKey`: signs the final response of the first authentication and verifies bindings.
     pub signing: Option<Arc<SigningKey>>,
+    /// `Session.ApplicationKey`, which encrypts passwords in calls through pipes; `None` unless the keys are secret.
+    pub application: Option<Key>,
     /// Whether the keys are secret. The key of a null session consists of zeros ([MS-NLMP] 3.2.5.1.2): its signatures
     /// can be checked but protect nothing.
     pub secret: bool,

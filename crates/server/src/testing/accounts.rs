@@ -8,8 +8,8 @@ use proto::dtyp::Sid;
 
 use crate::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
 use crate::accounts::{
-    Account, AccountPolicy, Accounts, Authenticator, DomainSid, IdMap, ListedAccount, ListedGroup, LogonOutcome,
-    Netgroups, NotChanged, NtHash, Roster, Unavailable,
+    Account, AccountPolicy, Accounts, Administration, Authenticator, DomainSid, GroupChange, IdMap, ListedAccount,
+    ListedGroup, LogonOutcome, Netgroups, NotChanged, NotDone, NtHash, Roster, Unavailable, UserChange,
 };
 use crate::answer::Answer;
 use crate::tickets::ClientName;
@@ -124,6 +124,36 @@ impl Roster for TestAccounts {
     }
 }
 
+impl Administration for TestAccounts {
+    fn add_user(&self, name: &str) -> Answer<Result<Sid, NotDone>> {
+        WITHOUT_ACCOUNTS.add_user(name)
+    }
+
+    fn change_user(&self, name: &str, change: UserChange) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.change_user(name, change)
+    }
+
+    fn delete_user(&self, name: &str) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.delete_user(name)
+    }
+
+    fn add_group(&self, name: &str, kind: SidNameUse) -> Answer<Result<Sid, NotDone>> {
+        WITHOUT_ACCOUNTS.add_group(name, kind)
+    }
+
+    fn change_group(&self, name: &str, change: GroupChange) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.change_group(name, change)
+    }
+
+    fn delete_group(&self, name: &str) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.delete_group(name)
+    }
+
+    fn set_policies(&self, policies: Vec<(&'static str, i64)>) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.set_policies(policies)
+    }
+}
+
 impl Netgroups for TestAccounts {
     fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
         Answer::now(match group {
@@ -177,7 +207,13 @@ impl NoAccounts {
     /// Returns the accounts of `authenticator` on this host.
     pub fn with(self, authenticator: Arc<dyn Authenticator>) -> Accounts {
         let this = Arc::new(self);
-        Accounts { authenticator, ids: this.clone(), roster: this.clone(), netgroups: this }
+        Accounts {
+            authenticator,
+            ids: this.clone(),
+            roster: this.clone(),
+            administration: this.clone(),
+            netgroups: this,
+        }
     }
 }
 
@@ -237,6 +273,36 @@ impl Roster for NoAccounts {
     }
 }
 
+impl Administration for NoAccounts {
+    fn add_user(&self, _: &str) -> Answer<Result<Sid, NotDone>> {
+        not_done()
+    }
+
+    fn change_user(&self, _: &str, _: UserChange) -> Answer<Result<(), NotDone>> {
+        not_done()
+    }
+
+    fn delete_user(&self, _: &str) -> Answer<Result<(), NotDone>> {
+        not_done()
+    }
+
+    fn add_group(&self, _: &str, _: SidNameUse) -> Answer<Result<Sid, NotDone>> {
+        not_done()
+    }
+
+    fn change_group(&self, _: &str, _: GroupChange) -> Answer<Result<(), NotDone>> {
+        not_done()
+    }
+
+    fn delete_group(&self, _: &str) -> Answer<Result<(), NotDone>> {
+        not_done()
+    }
+
+    fn set_policies(&self, _: Vec<(&'static str, i64)>) -> Answer<Result<(), NotDone>> {
+        not_done()
+    }
+}
+
 impl Netgroups for NoAccounts {
     fn is_in_netgroup(&self, _: &str, _: &str) -> Answer<Result<bool, Unavailable>> {
         Answer::now(Ok(false))
@@ -246,4 +312,8 @@ impl Netgroups for NoAccounts {
 /// Returns the answer of a back end that cannot change passwords.
 pub fn password_not_changed() -> Answer<Result<(), NotChanged>> {
     Answer::now(Err(NotChanged::Unavailable("its back end cannot change passwords".into())))
+}
+
+fn not_done<T: Send + 'static>() -> Answer<Result<T, NotDone>> {
+    Answer::now(Err(NotDone::NotStored("its back end cannot change accounts".into())))
 }

@@ -36,6 +36,7 @@ mod recycle;
 mod refusals;
 mod reload;
 mod rpc;
+mod rpc_accounts;
 mod shares;
 mod signals;
 mod sizes;
@@ -55,6 +56,7 @@ const AREAS: &[&[Case]] = &[
     everyday::CASES,
     shares::CASES,
     rpc::CASES,
+    rpc_accounts::CASES,
     refusals::CASES,
     dialects::CASES,
     discovery::CASES,

@@ -22,14 +22,14 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Returns the output of rpcclient, with its errors.
-fn rpcclient(fixture: &Fixture, server: &Server, person: &Person, call: &str) -> Result<String> {
+pub(super) fn rpcclient(fixture: &Fixture, server: &Server, person: &Person, call: &str) -> Result<String> {
     let mut command = fixture.program("rpcclient", server, &person.credentials());
     let output = command.args(["127.0.0.1", "-c", call]).output().context("cannot start rpcclient")?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
 /// Returns the output of `net rpc`, with its errors. The program always uses port 445.
-fn net_rpc(fixture: &Fixture, server: &Server, person: &Person, words: &[&str]) -> Result<String> {
+pub(super) fn net_rpc(fixture: &Fixture, server: &Server, person: &Person, words: &[&str]) -> Result<String> {
     let doors = Port445::open([server.address(), server.address()])?;
     let mut command = Command::new("net");
     command.args(["rpc"]).args(words).arg("-s").arg(fixture.environment.dir().join("client/smb.conf"));
@@ -38,7 +38,7 @@ fn net_rpc(fixture: &Fixture, server: &Server, person: &Person, words: &[&str]) 
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-fn has(text: &str, words: &[&str]) -> Result<()> {
+pub(super) fn has(text: &str, words: &[&str]) -> Result<()> {
     for word in words {
         ensure!(text.contains(word), "no {word:?} in\n{text}");
     }

@@ -1,17 +1,32 @@
 //! A new password, sealed with the hash of the old one ([MS-SAMR] 2.2.6.21, 2.2.11.1, 3.1.5.10.3). The sender thereby
-//! proves knowledge of the old password and need not be logged on.
+//! proves knowledge of the old password and need not be logged on. An administrator seals it with the session key.
 
+use aes::Aes256;
+use aws_lc_rs::hmac;
 use des::Des;
 use des::cipher::generic_array::GenericArray;
-use des::cipher::{BlockEncrypt, KeyInit};
+use des::cipher::{BlockDecrypt, BlockEncrypt, KeyInit};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::digest::{md4, rc4};
+use super::digest::{md4, md5, rc4};
 
 /// The size of a SAMPR_ENCRYPTED_USER_PASSWORD: space for 256 characters, filled from its end, and the length in bytes.
 pub const SEALED_PASSWORD: usize = 516;
 const ROOM: usize = 512;
+
+/// The size of a SAMPR_ENCRYPTED_USER_PASSWORD_NEW: a sealed password and the salt of its key.
+pub const SALTED_PASSWORD: usize = SEALED_PASSWORD + 16;
+
+/// A SAMPR_ENCRYPTED_PASSWORD_AES without its number of iterations ([MS-SAMR] 2.2.6.32).
+pub struct AesPassword<'a> {
+    /// The signature.
+    pub auth_data: [u8; 64],
+    /// The initialization vector.
+    pub salt: [u8; 16],
+    /// The encrypted length and text.
+    pub cipher: &'a [u8],
+}
 
 /// The new password, as UTF-16LE, and its hash.
 pub struct NewPassword {
@@ -25,15 +40,77 @@ impl NewPassword {
     /// Opens `sealed` with the hash of the old password. `proof` is that hash, encrypted with the hash of the new one.
     /// Returns `None` if either was made with another hash, which takes the same work.
     pub fn open(old: &[u8; 16], sealed: &[u8; SEALED_PASSWORD], proof: &[u8; 16]) -> Option<NewPassword> {
+        let (new, fits) = NewPassword::unseal(old, sealed);
+        let proven = encrypt_hash(old, &new.nt_hash).ct_eq(proof).into();
+        (fits && proven).then_some(new)
+    }
+
+    /// Opens `sealed` with a session key ([MS-SAMR] 2.2.6.26). Returns `None` if the length is wrong, as it nearly
+    /// always is with another key.
+    pub fn open_with_key(key: &[u8; 16], sealed: &[u8; SEALED_PASSWORD]) -> Option<NewPassword> {
+        let (new, fits) = NewPassword::unseal(key, sealed);
+        fits.then_some(new)
+    }
+
+    /// Opens `sealed` with a key made from its salt and a session key ([MS-SAMR] 2.2.6.22, 3.2.2.2).
+    pub fn open_salted(key: &[u8; 16], sealed: &[u8; SALTED_PASSWORD]) -> Option<NewPassword> {
+        let (sealed, salt) = sealed.split_first_chunk::<SEALED_PASSWORD>()?;
+        NewPassword::open_with_key(&Zeroizing::new(md5(&[salt, key])), sealed)
+    }
+
+    /// Opens `sealed` by AEAD-AES-256-CBC-HMAC-SHA512 with a content encryption key ([MS-SAMR] 3.2.2.4). Returns `None`
+    /// if the signature is wrong.
+    pub fn open_aes(key: &[u8], sealed: &AesPassword<'_>) -> Option<NewPassword> {
+        const ENCRYPTION: &[u8] = b"Microsoft SAM encryption key AEAD-AES-256-CBC-HMAC-SHA512 16\0";
+        const SIGNATURE: &[u8] = b"Microsoft SAM MAC key AEAD-AES-256-CBC-HMAC-SHA512 16\0";
+        const VERSION: u8 = 1;
+        let key = hmac::Key::new(hmac::HMAC_SHA512, key);
+        let mut signature =
+            hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA512, hmac::sign(&key, SIGNATURE).as_ref()));
+        signature.update(&[VERSION]);
+        signature.update(&sealed.salt);
+        signature.update(sealed.cipher);
+        // The length of the version.
+        signature.update(&[1]);
+        if !bool::from(signature.sign().as_ref().ct_eq(&sealed.auth_data)) || !sealed.cipher.len().is_multiple_of(16) {
+            return None;
+        }
+        let derived = hmac::sign(&key, ENCRYPTION);
+        let aes = Aes256::new(GenericArray::from_slice(derived.as_ref().get(..32)?));
+        let mut plain = Zeroizing::new(sealed.cipher.to_vec());
+        let mut previous: &[u8] = &sealed.salt;
+        for (block, sealed) in plain.chunks_exact_mut(16).zip(sealed.cipher.chunks_exact(16)) {
+            aes.decrypt_block(GenericArray::from_mut_slice(block));
+            block.iter_mut().zip(previous).for_each(|(byte, before)| *byte ^= before);
+            previous = sealed;
+        }
+        let (count, text) = plain.split_first_chunk::<2>()?;
+        let count = usize::from(u16::from_le_bytes(*count));
+        let whole = text.len() >= ROOM && count <= ROOM && count.is_multiple_of(2);
+        let text = Zeroizing::new(text.get(..count).filter(|_| whole)?.to_vec());
+        let nt_hash = Zeroizing::new(md4(&text));
+        Some(NewPassword { text, nt_hash })
+    }
+
+    /// Decrypts a password, and returns whether its length is valid.
+    fn unseal(key: &[u8; 16], sealed: &[u8; SEALED_PASSWORD]) -> (NewPassword, bool) {
         let mut plain = Zeroizing::new(*sealed);
-        rc4(old, &mut *plain);
+        rc4(key, &mut *plain);
         let count = plain[ROOM..].iter().rev().fold(0, |count, byte| count << 8 | usize::from(*byte));
         let fits = count <= ROOM && count.is_multiple_of(2);
         let text = Zeroizing::new(plain[ROOM - if fits { count } else { ROOM }..ROOM].to_vec());
         let nt_hash = Zeroizing::new(md4(&text));
-        let proven = encrypt_hash(old, &nt_hash).ct_eq(proof).into();
-        (fits && proven).then_some(NewPassword { text, nt_hash })
+        (NewPassword { text, nt_hash }, fits)
     }
+}
+
+/// [MS-SAMR] 2.2.11.1.1: decrypts a hash that was encrypted as two blocks of DES with `key`.
+pub fn decrypt_hash(encrypted: &[u8; 16], key: &[u8; 16]) -> Zeroizing<[u8; 16]> {
+    let mut hash = Zeroizing::new(*encrypted);
+    for (block, key) in hash.chunks_exact_mut(8).zip(key.chunks_exact(7)) {
+        Des::new(&GenericArray::from(spread(key))).decrypt_block(GenericArray::from_mut_slice(block));
+    }
+    hash
 }
 
 /// [MS-SAMR] 2.2.11.1.1: encrypts `hash` as two blocks of DES, with the first and the second seven bytes of `key`.
@@ -83,6 +160,33 @@ mod tests {
             assert!(NewPassword::open(&old, &sealed, &[0; 16]).is_none());
         }
         assert!(seal_password(&old, &"x".repeat(257), &[7; SEALED_PASSWORD]).is_none());
+    }
+
+    #[test]
+    fn a_session_key_opens_what_it_has_sealed() {
+        let key = [5; 16];
+        let (sealed, proof) =
+            seal_password(&key, "new secret", &[7; SEALED_PASSWORD]).expect("the buffer is long enough");
+        let opened = NewPassword::open_with_key(&key, &sealed).expect("the same key");
+        assert_eq!(*opened.nt_hash, nt_hash("new secret"));
+        assert_eq!(*decrypt_hash(&proof, &opened.nt_hash), key);
+        assert!(NewPassword::open_with_key(&[6; 16], &sealed).is_none());
+        // [MS-SAMR] 3.2.2.2: the salt comes first.
+        let salt = [8; 16];
+        let (sealed, _) = seal_password(&md5(&[&salt, &key]), "new secret", &[7; SEALED_PASSWORD]).expect("it fits");
+        let mut salted = [0; SALTED_PASSWORD];
+        salted[..SEALED_PASSWORD].copy_from_slice(&sealed);
+        salted[SEALED_PASSWORD..].copy_from_slice(&salt);
+        let opened = NewPassword::open_salted(&key, &salted).expect("the same key");
+        assert_eq!(*opened.nt_hash, nt_hash("new secret"));
+        salted[SEALED_PASSWORD] ^= 1;
+        assert!(NewPassword::open_salted(&key, &salted).is_none());
+    }
+
+    #[test]
+    fn a_cipher_with_a_wrong_signature_is_refused() {
+        let sealed = AesPassword { auth_data: [0; 64], salt: [1; 16], cipher: &[2; 528] };
+        assert!(NewPassword::open_aes(&[5; 16], &sealed).is_none());
     }
 
     /// The well-known test pair of FIPS 46, without the parity bits of the key.

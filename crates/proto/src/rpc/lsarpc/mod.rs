@@ -1,9 +1,10 @@
 //! The local security authority: translation between SIDs and names ([MS-LSAT] 3.1.4), and the server's names and SID
-//! ([MS-LSAD] 3.1.4.4).
+//! ([MS-LSAD] 3.1.4.4), and privileges (3.1.4.5, 3.1.4.8).
 //!
-//! Deliberately not implemented: calls that change the policy, secrets, privileges, and the calls that only domain
-//! controllers serve (LsarLookupSids3, LsarLookupNames4).
+//! Deliberately not implemented: calls that change the policy, secrets, and the calls that only domain controllers
+//! serve (LsarLookupSids3, LsarLookupNames4).
 
+mod privileges;
 mod results;
 
 use super::ndr::{Arguments, ContextHandle, Decoder};
@@ -11,6 +12,7 @@ use super::pdu::SyntaxId;
 use crate::bytes::{Malformed, Result};
 use crate::dtyp::{Guid, Sid};
 
+pub use privileges::*;
 pub use results::*;
 
 /// 12345778-1234-abcd-ef00-0123456789ab, version 0.0.
@@ -29,12 +31,28 @@ pub const MOST_SIDS: usize = 5000;
 #[allow(missing_docs, reason = "the names are those of the specification")]
 pub mod opnum {
     pub const LSAR_CLOSE: u16 = 0;
+    pub const LSAR_ENUMERATE_PRIVILEGES: u16 = 2;
     pub const LSAR_OPEN_POLICY: u16 = 6;
     pub const LSAR_QUERY_INFORMATION_POLICY: u16 = 7;
+    pub const LSAR_CREATE_ACCOUNT: u16 = 10;
     pub const LSAR_ENUMERATE_ACCOUNTS: u16 = 11;
     pub const LSAR_ENUMERATE_TRUSTED_DOMAINS: u16 = 13;
     pub const LSAR_LOOKUP_NAMES: u16 = 14;
     pub const LSAR_LOOKUP_SIDS: u16 = 15;
+    pub const LSAR_OPEN_ACCOUNT: u16 = 17;
+    pub const LSAR_ENUMERATE_PRIVILEGES_ACCOUNT: u16 = 18;
+    pub const LSAR_ADD_PRIVILEGES_TO_ACCOUNT: u16 = 19;
+    pub const LSAR_REMOVE_PRIVILEGES_FROM_ACCOUNT: u16 = 20;
+    pub const LSAR_GET_SYSTEM_ACCESS_ACCOUNT: u16 = 23;
+    pub const LSAR_SET_SYSTEM_ACCESS_ACCOUNT: u16 = 24;
+    pub const LSAR_LOOKUP_PRIVILEGE_VALUE: u16 = 31;
+    pub const LSAR_LOOKUP_PRIVILEGE_NAME: u16 = 32;
+    pub const LSAR_LOOKUP_PRIVILEGE_DISPLAY_NAME: u16 = 33;
+    pub const LSAR_DELETE_OBJECT: u16 = 34;
+    pub const LSAR_ENUMERATE_ACCOUNTS_WITH_USER_RIGHT: u16 = 35;
+    pub const LSAR_ENUMERATE_ACCOUNT_RIGHTS: u16 = 36;
+    pub const LSAR_ADD_ACCOUNT_RIGHTS: u16 = 37;
+    pub const LSAR_REMOVE_ACCOUNT_RIGHTS: u16 = 38;
     pub const LSAR_OPEN_POLICY_2: u16 = 44;
     pub const LSAR_GET_USER_NAME: u16 = 45;
     pub const LSAR_QUERY_INFORMATION_POLICY_2: u16 = 46;
@@ -42,6 +60,8 @@ pub mod opnum {
     pub const LSAR_LOOKUP_SIDS_2: u16 = 57;
     pub const LSAR_LOOKUP_NAMES_2: u16 = 58;
     pub const LSAR_LOOKUP_NAMES_3: u16 = 68;
+    pub const LSAR_LOOKUP_SIDS_3: u16 = 76;
+    pub const LSAR_LOOKUP_NAMES_4: u16 = 77;
 }
 
 /// SID_NAME_USE ([MS-LSAT] 2.2.13): the type of the principal that a SID identifies.

@@ -167,7 +167,7 @@ fn referenced(domains: &[ReferencedDomain], out: &mut Encoder) {
 }
 
 /// Writes a count, the pointer to as many elements, and the array's own count.
-fn array_head(count: usize, out: &mut Encoder) {
+pub(super) fn array_head(count: usize, out: &mut Encoder) {
     out.u32(count as u32);
     if count == 0 {
         out.null();

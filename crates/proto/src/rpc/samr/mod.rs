@@ -1,9 +1,10 @@
-//! The security accounts manager ([MS-SAMR] 3.1.5): listing and querying users, groups and aliases, and changing one's
-//! own password.
+//! The security accounts manager ([MS-SAMR] 3.1.5): listing, querying and changing users, groups and aliases, and
+//! changing one's own password.
 //!
-//! Deliberately not implemented: creating, changing and deleting users, groups and policies, for which there are `frevo
-//! user` and `frevo group`; password hashes, which are never disclosed; security descriptors of user accounts.
+//! Deliberately not implemented: password hashes, which are never disclosed; security descriptors of user accounts.
 
+mod changes;
+mod connect;
 mod lists;
 mod results;
 mod user;
@@ -14,6 +15,8 @@ use crate::auth::ntlm::change::SEALED_PASSWORD;
 use crate::bytes::{Malformed, Result};
 use crate::dtyp::{Guid, Sid};
 
+pub use changes::*;
+pub use connect::*;
 pub use lists::*;
 pub use results::*;
 pub use user::*;

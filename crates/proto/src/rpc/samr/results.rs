@@ -57,6 +57,9 @@ pub struct DomainInformation {
     pub policy: DomainPolicy,
     /// Its name.
     pub name: String,
+    /// The name by which general information calls it: on a server that is not a member of a domain the workgroup, as
+    /// in Samba.
+    pub workgroup: String,
     /// The name of the server.
     pub server: String,
     /// The administrator's comment.
@@ -143,7 +146,7 @@ pub fn domain_information_response(class: DomainInformationClass, about: &Domain
 /// SAMPR_DOMAIN_GENERAL_INFORMATION (2.2.3.10).
 fn general(out: &mut Encoder, about: &DomainInformation) {
     out.array(4, &NEVER.to_le_bytes());
-    [&about.comment, &about.name, &about.server].into_iter().for_each(|text| out.unicode(text));
+    [&about.comment, &about.workgroup, &about.server].into_iter().for_each(|text| out.unicode(text));
     out.array(4, &0_u64.to_le_bytes());
     out.u32(ENABLED);
     out.u32(PRIMARY);
@@ -153,7 +156,7 @@ fn general(out: &mut Encoder, about: &DomainInformation) {
 }
 
 fn general_texts(out: &mut Encoder, about: &DomainInformation) {
-    [&about.comment, &about.name, &about.server].into_iter().for_each(|text| out.text(text));
+    [&about.comment, &about.workgroup, &about.server].into_iter().for_each(|text| out.text(text));
 }
 
 /// SAMPR_DOMAIN_LOCKOUT_INFORMATION (2.2.3.15).

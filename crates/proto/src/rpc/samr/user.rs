@@ -25,8 +25,15 @@ impl UserInformationClass {
     pub const WORK_STATIONS: UserInformationClass = UserInformationClass(14);
     pub const CONTROL: UserInformationClass = UserInformationClass(16);
     pub const EXPIRES: UserInformationClass = UserInformationClass(17);
+    pub const INTERNAL_1: UserInformationClass = UserInformationClass(18);
     pub const PARAMETERS: UserInformationClass = UserInformationClass(20);
     pub const ALL: UserInformationClass = UserInformationClass(21);
+    pub const INTERNAL_4: UserInformationClass = UserInformationClass(23);
+    pub const INTERNAL_5: UserInformationClass = UserInformationClass(24);
+    pub const INTERNAL_4_NEW: UserInformationClass = UserInformationClass(25);
+    pub const INTERNAL_5_NEW: UserInformationClass = UserInformationClass(26);
+    pub const INTERNAL_7: UserInformationClass = UserInformationClass(31);
+    pub const INTERNAL_8: UserInformationClass = UserInformationClass(32);
 }
 
 /// USER_ACCOUNT codes ([MS-SAMR] 2.2.1.12).
@@ -37,10 +44,15 @@ pub struct AccountControl(pub u32);
 impl AccountControl {
     pub const ACCOUNT_DISABLED: AccountControl = AccountControl(0x1);
     pub const NORMAL_ACCOUNT: AccountControl = AccountControl(0x10);
+    pub const INTERDOMAIN_TRUST_ACCOUNT: AccountControl = AccountControl(0x40);
     pub const WORKSTATION_TRUST_ACCOUNT: AccountControl = AccountControl(0x80);
+    pub const SERVER_TRUST_ACCOUNT: AccountControl = AccountControl(0x100);
     pub const DONT_EXPIRE_PASSWORD: AccountControl = AccountControl(0x200);
     pub const ACCOUNT_AUTO_LOCKED: AccountControl = AccountControl(0x400);
     pub const PASSWORD_EXPIRED: AccountControl = AccountControl(0x2_0000);
+
+    /// The flags that may be set. USER_HOME_DIRECTORY_REQUIRED and USER_PASSWORD_NOT_REQUIRED have no effect.
+    pub const SETTABLE: AccountControl = AccountControl(0x2_0000 | 0x400 | 0x200 | 0x10 | 0x4 | 0x2 | 0x1);
 
     /// Adds the bits of `other` if `set`.
     #[must_use]
@@ -80,6 +92,8 @@ pub struct UserInformation {
 
 /// All fields of SAMPR_USER_ALL_INFORMATION except those that are never disclosed (2.2.1.8, 3.1.5.5.5).
 const TOLD_FIELDS: u32 = 0x00ff_ffff;
+/// LastLogoff: no logoff is recorded. Samba returns this value, too.
+const NEVER: i64 = i64::MAX;
 /// The hours of a week. LogonHours has one bit for each.
 const HOURS: u16 = 168;
 
@@ -166,7 +180,7 @@ fn logon(out: &mut Encoder, user: &UserInformation) {
     out.u32(user.primary_group);
     (0..5).for_each(|_| out.unicode(""));
     let set = [user.password_last_set, user.password_can_change, user.password_must_change];
-    times(out, &[0, 0]);
+    times(out, &[0, NEVER]);
     times(out, &set);
     hours(out);
     out.u32(0);
@@ -182,7 +196,7 @@ fn account(out: &mut Encoder, user: &UserInformation) {
     out.u32(user.rid);
     out.u32(user.primary_group);
     (0..6).for_each(|_| out.unicode(""));
-    times(out, &[0, 0]);
+    times(out, &[0, NEVER]);
     hours(out);
     out.u32(0);
     times(out, &[user.password_last_set, user.account_expires]);
@@ -193,7 +207,7 @@ fn account(out: &mut Encoder, user: &UserInformation) {
 
 /// Writes a SAMPR_USER_ALL_INFORMATION (2.2.6.6).
 fn all(out: &mut Encoder, user: &UserInformation) {
-    times(out, &[0, 0, user.password_last_set, user.account_expires]);
+    times(out, &[0, NEVER, user.password_last_set, user.account_expires]);
     times(out, &[user.password_can_change, user.password_must_change]);
     out.unicode(&user.name);
     out.unicode(&user.full_name);

@@ -20,8 +20,17 @@ pub(super) fn derive(
 ) -> std::result::Result<SessionKeys, KeyRefused> {
     let session_key = Key::from_session_key(exported);
     let signing = Some(Arc::new(derive_signing(exported, negotiated, preauth)?));
-    let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing, secret: true };
-    let Some(derivation) = derivation(negotiated, preauth) else { return Ok(keys) };
+    let derivation = derivation(negotiated, preauth);
+    // Below 3.0 it is the session key itself ([MS-SMB2] 3.3.4.6).
+    let application = derivation.map_or_else(|| session_key.clone(), |from| from.application_key(&session_key));
+    let mut keys = SessionKeys {
+        client_to_server: None,
+        server_to_client: None,
+        signing,
+        application: Some(application),
+        secret: true,
+    };
+    let Some(derivation) = derivation else { return Ok(keys) };
     if let Some((cipher, length)) = negotiated.cipher.and_then(|cipher| Some((cipher, key_length(cipher)?))) {
         // AES-256 keys are derived from the full authentication key, which has 16 bytes with NTLM.
         let full = if length == KeyLength::Bits256 { exported } else { session_key.as_bytes() };
@@ -40,7 +49,7 @@ pub(super) fn derive_null(
     preauth: Option<&PreauthHash>,
 ) -> std::result::Result<SessionKeys, KeyRefused> {
     let signing = Some(Arc::new(derive_signing(exported, negotiated, preauth)?));
-    Ok(SessionKeys { client_to_server: None, server_to_client: None, signing, secret: false })
+    Ok(SessionKeys { client_to_server: None, server_to_client: None, signing, application: None, secret: false })
 }
 
 /// Derives `Session.SigningKey`, or `Channel.SigningKey` of a further channel.

@@ -173,7 +173,13 @@ fn establish(
     let keys = match key {
         Some(key) if user.anonymous => keys::derive_null(&key, negotiated, preauth.as_ref()),
         Some(key) => keys::derive(&key, negotiated, preauth.as_ref()),
-        None => Ok(SessionKeys { client_to_server: None, server_to_client: None, signing: None, secret: false }),
+        None => Ok(SessionKeys {
+            client_to_server: None,
+            server_to_client: None,
+            signing: None,
+            application: None,
+            secret: false,
+        }),
     };
     let keys = keys.map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
     channel.set_signing(keys.signing.clone());

@@ -1,24 +1,28 @@
 //! The local security authority's calls ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names for the Security tab, and the
-//! server's name. All calls are read-only. Anonymous and guest users can look up only the names and SIDs that every
-//! server has, as in samr.
+//! server's name and privileges. All calls are read-only. Anonymous and guest users can look up only the names and SIDs
+//! that every server has, as in samr.
 
-use proto::dtyp::Sid;
+mod privileges;
+
 use proto::rpc::lsarpc::{
     self, Domains, Generation, GetUserName, LookupLevel, LookupNames, LookupSids, PolicyInformationClass,
     ReferencedDomain, SidNameUse, TranslatedName, TranslatedSid, opnum,
 };
 use proto::rpc::ndr::{self, ContextHandle};
-use proto::rpc::pdu::SyntaxId;
+use proto::rpc::pdu::{FAULT_ACCESS_DENIED, FAULT_CONTEXT_MISMATCH, SyntaxId};
 use proto::status::Status;
 
 use crate::accounts::Unavailable;
 use crate::accounts::principals::{self, Principal, Realm};
 use crate::answer::yield_now;
 use crate::policy::limits::RPC_LOOKUP_STUB_BYTES;
-use crate::rpc::interface::{Call, Interface, Operation, operations};
+use crate::rpc::interface::{Call, Interface, Operation, Results, operations};
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;
+
+/// The units of four bytes of a context handle.
+const HANDLE: usize = 5;
 
 /// The local security authority.
 pub(super) struct Lsarpc;
@@ -39,12 +43,40 @@ impl Interface for Lsarpc {
     fn operations(&self) -> &'static [Operation] {
         operations![
             (opnum::LSAR_CLOSE, "LsarClose", close),
+            (opnum::LSAR_ENUMERATE_PRIVILEGES, "LsarEnumeratePrivileges", privileges::enumerate_privileges),
             (opnum::LSAR_OPEN_POLICY, "LsarOpenPolicy", open_policy),
             (opnum::LSAR_QUERY_INFORMATION_POLICY, "LsarQueryInformationPolicy", query_information),
+            (opnum::LSAR_CREATE_ACCOUNT, "LsarCreateAccount", privileges::refuse::<HANDLE>),
             (opnum::LSAR_ENUMERATE_ACCOUNTS, "LsarEnumerateAccounts", enumerate_accounts),
             (opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS, "LsarEnumerateTrustedDomains", enumerate_trusted_domains),
             (opnum::LSAR_LOOKUP_NAMES, "LsarLookupNames", lookup_names_1),
             (opnum::LSAR_LOOKUP_SIDS, "LsarLookupSids", lookup_sids_1),
+            (opnum::LSAR_OPEN_ACCOUNT, "LsarOpenAccount", privileges::open_account),
+            (
+                opnum::LSAR_ENUMERATE_PRIVILEGES_ACCOUNT,
+                "LsarEnumeratePrivilegesAccount",
+                privileges::enumerate_privileges_account
+            ),
+            (opnum::LSAR_ADD_PRIVILEGES_TO_ACCOUNT, "LsarAddPrivilegesToAccount", privileges::refuse::<0>),
+            (opnum::LSAR_REMOVE_PRIVILEGES_FROM_ACCOUNT, "LsarRemovePrivilegesFromAccount", privileges::refuse::<0>),
+            (opnum::LSAR_GET_SYSTEM_ACCESS_ACCOUNT, "LsarGetSystemAccessAccount", privileges::system_access_account),
+            (opnum::LSAR_SET_SYSTEM_ACCESS_ACCOUNT, "LsarSetSystemAccessAccount", privileges::refuse::<0>),
+            (opnum::LSAR_LOOKUP_PRIVILEGE_VALUE, "LsarLookupPrivilegeValue", privileges::privilege_value),
+            (opnum::LSAR_LOOKUP_PRIVILEGE_NAME, "LsarLookupPrivilegeName", privileges::privilege_name),
+            (
+                opnum::LSAR_LOOKUP_PRIVILEGE_DISPLAY_NAME,
+                "LsarLookupPrivilegeDisplayName",
+                privileges::privilege_display_name
+            ),
+            (opnum::LSAR_DELETE_OBJECT, "LsarDeleteObject", privileges::refuse::<HANDLE>),
+            (
+                opnum::LSAR_ENUMERATE_ACCOUNTS_WITH_USER_RIGHT,
+                "LsarEnumerateAccountsWithUserRight",
+                privileges::enumerate_accounts_with_right
+            ),
+            (opnum::LSAR_ENUMERATE_ACCOUNT_RIGHTS, "LsarEnumerateAccountRights", privileges::enumerate_account_rights),
+            (opnum::LSAR_ADD_ACCOUNT_RIGHTS, "LsarAddAccountRights", privileges::refuse::<0>),
+            (opnum::LSAR_REMOVE_ACCOUNT_RIGHTS, "LsarRemoveAccountRights", privileges::refuse::<0>),
             (opnum::LSAR_OPEN_POLICY_2, "LsarOpenPolicy2", open_policy),
             (opnum::LSAR_GET_USER_NAME, "LsarGetUserName", user_name),
             (opnum::LSAR_QUERY_INFORMATION_POLICY_2, "LsarQueryInformationPolicy2", query_information),
@@ -52,6 +84,8 @@ impl Interface for Lsarpc {
             (opnum::LSAR_LOOKUP_SIDS_2, "LsarLookupSids2", lookup_sids_2),
             (opnum::LSAR_LOOKUP_NAMES_2, "LsarLookupNames2", lookup_names_2),
             (opnum::LSAR_LOOKUP_NAMES_3, "LsarLookupNames3", lookup_names_3),
+            (opnum::LSAR_LOOKUP_SIDS_3, "LsarLookupSids3", only_for_controllers),
+            (opnum::LSAR_LOOKUP_NAMES_4, "LsarLookupNames4", only_for_controllers),
         ]
     }
 }
@@ -63,9 +97,12 @@ fn is_open(call: &Call<'_>, handle: &ContextHandle) -> bool {
     call.handles.lock().get::<PolicyObject>(handle).is_some()
 }
 
-async fn close(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
-    let closed = call.handles.lock().close(&handle);
-    ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
+/// Closes a handle. As in Windows, an unknown one is a fault (C706 appendix N).
+async fn close(call: &Call<'_>, handle: ContextHandle) -> Results {
+    match call.handles.lock().close(&handle) {
+        true => Ok(ndr::handle_response(&[0; 20], Status::SUCCESS)),
+        false => Err(FAULT_CONTEXT_MISMATCH),
+    }
 }
 
 /// Opens a policy handle ([MS-LSAT] 3.1.4.1). `restrict anonymous` refuses it to anonymous users.
@@ -85,8 +122,7 @@ async fn enumerate_accounts(call: &Call<'_>, (handle, from): (ContextHandle, u32
     if !is_open(call, &handle) {
         return failed(3, Status::INVALID_HANDLE);
     }
-    let accounts = [Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS, Sid::BUILTIN_USERS, Sid::BUILTIN_GUESTS];
-    lsarpc::accounts_response(from, &accounts)
+    lsarpc::accounts_response(from, &privileges::ACCOUNTS)
 }
 
 async fn enumerate_trusted_domains(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
@@ -114,6 +150,12 @@ async fn lookup_sids_1(call: &Call<'_>, asked: LookupSids) -> Vec<u8> {
 
 async fn lookup_sids_2(call: &Call<'_>, asked: LookupSids) -> Vec<u8> {
     lookup_sids(call, &asked, Generation::Second).await
+}
+
+/// Refuses a call over a connection that is not the secure channel of a member to its domain controller ([MS-LSAT]
+/// 3.1.4.8, 3.1.4.9).
+async fn only_for_controllers(_: &Call<'_>, (): ()) -> Results {
+    Err(FAULT_ACCESS_DENIED)
 }
 
 /// Checks the handle and the level of a look-up.
@@ -192,10 +234,17 @@ async fn lookup_names(call: &Call<'_>, asked: &LookupNames, generation: Generati
         if number % AT_A_TIME == AT_A_TIME - 1 {
             yield_now().await;
         }
+        // Windows finds BUILTIN without a name, and a domain by its name and a backslash.
+        let (name, is_domain) = match name.strip_suffix('\\') {
+            None if name.is_empty() => ("BUILTIN", true),
+            None => (name.as_str(), false),
+            Some(domain) => (domain, true),
+        };
         let found = match has_account {
             true => answered(principals::by_name(&*server.accounts.ids, &policy.netbios_name, name).await),
             false => principals::well_known_name(server.accounts.ids.domain(), &policy.netbios_name, name),
         };
+        let found = found.filter(|found| !is_domain || found.kind == SidNameUse::DOMAIN);
         sids.push(match found {
             Some(principal) => TranslatedSid {
                 kind: principal.kind,

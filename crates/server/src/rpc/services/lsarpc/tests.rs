@@ -106,3 +106,64 @@ fn long_lists_let_other_requests_run() {
         assert!(pipe.waits_for(opnum, &stub), "{opnum}");
     }
 }
+
+#[test]
+fn privileges_are_listed_and_only_administrators_have_them() {
+    let mut pipe = PipeClient::new(TestClient::logged_on(&server(1), "alice"), "lsarpc");
+    let policy = open(&mut pipe).expect("the handle is granted");
+    let list = |from: u32, length: u32| {
+        let mut out = Encoder::default();
+        out.array(4, &policy);
+        out.u32(from);
+        out.u32(length);
+        out.into_bytes()
+    };
+    for (from, length, expected, next) in [
+        (0, u32::MAX, Status::SUCCESS, 9),
+        (0, 0, Status::MORE_ENTRIES, 1),
+        (8, 0, Status::SUCCESS, 9),
+        (9, u32::MAX, Status::NO_MORE_ENTRIES, 9),
+    ] {
+        let results = pipe.call(opnum::LSAR_ENUMERATE_PRIVILEGES, &list(from, length));
+        assert_eq!((status(&results), Decoder::new(&results).u32()), (expected, Ok(next)), "{from} {length}");
+    }
+    let of = |sid: &Sid, more: &[u32]| {
+        let mut out = Encoder::default();
+        out.array(4, &policy);
+        out.sid(sid);
+        more.iter().for_each(|number| out.u32(*number));
+        out.into_bytes()
+    };
+    for (sid, expected, has) in [
+        (Sid::BUILTIN_ADMINISTRATORS, Status::SUCCESS, true),
+        (Sid::BUILTIN_USERS, Status::SUCCESS, false),
+        (testing::TestAccounts.domain().with_rid(1001), Status::OBJECT_NAME_NOT_FOUND, false),
+    ] {
+        let rights = pipe.call(opnum::LSAR_ENUMERATE_ACCOUNT_RIGHTS, &of(&sid, &[]));
+        assert_eq!((status(&rights), is_in("SeBackupPrivilege", &rights)), (expected, has), "{sid}");
+        let opened = pipe.call(opnum::LSAR_OPEN_ACCOUNT, &of(&sid, &[0x0200_0000]));
+        assert_eq!(status(&opened), expected, "{sid}");
+        if expected == Status::SUCCESS {
+            let set = pipe.call(opnum::LSAR_ENUMERATE_PRIVILEGES_ACCOUNT, &opened[..20]);
+            assert_eq!((status(&set), Decoder::new(&set[4..]).u32()), (Status::SUCCESS, Ok(if has { 9 } else { 0 })));
+        }
+    }
+    // A policy is not an account, and rights do not change.
+    assert_eq!(status(&pipe.call(opnum::LSAR_ENUMERATE_PRIVILEGES_ACCOUNT, &policy)), Status::INVALID_HANDLE);
+    assert_eq!(status(&pipe.call(opnum::LSAR_ADD_ACCOUNT_RIGHTS, &policy)), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn a_domain_is_found_by_its_name_alone() {
+    let mut pipe = PipeClient::new(TestClient::logged_on(&server(1), "alice"), "lsarpc");
+    let handle = open(&mut pipe).expect("the handle is granted");
+    for (name, expected) in [
+        ("", Status::SUCCESS),
+        ("BUILTIN\\", Status::SUCCESS),
+        ("alice", Status::SUCCESS),
+        ("alice\\", Status::NONE_MAPPED),
+    ] {
+        let results = pipe.call(opnum::LSAR_LOOKUP_NAMES, &names(&handle, &[name]));
+        assert_eq!(status(&results), expected, "{name:?}");
+    }
+}

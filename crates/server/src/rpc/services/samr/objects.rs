@@ -142,7 +142,7 @@ impl SamrCall<'_> {
         Ok((found, mapped(count, rids.len())))
     }
 
-    async fn principal(&self, domain: SamDomain, rid: u32) -> Result<Option<Principal>, Status> {
+    pub(super) async fn principal(&self, domain: SamDomain, rid: u32) -> Result<Option<Principal>, Status> {
         let server = self.server;
         Ok(principals::by_sid(&*server.accounts.ids, &self.with_rid(domain, rid)).await?)
     }
@@ -176,13 +176,13 @@ impl SamrCall<'_> {
     }
 
     /// Returns the object of `handle` if `of` accepts its type.
-    fn object<T>(&self, handle: &ContextHandle, of: impl FnOnce(Object) -> Option<T>) -> Result<T, Status> {
+    pub(super) fn object<T>(&self, handle: &ContextHandle, of: impl FnOnce(Object) -> Option<T>) -> Result<T, Status> {
         let object = self.get(handle).ok_or(Status::INVALID_HANDLE)?;
         of(object).ok_or(Status::OBJECT_TYPE_MISMATCH)
     }
 
     /// Returns the account of a handle; it may have been deleted.
-    async fn account(&self, handle: &ContextHandle) -> Result<Account, Status> {
+    pub(super) async fn account(&self, handle: &ContextHandle) -> Result<Account, Status> {
         let user = |object| if let Object::User(rid) = object { Some(rid) } else { None };
         let rid = self.object(handle, user)?;
         let sid = self.with_rid(SamDomain::Own, rid);
@@ -260,6 +260,11 @@ impl SamrCall<'_> {
     /// Returns the aliases that contain any of `sids` ([MS-SAMR] 3.1.5.9.2).
     async fn aliases_of(&self, handle: &ContextHandle, sids: &[Sid]) -> Result<Vec<u32>, Status> {
         let domain = self.members_of(handle)?;
+        self.aliases_with(domain, sids).await
+    }
+
+    /// Returns the aliases of `domain` that contain any of `sids`.
+    pub(super) async fn aliases_with(&self, domain: SamDomain, sids: &[Sid]) -> Result<Vec<u32>, Status> {
         let (server, own) = (self.server, self.sid(SamDomain::Own));
         let mut rids = Vec::new();
         for sid in sids.iter().filter(|sid| sid.domain() == Some(own)) {
@@ -336,7 +341,7 @@ impl SamrCall<'_> {
         self.members(domain, rid).await
     }
 
-    async fn members(&self, domain: SamDomain, rid: u32) -> Result<Vec<Sid>, Status> {
+    pub(super) async fn members(&self, domain: SamDomain, rid: u32) -> Result<Vec<Sid>, Status> {
         let server = self.server;
         let members = server.accounts.roster.members(&self.with_rid(domain, rid), SAMR_GROUP_MEMBERS + 1).await?;
         if members.len() > SAMR_GROUP_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
@@ -347,7 +352,7 @@ impl SamrCall<'_> {
         let domain = self.object(handle, |object| match object {
             Object::Domain(domain) | Object::Alias(domain, _) => Some(domain),
             Object::User(_) | Object::Group(_) => Some(SamDomain::Own),
-            Object::Server => None,
+            Object::Server(_) => None,
         })?;
         Ok(self.with_rid(domain, rid))
     }

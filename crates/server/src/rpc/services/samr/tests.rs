@@ -8,7 +8,7 @@ use crate::rpc::tests::client::PipeClient;
 use crate::testing::{self, TestClient, TestServer};
 
 /// Encodes a handle and numbers as arguments.
-fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
+pub(super) fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
     let mut out = Encoder::default();
     out.array(4, handle);
     numbers.iter().for_each(|number| out.u32(*number));
@@ -16,14 +16,17 @@ fn numbers(handle: &ContextHandle, numbers: &[u32]) -> Vec<u8> {
 }
 
 /// Returns the status at the end of results.
-fn status(results: &[u8]) -> Status {
+pub(super) fn status(results: &[u8]) -> Status {
     Status(u32::from_le_bytes(results[results.len() - 4..].try_into().expect("four bytes")))
 }
 
-struct Samr(PipeClient);
+/// The arguments of SamrConnect2: no name, and MAXIMUM_ALLOWED.
+const MAXIMUM: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 2];
+
+pub(super) struct Samr(pub(super) PipeClient);
 
 impl Samr {
-    fn of(client: TestClient) -> Samr {
+    pub(super) fn of(client: TestClient) -> Samr {
         Samr(PipeClient::new(client, "samr"))
     }
 
@@ -32,7 +35,7 @@ impl Samr {
     }
 
     /// Executes a call that opens a handle; returns the handle or the status.
-    fn open(&mut self, opnum: u16, stub: &[u8]) -> Result<ContextHandle, Status> {
+    pub(super) fn open(&mut self, opnum: u16, stub: &[u8]) -> Result<ContextHandle, Status> {
         let results = self.0.call(opnum, stub);
         match status(&results) {
             Status::SUCCESS => Ok(Decoder::new(&results).handle().expect("a handle")),
@@ -41,8 +44,8 @@ impl Samr {
     }
 
     /// Opens the domain with this SID.
-    fn domain(&mut self, sid: &str) -> ContextHandle {
-        let server = self.open(opnum::SAMR_CONNECT_2, &[]).expect("the handle is granted");
+    pub(super) fn domain(&mut self, sid: &str) -> ContextHandle {
+        let server = self.open(opnum::SAMR_CONNECT_2, &MAXIMUM).expect("the handle is granted");
         let mut out = Encoder::default();
         out.array(4, &server);
         out.u32(0x200);
@@ -50,7 +53,7 @@ impl Samr {
         self.open(opnum::SAMR_OPEN_DOMAIN, &out.into_bytes()).expect("a domain")
     }
 
-    fn status(&mut self, opnum: u16, handle: &ContextHandle, arguments: &[u32]) -> Status {
+    pub(super) fn status(&mut self, opnum: u16, handle: &ContextHandle, arguments: &[u32]) -> Status {
         status(&self.0.call(opnum, &numbers(handle, arguments)))
     }
 
@@ -71,7 +74,7 @@ impl Samr {
     }
 }
 
-const OWN: &str = "S-1-5-21-1-2-3";
+pub(super) const OWN: &str = "S-1-5-21-1-2-3";
 const BUILTIN: &str = "S-1-5-32";
 
 #[test]
@@ -180,12 +183,22 @@ fn anonymous_callers_cannot_list_users() {
 }
 
 #[test]
-fn nothing_is_changed() {
+fn a_handle_of_the_server_has_the_requested_rights() {
     let mut samr = Samr::as_alice();
+    let connect = |access: u32| [0_u32.to_le_bytes(), access.to_le_bytes()].concat();
+    // SHUTDOWN, an undefined right and a SACL are not for users who are not administrators.
+    for refused in [0x2, 0x40, 0x0100_0000, 0x1000_0000] {
+        assert_eq!(samr.open(opnum::SAMR_CONNECT_2, &connect(refused)), Err(Status::ACCESS_DENIED), "{refused:x}");
+    }
+    for (access, enumerates) in [(0, false), (0x20, false), (0x10, true), (0x0200_0000, true), (0x8000_0000, true)] {
+        let server = samr.open(opnum::SAMR_CONNECT_2, &connect(access)).expect("the handle is granted");
+        let expected = if enumerates { Status::SUCCESS } else { Status::ACCESS_DENIED };
+        let found = samr.status(opnum::SAMR_ENUMERATE_DOMAINS_IN_SAM_SERVER, &server, &[0, u32::MAX]);
+        assert_eq!(found, expected, "{access:x}");
+    }
+    // The calls that are refused to everybody.
     let own = samr.domain(OWN);
-    for opnum in [2, 9, 10, 12, 14, 21, 22, 23, 24, 26, 29, 30, 31, 32, 35, 37, 45, 50, 52, 53, 58] {
+    for opnum in [opnum::SAMR_SET_SECURITY_OBJECT, opnum::SAMR_SET_MEMBER_ATTRIBUTES_OF_GROUP] {
         assert_eq!(samr.status(opnum, &own, &[0; 64]), Status::ACCESS_DENIED, "{opnum}");
     }
-    // SamrCreateUser2InDomain also returns a handle, the granted access and a RID.
-    assert_eq!(samr.0.call(opnum::SAMR_CREATE_USER_2_IN_DOMAIN, &[]).len(), 32);
 }
