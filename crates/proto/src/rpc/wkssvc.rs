@@ -1,7 +1,7 @@
 //! The workstation service ([MS-WKST] 3.2.4): the computer, the users on it, and its transports.
 
 use super::enumeration::{Entry, Levelled, Request, Row};
-use super::ndr::{Arguments, Decoder};
+use super::ndr::{Arguments, Decoder, Encoder};
 use super::pdu::SyntaxId;
 use super::srvsvc::server::{PLATFORM_NT, TRANSPORT_ADDRESS, TRANSPORT_NAME, VERSION};
 use crate::bytes::Result;
@@ -19,7 +19,24 @@ pub mod opnum {
     pub const NETR_WKSTA_GET_INFO: u16 = 0;
     pub const NETR_WKSTA_USER_ENUM: u16 = 2;
     pub const NETR_WKSTA_TRANSPORT_ENUM: u16 = 5;
+    pub const NETR_USE_ENUM: u16 = 11;
+    pub const NETR_LOGON_DOMAIN_NAME_ADD: u16 = 14;
+    pub const NETR_LOGON_DOMAIN_NAME_DEL: u16 = 15;
+    pub const NETR_JOIN_DOMAIN: u16 = 16;
+    pub const NETR_UNJOIN_DOMAIN: u16 = 17;
+    pub const NETR_VALIDATE_NAME: u16 = 19;
+    pub const NETR_GET_JOIN_INFORMATION: u16 = 20;
+    pub const NETR_GET_JOINABLE_OUS: u16 = 21;
+    pub const NETR_ENUMERATE_COMPUTER_NAMES: u16 = 30;
 }
+
+/// ERROR_NOT_SUPPORTED ([MS-ERREF] 2.2).
+pub const NOT_SUPPORTED: u32 = 50;
+
+/// NETSETUP_JOIN_STATUS ([MS-WKST] 2.2.3.1): NameBuffer is a workgroup.
+pub const WORKGROUP_NAME: u16 = 2;
+/// NETSETUP_JOIN_STATUS: NameBuffer is a domain.
+pub const DOMAIN_NAME: u16 = 3;
 
 /// The levels of NetrWkstaGetInfo.
 pub const LEVELS: &[u32] = &[100, 101, 102];
@@ -29,6 +46,7 @@ pub const PUBLIC_LEVEL: u32 = 100;
 pub const ADMINISTRATOR_LEVEL: u32 = 102;
 const USER_LEVELS: &[u32] = &[0, 1];
 const TRANSPORT_LEVELS: &[u32] = &[0];
+const USE_LEVELS: &[u32] = &[0, 1, 2];
 
 /// The arguments of NetrWkstaGetInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +82,68 @@ impl Arguments for WkstaTransportEnum {
         decoder.optional_string()?;
         Request::read_level(decoder, TRANSPORT_LEVELS).map(WkstaTransportEnum)
     }
+}
+
+/// The arguments of NetrUseEnum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UseEnum(pub Levelled);
+
+impl Arguments for UseEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<UseEnum> {
+        decoder.optional_string()?;
+        Request::read_level(decoder, USE_LEVELS).map(UseEnum)
+    }
+}
+
+/// The arguments of NetrEnumerateComputerNames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EnumerateComputerNames {
+    /// NameType: the primary name, the alternate ones or all.
+    pub kind: u16,
+    /// Reserved: flags.
+    pub flags: u32,
+}
+
+impl Arguments for EnumerateComputerNames {
+    fn read(decoder: &mut Decoder<'_>) -> Result<EnumerateComputerNames> {
+        decoder.optional_string()?;
+        Ok(EnumerateComputerNames { kind: decoder.u16()?, flags: decoder.u32()? })
+    }
+}
+
+/// The results of NetrGetJoinInformation.
+pub fn join_information_response(name: Option<&str>, kind: u16, status: u32) -> Vec<u8> {
+    let mut out = Encoder::default();
+    match name {
+        Some(name) => {
+            out.pointer();
+            out.string(name);
+        }
+        None => out.null(),
+    }
+    out.u16(kind);
+    out.u32(status);
+    out.into_bytes()
+}
+
+/// The results of NetrEnumerateComputerNames: a NET_COMPUTER_NAME_ARRAY ([MS-WKST] 2.2.5.21), or the reason why there
+/// is none.
+pub fn computer_names_response(names: std::result::Result<&[&str], u32>) -> Vec<u8> {
+    let mut out = Encoder::default();
+    match names {
+        Ok(names) => {
+            let count = names.len() as u32;
+            out.pointer();
+            out.u32(count);
+            out.pointer();
+            out.u32(count);
+            names.iter().for_each(|name| out.unicode(name));
+            names.iter().for_each(|name| out.text(name));
+        }
+        Err(_) => out.null(),
+    }
+    out.u32(names.err().unwrap_or(0));
+    out.into_bytes()
 }
 
 /// The computer: WKSTA_INFO structures ([MS-WKST] 2.2.5.1 to 2.2.5.3).
