@@ -19,6 +19,9 @@ pub(super) const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
 /// Additional settings of the second server.
 const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
+/// Additional settings of the server that alice administrates. It has the name of the domain in which the tests look
+/// for accounts.
+const ADMINISTRATED: &str = "\n@TARGET@\n\tadmin users = alice\n\tnetbios name = RPCSERVER\n";
 /// The host name of the server with a keytab. smbtorture does not use tickets for an address or for `localhost`.
 pub(super) const NAMED: &str = "files.bed.test";
 /// The SMB port, which the server uses if the worker has its own network.
@@ -48,6 +51,7 @@ pub(super) struct Ground {
     // Declared before the environment, so that the servers end before their directory is removed.
     main: Server,
     strict: Option<Server>,
+    administrated: Option<Server>,
     tickets: Option<(Server, Kdc)>,
     /// The template of the configurations.
     template: String,
@@ -91,7 +95,8 @@ impl Ground {
             true => environment.start_on("server", &template, SMB)?,
             false => environment.start("server", &template)?,
         };
-        Ok(Ground { main, strict: None, tickets: None, template, on_volume, environment })
+        let (strict, administrated, tickets) = (None, None, None);
+        Ok(Ground { main, strict, administrated, tickets, template, on_volume, environment })
     }
 
     /// Returns the directory that contains the directories of the shares.
@@ -119,6 +124,13 @@ impl Ground {
                         Some(self.environment.start("strict", &self.template.replace("\n@TARGET@\n", STRICT))?);
                 }
                 self.strict.as_mut().context("just started")
+            }
+            Which::Administrated => {
+                if self.administrated.is_none() {
+                    let template = self.template.replace("\n@TARGET@\n", ADMINISTRATED);
+                    self.administrated = Some(self.environment.start("administrated", &template)?);
+                }
+                self.administrated.as_mut().context("just started")
             }
             Which::Tickets => {
                 if self.tickets.is_none() {
@@ -169,7 +181,8 @@ impl Ground {
             };
         }
         if is_changed && self.on_volume {
-            let others = [self.strict.as_mut(), self.tickets.as_mut().map(|(server, _)| server)];
+            let others =
+                [self.strict.as_mut(), self.administrated.as_mut(), self.tickets.as_mut().map(|(server, _)| server)];
             [Some(&mut self.main)].into_iter().chain(others).flatten().try_for_each(Server::restart)?;
         }
         Ok(())

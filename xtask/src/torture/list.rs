@@ -25,6 +25,8 @@ pub(super) enum Which {
     Strict,
     /// With a keytab; smbtorture logs on with Kerberos.
     Tickets,
+    /// With the user of the tests as an administrator.
+    Administrated,
 }
 
 /// How one test is run.
@@ -80,6 +82,7 @@ fn rule(line: &str, data: &Path) -> Result<(String, Route)> {
         None => (share, Which::Plain),
         Some((share, "strict")) => (share, Which::Strict),
         Some((share, "tickets")) => (share, Which::Tickets),
+        Some((share, "administrated")) => (share, Which::Administrated),
         Some((_, other)) => bail!("no such server: {other:?}"),
     };
     route.server = server;
@@ -198,9 +201,11 @@ mod tests {
 
     #[test]
     fn every_file_of_the_project_is_well_formed() {
-        let all = tests("smb2").unwrap().1;
+        let mut all = tests("smb2").unwrap().1;
         let baseline = baseline().unwrap();
         assert_eq!(all.len(), 567);
+        all.extend(tests("rpc").unwrap().1);
+        assert_eq!(all.len(), 567 + 95);
         assert!(all.iter().all(|test| baseline.contains_key(test)));
         for entry in fs::read_dir(crate::root().join("xtask/torture")).unwrap() {
             let path = entry.unwrap().path();
@@ -220,6 +225,7 @@ mod tests {
         assert_eq!((plain.share.as_str(), plain.server, plain.users), ("share", Which::Plain, false));
         assert_eq!(map.route("smb2.session-require-signing.bug15397").server, Which::Strict);
         assert_eq!(map.route("smb2.session.expire1n").server, Which::Tickets);
+        assert_eq!(map.route("rpc.lsa-getuser").server, Which::Administrated);
         assert!(map.route("smb2.session.reauth1").users);
         let local = map.route("smb2.samba3misc.localposixlock1").arguments;
         assert_eq!(local, ["--option=torture:localdir=/data/share"]);

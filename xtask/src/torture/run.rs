@@ -68,7 +68,7 @@ fn smbtorture(ground: &Ground, test: &str, route: &Route, port: u16) -> Command 
             ground.log_on_by_ticket(&mut command);
             NAMED
         }
-        Which::Plain | Which::Strict => {
+        Which::Plain | Which::Strict | Which::Administrated => {
             command.args(["--use-kerberos=off", "-U", &ALICE.credentials()]);
             "127.0.0.1"
         }
