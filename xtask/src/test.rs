@@ -61,7 +61,9 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
         built().and_then(|()| succeeds(cargo(&CONTROLS)))
     });
     all.push(controls);
-    all.push(Step::new("smbtorture", "cargo xtask torture", || torture::run(&torture_options(options))));
+    all.push(Step::new("smbtorture", "cargo xtask torture", || torture::run(&torture_options(options, torture::LIST))));
+    let rpc = || torture::run(&torture_options(options, torture::RPC_LIST));
+    all.push(Step::new("smbtorture on named pipes", "cargo xtask torture --tests rpc", rpc));
     let volumes = Step::new("volumes of GlusterFS", "cargo xtask gluster test", || gluster::test(filter));
     all.push(volumes);
     if whole {
@@ -124,11 +126,11 @@ fn client_against_samba() -> Result<Counts> {
     Ok(counts)
 }
 
-/// Returns options with all torture tests, or those that match the filter.
-fn torture_options(options: &Options) -> torture::Options {
+/// Returns options with all torture tests of a list, or those that match the filter.
+fn torture_options(options: &Options, list: &str) -> torture::Options {
     torture::Options {
         target: Target::Frevo,
-        tests: torture::LIST.into(),
+        tests: list.into(),
         fs: None,
         filter: options.filter.iter().map(|filter| format!("*{filter}*")).collect(),
         jobs: torture::JOBS,

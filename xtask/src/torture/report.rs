@@ -60,6 +60,9 @@ impl Report {
         let command = match (&options.volume, options.target) {
             (Some(volume), _) => format!("cargo xtask gluster torture --volumes {}", volume.name),
             (None, Target::Samba) => "cargo xtask torture --target samba".to_owned(),
+            (None, Target::Frevo) if options.tests != super::LIST => {
+                format!("cargo xtask torture --tests {}", options.tests)
+            }
             (None, Target::Frevo) => "cargo xtask torture".to_owned(),
         };
         let expected = list::expected(options.volume.is_some())?;
