@@ -72,14 +72,22 @@ async fn ws_discovery(host: wsd::Host, links: watch::Receiver<Links>, mut ending
 
 /// Registers the services with avahi while it runs, and otherwise answers for them.
 async fn multicast_dns(host: mdns::Host, links: watch::Receiver<Links>, mut ending: watch::Receiver<()>) {
+    let mut some = links.clone();
+    tokio::select! {
+        // A server for this host alone has nothing to ask avahi.
+        _ = some.wait_for(|links| !links.is_empty()) => {}
+        () = ended(&mut ending) => return,
+    }
+    drop(some);
     let mut avahi = avahi::presence();
     loop {
         let present = *avahi.borrow_and_update();
         let changed = async { avahi.changed().await.is_err() };
+        let mut ended_too = ending.clone();
         let until = async {
             tokio::select! {
                 // Without the task that looks for avahi, there is none.
-                lost = changed => if lost { std::future::pending().await },
+                lost = changed => if lost { ended(&mut ended_too).await },
                 () = ended(&mut ending) => {}
             }
         };

@@ -2,6 +2,7 @@
 //! one, and none can be flooded with answers.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 /// An address of this host and the length of its network prefix in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +19,7 @@ pub struct Addresses {
     /// Those on which the server is reachable over this link.
     pub served: Vec<Network>,
     /// All addresses of this host, also on other links, whose packets are its own.
-    pub own: Vec<IpAddr>,
+    pub own: Arc<[IpAddr]>,
 }
 
 /// A network interface.
@@ -71,7 +72,9 @@ impl Network {
                 _ => false,
             },
             (IpAddr::V6(own), IpAddr::V6(other)) => match self.prefix {
-                1..=128 => (own.to_bits() ^ other.to_bits()) & u128::MAX << (128 - self.prefix) == 0,
+                // An address that DHCP has assigned. The network is usually one of 64 bits.
+                128 => own.to_bits() >> 64 == other.to_bits() >> 64,
+                1..=127 => (own.to_bits() ^ other.to_bits()) & u128::MAX << (128 - self.prefix) == 0,
                 _ => false,
             },
             _ => false,
@@ -100,7 +103,8 @@ mod tests {
 
     #[test]
     fn only_hosts_of_the_link_are_neighbours() {
-        let served = [("192.0.2.1", 24), ("2001:db8::1", 64), ("10.0.0.1", 31), ("10.1.0.1", 32)];
+        let served =
+            [("192.0.2.1", 24), ("2001:db8::1", 64), ("2001:db8:2::9", 128), ("10.0.0.1", 31), ("10.1.0.1", 32)];
         let addresses = addresses(&served, &["192.0.2.1", "192.0.2.200", "2001:db8::1"]);
         for (from, expected) in [
             ("192.0.2.77", true),
@@ -122,6 +126,8 @@ mod tests {
             ("2001:db8:0:1::7", false),
             ("fe80::7", true),
             ("ff02::fb", false),
+            ("2001:db8:2::7", true),
+            ("2001:db8:3::7", false),
             ("::", false),
             ("::1", false),
         ] {

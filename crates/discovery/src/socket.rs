@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::Instant;
 
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
-use crate::link::Link;
+use crate::link::{Link, Network};
 
 /// The properties of a multicast protocol.
 pub(crate) struct Multicast {
@@ -52,11 +53,12 @@ impl Sockets {
         }
     }
 
-    /// Sends a packet to a host of the link.
-    pub(crate) async fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<()> {
+    /// Sends a packet to a host or a group of the link. It is lost, with an error, if the socket's buffer is full, for
+    /// example because hosts that do not exist are looked for. Waiting would let one host stop all answers.
+    pub(crate) fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<()> {
         let socket = if to.is_ipv4() { &self.v4 } else { &self.v6 };
         let Some(socket) = socket else { return Err(io::ErrorKind::AddrNotAvailable.into()) };
-        socket.send_to(packet, to).await.map(drop)
+        SockRef::from(socket).send_to(packet, &to.into()).map(drop)
     }
 
     /// Returns the group of the version of IP of `own`.
@@ -64,10 +66,19 @@ impl Sockets {
         self.groups[usize::from(own.is_ipv6())]
     }
 
-    /// Returns the groups of all versions of IP for which there is a socket.
-    pub(crate) fn open_groups(&self) -> impl Iterator<Item = SocketAddr> {
-        let open = [self.v4.is_some(), self.v6.is_some()];
-        self.groups.into_iter().zip(open).filter_map(|(group, open)| open.then_some(group))
+    /// Returns the groups of the versions of IP of these addresses. For others, the kernel would choose a sender's
+    /// address of another link.
+    pub(crate) fn groups(&self, own: &[Network]) -> impl Iterator<Item = SocketAddr> {
+        let has = [false, true].map(|v6| own.iter().any(|network| network.address.is_ipv6() == v6));
+        self.groups.into_iter().zip(has).filter_map(|(group, has)| has.then_some(group))
+    }
+}
+
+/// Waits until a time; never returns if there is none.
+pub(crate) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Interface {
     pub loopback: bool,
     /// Whether the interface is up.
     pub up: bool,
-    /// Whether packets can be sent to several hosts of its network at once.
+    /// Whether packets can be sent to several hosts of its network at once. A tunnel has one host at its other end.
     pub multicast: bool,
 }
 
@@ -50,7 +50,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
             prefix: mask.map_or(if address.is_ipv4() { 32 } else { 128 }, prefix),
             loopback: has(libc::IFF_LOOPBACK),
             up: has(libc::IFF_UP),
-            multicast: has(libc::IFF_MULTICAST),
+            multicast: has(libc::IFF_MULTICAST) && !has(libc::IFF_POINTOPOINT),
         });
     }
     // SAFETY: the list comes from getifaddrs, is freed once, and no reference to it is kept.

@@ -35,6 +35,8 @@ const UNICAST_RATE: f64 = 20.0;
 const UNICAST_BURST: f64 = 40.0;
 /// Bytes of a packet that fits into an Ethernet frame.
 const PACKET_BYTES: usize = 1440;
+/// Questions of a packet that are answered.
+const MAX_QUESTIONS: usize = 64;
 /// The longest packet that is read ([RFC 6762] 17).
 const LONGEST_PACKET: usize = 9000;
 
@@ -75,6 +77,8 @@ enum Phase {
 /// An own record and when it was or will be sent.
 struct Entry {
     own: Own,
+    /// It says which types of records a name has, and is sent only when another type is asked for ([RFC 6762] 6.1).
+    denies: bool,
     sent: Option<Instant>,
     due: Option<Instant>,
 }
@@ -140,7 +144,7 @@ impl Responder {
         if let Phase::Announcing { sent, next } = self.phase
             && next <= now
         {
-            self.entries.iter_mut().for_each(|entry| entry.due = Some(now));
+            self.entries.iter_mut().filter(|entry| !entry.denies).for_each(|entry| entry.due = Some(now));
             let interval = ANNOUNCEMENT_INTERVAL * (1 << sent);
             self.phase = match sent + 1 {
                 ANNOUNCEMENTS => Phase::Running,
@@ -157,7 +161,7 @@ impl Responder {
             return;
         }
         let new = self.names.records(&addresses);
-        let is_gone = |entry: &&Entry| new.iter().all(|own| own.record != entry.own.record);
+        let is_gone = |entry: &&Entry| !entry.denies && new.iter().all(|own| own.record != entry.own.record);
         let gone: Vec<_> = self.entries.iter().filter(is_gone).map(|entry| entry.own.record.clone()).collect();
         if matches!(self.phase, Phase::Probing { .. }) {
             self.addresses = addresses;
@@ -172,7 +176,8 @@ impl Responder {
     /// Returns the packets that withdraw all records ([RFC 6762] 10.1).
     pub fn goodbye(&mut self) -> Vec<Outgoing> {
         if !matches!(self.phase, Phase::Probing { .. }) {
-            let all: Vec<_> = self.entries.iter().map(|entry| entry.own.record.clone()).collect();
+            let all = self.entries.iter().filter(|entry| !entry.denies);
+            let all: Vec<_> = all.map(|entry| entry.own.record.clone()).collect();
             self.send_goodbye(&all);
         }
         std::mem::take(&mut self.ready)
@@ -184,7 +189,9 @@ impl Responder {
         if bytes.len() > LONGEST_PACKET {
             return;
         }
-        let Ok(packet) = Packet::parse(bytes) else { return };
+        let mut bytes = bytes.to_vec();
+        pass_unknown(&mut bytes);
+        let Ok(packet) = Packet::parse(&bytes) else { return };
         if packet.has_flags(PacketFlag::RESPONSE) {
             if from.port() == PORT {
                 self.hear(&packet, now);
@@ -205,7 +212,10 @@ impl Responder {
     }
 
     fn renew(&mut self, records: Vec<Own>) {
-        self.entries = records.into_iter().map(|own| Entry { own, sent: None, due: None }).collect();
+        let denials: Vec<_> = self.names.unique_names().iter().map(|name| self.names.nsec(name, &records)).collect();
+        let denials = denials.into_iter().map(|record| (Own { record, unique: true }, true));
+        let all = records.into_iter().map(|own| (own, false)).chain(denials);
+        self.entries = all.map(|(own, denies)| Entry { own, denies, sent: None, due: None }).collect();
     }
 
     fn send_probe(&mut self) {
@@ -220,7 +230,8 @@ impl Responder {
     /// Returns the records for which the responder probes. The name of an address is unique without a probe.
     fn proposed(&self) -> impl Iterator<Item = &Own> {
         let names = self.names.unique_names();
-        self.entries.iter().map(|entry| &entry.own).filter(move |own| own.unique && names.contains(&own.record.name))
+        let own = self.entries.iter().filter(|entry| !entry.denies).map(|entry| &entry.own);
+        own.filter(move |own| own.unique && names.contains(&own.record.name))
     }
 
     /// Sends the records that are due.
@@ -279,62 +290,76 @@ impl Responder {
             true => Some(CONTINUED_DELAY),
             false => None,
         };
+        let is_known = |entry: &Entry| packet.answers.iter().any(|known| suppresses(known, &entry.own.record));
+        let known: Vec<bool> = self.entries.iter().map(is_known).collect();
         let mut unicast = Vec::new();
-        for question in &packet.questions {
-            let mut found = false;
-            for index in 0..self.entries.len() {
+        for question in packet.questions.iter().take(MAX_QUESTIONS) {
+            for index in self.asked(question).into_iter().filter(|index| !known[*index]) {
                 let entry = &self.entries[index];
-                if !is_asked(question, &entry.own.record) {
-                    continue;
-                }
-                found = true;
-                if packet.answers.iter().any(|known| suppresses(known, &entry.own.record)) {
-                    continue;
-                }
                 let age = entry.sent.map(|sent| now.saturating_duration_since(sent));
                 let fresh = Duration::from_secs(u64::from(entry.own.record.ttl) / 4);
                 if question.unicast_response && !is_probe && age.is_some_and(|age| age < fresh) {
-                    unicast.push(index);
+                    if !unicast.contains(&index) {
+                        unicast.push(index);
+                    }
                     continue;
                 }
                 let shared = (!entry.own.unique).then_some(SHARED_DELAY);
                 let wait = delay.or(shared).filter(|_| !is_probe).map_or(0, |range| self.between(range));
                 let repeat = if is_probe { REPEAT_DEFENCE } else { REPEAT };
-                let earliest = self.entries[index].sent.map_or(now, |sent| sent + repeat);
-                let due = earliest.max(now + Duration::from_millis(wait));
-                let entry = &mut self.entries[index];
-                entry.due = Some(entry.due.map_or(due, |known| known.min(due)));
-            }
-            if !found {
-                self.deny(question, from, now);
+                self.schedule(index, now + Duration::from_millis(wait), repeat);
             }
         }
         self.add_related(now);
-        if !unicast.is_empty() && self.may_unicast(now) {
-            let mut packet = response(0);
-            packet.answers = unicast.into_iter().map(|index| self.entries[index].own.record.clone()).collect();
-            self.push(Destination::Unicast(from), &packet);
+        if !unicast.is_empty() {
+            self.send_unicast(from, &unicast, now);
         }
     }
 
-    /// Tells a host that a name of this one has no record of the requested type.
-    fn deny(&mut self, question: &Question<'_>, from: SocketAddr, now: Instant) {
-        let is_own = |name: &Name<'static>| *name == question.qname;
-        let Some(name) = self.names.unique_names().into_iter().find(is_own) else { return };
-        if self.may_unicast(now) {
-            let own: Vec<Own> = self.entries.iter().map(|entry| entry.own.clone()).collect();
-            let mut packet = response(0);
-            packet.answers.push(self.names.nsec(&name, &own));
-            self.push(Destination::Unicast(from), &packet);
+    /// Returns the records that a question asks for. If a name has none of the type, that is the record that says so.
+    fn asked(&self, question: &Question<'_>) -> Vec<usize> {
+        let all = || self.entries.iter().enumerate();
+        let asked = all().filter(|(_, entry)| !entry.denies && is_asked(question, &entry.own.record));
+        let asked: Vec<usize> = asked.map(|(index, _)| index).collect();
+        if !asked.is_empty() {
+            return asked;
+        }
+        let denial = all().find(|(_, entry)| entry.denies && entry.own.record.name == question.qname);
+        denial.map(|(index, _)| index).into_iter().collect()
+    }
+
+    /// Multicasts a record at `due`, and not earlier than `repeat` after the last time.
+    fn schedule(&mut self, index: usize, due: Instant, repeat: Duration) {
+        let entry = &mut self.entries[index];
+        let due = entry.sent.map_or(due, |sent| (sent + repeat).max(due));
+        entry.due = Some(entry.due.map_or(due, |known| known.min(due)));
+    }
+
+    /// Sends records to one host. If they are too long, or too many such packets are sent, they are multicast.
+    fn send_unicast(&mut self, to: SocketAddr, records: &[usize], now: Instant) {
+        let mut packet = response(0);
+        packet.answers = records.iter().map(|index| self.entries[*index].own.record.clone()).collect();
+        match packet.build_bytes_vec_compressed() {
+            Ok(bytes) if bytes.len() <= PACKET_BYTES && self.may_unicast(now) => {
+                self.ready.push(Outgoing { to: Destination::Unicast(to), bytes });
+            }
+            _ => records.iter().for_each(|index| self.schedule(*index, now, REPEAT)),
         }
     }
 
-    /// Sends the records of an instance and of the host with those that refer to them ([RFC 6763] 12).
+    /// Sends the records of an instance and of the host with those that refer to them ([RFC 6763] 12). If the host has
+    /// one version of IP, the record that says so is one of them ([RFC 6762] 6.2).
     fn add_related(&mut self, now: Instant) {
+        let host = self.names.host_name();
+        let has = |v4: bool| self.addresses.iter().any(|address| address.is_ipv4() == v4);
+        let denies_version = !(has(true) && has(false));
         for _ in 0..2 {
             let due = self.entries.iter().filter_map(|entry| Some((target(&entry.own.record)?.clone(), entry.due?)));
             for (name, due) in due.collect::<Vec<_>>() {
-                for entry in self.entries.iter_mut().filter(|entry| entry.own.record.name == name) {
+                let is_meant = |entry: &&mut Entry| {
+                    entry.own.record.name == name && (!entry.denies || denies_version && name == host)
+                };
+                for entry in self.entries.iter_mut().filter(is_meant) {
                     let is_recent = entry.sent.is_some_and(|sent| now.saturating_duration_since(sent) < REPEAT);
                     if !is_recent {
                         entry.due = Some(entry.due.map_or(due, |known| known.min(due)));
@@ -347,7 +372,8 @@ impl Responder {
     /// Answers a resolver that does not know multicast DNS ([RFC 6762] 6.7).
     fn answer_legacy(&mut self, from: SocketAddr, packet: &Packet<'_>, now: Instant) {
         let Some(question) = packet.questions.first() else { return };
-        let asked = self.entries.iter().map(|entry| &entry.own.record).filter(|record| is_asked(question, record));
+        let own = self.entries.iter().filter(|entry| !entry.denies).map(|entry| &entry.own.record);
+        let asked = own.filter(|record| is_asked(question, record));
         let plain = |record: &ResourceRecord<'static>| {
             ResourceRecord { ttl: record.ttl.min(LEGACY_TTL), ..record.clone() }.with_cache_flush(false)
         };
@@ -393,8 +419,15 @@ impl Responder {
                 let name = record.name.clone().into_owned();
                 return self.resolve_conflict(&name, is_probing, now);
             }
-            for entry in self.entries.iter_mut().filter(|entry| same_set(&entry.own) && same(&entry.own)) {
-                if record.ttl >= entry.own.record.ttl && !entry.own.unique {
+            for index in 0..self.entries.len() {
+                let entry = &mut self.entries[index];
+                if !same_set(&entry.own) || entry.own.record.rdata != record.rdata {
+                    continue;
+                }
+                if record.ttl < entry.own.record.ttl / 2 && !is_probing {
+                    // Caches would forget it too early ([RFC 6762] 6.6).
+                    self.schedule(index, now, REPEAT);
+                } else if record.ttl >= entry.own.record.ttl && !entry.own.unique {
                     entry.due = None;
                 }
             }
@@ -437,6 +470,35 @@ fn response(id: u16) -> Packet<'static> {
     let mut packet = Packet::new_reply(id);
     packet.set_flags(PacketFlag::AUTHORITATIVE_ANSWER);
     packet
+}
+
+/// Makes the questions of a packet acceptable to the decoder, which refuses types that it does not know, and the bit of
+/// the header that must be ignored ([RFC 6762] 18.9). No record has the type that takes the place of an unknown one.
+fn pass_unknown(bytes: &mut [u8]) {
+    const NO_RECORD: u16 = 254;
+    let Some(flags) = bytes.get_mut(3) else { return };
+    *flags &= !0x40;
+    let mut at = 12;
+    for _ in 0..u16::from_be_bytes([bytes.get(4).copied().unwrap_or(0), bytes.get(5).copied().unwrap_or(0)]) {
+        // A name ends with an empty label, or with a pointer of two bytes.
+        loop {
+            match bytes.get(at) {
+                Some(0) => at += 1,
+                Some(pointer) if *pointer >= 0xc0 => at += 2,
+                Some(length) => {
+                    at += 1 + usize::from(*length);
+                    continue;
+                }
+                None => return,
+            }
+            break;
+        }
+        let Some(&[high, low]) = bytes.get(at..at + 2) else { return };
+        if QTYPE::try_from(u16::from_be_bytes([high, low])).is_err() {
+            bytes[at..at + 2].copy_from_slice(&NO_RECORD.to_be_bytes());
+        }
+        at += 4;
+    }
 }
 
 fn is_asked(question: &Question<'_>, record: &ResourceRecord<'_>) -> bool {

@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 use super::names::Host;
 use super::responder::{Destination, Outgoing, PORT, Responder};
 use crate::link::{Addresses, Link};
-use crate::socket::{Multicast, Sockets};
+use crate::socket::{Multicast, Sockets, until};
 
 /// Hops of all packets, by which receivers see that they come from this link ([RFC 6762] 11).
 const HOPS: u32 = 255;
@@ -36,6 +36,7 @@ pub async fn serve(link: Link, host: Host, mut addresses: watch::Receiver<Addres
     let seed = u64::from(link.index) << 32 | u64::from(std::process::id());
     let mut responder = Responder::new(host, served(&known), Instant::now(), seed);
     let mut buffer = vec![0; BUFFER];
+    let mut pause = None;
     loop {
         let next = responder.next();
         let timer = async {
@@ -46,14 +47,15 @@ pub async fn serve(link: Link, host: Host, mut addresses: watch::Receiver<Addres
         };
         tokio::select! {
             () = timer => {}
-            received = sockets.receive(&mut buffer) => match received {
+            () = until(pause), if pause.is_some() => pause = None,
+            received = sockets.receive(&mut buffer), if pause.is_none() => match received {
                 Ok((length, from)) if known.is_neighbour(from.ip()) => {
                     responder.receive(from, buffer.get(..length).unwrap_or_default(), Instant::now());
                 }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(link = link.name, %error, "cannot receive multicast DNS");
-                    tokio::time::sleep(AFTER_ERROR).await;
+                    pause = Some(Instant::now() + AFTER_ERROR);
                 }
             },
             changed = addresses.changed() => {
@@ -65,11 +67,11 @@ pub async fn serve(link: Link, host: Host, mut addresses: watch::Receiver<Addres
             }
         };
         for packet in responder.poll(Instant::now()) {
-            send(&sockets, &link, &packet).await;
+            send(&sockets, &link, &known, &packet);
         }
     }
     for packet in responder.goodbye() {
-        send(&sockets, &link, &packet).await;
+        send(&sockets, &link, &known, &packet);
     }
     Ok(())
 }
@@ -78,13 +80,13 @@ fn served(addresses: &Addresses) -> Vec<IpAddr> {
     addresses.served.iter().map(|network| network.address).collect()
 }
 
-async fn send(sockets: &Sockets, link: &Link, packet: &Outgoing) {
+fn send(sockets: &Sockets, link: &Link, known: &Addresses, packet: &Outgoing) {
     let targets = match packet.to {
         Destination::Unicast(to) => vec![to],
-        Destination::Multicast => sockets.open_groups().collect(),
+        Destination::Multicast => sockets.groups(&known.served).collect(),
     };
     for to in targets {
-        if let Err(error) = sockets.send(&packet.bytes, to).await {
+        if let Err(error) = sockets.send(&packet.bytes, to) {
             tracing::debug!(link = link.name, %to, %error, "cannot send multicast DNS");
         }
     }

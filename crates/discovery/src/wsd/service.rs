@@ -11,7 +11,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
 
 use super::host::Host;
 use super::http::MAX_REQUEST_SIZE;
@@ -19,7 +18,7 @@ use super::message::MAX_DATAGRAM_SIZE;
 use super::responder::{Datagram, Responder, Transmission};
 use super::{HTTP_PORT, MULTICAST_V4, MULTICAST_V6, UDP_PORT};
 use crate::link::{Addresses, Link};
-use crate::socket::{Multicast, Sockets};
+use crate::socket::{Multicast, Sockets, until};
 
 const PROTOCOL: Multicast = Multicast {
     groups: (MULTICAST_V4, MULTICAST_V6),
@@ -30,8 +29,10 @@ const PROTOCOL: Multicast = Multicast {
 };
 /// Datagrams that wait for their time. Others are dropped while there are so many.
 const MAX_WAITING: usize = 256;
-/// Connections at a time, those that the kernel queues, and the time of each.
+/// Connections at a time, those of one client, those that the kernel queues, and the time and the reads of each.
 const MAX_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS_OF_CLIENT: usize = 4;
+const MAX_READS: usize = 64;
 const BACKLOG: i32 = 16;
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 /// When to try again to listen on an address, such as one of IPv6 that is still being checked for duplicates.
@@ -47,7 +48,7 @@ const GOODBYE_TIME: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 ///
-/// No socket could be opened, or the port of the metadata is not available on one of the addresses.
+/// No socket could be opened, or the port of the metadata is not available on any of the addresses.
 pub async fn serve(
     link: Link,
     host: Host,
@@ -60,18 +61,24 @@ pub async fn serve(
     let sockets = Sockets::open(&link, &PROTOCOL)?;
     let responder = Arc::new(Mutex::new(Responder::new(host, instance_id)));
     let mut waiting = Waiting::default();
-    for own in announced(&known) {
-        waiting.add(sockets.group(own), lock(&responder).hello(own, random()?));
-    }
-    let mut connections = JoinSet::new();
+    let mut greeted = Vec::new();
+    let (mut connections, mut clients) = (JoinSet::new(), BTreeMap::new());
+    let (mut pause, mut again) = (None, Instant::now() + RETRY);
     let mut buffer = vec![0; MAX_DATAGRAM_SIZE + 1];
     loop {
+        let usable = listeners.usable(&known);
+        let now = announced(&usable);
+        for own in now.iter().filter(|own| !greeted.contains(*own)) {
+            waiting.add(sockets.group(*own), lock(&responder).hello(*own, random()?));
+        }
+        greeted = now;
         tokio::select! {
             () = waiting.due() => {}
-            received = sockets.receive(&mut buffer) => match received {
+            () = until(pause), if pause.is_some() => pause = None,
+            received = sockets.receive(&mut buffer), if pause.is_none() => match received {
                 Ok((length, from)) if known.is_neighbour(from.ip()) => {
                     let bytes = buffer.get(..length).unwrap_or_default();
-                    if let Some(own) = known.for_client(from.ip()) {
+                    if let Some(own) = usable.for_client(from.ip()) {
                         let datagram = Datagram { own, from, bytes };
                         let reply = lock(&responder).on_datagram(Instant::now(), &datagram, random()?);
                         if let Some(reply) = reply {
@@ -82,46 +89,59 @@ pub async fn serve(
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(link = link.name, %error, "cannot receive WS-Discovery");
-                    tokio::time::sleep(AFTER_ERROR).await;
+                    pause = Some(Instant::now() + AFTER_ERROR);
                 }
             },
-            accepted = listeners.accept(), if connections.len() < MAX_CONNECTIONS => {
-                match accepted {
-                    Ok((stream, from)) if known.is_neighbour(from.ip()) => {
-                        let answered = answer(stream, responder.clone());
-                        connections.spawn(tokio::time::timeout(CONNECTION_TIME, answered));
-                    }
-                    Ok(_) => {}
-                    Err(error) => {
-                        tracing::debug!(link = link.name, %error, "cannot accept a connection for metadata");
-                        tokio::time::sleep(AFTER_ERROR).await;
+            accepted = listeners.accept(), if pause.is_none() && connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, from)) => {
+                    let from = from.ip().to_canonical();
+                    let of_client = clients.entry(from).or_insert(0_usize);
+                    if known.is_neighbour(from) && *of_client < MAX_CONNECTIONS_OF_CLIENT {
+                        *of_client += 1;
+                        let answered = tokio::time::timeout(CONNECTION_TIME, answer(stream, responder.clone()));
+                        connections.spawn(async move {
+                            let _ = answered.await;
+                            from
+                        });
                     }
                 }
+                Err(error) => {
+                    tracing::debug!(link = link.name, %error, "cannot accept a connection for metadata");
+                    pause = Some(Instant::now() + AFTER_ERROR);
+                }
+            },
+            Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                if let Ok(from) = ended {
+                    clients.entry(from).and_modify(|count| *count = count.saturating_sub(1));
+                }
+                clients.retain(|_, count| *count > 0);
             }
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            () = tokio::time::sleep(RETRY), if listeners.incomplete => listeners.update(&link, &known)?,
+            () = until(Some(again)), if listeners.incomplete => {
+                listeners.update(&link, &known)?;
+                again = Instant::now() + RETRY;
+            }
             changed = addresses.changed() => {
                 if changed.is_err() {
                     break;
                 }
-                let former = std::mem::replace(&mut known, addresses.borrow_and_update().clone());
+                known = addresses.borrow_and_update().clone();
                 listeners.update(&link, &known)?;
-                let before = announced(&former);
-                for own in announced(&known).into_iter().filter(|own| !before.contains(own)) {
-                    waiting.add(sockets.group(own), lock(&responder).hello(own, random()?));
-                }
+                again = Instant::now() + RETRY;
             }
         }
         for (bytes, to) in waiting.take(Instant::now()) {
-            send(&sockets, &link, &bytes, to).await;
+            send(&sockets, &link, &bytes, to);
         }
     }
+    // Another task may serve the link in a moment.
+    drop(listeners);
+    connections.abort_all();
     let farewell = lock(&responder).bye(random()?);
     let started = Instant::now();
     for delay in farewell.delays.iter().filter(|delay| **delay <= GOODBYE_TIME) {
-        sleep_until((started + *delay).into()).await;
-        for to in sockets.open_groups() {
-            send(&sockets, &link, &farewell.bytes, to).await;
+        until(Some(started + *delay)).await;
+        for to in sockets.groups(&known.served) {
+            send(&sockets, &link, &farewell.bytes, to);
         }
     }
     Ok(())
@@ -134,8 +154,8 @@ fn announced(addresses: &Addresses) -> Vec<IpAddr> {
     of(false).into_iter().chain(of(true)).collect()
 }
 
-async fn send(sockets: &Sockets, link: &Link, bytes: &[u8], to: SocketAddr) {
-    if let Err(error) = sockets.send(bytes, to).await {
+fn send(sockets: &Sockets, link: &Link, bytes: &[u8], to: SocketAddr) {
+    if let Err(error) = sockets.send(bytes, to) {
         tracing::debug!(link = link.name, %to, %error, "cannot send WS-Discovery");
     }
 }
@@ -144,7 +164,7 @@ async fn send(sockets: &Sockets, link: &Link, bytes: &[u8], to: SocketAddr) {
 async fn answer(mut stream: TcpStream, responder: Arc<Mutex<Responder>>) -> io::Result<()> {
     let own = stream.local_addr()?.ip();
     let mut received = Vec::new();
-    loop {
+    for _ in 0..MAX_READS {
         let rest = (MAX_REQUEST_SIZE + 1).saturating_sub(received.len());
         if (&mut stream).take(rest as u64).read_buf(&mut received).await? == 0 {
             return Ok(());
@@ -155,6 +175,7 @@ async fn answer(mut stream: TcpStream, responder: Arc<Mutex<Responder>>) -> io::
             return stream.shutdown().await;
         }
     }
+    Ok(())
 }
 
 fn lock(responder: &Mutex<Responder>) -> std::sync::MutexGuard<'_, Responder> {
@@ -189,10 +210,7 @@ impl Waiting {
 
     /// Waits until a datagram is due; never returns if there is none.
     async fn due(&self) {
-        match self.datagrams.first_key_value() {
-            Some(((when, _), _)) => sleep_until((*when).into()).await,
-            None => std::future::pending().await,
-        }
+        until(self.datagrams.first_key_value().map(|((when, _), _)| *when)).await
     }
 
     /// Returns those that are due.
@@ -206,15 +224,21 @@ impl Waiting {
 #[derive(Default)]
 struct Listeners {
     sockets: BTreeMap<IpAddr, TcpListener>,
-    /// An address cannot be used yet.
+    /// An address cannot be used, or not yet.
     incomplete: bool,
 }
 
 impl Listeners {
+    /// Listens on the served addresses. An address that cannot be used, or not yet, is tried again.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot listen on any of them.
     fn update(&mut self, link: &Link, addresses: &Addresses) -> io::Result<()> {
         let wanted = || addresses.served.iter().map(|network| network.address);
         self.sockets.retain(|own, _| wanted().any(|wanted| wanted == *own));
         self.incomplete = false;
+        let mut failure = None;
         for own in wanted() {
             if self.sockets.contains_key(&own) {
                 continue;
@@ -223,13 +247,25 @@ impl Listeners {
                 Ok(listener) => {
                     self.sockets.insert(own, listener);
                 }
-                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => self.incomplete = true,
                 Err(error) => {
-                    return Err(io::Error::new(error.kind(), format!("cannot listen on {own}:{HTTP_PORT}: {error}")));
+                    self.incomplete = true;
+                    if error.kind() != io::ErrorKind::AddrNotAvailable {
+                        let why = format!("cannot listen on {own}:{HTTP_PORT}: {error}");
+                        failure = Some(io::Error::new(error.kind(), why));
+                    }
                 }
             }
         }
-        Ok(())
+        match failure {
+            Some(error) if self.sockets.is_empty() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the addresses on which metadata can be asked for.
+    fn usable(&self, addresses: &Addresses) -> Addresses {
+        let served = addresses.served.iter().filter(|network| self.sockets.contains_key(&network.address));
+        Addresses { served: served.copied().collect(), own: addresses.own.clone() }
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {

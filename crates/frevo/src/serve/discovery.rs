@@ -157,10 +157,12 @@ async fn changed(notifications: Option<&UdpSocket>) {
 /// Returns the links of the served addresses. The loopback interface is not one, and packets on an interface without
 /// multicast would reach no host.
 fn served_links(served: &[&Interface], all: &[Interface]) -> Links {
-    let own: Vec<IpAddr> = all.iter().map(|interface| interface.address).collect();
+    let own: Arc<[IpAddr]> = all.iter().map(|interface| interface.address).collect();
     let mut links = BTreeMap::new();
     for interface in served.iter().filter(|interface| interface.multicast && !interface.loopback) {
-        let link = Link { name: interface.name.clone(), index: interface.index };
+        // An address with a label, such as `eth0:1`, is one of the interface.
+        let name = interface.name.split(':').next().unwrap_or_default().to_owned();
+        let link = Link { name, index: interface.index };
         let addresses = links.entry(link).or_insert_with(|| Addresses { served: Vec::new(), own: own.clone() });
         addresses.served.push(discovery::link::Network { address: interface.address, prefix: interface.prefix });
     }
@@ -194,7 +196,7 @@ mod tests {
         let all = [
             interface("lo", 1, "127.0.0.1"),
             interface("eth0", 2, "192.0.2.5"),
-            interface("eth0", 2, "192.0.2.6"),
+            interface("eth0:1", 2, "192.0.2.6"),
             interface("docker0", 3, "172.17.0.1"),
             interface("tun0", 4, "10.0.0.1"),
         ];
@@ -216,7 +218,7 @@ mod tests {
         let eth0 = ("eth0".to_owned(), vec!["192.0.2.5".to_owned(), "192.0.2.6".to_owned()]);
         let docker0 = ("docker0".to_owned(), vec!["172.17.0.1".to_owned()]);
         assert_eq!(links(&["0.0.0.0:445"], &[]), [docker0, eth0.clone()]);
-        assert_eq!(links(&["0.0.0.0:445"], &["eth0"]), [eth0]);
+        assert_eq!(links(&["0.0.0.0:445"], &["eth0*"]), [eth0]);
         assert_eq!(links(&["192.0.2.6:445"], &[]), [("eth0".to_owned(), vec!["192.0.2.6".to_owned()])]);
         assert_eq!(links(&["127.0.0.1:445"], &[]), []);
     }
