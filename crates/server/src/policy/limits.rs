@@ -27,6 +27,8 @@ pub(crate) const POSITIONS_PER_HANDLE: usize = 32;
 pub(crate) const ENTRIES_PER_SAMR_LIST: usize = 1000;
 /// Maximum number of group members that samr returns, which gives a response of half a megabyte.
 pub(crate) const SAMR_GROUP_MEMBERS: usize = 65_536;
+/// Maximum number of password changes that wait for a key that takes long to make. One is made at a time.
+pub(crate) const KEY_DERIVATIONS: usize = 16;
 /// Maximum bytes of an NTLM NEGOTIATE in an RPC bind, which is stored until the third PDU.
 pub(crate) const PIPE_NEGOTIATE_BYTES: usize = 1024;
 /// Maximum number of users of one ACL whose groups are looked up. It suffices for ACLs written by people, and bounds

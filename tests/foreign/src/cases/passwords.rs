@@ -65,13 +65,22 @@ fn change(fixture: &mut Fixture) -> Result<()> {
     let mut old = ALICE.password.to_owned();
     // Protected like the session, signed and encrypted by NTLM in addition, and encrypted with SPNEGO.
     for (number, options) in ["", "[sign,ntlm]", "[seal,ntlm]"].into_iter().enumerate() {
-        let new = format!("another {number}");
-        let said = rpcclient(&server, &format!("alice%{old}"), options, &format!("chgpasswd2 alice {old:?} {new:?}"))?;
-        logon(fixture, &server, &new, None).with_context(|| format!("{options}: {said}"))?;
-        old = new;
+        // With RC4, and with AES.
+        for call in ["chgpasswd2", "chgpasswd4"] {
+            let new = format!("another {number} {call}");
+            let changed = format!("{call} alice {old:?} {new:?}");
+            let said = rpcclient(&server, &format!("alice%{old}"), options, &changed)?;
+            logon(fixture, &server, &new, None).with_context(|| format!("{call} {options}: {said}"))?;
+            old = new;
+        }
     }
     // Wrong old passwords and unknown names are refused with the same status.
-    for call in ["chgpasswd2 alice wrong something", "chgpasswd2 nobody-like-it wrong something"] {
+    for call in [
+        "chgpasswd2 alice wrong something",
+        "chgpasswd2 nobody-like-it wrong something",
+        "chgpasswd4 alice wrong something",
+        "chgpasswd4 nobody-like-it wrong something",
+    ] {
         let said = rpcclient(&server, &format!("alice%{old}"), "", call)?;
         ensure!(said.contains("NT_STATUS_WRONG_PASSWORD"), "{call}: {said}");
     }

@@ -1,6 +1,8 @@
 //! A new password, sealed with the hash of the old one ([MS-SAMR] 2.2.6.21, 2.2.11.1, 3.1.5.10.3). The sender thereby
 //! proves knowledge of the old password and need not be logged on. An administrator seals it with the session key.
 
+use std::ops::RangeInclusive;
+
 use aes::Aes256;
 use aws_lc_rs::hmac;
 use des::Des;
@@ -61,22 +63,11 @@ impl NewPassword {
     /// Opens `sealed` by AEAD-AES-256-CBC-HMAC-SHA512 with a content encryption key ([MS-SAMR] 3.2.2.4). Returns `None`
     /// if the signature is wrong.
     pub fn open_aes(key: &[u8], sealed: &AesPassword<'_>) -> Option<NewPassword> {
-        const ENCRYPTION: &[u8] = b"Microsoft SAM encryption key AEAD-AES-256-CBC-HMAC-SHA512 16\0";
-        const SIGNATURE: &[u8] = b"Microsoft SAM MAC key AEAD-AES-256-CBC-HMAC-SHA512 16\0";
-        const VERSION: u8 = 1;
-        let key = hmac::Key::new(hmac::HMAC_SHA512, key);
-        let mut signature =
-            hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA512, hmac::sign(&key, SIGNATURE).as_ref()));
-        signature.update(&[VERSION]);
-        signature.update(&sealed.salt);
-        signature.update(sealed.cipher);
-        // The length of the version.
-        signature.update(&[1]);
-        if !bool::from(signature.sign().as_ref().ct_eq(&sealed.auth_data)) || !sealed.cipher.len().is_multiple_of(16) {
+        let signature = aes_signature(key, sealed);
+        if !bool::from(signature.as_ref().ct_eq(&sealed.auth_data)) || !sealed.cipher.len().is_multiple_of(16) {
             return None;
         }
-        let derived = hmac::sign(&key, ENCRYPTION);
-        let aes = Aes256::new(GenericArray::from_slice(derived.as_ref().get(..32)?));
+        let aes = aes_cipher(key);
         let mut plain = Zeroizing::new(sealed.cipher.to_vec());
         let mut previous: &[u8] = &sealed.salt;
         for (block, sealed) in plain.chunks_exact_mut(16).zip(sealed.cipher.chunks_exact(16)) {
@@ -101,6 +92,68 @@ impl NewPassword {
         let text = Zeroizing::new(plain[ROOM - if fits { count } else { ROOM }..ROOM].to_vec());
         let nt_hash = Zeroizing::new(md4(&text));
         (NewPassword { text, nt_hash }, fits)
+    }
+}
+
+/// Returns the signature of an encrypted password ([MS-SAMR] 3.2.2.4).
+fn aes_signature(key: &[u8], sealed: &AesPassword<'_>) -> hmac::Tag {
+    const PURPOSE: &[u8] = b"Microsoft SAM MAC key AEAD-AES-256-CBC-HMAC-SHA512 16\0";
+    const VERSION: u8 = 1;
+    let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA512, key), PURPOSE);
+    let mut signature = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA512, key.as_ref()));
+    signature.update(&[VERSION]);
+    signature.update(&sealed.salt);
+    signature.update(sealed.cipher);
+    // The length of the version.
+    signature.update(&[1]);
+    signature.sign()
+}
+
+/// Returns the cipher of an encrypted password ([MS-SAMR] 3.2.2.4), whose key is the beginning of a hash.
+fn aes_cipher(key: &[u8]) -> Aes256 {
+    const PURPOSE: &[u8] = b"Microsoft SAM encryption key AEAD-AES-256-CBC-HMAC-SHA512 16\0";
+    let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA512, key), PURPOSE);
+    let mut short = Zeroizing::new([0; 32]);
+    short.iter_mut().zip(key.as_ref()).for_each(|(to, from)| *to = *from);
+    Aes256::new(GenericArray::from_slice(&*short))
+}
+
+/// The key of a password that the owner of an account changes, made from the hash of the old password by PBKDF2 with
+/// HMAC-SHA512 ([MS-SAMR] 3.2.2.5). It is made in steps, because it takes up to a second.
+pub struct KeyDerivation {
+    key: hmac::Key,
+    last: Zeroizing<[u8; 64]>,
+    sum: Zeroizing<[u8; 64]>,
+    left: u64,
+}
+
+impl KeyDerivation {
+    /// The numbers of iterations that a client may choose ([MS-SAMR] 3.1.5.10.4).
+    pub const ITERATIONS: RangeInclusive<u64> = 5000..=1_000_000;
+
+    /// Starts with the first iteration.
+    pub fn new(hash: &[u8; 16], salt: &[u8; 16], iterations: u64) -> KeyDerivation {
+        let key = hmac::Key::new(hmac::HMAC_SHA512, hash);
+        let mut first = hmac::Context::with_key(&key);
+        first.update(salt);
+        // The number of the only block.
+        first.update(&1_u32.to_be_bytes());
+        let mut last = Zeroizing::new([0; 64]);
+        last.copy_from_slice(first.sign().as_ref());
+        KeyDerivation { key, sum: last.clone(), last, left: iterations.saturating_sub(1) }
+    }
+
+    /// Makes at most `count` iterations, each of which takes about a microsecond. Returns the key if that was the last.
+    pub fn advance(&mut self, count: u64) -> Option<Zeroizing<[u8; 16]>> {
+        let count = count.min(self.left);
+        for _ in 0..count {
+            let next = hmac::sign(&self.key, &*self.last);
+            self.last.copy_from_slice(next.as_ref());
+            self.sum.iter_mut().zip(&*self.last).for_each(|(sum, byte)| *sum ^= byte);
+        }
+        self.left -= count;
+        let key = self.sum.first_chunk().copied().map(Zeroizing::new);
+        key.filter(|_| self.left == 0)
     }
 }
 
@@ -141,6 +194,25 @@ pub fn seal_password(
     sealed[ROOM..].copy_from_slice(&(text.len() as u32).to_le_bytes());
     rc4(old, &mut sealed);
     Some((sealed, encrypt_hash(old, &md4(&text))))
+}
+
+/// Seals a new password with AES as a client does; `salt` is random. Returns the signature and the encrypted text.
+pub fn seal_password_aes(key: &[u8], new: &str, salt: [u8; 16]) -> Option<([u8; 64], Vec<u8>)> {
+    // The padding of PKCS #7 follows.
+    const PADDING: u8 = 14;
+    let text = Zeroizing::new(crate::bytes::utf16_bytes(new));
+    let mut cipher = vec![0; 2 + ROOM];
+    cipher.get_mut(2..2 + text.len())?.copy_from_slice(&text);
+    cipher[..2].copy_from_slice(&u16::try_from(text.len()).ok()?.to_le_bytes());
+    cipher.resize(2 + ROOM + usize::from(PADDING), PADDING);
+    let (aes, mut previous) = (aes_cipher(key), salt);
+    for block in cipher.chunks_exact_mut(16) {
+        block.iter_mut().zip(previous).for_each(|(byte, before)| *byte ^= before);
+        aes.encrypt_block(GenericArray::from_mut_slice(block));
+        previous.copy_from_slice(block);
+    }
+    let signature = aes_signature(key, &AesPassword { auth_data: [0; 64], salt, cipher: &cipher });
+    Some((*signature.as_ref().first_chunk()?, cipher))
 }
 
 #[cfg(test)]
@@ -184,9 +256,45 @@ mod tests {
     }
 
     #[test]
+    fn aes_opens_what_it_has_sealed() {
+        let (key, salt) = ([5; 16], [1; 16]);
+        for new in ["new secret", "", &"x".repeat(256)] {
+            let (auth_data, cipher) = seal_password_aes(&key, new, salt).expect("it fits");
+            let sealed = AesPassword { auth_data, salt, cipher: &cipher };
+            let opened = NewPassword::open_aes(&key, &sealed).expect("the same key");
+            assert_eq!((&*opened.text, *opened.nt_hash), (&utf16_bytes(new), nt_hash(new)));
+            assert!(NewPassword::open_aes(&[6; 16], &sealed).is_none());
+            let mut changed = cipher.clone();
+            changed[20] ^= 1;
+            assert!(NewPassword::open_aes(&key, &AesPassword { auth_data, salt, cipher: &changed }).is_none());
+        }
+        assert!(seal_password_aes(&key, &"x".repeat(257), salt).is_none());
+    }
+
+    #[test]
     fn a_cipher_with_a_wrong_signature_is_refused() {
         let sealed = AesPassword { auth_data: [0; 64], salt: [1; 16], cipher: &[2; 528] };
         assert!(NewPassword::open_aes(&[5; 16], &sealed).is_none());
+    }
+
+    #[test]
+    fn a_key_derivation_is_pbkdf2() {
+        for (iterations, step) in [(1, 1), (2, 1), (1000, 7), (1000, 10_000)] {
+            let (hash, salt) = ([3; 16], [4; 16]);
+            let mut expected = [0; 16];
+            let rounds = std::num::NonZeroU32::new(iterations).expect("at least one");
+            aws_lc_rs::pbkdf2::derive(aws_lc_rs::pbkdf2::PBKDF2_HMAC_SHA512, rounds, &salt, &hash, &mut expected);
+            let mut derivation = KeyDerivation::new(&hash, &salt, iterations.into());
+            let mut steps = 1;
+            let key = loop {
+                match derivation.advance(step) {
+                    Some(key) => break key,
+                    None => steps += 1,
+                }
+            };
+            assert_eq!(*key, expected, "{iterations} iterations");
+            assert_eq!(steps, (u64::from(iterations) - 1).div_ceil(step).max(1));
+        }
     }
 
     /// The well-known test pair of FIPS 46, without the parity bits of the key.

@@ -193,6 +193,26 @@ fn aes_cipher(from: &mut Decoder<'_>, password: &mut SentAesPassword, there: boo
     Ok(())
 }
 
+/// SamrUnicodeChangePasswordUser4 ([MS-SAMR] 3.1.5.10.4).
+pub struct ChangePassword4 {
+    /// The user whose password changes.
+    pub user: String,
+    /// The new password, encrypted with a key made from the old one.
+    pub new_password: SentAesPassword,
+}
+
+impl Arguments for ChangePassword4 {
+    fn read(from: &mut Decoder<'_>) -> Result<Self> {
+        if from.pointer()? && from.unicode()? {
+            from.string()?;
+        }
+        let user = if from.unicode()? { from.string()? } else { String::new() };
+        let (mut new_password, there) = aes_head(from)?;
+        aes_cipher(from, &mut new_password, there)?;
+        Ok(ChangePassword4 { user, new_password })
+    }
+}
+
 /// The forms of a password after SAMPR_USER_ALL_INFORMATION.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {

@@ -84,6 +84,7 @@ pub mod opnum {
     pub const SAMR_CONNECT_4: u16 = 62;
     pub const SAMR_CONNECT_5: u16 = 64;
     pub const SAMR_RID_TO_SID: u16 = 65;
+    pub const SAMR_UNICODE_CHANGE_PASSWORD_USER_4: u16 = 73;
 }
 
 /// The maximum number of names, RIDs or SIDs per call: 1000 according to 3.1.5.11.2, 1024 SIDs according to 2.2.7.5.

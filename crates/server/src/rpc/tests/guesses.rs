@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::auth::ntlm::change::{SEALED_PASSWORD, seal_password};
+use proto::auth::ntlm::change::{KeyDerivation, SEALED_PASSWORD, seal_password, seal_password_aes};
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::rpc::auth::{AuthLevel, AuthType, Trailer};
 use proto::rpc::ndr::Encoder;
 use proto::rpc::pdu::{Header, PduType};
 use proto::rpc::samr::opnum;
+use proto::status::Status;
 
 use super::client::{self, PipeClient};
 use crate::logon_throttle::{Guess, Verdict};
@@ -50,6 +51,46 @@ fn change_with(pipe: &mut PipeClient, password: &str) {
     pipe.call(opnum::SAMR_UNICODE_CHANGE_PASSWORD_USER_2, &out.into_bytes());
 }
 
+/// Changes alice's password by AES, with `password` as the old one.
+fn change_with_aes(pipe: &mut PipeClient, password: &str) {
+    change_after(pipe, password, 5000);
+}
+
+/// Changes alice's password by AES with this number of iterations, and returns the status.
+fn change_after(pipe: &mut PipeClient, password: &str, iterations: u64) -> Vec<u8> {
+    pipe.write(&client::bind("samr"));
+    pipe.read();
+    let salt = [6; 16];
+    let mut derivation = KeyDerivation::new(&nt_hash(password), &salt, iterations.min(5000));
+    let key = derivation.advance(u64::MAX).expect("all iterations");
+    let (auth_data, cipher) = seal_password_aes(&*key, "another", salt).expect("it fits");
+    let mut out = Encoder::default();
+    out.null();
+    out.unicode("alice");
+    out.text("alice");
+    out.array(8, &auth_data);
+    out.array(1, &salt);
+    out.u32(cipher.len() as u32);
+    out.pointer();
+    out.array(8, &iterations.to_le_bytes());
+    out.u32(cipher.len() as u32);
+    out.array(1, &cipher);
+    pipe.call(opnum::SAMR_UNICODE_CHANGE_PASSWORD_USER_4, &out.into_bytes())
+}
+
+#[test]
+fn a_number_of_iterations_that_is_not_allowed_is_refused() {
+    let status = |iterations| {
+        let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), "samr");
+        change_after(&mut pipe, testing::PASSWORD, iterations)
+    };
+    let wrong = Status::WRONG_PASSWORD.0.to_le_bytes();
+    assert_ne!(status(5000), wrong);
+    for iterations in [0, 4999, 1_000_001, u64::MAX] {
+        assert_eq!(status(iterations), wrong, "{iterations}");
+    }
+}
+
 /// Returns whether a guess has to wait for others.
 fn waits(pipe: &PipeClient, name: &str, from: IpAddr) -> bool {
     let guess = Guess { name, from: from.into(), asked: Duration::ZERO };
@@ -59,7 +100,7 @@ fn waits(pipe: &PipeClient, name: &str, from: IpAddr) -> bool {
 
 #[test]
 fn a_password_is_guessed_through_a_pipe_as_slowly_as_at_a_logon() {
-    for try_with in [bind_with, change_with] {
+    for try_with in [bind_with, change_with, change_with_aes] {
         for (password, counts) in [(testing::PASSWORD, false), ("wrong", true)] {
             let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), "samr");
             try_with(&mut pipe, password);

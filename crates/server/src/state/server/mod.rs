@@ -7,6 +7,7 @@ mod logons;
 mod opens;
 mod parts;
 mod sessions;
+mod turns;
 mod user_sids;
 mod volumes;
 mod walk;
@@ -25,6 +26,7 @@ pub use self::logons::LogonDefence;
 use self::opens::OpenState;
 pub use self::parts::ServerParts;
 pub use self::sessions::Sessions;
+use self::turns::Turns;
 use self::volumes::{OpenVolumes, Volume};
 pub use self::volumes::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
@@ -78,6 +80,8 @@ pub struct Server {
     pub connections: Connections,
     /// The defence against guessed passwords.
     pub logons: LogonDefence,
+    /// The turns of password changes whose keys take long to make.
+    pub(crate) key_derivations: Turns,
     last_id: AtomicU64,
 }
 
@@ -123,6 +127,7 @@ impl Server {
             share_uses: Arc::default(),
             connections: Connections::default(),
             logons: LogonDefence::new(environment.clone(), parts.accounts.authenticator.clone(), secret),
+            key_derivations: Turns::default(),
             environment,
             accounts: parts.accounts,
             last_id: AtomicU64::new(0),

@@ -18,8 +18,8 @@ use proto::dtyp::{AccessMask, Sid};
 use proto::rpc::ndr::{self, ContextHandle};
 use proto::rpc::pdu::{FAULT_CONTEXT_MISMATCH, SyntaxId};
 use proto::rpc::samr::{
-    self, ChangePassword, Connect, Connect2, Connect4, DomainInformation, DomainInformationClass, DomainPolicy,
-    LookupDomain, OpenDomain, RidName, opnum, server_rights,
+    self, ChangePassword, ChangePassword4, Connect, Connect2, Connect4, DomainInformation, DomainInformationClass,
+    DomainPolicy, LookupDomain, OpenDomain, RidName, opnum, server_rights,
 };
 use proto::status::Status;
 
@@ -115,6 +115,7 @@ impl Interface for Samr {
             (opnum::SAMR_CONNECT_4, "SamrConnect4", SamrCall::connect_4),
             (opnum::SAMR_CONNECT_5, "SamrConnect5", SamrCall::connect_5),
             (opnum::SAMR_RID_TO_SID, "SamrRidToSid", SamrCall::rid_to_sid),
+            (opnum::SAMR_UNICODE_CHANGE_PASSWORD_USER_4, "SamrUnicodeChangePasswordUser4", SamrCall::change_password_4),
         ]
     }
 }
@@ -314,6 +315,12 @@ impl SamrCall<'_> {
     }
 
     async fn change_password(self, asked: ChangePassword) -> Vec<u8> {
+        let asked = change::Asked::Sealed(&asked);
+        ndr::status_response(change::change_password(&asked, self.server, self.caller).await).to_vec()
+    }
+
+    async fn change_password_4(self, asked: ChangePassword4) -> Vec<u8> {
+        let asked = change::Asked::Aes(&asked);
         ndr::status_response(change::change_password(&asked, self.server, self.caller).await).to_vec()
     }
 
