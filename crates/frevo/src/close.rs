@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use server::state::Server;
 use smbconf::location::locate;
 
@@ -82,24 +82,40 @@ pub fn run(args: CloseArgs) -> Result<ExitCode> {
 
 /// Closes it in the server. Must be called on a thread that may block.
 pub(crate) fn perform(server: &Arc<Server>, what: Closing) -> Result<String> {
-    let runtime = tokio::runtime::Handle::current();
     match what {
         Closing::Session(id) => {
-            let closed = runtime.block_on(server.close_session(id));
+            let closed = on_runtime(server, move |server| async move { server.close_session(id).await })?;
             ensure!(closed, "there is no session {id:016x}; `frevo status` lists the sessions");
             Ok(format!("session {id:016x} is closed"))
         }
         Closing::File(id) => {
-            let closed = runtime.block_on(server.close_file(id));
+            let closed = on_runtime(server, move |server| async move { server.close_file(id).await })?;
             ensure!(closed, "there is no open file {id:016x}; `frevo status --json` lists the opens");
             Ok(format!("open file {id:016x} is closed"))
         }
-        Closing::Share(name) => match runtime.block_on(server.close_share(&name)) {
+        Closing::Share(name) => match disconnect(server, &name)? {
             0 => bail!("no client is connected to a share {name:?}; `frevo status` lists the connected shares"),
             1 => Ok(format!("1 client is disconnected from {name:?}")),
             count => Ok(format!("{count} clients are disconnected from {name:?}")),
         },
     }
+}
+
+/// Disconnects all clients from a share, and returns how many. Must be called on a thread that may block.
+pub(crate) fn disconnect(server: &Arc<Server>, name: &str) -> Result<usize> {
+    let name = name.to_owned();
+    on_runtime(server, move |server| async move { server.close_share(&name).await })
+}
+
+/// Waits for work on the server's state in a task, because closing files gives a thread the identities of users, which
+/// a thread for commands must not have.
+fn on_runtime<T, F>(server: &Arc<Server>, work: impl FnOnce(Arc<Server>) -> F) -> Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let runtime = tokio::runtime::Handle::current();
+    runtime.block_on(runtime.spawn(work(server.clone()))).context("internal error; see the log")
 }
 
 #[cfg(test)]

@@ -184,12 +184,19 @@ impl AddedShares {
     /// # Errors
     /// If the file has lines that it would lose when it is replaced.
     pub fn parse(text: &[u8]) -> Result<AddedShares, Refusal> {
+        let refusal = |number| {
+            let why = format!("line {number} of {FILE_NAME} is not one that Frevo writes");
+            Refusal::Failed(why + "; correct the file, or move its lines to smb.conf")
+        };
+        let is_comment = |line: &[u8]| matches!(line.trim_ascii_start().first(), Some(b'#' | b';'));
+        let mut written = (1..).zip(text.split(|byte| *byte == b'\n'));
+        let foreign = written.find(|(_, line)| is_comment(line) && *line != HEADER.trim_end().as_bytes());
+        if let Some((number, _)) = foreign {
+            return Err(refusal(number));
+        }
         let mut shares: Vec<AddedShare> = Vec::new();
         for line in lines::split(text) {
-            let what = || {
-                let why = format!("line {} of {FILE_NAME} is not one that Frevo writes", line.number);
-                Refusal::Failed(why + "; correct the file, or move its lines to smb.conf")
-            };
+            let what = || refusal(line.number);
             let text = line.text.as_ref().map_err(|_| what())?;
             if let Some(name) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 shares.push(AddedShare { name: name.trim().to_owned(), settings: Vec::new() });

@@ -48,12 +48,22 @@ impl Store {
 
     /// Sets an account policy durably.
     pub fn set_policy(&self, name: &str, value: i64) -> Result<()> {
+        self.set_policies(&[(name, value)])
+    }
+
+    /// Sets account policies durably: all, or none if one of them is not valid.
+    pub fn set_policies(&self, changes: &[(&str, i64)]) -> Result<()> {
         let _alone = self.next_rid.lock();
-        let name = policies::known(name)?;
         let mut policy = self.policy();
-        policies::set(&mut policy, name, value)?;
         let transaction = self.database.begin_write()?;
-        transaction.open_table(POLICIES)?.insert(name, value)?;
+        {
+            let mut table = transaction.open_table(POLICIES)?;
+            for &(name, value) in changes {
+                let name = policies::known(name)?;
+                policies::set(&mut policy, name, value)?;
+                table.insert(name, value)?;
+            }
+        }
         transaction.commit().context("cannot write the account database")?;
         *self.policy.write() = policy;
         Ok(())

@@ -82,6 +82,10 @@ impl Directory {
         if self.entry(name).map_err(failed)?.is_some() || self.group_sid(name).map_err(failed)?.is_some() {
             return Err(NotDone::Exists);
         }
+        // A number would select any group of the host.
+        if name.parse::<u32>().is_ok() {
+            return Err(NotDone::Name("a group's name cannot be a number".into()));
+        }
         if let Err(why) = self.gid_of(name) {
             return Err(NotDone::NoUnixObject(format!("{why:#}; create one first, for example `groupadd {name}`")));
         }
@@ -131,10 +135,7 @@ impl Directory {
     }
 
     pub(super) fn set_policies_now(&self, policies: &[(&'static str, i64)]) -> Result<(), NotDone> {
-        for (name, value) in policies {
-            self.set_policy(name, *value).map_err(|error| NotDone::NotStored(format!("{error:#}")))?;
-        }
-        Ok(())
+        self.own.set_policies(policies).map_err(|error| NotDone::NotStored(format!("{error:#}")))
     }
 
     /// Returns the SID of the group called `name`.

@@ -3,11 +3,13 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
-use smbconf::Loaded;
+use smbconf::added::FILE_NAME;
+use smbconf::{Code, Loaded, Problem};
 
 use super::completion::complete;
 use super::{Operations, Plan, faults};
 use crate::log::LogLevel;
+use crate::share::file_of;
 
 impl Operations {
     /// Returns the plan. While a thread has it, no other thread changes the configuration.
@@ -21,15 +23,33 @@ impl Operations {
         self.audits.reopen();
         let mut plan = self.plan();
         match plan.load() {
-            Ok(loaded) => self.apply(&mut plan, loaded),
+            Ok(loaded) => {
+                self.check_added(&plan, &loaded)?;
+                self.apply(&mut plan, loaded)
+            }
             Err(problems) => bail!("the configuration has errors, the previous one remains in effect\n{problems}"),
+        }
+    }
+
+    /// Fails if the file of the added shares cannot be read, so that those shares stay.
+    fn check_added(&self, plan: &Plan, loaded: &Loaded) -> Result<()> {
+        let file = file_of(self.state.path());
+        let has_added = plan.sections.iter().any(|(_, place)| place.as_ref().is_some_and(|place| *place.file == *file));
+        let unreadable = |problem: &&Problem| problem.code == Code::Unreadable && problem.subject == FILE_NAME;
+        match loaded.warnings.0.iter().find(unreadable) {
+            Some(problem) if has_added => {
+                bail!("{}; {}; the previous configuration remains in effect", problem.message, problem.remedy)
+            }
+            _ => Ok(()),
         }
     }
 
     /// Puts a configuration into effect, and returns a one-line summary.
     pub(super) fn apply(&self, plan: &mut Plan, mut loaded: Loaded) -> Result<String> {
-        if plan.args.log_level.is_none() {
-            self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
+        if plan.args.log_level.is_none()
+            && let Err(error) = self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))
+        {
+            tracing::error!("cannot set the log level: {error:#}");
         }
         let faults = faults::keep_former(&mut loaded, &self.server.policy());
         // Its answers are cached.

@@ -36,10 +36,11 @@ impl Operations {
         let mut plan = self.plan();
         let prepared = prepare(&self.state, plan.config.as_deref(), &plan.shares, &plan.host, change)?;
         let name = change.name();
-        // Nobody may connect to a new share before it has its ACL.
-        let former = acl.is_some().then(|| self.acl_of(name)).transpose()?;
-        if let Some(acl) = acl {
-            self.set_acl(name, Some(acl))?;
+        // No client may connect to a new share before it has its ACL, nor with the ACL of a former share of its name.
+        let sets_acl = acl.is_some() || matches!(change, Change::Add { .. });
+        let former = sets_acl.then(|| self.acl_of(name)).transpose()?;
+        if former.as_ref().is_some_and(|former| *former != acl) {
+            self.set_acl(name, acl)?;
         }
         if let Err(error) = prepared.write(&self.state) {
             if let Some(former) = former {
@@ -58,7 +59,7 @@ impl Operations {
         let removed = has_acl.and_then(|has_acl| if has_acl { self.set_acl(name, None) } else { Ok(()) });
         // Files may take long to close.
         drop(plan);
-        tokio::runtime::Handle::current().block_on(self.server.close_share(name));
+        crate::close::disconnect(&self.server, name).map_err(|error| failed(&error))?;
         removed
     }
 
@@ -133,7 +134,11 @@ impl Operations {
         match (&change, acl) {
             // A share of the configuration can have an ACL, too.
             (Change::Set { name, settings }, Some(acl)) if settings.is_empty() => {
-                self.set_acl(name, Some(acl)).map_err(|_| ShareRefusal::BadAcl)
+                let _unchanged = self.plan();
+                match self.server.policy().share(name) {
+                    Some(_) => self.set_acl(name, Some(acl)).map_err(|_| ShareRefusal::BadAcl),
+                    None => Err(ShareRefusal::NotFound),
+                }
             }
             (Change::Set { name, .. } | Change::Remove { name }, _) if !self.is_added(name) => {
                 Err(ShareRefusal::NotOurs)

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use smbconf::added::{self, Added, AddedShares, Change, FILE_NAME, Refusal};
 use smbconf::{Loaded, Names, Sources};
 
@@ -64,6 +64,9 @@ fn read(state: &StateDir) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(file) = state.open_file(FILE_NAME)? {
         file.take(added::LARGEST_FILE + 1).read_to_end(&mut text).with_context(|| FILE_NAME.to_owned())?;
+    }
+    if text.len() as u64 > added::LARGEST_FILE {
+        bail!("{FILE_NAME} is too large; remove shares from it");
     }
     Ok(text)
 }

@@ -144,8 +144,10 @@ fn the_file_only_adds_shares() {
     assert_eq!(loaded.policy.workgroup, "WORKGROUP");
     assert_eq!((loaded.policy.shares["files"].comment.as_str(), loaded.policy.shares.len()), ("", 2));
     // A file with other lines is not replaced, because they would be lost.
-    place.write(FILE_NAME, "# a remark\nnot a parameter\n");
-    assert!(refusal(place.add("x", &[])).to_string().contains("line 2 of shares.conf"));
+    for lost in ["# a remark\n[b]\n\tpath = /\n", "not a parameter\n"] {
+        place.write(FILE_NAME, lost);
+        assert!(refusal(place.add("x", &[])).to_string().contains("line 1 of shares.conf"), "{lost}");
+    }
     std::fs::remove_file(place.path().join(FILE_NAME)).expect("the file");
     std::fs::create_dir(place.path().join(FILE_NAME)).expect("a directory");
     let loaded = place.load(Added::StateDirectory(None));

@@ -7,6 +7,7 @@
 use std::future::Future;
 
 use proto::auth::ntlm::change::{self, AesPassword, NewPassword};
+use proto::auth::ntlm::nt_hash;
 use proto::dtyp::{FileTime, Sid};
 use proto::rpc::ndr::{self, ContextHandle};
 use proto::rpc::samr::{
@@ -162,8 +163,10 @@ async fn done(change: impl Future<Output = Result<(), Status>>) -> Vec<u8> {
 }
 
 impl SamrCall<'_> {
-    async fn check_administrator(&self) -> Result<(), Status> {
-        if self.is_administrator().await { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+    /// Checks that the user acts as root. A member of BUILTIN\Administrators who does not could become root by such
+    /// changes: by the password of one of the `admin users`, or the name of a group among them.
+    async fn check_root(&self) -> Result<(), Status> {
+        if self.acts_as_root().await { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
     /// Maps a change that was not made to a status, and logs the reason.
@@ -212,7 +215,7 @@ impl SamrCall<'_> {
     async fn creates_in(&self, handle: &ContextHandle) -> Result<(), Status> {
         match self.get(handle) {
             Some(Object::Domain(domain)) => {
-                self.check_administrator().await?;
+                self.check_root().await?;
                 if domain == SamDomain::Own { Ok(()) } else { Err(Status::ACCESS_DENIED) }
             }
             Some(_) => Err(Status::OBJECT_TYPE_MISMATCH),
@@ -252,14 +255,10 @@ impl SamrCall<'_> {
         sid.rid().filter(|rid| sid == self.with_rid(SamDomain::Own, *rid)).ok_or_else(|| kind.none())
     }
 
-    /// Returns the account that an administrator changes. An account that is root on this host can be changed only by
-    /// a user who is root, too. Otherwise a member of BUILTIN\Administrators could log on as root.
+    /// Returns the account that an administrator changes.
     async fn changed_account(&self, handle: &ContextHandle) -> Result<Account, Status> {
         let account = self.account(handle).await?;
-        self.check_administrator().await?;
-        if account.identity.uid == 0 && !self.acts_as_root().await {
-            return Err(Status::ACCESS_DENIED);
-        }
+        self.check_root().await?;
         Ok(account)
     }
 
@@ -278,7 +277,7 @@ impl SamrCall<'_> {
     /// Returns the name and the RID of the group that an administrator changes.
     async fn group_of(&self, handle: &ContextHandle) -> Result<(String, u32), Status> {
         let rid = self.object(handle, |object| if let Object::Group(rid) = object { Some(rid) } else { None })?;
-        self.check_administrator().await?;
+        self.check_root().await?;
         let name = self.principal(SamDomain::Own, rid).await?.ok_or(Status::NO_SUCH_GROUP)?.name;
         Ok((name, rid))
     }
@@ -287,7 +286,7 @@ impl SamrCall<'_> {
     async fn alias_of(&self, handle: &ContextHandle) -> Result<(String, SamDomain, u32), Status> {
         let alias = |object| if let Object::Alias(domain, rid) = object { Some((domain, rid)) } else { None };
         let (domain, rid) = self.object(handle, alias)?;
-        self.check_administrator().await?;
+        self.check_root().await?;
         let name = self.principal(domain, rid).await?.ok_or(Status::NO_SUCH_ALIAS)?.name;
         Ok((name, domain, rid))
     }
@@ -369,7 +368,7 @@ impl SamrCall<'_> {
     /// Removes an account from all aliases of a domain ([MS-SAMR] 3.1.5.8.8).
     async fn remove_from_aliases(&self, asked: &AliasMembers) -> Result<(), Status> {
         let domain = self.members_of(&asked.handle)?;
-        self.check_administrator().await?;
+        self.check_root().await?;
         for sid in &asked.sids {
             for rid in self.aliases_with(domain, std::slice::from_ref(sid)).await? {
                 let alias = self.principal(domain, rid).await?.ok_or(Status::NO_SUCH_ALIAS)?;
@@ -439,13 +438,17 @@ impl SamrCall<'_> {
     /// Decrypts a password with the session key. A password cannot be empty.
     fn new_password(&self, sent: &SentPassword) -> Result<Option<NtHash>, Status> {
         if matches!(sent, SentPassword::None) {
-            return Ok(None);
+            // There is only a hash of LAN Manager, or a flag without a hash.
+            return Err(Status::NOT_SUPPORTED);
         }
         let key = self.session_key().ok_or(Status::NO_USER_SESSION_KEY)?;
         let key: &[u8; 16] = key.as_bytes().try_into().map_err(|_| Status::NO_USER_SESSION_KEY)?;
         let opened = match sent {
-            SentPassword::None => return Ok(None),
-            SentPassword::Hash(hash) => return Ok(Some(NtHash(*change::decrypt_hash(hash, key)))),
+            SentPassword::None => return Err(Status::NOT_SUPPORTED),
+            SentPassword::Hash(hash) => {
+                let hash = NtHash(*change::decrypt_hash(hash, key));
+                return if hash.0 == nt_hash("") { Err(Status::PASSWORD_RESTRICTION) } else { Ok(Some(hash)) };
+            }
             SentPassword::Sealed(sealed) => NewPassword::open_with_key(key, sealed),
             SentPassword::Salted(sealed) => NewPassword::open_salted(key, sealed),
             SentPassword::Aes(sent) => {
@@ -460,7 +463,7 @@ impl SamrCall<'_> {
     /// Sets the password or lockout policy ([MS-SAMR] 3.1.5.6.1).
     async fn change_domain(&self, asked: &SetDomain) -> Result<(), Status> {
         let Some(Object::Domain(domain)) = self.get(&asked.handle) else { return Err(Status::INVALID_HANDLE) };
-        self.check_administrator().await?;
+        self.check_root().await?;
         let setting = asked.setting.ok_or(Status::INVALID_INFO_CLASS)?;
         let policies = match setting {
             _ if domain == SamDomain::Builtin => return Err(Status::ACCESS_DENIED),

@@ -1,4 +1,6 @@
 //! Shares that administrators add, change and remove. The configuration's own shares are never changed.
+//!
+//! The caller must act as root. Otherwise a share of a directory that they cannot reach would show its content.
 
 #[cfg(test)]
 mod tests;
@@ -130,15 +132,17 @@ pub(super) async fn share_del_start(call: &Call<'_>, asked: ShareDel) -> Vec<u8>
 
 /// NetrShareDelCommit (3.1.4.15).
 pub(super) async fn share_del_commit(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
-    let marked = {
-        let mut handles = call.handles.lock();
-        let name = handles.get::<Marked>(&handle).map(|marked| marked.0.clone());
-        name.inspect(|_| _ = handles.close(&handle))
-    };
+    let marked = call.handles.lock().get::<Marked>(&handle).map(|marked| marked.0.clone());
     let status = match marked {
+        // The caller may have changed since the deletion was started.
+        Some(_) if !call.acts_as_root().await => error::ACCESS_DENIED,
         Some(name) => remove(call, name).await,
-        None => error::INVALID_PARAMETER,
+        None => return deletion_response(&ContextHandle::default(), error::INVALID_PARAMETER),
     };
+    if status != error::SUCCESS {
+        return deletion_response(&handle, status);
+    }
+    call.handles.lock().close(&handle);
     deletion_response(&ContextHandle::default(), status)
 }
 
@@ -148,7 +152,7 @@ async fn remove(call: &Call<'_>, name: String) -> u32 {
 
 /// Returns the name of a share that an administrator may remove.
 async fn deletable(call: &Call<'_>, name: &str) -> Result<String, Failure> {
-    if !call.is_administrator().await {
+    if !call.acts_as_root().await {
         return Err(DENIED);
     }
     let policy = session_policy(call).await;
@@ -158,7 +162,7 @@ async fn deletable(call: &Call<'_>, name: &str) -> Result<String, Failure> {
 
 /// Returns the structure that an administrator sends at a level that exists.
 async fn admitted(call: &Call<'_>, info: LevelledInfo) -> Result<ShareInfo, Failure> {
-    if !call.is_administrator().await {
+    if !call.acts_as_root().await {
         return Err(DENIED);
     }
     info.map_err(|_| (0, error::INVALID_LEVEL))?.ok_or(invalid(0))
