@@ -56,16 +56,7 @@ async fn ws_discovery(host: wsd::Host, links: watch::Receiver<Links>, mut ending
     let start = |link: Link, addresses| {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         // The number of the instance has 32 bits.
-        let serve = wsd::serve(link, host.clone(), seconds as u32, addresses);
-        async move {
-            serve.await.map_err(|error| match error.kind() {
-                io::ErrorKind::AddrInUse => io::Error::other(format!(
-                    "{error}; Windows finds this computer through the program that uses the port, such as wsdd; stop \
-                     it, or set `frevo:ws discovery = no`"
-                )),
-                _ => error,
-            })
-        }
+        wsd::serve(link, host.clone(), seconds as u32, addresses)
     };
     on_links("WS-Discovery", links, ended(&mut ending), start).await;
 }

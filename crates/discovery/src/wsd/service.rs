@@ -1,6 +1,6 @@
 //! The task that answers on one link.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ const GOODBYE_TIME: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 ///
-/// No socket could be opened, or the port of the metadata is not available on any of the addresses.
+/// No socket could be opened for datagrams.
 pub async fn serve(
     link: Link,
     host: Host,
@@ -57,7 +57,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let mut listeners = Listeners::default();
     let mut known = addresses.borrow_and_update().clone();
-    listeners.update(&link, &known)?;
+    listeners.update(&link, &known);
     let sockets = Sockets::open(&link, &PROTOCOL)?;
     let responder = Arc::new(Mutex::new(Responder::new(host, instance_id)));
     let mut waiting = Waiting::default();
@@ -117,7 +117,7 @@ pub async fn serve(
                 clients.retain(|_, count| *count > 0);
             }
             () = until(Some(again)), if listeners.incomplete => {
-                listeners.update(&link, &known)?;
+                listeners.update(&link, &known);
                 again = Instant::now() + RETRY;
             }
             changed = addresses.changed() => {
@@ -125,7 +125,7 @@ pub async fn serve(
                     break;
                 }
                 known = addresses.borrow_and_update().clone();
-                listeners.update(&link, &known)?;
+                listeners.update(&link, &known);
                 again = Instant::now() + RETRY;
             }
         }
@@ -224,21 +224,19 @@ impl Waiting {
 #[derive(Default)]
 struct Listeners {
     sockets: BTreeMap<IpAddr, TcpListener>,
+    /// Those on which it cannot listen, each logged once.
+    refused: BTreeSet<IpAddr>,
     /// An address cannot be used, or not yet.
     incomplete: bool,
 }
 
 impl Listeners {
     /// Listens on the served addresses. An address that cannot be used, or not yet, is tried again.
-    ///
-    /// # Errors
-    ///
-    /// The server cannot listen on any of them.
-    fn update(&mut self, link: &Link, addresses: &Addresses) -> io::Result<()> {
+    fn update(&mut self, link: &Link, addresses: &Addresses) {
         let wanted = || addresses.served.iter().map(|network| network.address);
         self.sockets.retain(|own, _| wanted().any(|wanted| wanted == *own));
+        self.refused.retain(|own| wanted().any(|wanted| wanted == *own));
         self.incomplete = false;
-        let mut failure = None;
         for own in wanted() {
             if self.sockets.contains_key(&own) {
                 continue;
@@ -246,19 +244,20 @@ impl Listeners {
             match listen(link, own) {
                 Ok(listener) => {
                     self.sockets.insert(own, listener);
+                    self.refused.remove(&own);
                 }
                 Err(error) => {
                     self.incomplete = true;
-                    if error.kind() != io::ErrorKind::AddrNotAvailable {
-                        let why = format!("cannot listen on {own}:{HTTP_PORT}: {error}");
-                        failure = Some(io::Error::new(error.kind(), why));
+                    // The kernel may still be checking an address of IPv6 for duplicates.
+                    if error.kind() != io::ErrorKind::AddrNotAvailable && self.refused.insert(own) {
+                        tracing::warn!(
+                            address = %SocketAddr::new(own, HTTP_PORT), %error,
+                            "WS-Discovery does not announce an address, because the server cannot listen on a port; \
+                             stop the program that uses it, such as wsdd, or set `frevo:ws discovery = no`"
+                        );
                     }
                 }
             }
-        }
-        match failure {
-            Some(error) if self.sockets.is_empty() => Err(error),
-            _ => Ok(()),
         }
     }
 

@@ -54,7 +54,7 @@ impl Inside {
     fn listens_on(&self, expected: &[&str], log: &Path) -> Result<()> {
         let since = Instant::now();
         loop {
-            let output = self.command(&["ss", "-Hltn4"]).output()?;
+            let output = self.command(&["ss", "-Hltn4", "sport = :445"]).output()?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let mut found: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
             found.sort_unstable();
