@@ -77,7 +77,7 @@ async fn multicast_dns(host: mdns::Host, links: watch::Receiver<Links>, mut endi
         let mut ended_too = ending.clone();
         let until = async {
             tokio::select! {
-                // Without the task that looks for avahi, there is none.
+                // The task that looks for avahi has ended, so the server answers itself.
                 lost = changed => if lost { ended(&mut ended_too).await },
                 () = ended(&mut ending) => {}
             }

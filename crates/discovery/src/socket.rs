@@ -74,7 +74,7 @@ impl Sockets {
     }
 }
 
-/// Waits until a time; never returns if there is none.
+/// Waits until a time; never returns without one.
 pub(crate) async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,

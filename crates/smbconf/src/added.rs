@@ -398,7 +398,7 @@ pub fn check(loaded: &Loaded, change: &Change, file: &Path) -> Result<(), Refusa
 /// Checks that a share of the configuration is one of the added ones, whose file is `file`.
 ///
 /// # Errors
-/// If it is another one, or there is none.
+/// If it is another one, or does not exist.
 pub fn check_owner(loaded: &Loaded, name: &str, file: &Path) -> Result<(), Refusal> {
     let Some((_, place)) = loaded.sections.iter().find(|(section, _)| fold(section) == fold(name)) else {
         return Err(Refusal::NotFound(format!("there is no share [{name}]; `frevo share list` shows the shares")));

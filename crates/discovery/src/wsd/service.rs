@@ -208,7 +208,7 @@ impl Waiting {
         }
     }
 
-    /// Waits until a datagram is due; never returns if there is none.
+    /// Waits until a datagram is due; never returns if no datagram waits.
     async fn due(&self) {
         until(self.datagrams.first_key_value().map(|((when, _), _)| *when)).await
     }

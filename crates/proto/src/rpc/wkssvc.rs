@@ -126,8 +126,8 @@ pub fn join_information_response(name: Option<&str>, kind: u16, status: u32) -> 
     out.into_bytes()
 }
 
-/// The results of NetrEnumerateComputerNames: a NET_COMPUTER_NAME_ARRAY ([MS-WKST] 2.2.5.21), or the reason why there
-/// is none.
+/// The results of NetrEnumerateComputerNames: a NET_COMPUTER_NAME_ARRAY ([MS-WKST] 2.2.5.21), or the reason why it
+/// is absent.
 pub fn computer_names_response(names: std::result::Result<&[&str], u32>) -> Vec<u8> {
     let mut out = Encoder::default();
     match names {

@@ -101,7 +101,7 @@ fn groups(fixture: &mut Fixture) -> Result<()> {
     lacks(&net(&["group", "list"])?, crew)
 }
 
-/// A user who is not an administrator changes nothing.
+/// A user without administrator rights changes nothing.
 fn refused(fixture: &mut Fixture) -> Result<()> {
     let server = fixture.environment.start("rpc-refused", GLOBALS)?;
     let before = listed(fixture, &server)?;
