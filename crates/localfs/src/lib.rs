@@ -42,6 +42,7 @@ mod root;
 mod space;
 mod sys;
 mod watch;
+mod written;
 
 use std::io;
 use std::path::Path;

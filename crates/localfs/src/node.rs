@@ -25,10 +25,10 @@ use crate::durable::Linked;
 use crate::file::LARGE;
 use crate::filesystem::FileSystem;
 use crate::identity::KernelIdentity;
-use crate::metadata::{Source, kind, report};
-use crate::root::{id, stat};
+use crate::metadata::{Source, kind, report, time};
+use crate::root::{glance, id, stat};
 use crate::watch::own::{self, Doing};
-use crate::{Share, errno, identity, leases, proc_fd, watch};
+use crate::{Share, errno, identity, leases, proc_fd, watch, written};
 
 /// A descriptor, or the share's own.
 pub(crate) enum Descriptor {
@@ -70,17 +70,32 @@ pub(crate) struct Open {
     large: AtomicBool,
     /// The change time in the metadata that the handle returned last.
     stamped: Mutex<Option<Time>>,
+    /// Whether content that may be read into a pipe was written through it.
+    pub(crate) written: AtomicBool,
 }
 
 impl Drop for Open {
     /// The last close of a removed file frees its blocks.
     fn drop(&mut self) {
+        if *self.written.get_mut()
+            && self.system.is_local()
+            && let Ok(now) = glance(self.fd())
+        {
+            written::closed(self.id, time(now.stx_ctime));
+        }
         // Closing a file on a remote file system or FUSE waits for it.
         let waits = self.access.is_some() && !self.system.is_local();
         if waits || *self.large.get_mut() {
             let held = std::mem::replace(&mut self.held, Descriptor::Root);
             self.system.executor.submit(self.uid, Lane::Slow, Box::new(move || drop(held)));
         }
+    }
+}
+
+/// Notes that a file is opened for writing.
+fn note_opening(id: FileId, kind: Kind, access: Option<Access>) {
+    if kind == Kind::File && access.is_some_and(|access| access.write) {
+        written::opened(id);
     }
 }
 
@@ -103,9 +118,10 @@ impl OnVolume for Open {
 impl Open {
     /// Creates the state for `held`, described by `stat`, opened for the user `uid`.
     pub(crate) fn new(share: Arc<Share>, uid: u32, held: Descriptor, stat: &Statx, access: Option<Access>) -> Open {
-        let (listing, linked, opener, path, large, stamped) = Default::default();
+        let (listing, linked, opener, path, large, stamped, written) = Default::default();
         let (system, id, kind) = (share.root.system_of(stat), id(stat), kind(stat));
-        Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large, stamped }
+        note_opening(id, kind, access);
+        Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large, stamped, written }
     }
 
     /// Records the possible size of the file.
@@ -181,10 +197,11 @@ impl Open {
         let waits = flags != OFlags::PATH;
         let fd = self.share.root.reopen(self.fd(), if waits { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
-        let (listing, linked, opener, path, stamped) = Default::default();
+        let (listing, linked, opener, path, stamped, written) = Default::default();
         let (share, system, held) = (Arc::clone(&self.share), Arc::clone(&self.system), Descriptor::Own(fd));
         let (uid, id, kind, large) = (who.uid, self.id, self.kind, self.large.load(Ordering::Relaxed).into());
-        Ok(Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large, stamped })
+        note_opening(id, kind, access);
+        Ok(Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large, stamped, written })
     }
 
     pub(crate) fn permissions(&self, who: &Arc<Identity>) -> Result<u32> {

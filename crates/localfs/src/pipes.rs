@@ -3,7 +3,7 @@
 //! A pipe refers to pages of the file, and so does the socket until the client has the data. A program that overwrites
 //! the file meanwhile changes the data, which then has bytes of both contents. A program that truncates the file
 //! fills the rest of the last page with zeros, which the file did not contain. [`crate::file`] therefore reads only
-//! files into a pipe that have not changed for a while.
+//! files into a pipe that have not changed for a while, or that this process has [written](crate::written) and closed.
 
 use std::collections::HashMap;
 use std::io::{self, Read};

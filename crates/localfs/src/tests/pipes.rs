@@ -89,6 +89,27 @@ fn content_of_a_file_that_has_just_changed_is_copied() {
 }
 
 #[test]
+fn content_of_a_file_that_was_written_and_closed_is_read_into_pipes() {
+    let _turn = TURN.lock();
+    let bed = Bed::new();
+    let data = pattern(2 * MIB);
+    let (writer, _) = bed.create("file");
+    write(&writer, &bed.who, 0, &data);
+    let reader = now(writer.open(&bed.who, READ));
+    assert!(piped(&reader, &bed.who, 0, MIB).is_none(), "it is still open for writing");
+    drop(writer);
+    let pipe = piped(&reader, &bed.who, 0, MIB).expect("it is read into a pipe");
+    assert!(Payload::Pipe(pipe).into_memory().expect("the whole data") == data[..MIB]);
+    // A program of this machine changes it.
+    sleep(Duration::from_millis(20));
+    process(|| {
+        let mut file = fs::File::options().write(true).open(bed.root.join("file")).expect("it exists");
+        file.write_all(b"changed").expect("there is free space");
+    });
+    assert!(piped(&reader, &bed.who, 0, MIB).is_none(), "it has changed");
+}
+
+#[test]
 fn pipes_are_bounded_and_used_again() {
     let _turn = TURN.lock();
     let bed = Bed::new();
