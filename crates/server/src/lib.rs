@@ -48,6 +48,7 @@ mod local;
 mod lockout;
 mod logon_attempts;
 mod logon_throttle;
+pub mod metrics;
 pub mod name;
 pub mod named_pipe;
 pub mod per_processor;

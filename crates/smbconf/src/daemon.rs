@@ -19,6 +19,8 @@ pub struct Daemon {
     pub multicast_dns_register: bool,
     /// `mdns name = mdns`: multicast DNS announces the services under the host's name instead of `netbios name`.
     pub mdns_host_name: bool,
+    /// `frevo:metrics port`; 0 means none.
+    pub metrics_port: u16,
     /// `frevo:ws discovery`.
     pub ws_discovery: bool,
     /// `state directory`; `None` if the configuration does not set it.
@@ -82,6 +84,7 @@ impl Daemon {
             (self.obey_pam_restrictions != now.obey_pam_restrictions, "`obey pam restrictions`"),
             (self.acl_cache != now.acl_cache, "`frevo:acl cache`"),
             (self.sandbox != now.sandbox, "`frevo:sandbox`"),
+            (self.metrics_port != now.metrics_port, "`frevo:metrics port`"),
         ];
         changed.into_iter().filter_map(|(changed, what)| changed.then_some(what)).collect()
     }

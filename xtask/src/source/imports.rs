@@ -33,6 +33,7 @@ const ORDER: &[&str] = &[
     "domain",
     "restrictions",
     "policy",
+    "metrics",
     "lockout",
     "user_lists",
     "logon_throttle",

@@ -32,6 +32,9 @@ pub enum ServerRequest {
     /// Queries the connected clients; answered with [`crate::status::Status`].
     #[serde(rename = "status")]
     Status {},
+    /// Queries the metrics; answered with a text in Prometheus' format.
+    #[serde(rename = "metrics")]
+    Metrics {},
     /// Reloads the configuration; answered with a text that summarizes the result.
     #[serde(rename = "reload")]
     Reload {},

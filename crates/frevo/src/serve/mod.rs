@@ -30,6 +30,7 @@ use server::restrictions::Restrictions;
 use server::state::durable::Store;
 use server::state::{Server, ServerParts};
 use server::tickets::Tickets;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -48,7 +49,9 @@ use crate::handles::Handles;
 use crate::input::Inputs;
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
+use crate::metrics::{self, MetricsServer};
 use crate::sandbox::Sandbox;
+use crate::socket_file::SocketFile;
 use crate::systemd::{self, Notifier};
 use crate::welcome::{self, Welcome};
 use crate::{limits, listen};
@@ -231,6 +234,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
     };
     let Listeners { sockets, changes, interfaces } = Listeners::start(&plan, &loaded.daemon)?;
     let bound: Vec<SocketAddr> = sockets.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let metrics_ports = metrics_ports(loaded.daemon.metrics_port);
     sandbox.close()?;
     let environment = Arc::new(SystemEnvironment::new());
     let guid = Guid(random());
@@ -291,7 +295,8 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
         discovery: discovery.clone(),
     });
     remote_changes.start(&control);
-    let admin = Listener::bind(state)?;
+    let admin = Listener::bind(state.clone())?;
+    let metrics = MetricsServer::start(&server, metrics_socket(state), metrics_ports);
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let inputs = Arc::<Inputs>::default();
     let loops = EventLoops::start()?;
@@ -321,6 +326,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
         tracing::warn!("some connections did not finish in time");
         accepting.abort();
     }
+    drop(metrics);
     scavenging.abort();
     releasing.abort();
     server.close_detached().await;
@@ -338,6 +344,23 @@ fn status_text(server: Arc<Server>) -> impl Fn() -> String + Send + 'static {
         let (shares, connections) = (server.policy().shares.len(), server.connections.all().len());
         format!("serving; {shares} shares, {connections} connections")
     }
+}
+
+/// Returns the sockets at the port for metrics. The server also serves without them.
+fn metrics_ports(port: u16) -> Vec<TcpListener> {
+    if port == 0 {
+        return Vec::new();
+    }
+    metrics::loopback(port).unwrap_or_else(|error| {
+        tracing::error!("{error:#}");
+        Vec::new()
+    })
+}
+
+/// Returns the UNIX socket for metrics.
+fn metrics_socket(state: Arc<StateDir>) -> Option<SocketFile> {
+    let bound = SocketFile::bind(state, metrics::SOCKET);
+    bound.inspect_err(|error| tracing::error!("metrics are not available: {error:#}")).ok()
 }
 
 /// Returns the restrictions of PAM. If the library is missing, they admit nobody.
@@ -489,6 +512,10 @@ struct Operations {
 impl Control for Operations {
     fn status(&self) -> server::status::Snapshot {
         server::status::snapshot(&self.server, self.started)
+    }
+
+    fn metrics(&self) -> String {
+        metrics::of(&self.server)
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {

@@ -30,6 +30,9 @@ pub struct StatusArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Print metrics in Prometheus' text format
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
     /// State directory of the server
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -48,11 +51,15 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let Some(mut client) = client else {
         anyhow::bail!("no server runs with the state directory {}", path.display());
     };
-    let version: Version = client.ask(&ServerRequest::Version {})?;
-    let status: Status = client.ask(&ServerRequest::Status {})?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&Shown { version, status })? + "\n",
-        false => show::table(&version, &status),
+    let text = if args.prometheus {
+        client.ask(&ServerRequest::Metrics {})?
+    } else {
+        let version: Version = client.ask(&ServerRequest::Version {})?;
+        let status: Status = client.ask(&ServerRequest::Status {})?;
+        match args.json {
+            true => serde_json::to_string_pretty(&Shown { version, status })? + "\n",
+            false => show::table(&version, &status),
+        }
     };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         // `frevo status | head` is not an error.

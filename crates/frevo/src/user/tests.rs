@@ -48,6 +48,10 @@ impl Control for Fake {
         server::status::Snapshot::default()
     }
 
+    fn metrics(&self) -> String {
+        "frevo_shares 1\n".into()
+    }
+
     fn user(&self, request: UserRequest) -> Result<UserReply> {
         admin::perform(&self.0, request)
     }

@@ -246,6 +246,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         descriptors: server.descriptors.clone(),
         ids: server.accounts.ids.clone(),
         authenticator: Some(server.accounts.authenticator.clone()),
+        counters: server.metrics.shares.counters(&share.name),
         read_only,
         share_rights,
         encrypt_data: wants_seal && can_seal,

@@ -67,6 +67,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         file.node.write(&file.op, offset, request.message.slice_ref(asked.buffer).into(), through).await?;
         file.restore_times(held).await?;
         if let Some(disk) = open.tree.disk() {
+            disk.counters.written(length);
             request.connection.server.written(disk, file);
         }
         file.position.store(offset + length as u64, Ordering::Relaxed);

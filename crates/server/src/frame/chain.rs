@@ -109,6 +109,7 @@ impl Chain {
     }
 
     async fn answer(mut self) {
+        let mut began = self.connection.server.environment.uptime();
         let mut reply = Reply::new(&self.connection);
         let mut previous: Option<Related> = None;
         let mut elements = std::mem::take(&mut self.elements).into_iter();
@@ -127,7 +128,7 @@ impl Chain {
             if self.connection.ended().is_some() {
                 return;
             }
-            previous = Some(self.run_one(element, previous, last, &space, &mut reply).await);
+            previous = Some(self.run_one(element, previous, last, &space, &mut reply, &mut began).await);
             unsent.extend(space.ok().flatten());
             if reply.ends.is_some() {
                 break;
@@ -195,6 +196,17 @@ impl Chain {
         }
     }
 
+    /// Counts a request that is complete. `began` is when it, or the wait before it, began, and becomes the present.
+    fn count(&self, request: &Request<'_>, failed: bool, began: &mut Duration) {
+        let server = &self.connection.server;
+        let now = server.environment.uptime();
+        server.metrics.request(request.header.command, now.saturating_sub(*began), failed);
+        *began = now;
+        if let Some(disk) = request.tree.as_ref().and_then(|tree| tree.disk()) {
+            disk.counters.request(failed);
+        }
+    }
+
     async fn run_one(
         &self,
         mut element: Element,
@@ -202,6 +214,7 @@ impl Chain {
         last: bool,
         space: &Room,
         reply: &mut Reply,
+        began: &mut Duration,
     ) -> Related {
         let header = &element.header.clone();
         let wants_related = header.flags.contains(Flags::RELATED_OPERATIONS);
@@ -252,6 +265,7 @@ impl Chain {
                 || reply.tree_id.is_some(),
             failure,
         };
+        self.count(&request, result.is_err(), began);
         reply.finish(&request, result);
         next
     }

@@ -108,6 +108,7 @@ impl Notifier {
                 })
             }
         };
+        connection.server.metrics.broke();
         let this = self.this.clone();
         let again = Box::new(move || _ = this.upgrade().is_some_and(|notifier| notifier.send(what)));
         let seal_for = seals.then(|| session.clone());

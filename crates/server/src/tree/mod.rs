@@ -19,6 +19,7 @@ use crate::acl::cache::{Cache, VolumeView};
 use crate::acl::model::evaluate::Token;
 use crate::audit::Trail;
 use crate::error::Error;
+use crate::metrics::ShareCounters;
 use crate::name::glob::Globs;
 use crate::policy::Share;
 use crate::vfs::{Op, RelPath, Time, Vfs};
@@ -66,6 +67,8 @@ pub struct Disk {
     pub ids: Arc<dyn IdMap>,
     /// The accounts, by which the groups of other users are known; `None` if they cannot be looked up.
     pub authenticator: Option<Arc<dyn Authenticator>>,
+    /// The counters of the share's requests.
+    pub(crate) counters: Arc<ShareCounters>,
     /// Whether write access is refused.
     pub read_only: bool,
     /// The rights that the ACL of the share gives to the user. No open has others.

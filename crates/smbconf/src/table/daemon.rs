@@ -79,6 +79,13 @@ pub(super) static TABLE: &[Parameter] = &[
     )
     .reads(|value, global| global.daemon.memory_limit = memory_limit(value)),
     global(
+        "frevo:metrics port",
+        Kind::Integer(0, 65_535),
+        "0",
+        "Port on 127.0.0.1 and [::1] at which Prometheus reads metrics; 0: none. Not in Samba.",
+    )
+    .reads(|value, global| global.daemon.metrics_port = value.number().unwrap_or(0)),
+    global(
         "frevo:worker threads",
         Kind::Integer(4, 192),
         "48",

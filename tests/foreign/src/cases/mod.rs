@@ -23,6 +23,7 @@ mod ldap;
 mod libraries;
 mod local;
 mod many;
+mod metrics;
 mod migrate;
 mod netbench;
 mod parity;
@@ -57,6 +58,7 @@ const AREAS: &[&[Case]] = &[
     shares::CASES,
     rpc::CASES,
     rpc_accounts::CASES,
+    metrics::CASES,
     refusals::CASES,
     dialects::CASES,
     discovery::CASES,

@@ -1,17 +1,14 @@
 //! The server side of the control socket.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tracing::{info, warn};
+use tracing::warn;
 use zeroize::Zeroizing;
 
 use super::SOCKET;
@@ -20,6 +17,7 @@ use super::message::{
     Version,
 };
 use super::names::{Names, NamesRequest};
+use crate::socket_file::SocketFile;
 use crate::status::Status;
 use accounts::state_dir::StateDir;
 
@@ -36,6 +34,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(60);
 pub trait Control: Send + Sync + 'static {
     /// Returns the connected clients.
     fn status(&self) -> server::status::Snapshot;
+
+    /// Returns the metrics.
+    fn metrics(&self) -> String;
 
     /// Performs an account request: a change or a query.
     fn user(&self, request: UserRequest) -> Result<UserReply>;
@@ -56,40 +57,14 @@ pub trait Control: Send + Sync + 'static {
     fn stop(&self);
 }
 
-/// The listening socket. Dropping it removes the socket file.
-pub struct Listener {
-    listener: UnixListener,
-    state: Arc<StateDir>,
-    /// Device and inode of the socket file, so that the file of a successor is not removed.
-    file: (u64, u64),
-}
+/// The listening control socket.
+pub struct Listener(SocketFile);
 
 impl Listener {
     /// Listens in `state`. The caller must have the account database of `state` open, which makes it the only server
-    /// there. A stale socket is replaced if no server answers on it. Must be called within a tokio runtime.
+    /// there. Must be called within a tokio runtime.
     pub fn bind(state: Arc<StateDir>) -> Result<Self> {
-        Self::try_bind(state).context("control socket")
-    }
-
-    fn try_bind(state: Arc<StateDir>) -> Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // Linux creates the file with the socket's own mode, so other users can never connect.
-        rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
-        let path = state.short_path(SOCKET);
-        let address = SocketAddrUnix::new(&path)?;
-        match rustix::net::bind(&socket, &address) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::ADDRINUSE) => {
-                remove_stale(&state)?;
-                rustix::net::bind(&socket, &address)?;
-            }
-            Err(error) => return Err(error).with_context(|| state.path().join(SOCKET).display().to_string()),
-        }
-        let stat = rustix::fs::lstat(&path)?;
-        rustix::net::listen(&socket, 16)?;
-        let listener = UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))?;
-        Ok(Listener { listener, state, file: (stat.st_dev, stat.st_ino) })
+        SocketFile::bind(state, SOCKET).map(Listener)
     }
 
     /// Serves clients until the future is dropped.
@@ -97,8 +72,8 @@ impl Listener {
         let places = Arc::new(Semaphore::new(CLIENTS));
         let long = Arc::new(Semaphore::new(1));
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let stream = match self.0.accept().await {
+                Ok(stream) => stream,
                 Err(error) => {
                     // Most likely the process is out of file descriptors. The connection stays queued, so avoid a busy
                     // loop.
@@ -120,33 +95,6 @@ impl Listener {
                 Err(_) => drop(tokio::spawn(turn_away(stream))),
             }
         }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        // The thread may be impersonating a user at this moment.
-        let removed = localfs::identity::as_process(|| {
-            let path = self.state.short_path(SOCKET);
-            let mine = rustix::fs::lstat(&path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file);
-            if mine { self.state.remove(SOCKET) } else { Ok(()) }
-        });
-        if let Err(error) = removed.map_err(anyhow::Error::from).flatten() {
-            warn!("control socket: {error:#}");
-        }
-    }
-}
-
-fn remove_stale(state: &StateDir) -> Result<()> {
-    match std::os::unix::net::UnixStream::connect(state.short_path(SOCKET)) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            info!("control socket: replacing a stale one");
-            state.remove(SOCKET)
-        }
-        _ => bail!(
-            "{} is in use; check whether a server already runs with this state directory",
-            state.path().join(SOCKET).display()
-        ),
     }
 }
 
@@ -239,6 +187,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
             encode(Ok(Version { version, pid: std::process::id(), sandbox }))
         }
         Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()).with_volumes())),
+        Ok(ServerRequest::Metrics {}) => encode(Ok(control.metrics())),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),
         Ok(ServerRequest::Close { what }) => encode(control.close(what)),
         Ok(ServerRequest::Shares { what }) => encode(control.shares(what)),

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::bail;
+
 use super::*;
 use crate::admin::Client;
 use crate::admin::message::{ImportResult, Imported, Migrated, Migration};
@@ -23,6 +25,10 @@ struct Fake {
 impl Control for Fake {
     fn status(&self) -> server::status::Snapshot {
         snapshot()
+    }
+
+    fn metrics(&self) -> String {
+        "frevo_shares 1\n".into()
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
@@ -86,6 +92,8 @@ fn requests_are_answered() {
         let mut client = client(path);
         let version: Version = client.ask(&ServerRequest::Version {}).unwrap();
         assert_eq!(version.pid, std::process::id());
+        let metrics: String = client.ask(&ServerRequest::Metrics {}).unwrap();
+        assert_eq!(metrics, "frevo_shares 1\n");
         let status: Status = client.ask(&ServerRequest::Status {}).unwrap();
         assert_eq!(status, snapshot().into());
         let error = client.ask::<String>(&ServerRequest::Reload {}).unwrap_err();

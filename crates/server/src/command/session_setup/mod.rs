@@ -66,6 +66,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
         Ok(step) => step,
         Err(error) => {
+            connection.server.metrics.refused_logon(error.status);
             // 3.3.5.5.3: a failed authentication, including a later one, ends the session on all its channels.
             end_session(&connection.server, &channel.session).await;
             slow_down(request, guessed, arrived).await;
@@ -203,9 +204,17 @@ fn establish(
     session.charge_to(&payer)?;
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, guest = user.guest, "logged on");
     let anonymous = user.anonymous;
+    let kind = if anonymous {
+        "anonymous"
+    } else if user.guest {
+        "guest"
+    } else {
+        "user"
+    };
     if !session.establish(Arc::new(user), keys, expires) {
         return Err(ended());
     }
+    request.connection.server.metrics.logon(kind);
     session.set_host_session(host_session);
     if !anonymous {
         request.connection.logged_on(&payer, policy.smb2_max_credits);

@@ -158,6 +158,7 @@ impl AclAdmin {
             descriptors,
             ids,
             authenticator,
+            counters: Arc::default(),
             read_only: false,
             share_rights: Disk::ALL_RIGHTS,
             encrypt_data: false,

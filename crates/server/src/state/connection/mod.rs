@@ -146,6 +146,7 @@ impl Connection {
             ended: OnceLock::new(),
         });
         server.connections.add(&connection);
+        server.metrics.connected();
         connection
     }
 
@@ -228,6 +229,7 @@ impl Connection {
     pub fn end(&self, reason: Disconnect) {
         if self.ended.set(reason).is_ok() {
             tracing::debug!(connection = self.id, peer = %self.peer.remote, %reason, "connection ends");
+            self.server.metrics.ended(reason.0);
             self.outbox.wake();
             self.failures.leave();
         }

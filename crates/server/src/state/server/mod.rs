@@ -31,12 +31,13 @@ use self::volumes::{OpenVolumes, Volume};
 pub use self::volumes::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
-use crate::acl::cache::Cache;
+use crate::acl::cache::{Cache, CacheStatistics};
 use crate::audit::Destinations;
 use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
+use crate::metrics::Metrics;
 use crate::policy::{Policy, Share, ShareChanges, Storage};
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
@@ -82,6 +83,8 @@ pub struct Server {
     pub logons: LogonDefence,
     /// The turns of password changes whose keys take long to make.
     pub(crate) key_derivations: Turns,
+    /// What has happened since the start, in numbers.
+    pub metrics: Metrics,
     last_id: AtomicU64,
 }
 
@@ -130,6 +133,7 @@ impl Server {
             key_derivations: Turns::default(),
             environment,
             accounts: parts.accounts,
+            metrics: Metrics::default(),
             last_id: AtomicU64::new(0),
         })
     }
@@ -143,6 +147,11 @@ impl Server {
     pub fn reload(&self, policy: Policy) {
         self.accounting.set_bounds(&policy.limits.bounds());
         self.policy.store(Arc::new(policy));
+    }
+
+    /// Returns the state of the cache of security descriptors.
+    pub fn descriptor_cache(&self) -> CacheStatistics {
+        self.descriptors.state()
     }
 
     /// Returns the domain that the server is a member of, if any.
