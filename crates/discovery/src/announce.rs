@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::link::{Addresses, Link};
-use crate::{avahi, mdns, wsd};
+use crate::{avahi, llmnr, mdns, netbios, wsd};
 
 /// The links with their addresses.
 pub type Links = BTreeMap<Link, Addresses>;
@@ -24,10 +24,19 @@ pub struct Announced {
     pub mdns: Option<mdns::Host>,
     /// WS-Discovery.
     pub ws_discovery: Option<wsd::Host>,
+    /// The NetBIOS name service.
+    pub netbios: Option<netbios::Host>,
+    /// LLMNR.
+    pub llmnr: Option<llmnr::Host>,
 }
 
-/// Announces the server on `links` until the sender of `announced` is dropped. Then it says goodbye.
-pub async fn announce(mut announced: watch::Receiver<Announced>, links: watch::Receiver<Links>) {
+/// Announces the server on `links` until the sender of `announced` is dropped. Then it says goodbye. Without `binder`,
+/// there is no NetBIOS name service.
+pub async fn announce(
+    mut announced: watch::Receiver<Announced>,
+    links: watch::Receiver<Links>,
+    binder: Option<netbios::Binder>,
+) {
     loop {
         let now = announced.borrow_and_update().clone();
         let (active, ending) = watch::channel(());
@@ -36,7 +45,13 @@ pub async fn announce(mut announced: watch::Receiver<Announced>, links: watch::R
             protocols.spawn(multicast_dns(host, links.clone(), ending.clone()));
         }
         if let Some(host) = now.ws_discovery {
-            protocols.spawn(ws_discovery(host, links.clone(), ending));
+            protocols.spawn(ws_discovery(host, links.clone(), ending.clone()));
+        }
+        if let Some((host, binder)) = now.netbios.zip(binder.clone()) {
+            protocols.spawn(netbios_names(host, binder, links.clone(), ending.clone()));
+        }
+        if let Some(host) = now.llmnr {
+            protocols.spawn(link_local_names(host, links.clone(), ending));
         }
         let changed = announced.changed().await;
         drop(active);
@@ -59,6 +74,21 @@ async fn ws_discovery(host: wsd::Host, links: watch::Receiver<Links>, mut ending
         wsd::serve(link, host.clone(), seconds as u32, addresses)
     };
     on_links("WS-Discovery", links, ended(&mut ending), start).await;
+}
+
+async fn netbios_names(
+    host: netbios::Host,
+    binder: netbios::Binder,
+    links: watch::Receiver<Links>,
+    mut ending: watch::Receiver<()>,
+) {
+    let start = |link: Link, addresses| netbios::serve(link, host.clone(), binder.clone(), addresses);
+    on_links("the NetBIOS name service", links, ended(&mut ending), start).await;
+}
+
+async fn link_local_names(host: llmnr::Host, links: watch::Receiver<Links>, mut ending: watch::Receiver<()>) {
+    let start = |link: Link, addresses| llmnr::serve(link, host.clone(), addresses);
+    on_links("LLMNR", links, ended(&mut ending), start).await;
 }
 
 /// Registers the services with avahi while it runs, and otherwise answers for them.

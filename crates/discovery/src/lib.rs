@@ -5,8 +5,11 @@
 
 mod announce;
 mod avahi;
+mod limit;
 pub mod link;
+pub mod llmnr;
 pub mod mdns;
+pub mod netbios;
 mod socket;
 pub mod wsd;
 

@@ -81,6 +81,16 @@ impl Network {
         }
     }
 
+    /// Returns the address of all hosts of this IPv4 network; `None` if it has none.
+    pub(crate) fn broadcast(&self) -> Option<Ipv4Addr> {
+        match self.address {
+            IpAddr::V4(own) if (1..=30).contains(&self.prefix) => {
+                Some(Ipv4Addr::from_bits(own.to_bits() | u32::MAX >> self.prefix))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether an IPv4 address stands for all hosts of this network.
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
         if self.prefix >= 31 || !self.contains(IpAddr::V4(address)) {

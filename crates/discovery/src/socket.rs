@@ -19,10 +19,22 @@ pub(crate) struct Multicast {
     pub(crate) only_groups: bool,
     /// Hops of packets to the groups, and of others if the protocol specifies them.
     pub(crate) hops: (u32, Option<u32>),
+    /// Whether other programs use the port too.
+    pub(crate) sharing: Sharing,
 }
 
-/// A socket for each version of IP that the link has. Packets of other interfaces do not reach them, and other programs
-/// on this host may use the port too.
+/// How a port is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sharing {
+    /// Other programs may use it.
+    Shared,
+    /// Another program that uses it is an error.
+    Alone,
+    /// It is any free port, from which queries to the groups are sent. What is sent to the groups is not received.
+    Queries,
+}
+
+/// A socket for each version of IP that the link has. Packets of other interfaces do not reach them.
 pub(crate) struct Sockets {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
@@ -82,6 +94,15 @@ pub(crate) async fn until(time: Option<Instant>) {
     }
 }
 
+/// Returns the address from which the kernel sends packets to a host of a link.
+pub(crate) fn source(link: &Link, to: SocketAddr) -> Option<IpAddr> {
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM.cloexec(), Some(Protocol::UDP)).ok()?;
+    socket.bind_device(Some(link.name.as_bytes())).ok()?;
+    // Nothing is sent.
+    socket.connect(&to.into()).ok()?;
+    Some(socket.local_addr().ok()?.as_socket()?.ip().to_canonical())
+}
+
 /// Waits for a packet; never returns without a socket.
 async fn readable(socket: Option<&UdpSocket>) -> io::Result<&UdpSocket> {
     match socket {
@@ -92,24 +113,33 @@ async fn readable(socket: Option<&UdpSocket>) -> io::Result<&UdpSocket> {
 
 fn open(link: &Link, protocol: &Multicast, group: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(group), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
-    socket.set_reuse_address(true)?;
-    // Another program's responder may have set one of the two, and the kernel requires that all have.
-    socket.set_reuse_port(true)?;
+    if protocol.sharing == Sharing::Shared {
+        socket.set_reuse_address(true)?;
+        // Another program's responder may have set one of the two, and the kernel requires that all have.
+        socket.set_reuse_port(true)?;
+    }
+    let is_member = protocol.sharing != Sharing::Queries;
     socket.bind_device(Some(link.name.as_bytes()))?;
     let (to_group, to_host) = protocol.hops;
     match group {
         SocketAddr::V4(group) => {
-            let bound = if protocol.only_groups { *group.ip() } else { Ipv4Addr::UNSPECIFIED };
-            socket.bind(&SocketAddr::from((bound, group.port())).into())?;
-            socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(link.index))?;
+            let bound = if protocol.only_groups && is_member { *group.ip() } else { Ipv4Addr::UNSPECIFIED };
+            let port = if is_member { group.port() } else { 0 };
+            socket.bind(&SocketAddr::from((bound, port)).into())?;
+            if is_member {
+                socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(link.index))?;
+            }
             socket.set_multicast_ttl_v4(to_group)?;
             to_host.map_or(Ok(()), |hops| socket.set_ttl_v4(hops))?;
         }
         SocketAddr::V6(group) => {
             socket.set_only_v6(true)?;
-            let bound = if protocol.only_groups { *group.ip() } else { Ipv6Addr::UNSPECIFIED };
-            socket.bind(&SocketAddrV6::new(bound, group.port(), 0, group.scope_id()).into())?;
-            socket.join_multicast_v6(group.ip(), link.index)?;
+            let bound = if protocol.only_groups && is_member { *group.ip() } else { Ipv6Addr::UNSPECIFIED };
+            let port = if is_member { group.port() } else { 0 };
+            socket.bind(&SocketAddrV6::new(bound, port, 0, group.scope_id()).into())?;
+            if is_member {
+                socket.join_multicast_v6(group.ip(), link.index)?;
+            }
             socket.set_multicast_if_v6(link.index)?;
             socket.set_multicast_hops_v6(to_group)?;
             to_host.map_or(Ok(()), |hops| socket.set_unicast_hops_v6(hops))?;

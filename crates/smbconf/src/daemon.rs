@@ -23,6 +23,14 @@ pub struct Daemon {
     pub metrics_port: u16,
     /// `frevo:ws discovery`.
     pub ws_discovery: bool,
+    /// `frevo:netbios name service` without `disable netbios`.
+    pub netbios_name_service: bool,
+    /// `netbios aliases`: other names, which the NetBIOS name service and LLMNR announce.
+    pub netbios_aliases: Vec<String>,
+    /// `netbios scope`.
+    pub netbios_scope: String,
+    /// `frevo:llmnr`.
+    pub llmnr: bool,
     /// `state directory`; `None` if the configuration does not set it.
     pub state_directory: Option<PathBuf>,
     /// `private dir`; `None` means the state directory.
@@ -74,6 +82,7 @@ impl Daemon {
             (self.kerberos != now.kerberos, "the Kerberos parameters"),
             (self.smb_ports != now.smb_ports, "`smb ports`"),
             (self.bind_interfaces_only != now.bind_interfaces_only, "`bind interfaces only`"),
+            (!self.netbios_name_service && now.netbios_name_service, "`frevo:netbios name service`"),
             (self.state_directory != now.state_directory, "`state directory`"),
             ((&self.log, self.max_log_size) != (&now.log, now.max_log_size), "the log file parameters"),
             (

@@ -3,8 +3,8 @@
 //! [RFC 6762]: https://www.rfc-editor.org/rfc/rfc6762
 //! [RFC 6763]: https://www.rfc-editor.org/rfc/rfc6763
 
-mod names;
-mod responder;
+pub(crate) mod names;
+pub(crate) mod responder;
 mod service;
 #[cfg(test)]
 mod tests;

@@ -138,7 +138,7 @@ fn kind_name(service: &Service) -> Name<'static> {
 }
 
 /// Returns a name with these labels, which may contain dots.
-fn name(labels: &[&str]) -> Name<'static> {
+pub(crate) fn name(labels: &[&str]) -> Name<'static> {
     let labels: Vec<Label<'static>> =
         labels.iter().map(|label| Label::new_unchecked(label.as_bytes().to_vec())).collect();
     Name::new_with_labels(&labels)
@@ -153,7 +153,7 @@ fn label(text: &str, suffix: &str) -> String {
     format!("{}{suffix}", &text[..end])
 }
 
-fn address_data(address: IpAddr) -> RData<'static> {
+pub(crate) fn address_data(address: IpAddr) -> RData<'static> {
     match address {
         IpAddr::V4(address) => RData::A(A { address: address.into() }),
         IpAddr::V6(address) => RData::AAAA(AAAA { address: address.into() }),
@@ -161,7 +161,7 @@ fn address_data(address: IpAddr) -> RData<'static> {
 }
 
 /// Returns the name by which the name of an address is found ([RFC 6762] 4).
-fn reverse_name(address: IpAddr) -> Name<'static> {
+pub(crate) fn reverse_name(address: IpAddr) -> Name<'static> {
     let (labels, kind): (Vec<String>, &str) = match address {
         IpAddr::V4(address) => (address.octets().iter().rev().map(u8::to_string).collect(), "in-addr"),
         IpAddr::V6(address) => {

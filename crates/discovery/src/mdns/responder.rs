@@ -474,7 +474,7 @@ fn response(id: u16) -> Packet<'static> {
 
 /// Makes the questions of a packet acceptable to the decoder, which refuses types that it does not know, and the bit of
 /// the header that must be ignored ([RFC 6762] 18.9). No record has the type that takes the place of an unknown one.
-fn pass_unknown(bytes: &mut [u8]) {
+pub(crate) fn pass_unknown(bytes: &mut [u8]) {
     const NO_RECORD: u16 = 254;
     let Some(flags) = bytes.get_mut(3) else { return };
     *flags &= !0x40;

@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 use super::names::Host;
 use super::responder::{Destination, Outgoing, PORT, Responder};
 use crate::link::{Addresses, Link};
-use crate::socket::{Multicast, Sockets, until};
+use crate::socket::{Multicast, Sharing, Sockets, until};
 
 /// Hops of all packets, by which receivers see that they come from this link ([RFC 6762] 11).
 const HOPS: u32 = 255;
@@ -19,6 +19,7 @@ const PROTOCOL: Multicast = Multicast {
     port: PORT,
     only_groups: false,
     hops: (HOPS, Some(HOPS)),
+    sharing: Sharing::Shared,
 };
 /// The longest packet, and one byte, by which longer ones are recognized.
 const BUFFER: usize = 9001;

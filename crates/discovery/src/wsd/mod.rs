@@ -5,7 +5,7 @@
 
 mod host;
 mod http;
-mod limit;
+mod known;
 mod message;
 mod responder;
 mod service;

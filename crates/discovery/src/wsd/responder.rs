@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use crate::limit::Buckets;
 use crate::wsd::host::Host;
 use crate::wsd::http::{self, Parsed, Status};
-use crate::wsd::limit::{Buckets, KnownRequests};
+use crate::wsd::known::KnownRequests;
 use crate::wsd::message::{self, Addressing, AppSequence, Body, DISCOVERY_TO, Fault, Message, Probe};
 
 /// WS-Discovery, section 2.4 "Protocol Assignments". The firewall of Windows admits replies for 4 seconds only, so the

@@ -18,7 +18,7 @@ use super::message::MAX_DATAGRAM_SIZE;
 use super::responder::{Datagram, Responder, Transmission};
 use super::{HTTP_PORT, MULTICAST_V4, MULTICAST_V6, UDP_PORT};
 use crate::link::{Addresses, Link};
-use crate::socket::{Multicast, Sockets, until};
+use crate::socket::{Multicast, Sharing, Sockets, until};
 
 const PROTOCOL: Multicast = Multicast {
     groups: (MULTICAST_V4, MULTICAST_V6),
@@ -26,6 +26,7 @@ const PROTOCOL: Multicast = Multicast {
     only_groups: true,
     // SOAP-over-UDP, "Multicast": packets stay on the link.
     hops: (1, None),
+    sharing: Sharing::Shared,
 };
 /// Datagrams that wait for their time. Others are dropped while there are so many.
 const MAX_WAITING: usize = 256;

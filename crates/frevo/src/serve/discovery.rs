@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use discovery::link::{Addresses, Link};
-use discovery::{Announced, Links, mdns, wsd};
+use discovery::{Announced, Links, llmnr, mdns, netbios, wsd};
 use server::accounts::DomainSid;
 use server::policy::Policy;
 use smbconf::Daemon;
@@ -32,6 +32,8 @@ pub(super) struct Discovery {
     network: Arc<Network>,
     /// Identifies the server to clients of WS-Discovery, also after a restart.
     machine: DomainSid,
+    /// Whether the process can serve NetBIOS names.
+    has_netbios: bool,
     tasks: Mutex<Option<Tasks>>,
 }
 
@@ -42,12 +44,13 @@ struct Tasks {
 }
 
 impl Discovery {
-    /// Starts to follow the interfaces. Nothing is announced yet.
-    pub(super) fn start(network: Arc<Network>, machine: DomainSid) -> Discovery {
+    /// Starts to follow the interfaces. Nothing is announced yet. Without `binder`, NetBIOS names are never served.
+    pub(super) fn start(network: Arc<Network>, machine: DomainSid, binder: Option<netbios::Binder>) -> Discovery {
+        let has_netbios = binder.is_some();
         let (announced, links) = (watch::Sender::new(Announced::default()), watch::Sender::new(Links::new()));
-        let announcing = tokio::spawn(discovery::announce(announced.subscribe(), links.subscribe()));
+        let announcing = tokio::spawn(discovery::announce(announced.subscribe(), links.subscribe(), binder));
         let following = tokio::spawn(follow(network.clone(), links));
-        Discovery { network, machine, tasks: Mutex::new(Some(Tasks { announced, announcing, following })) }
+        Discovery { network, machine, has_netbios, tasks: Mutex::new(Some(Tasks { announced, announcing, following })) }
     }
 
     /// Announces the server by this configuration.
@@ -76,6 +79,9 @@ impl Discovery {
     fn announced_by(&self, policy: &Policy, daemon: &Daemon, host_name: &str) -> Announced {
         let ports: Vec<u16> = self.network.bound().iter().map(SocketAddr::port).collect();
         let has_standard = ports.contains(&SMB_PORT);
+        let has_netbios = self.has_netbios && (has_standard || ports.contains(&NETBIOS_PORT));
+        let netbios = (daemon.netbios_name_service && has_netbios).then(|| netbios_names(policy, daemon));
+        let llmnr = daemon.llmnr.then(|| link_local_names(policy, daemon, host_name));
         let port = ports.into_iter().find(|port| *port != NETBIOS_PORT);
         let port = if has_standard { Some(SMB_PORT) } else { port };
         let mdns = port.filter(|_| daemon.multicast_dns_register).map(|port| {
@@ -85,7 +91,7 @@ impl Discovery {
         });
         // WS-Discovery has no port, and Windows uses the standard one.
         let ws_discovery = (daemon.ws_discovery && has_standard).then(|| self.ws_discovery(policy)).flatten();
-        Announced { mdns, ws_discovery }
+        Announced { mdns, ws_discovery, netbios, llmnr }
     }
 
     fn ws_discovery(&self, policy: &Policy) -> Option<wsd::Host> {
@@ -104,6 +110,29 @@ impl Discovery {
             }
         }
     }
+}
+
+/// Returns the names of the server for the NetBIOS name service.
+fn netbios_names(policy: &Policy, daemon: &Daemon) -> netbios::Host {
+    let group = policy.membership.as_ref().map_or(&policy.workgroup, |membership| &membership.workgroup);
+    let names: Vec<String> = std::iter::once(&policy.netbios_name).chain(&daemon.netbios_aliases).cloned().collect();
+    let (host, refused) = netbios::Host::new(&names, group, &daemon.netbios_scope);
+    for netbios::Refused { name, reason } in refused {
+        tracing::warn!(name, reason, "a name cannot be registered by the NetBIOS name service; change it in smb.conf");
+    }
+    host
+}
+
+/// Returns the names of the server for LLMNR: the host's name first, which is the one of its addresses.
+fn link_local_names(policy: &Policy, daemon: &Daemon, host_name: &str) -> llmnr::Host {
+    let host = host_name.split('.').next().unwrap_or_default().to_owned();
+    let names: Vec<String> =
+        [host, policy.netbios_name.clone()].into_iter().chain(daemon.netbios_aliases.iter().cloned()).collect();
+    let (host, refused) = llmnr::Host::new(&names);
+    for name in refused {
+        tracing::warn!(name, "LLMNR cannot answer for a name; a name has no dots and at most 63 bytes");
+    }
+    host
 }
 
 fn multicast_dns(host: &str, instance: &str, port: u16) -> mdns::Host {
@@ -229,7 +258,7 @@ mod tests {
         let policy = Policy { netbios_name: "FILES".into(), workgroup: "HOME".into(), ..Policy::default() };
         let announced = |bound_to: &[&str], policy: &Policy, daemon: &Daemon| {
             let network = Arc::new(Network::new(Vec::new(), bound(bound_to)));
-            Discovery::start(network, DomainSid([1, 2, 3])).announced_by(policy, daemon, "files1.example.org")
+            Discovery::start(network, DomainSid([1, 2, 3]), None).announced_by(policy, daemon, "files1.example.org")
         };
         let both = announced(&["192.0.2.5:139", "192.0.2.5:4450", "192.0.2.5:445"], &policy, &daemon);
         let mdns = both.mdns.as_ref().expect("multicast DNS");
@@ -249,5 +278,29 @@ mod tests {
         assert_eq!(announced(&["192.0.2.5:445"], &policy, &Daemon::default()), Announced::default());
         let illegal = Policy { netbios_name: "A/B".into(), ..policy };
         assert_eq!(announced(&["192.0.2.5:445"], &illegal, &daemon).ws_discovery, None);
+    }
+
+    #[tokio::test]
+    async fn the_names_of_old_protocols_are_announced_only_on_request() {
+        let policy = Policy { netbios_name: "FILES".into(), workgroup: "HOME".into(), ..Policy::default() };
+        let announced = |bound_to: &str, daemon: &Daemon, binder: Option<netbios::Binder>| {
+            let network = Arc::new(Network::new(Vec::new(), bound(&[bound_to])));
+            Discovery::start(network, DomainSid([1, 2, 3]), binder).announced_by(&policy, daemon, "files1.example.org")
+        };
+        let binder = || Some(netbios::Binder::new().0);
+        let on = Daemon {
+            netbios_name_service: true,
+            llmnr: true,
+            netbios_aliases: vec!["OLD".into(), "ÄLTER".into()],
+            ..Daemon::default()
+        };
+        assert_eq!(announced("192.0.2.5:445", &Daemon::default(), binder()), Announced::default());
+        let all = announced("192.0.2.5:445", &on, binder());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(all.netbios, Some(netbios::Host::new(&names(&["FILES", "OLD"]), "HOME", "").0));
+        assert_eq!(all.llmnr, Some(llmnr::Host::new(&names(&["files1", "FILES", "OLD", "ÄLTER"])).0));
+        assert_eq!(announced("192.0.2.5:139", &on, binder()).netbios, all.netbios);
+        assert_eq!(announced("192.0.2.5:4450", &on, binder()).netbios, None, "clients would not find the port");
+        assert_eq!(announced("192.0.2.5:445", &on, None).netbios, None, "the port needs a privilege");
     }
 }

@@ -6,6 +6,7 @@ mod environment;
 mod faults;
 mod listeners;
 mod memory;
+mod netbios;
 mod notifications;
 mod privileges;
 mod reload;
@@ -235,6 +236,10 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
     let Listeners { sockets, changes, interfaces } = Listeners::start(&plan, &loaded.daemon)?;
     let bound: Vec<SocketAddr> = sockets.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     let metrics_ports = metrics_ports(loaded.daemon.metrics_port);
+    let binder = match loaded.daemon.netbios_name_service {
+        true => Some(netbios::start()?),
+        false => None,
+    };
     sandbox.close()?;
     let environment = Arc::new(SystemEnvironment::new());
     let guid = Guid(random());
@@ -276,7 +281,8 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
     for address in &bound {
         tracing::info!(%address, "listening");
     }
-    let discovery = Arc::new(Discovery::start(interfaces.network.clone(), accounts.machine_sid(None, None)?));
+    let machine = accounts.machine_sid(None, None)?;
+    let discovery = Arc::new(Discovery::start(interfaces.network.clone(), machine, binder));
     discovery.configure(&server.policy(), &loaded.daemon);
     let control = Arc::new(Operations {
         server: server.clone(),

@@ -1,8 +1,27 @@
 //! NetBIOS browsing and WINS, which are the business of nmbd, and service discovery.
 
-use super::{BOOL, BOOL_OR_AUTO, Kind, NMBD, NUMBER, Parameter, TEXT, global};
+use super::{BOOL, BOOL_OR_AUTO, Kind, LIST, NMBD, NUMBER, Parameter, TEXT, global};
+use crate::problem::{Code, warning};
+use crate::reader::ValueReader;
 
 const MDNS_NAMES: Kind = Kind::Choice(&[&["netbios"], &["mdns"]]);
+
+const NETBIOS_NAME_SERVICE: Parameter = global(
+    "frevo:netbios name service",
+    BOOL,
+    "no",
+    "Answer for the server's names by the NetBIOS name service, instead of nmbd. Not in Samba.",
+)
+.reads(|value, global| {
+    global.daemon.netbios_name_service = value.boolean() && !value.of(&DISABLE_NETBIOS).boolean();
+});
+
+const DISABLE_NETBIOS: Parameter =
+    global("disable netbios", BOOL, "no", "Switch the NetBIOS name service off, also if it is configured.")
+        .reads(|value, _| report_contradiction(value));
+
+const LLMNR: Parameter = global("frevo:llmnr", BOOL, "no", "Answer for the server's names by LLMNR. Not in Samba.")
+    .reads(|value, global| global.daemon.llmnr = value.boolean());
 
 pub(super) static TABLE: &[Parameter] = &[
     global("browse list", BOOL, "yes", "Provide the list of servers.").accepted("the list of servers needs SMB 1"),
@@ -36,4 +55,31 @@ pub(super) static TABLE: &[Parameter] = &[
     .reads(|value, global| global.daemon.mdns_host_name = value.choice() == "mdns"),
     global("frevo:ws discovery", BOOL, "yes", "Announce the server to Windows by WS-Discovery. Not in Samba.")
         .reads(|value, global| global.daemon.ws_discovery = value.boolean()),
+    NETBIOS_NAME_SERVICE,
+    DISABLE_NETBIOS,
+    LLMNR,
+    global("netbios aliases", LIST, "", "Other names of the server, for its NetBIOS name service and LLMNR.")
+        .reads(|value, global| global.daemon.netbios_aliases = aliases(value)),
+    global("netbios scope", TEXT, "", "The scope of NetBIOS names.")
+        .reads(|value, global| global.daemon.netbios_scope = value.text()),
 ];
+
+fn report_contradiction(value: ValueReader<'_>) {
+    let service = value.of(&NETBIOS_NAME_SERVICE);
+    if value.boolean() && service.boolean() {
+        let message = "`disable netbios` switches off `frevo:netbios name service`";
+        service.report(warning(Code::Contradiction, message).remedy("remove one of the two"));
+    }
+}
+
+/// Reads the other names, which clients find only by these services. Connections by any name have the same shares.
+fn aliases(value: ValueReader<'_>) -> Vec<String> {
+    let aliases: Vec<String> = value.list().iter().map(|alias| alias.to_uppercase()).collect();
+    let is_announced = value.of(&NETBIOS_NAME_SERVICE).boolean() && !value.of(&DISABLE_NETBIOS).boolean();
+    if !aliases.is_empty() && !is_announced && !value.of(&LLMNR).boolean() {
+        let message = "`netbios aliases` is not announced: there is no NetBIOS name service and no LLMNR";
+        let remedy = "set `frevo:netbios name service = yes` or `frevo:llmnr = yes`, or leave it to nmbd or DNS";
+        value.report(warning(Code::NotServed, message).remedy(remedy).loses("other names of the server", None));
+    }
+    aliases
+}

@@ -120,10 +120,6 @@ pub(super) static TABLE: &[Parameter] = &[
     global("nbt client socket address", TEXT, "0.0.0.0", "The address for NetBIOS and LDAP queries.")
         .also(&["socket address"])
         .accepted(TOOLS),
-    global("disable netbios", BOOL, "no", "Disable NetBIOS over TCP.")
-        .accepted("there is no NetBIOS name service; smb ports selects whether port 139 is used"),
-    global("netbios aliases", TEXT, "", "Other names of the server.").unserved("several names for one server"),
-    global("netbios scope", TEXT, "", "The scope of NetBIOS names.").accepted(NMBD),
     global("rpc big endian", BOOL, "no", "Use big-endian byte order in RPC.")
         .accepted("all clients support little-endian"),
     global("rpc server port", NUMBER, "0", "The port of RPC over TCP.").accepted(NO_RPC),

@@ -436,6 +436,27 @@ fn the_configured_smbpasswd_file_is_used() {
 }
 
 #[test]
+fn netbios_names_are_served_only_on_request() {
+    let check = |lines: &str, is_served: bool, warning: &str| {
+        let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
+        let (loaded, _directory) = load_files(&[("smb.conf", &text)]);
+        let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(loaded.daemon.netbios_name_service, is_served, "{lines}");
+        let said = loaded.warnings.to_string();
+        assert!(said.contains(warning) && said.is_empty() == warning.is_empty(), "{lines}: {said}");
+    };
+    let on = "frevo:netbios name service = yes";
+    check("", false, "");
+    check("disable netbios = no", false, "");
+    check("disable netbios = yes", false, "");
+    check(on, true, "");
+    check(&format!("{on}\ndisable netbios = yes"), false, "`disable netbios` switches off");
+    check(&format!("{on}\nnetbios aliases = a b"), true, "");
+    check("frevo:llmnr = yes\nnetbios aliases = a b", false, "");
+    check("netbios aliases = a b", false, "`netbios aliases` is not announced");
+}
+
+#[test]
 fn the_state_directory_is_found_despite_an_invalid_share() {
     let directory = directory(&[("smb.conf", "[global]\nstate directory = /here\n[x]\nread only = maybe\n")]);
     let found = places(&directory.path().join("smb.conf"), &TestNames).map(|places| places.state_directory);

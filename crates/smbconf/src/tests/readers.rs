@@ -8,7 +8,8 @@ const BASES: [(&str, &str); 2] = [
     (
         "server role = member server\nworkgroup = DOM\nrealm = DOM.TEST\nlog file = /l\n\
          passdb backend = smbpasswd ldapsam:ldap://a\nldap suffix = dc=a\n\
-         kerberos method = dedicated keytab\ndedicated keytab file = /k\n",
+         kerberos method = dedicated keytab\ndedicated keytab file = /k\n\
+         frevo:netbios name service = yes\n",
         "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle catia full_audit\nguest ok = yes\n\
          wide links = yes\nvalid users = ann a+b\nshadow:snapprefix = auto\n",
     ),

@@ -1,17 +1,15 @@
 //! Limits on how often a sender is answered, so that the server cannot be used as an amplifier.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// The most senders that are known at a time.
 pub(crate) const MAX_SENDERS: usize = 256;
-/// The datagrams that a sender gets at once: ten replies with their repetitions.
+/// The datagrams that a sender gets at once: ten replies of WS-Discovery with their repetitions.
 pub(crate) const BURST: u32 = 30;
 /// A sender gets one further datagram after this time.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(167);
-/// The requests whose repetitions are recognized.
-pub(crate) const MAX_KNOWN_REQUESTS: usize = 128;
 
 /// A token bucket per sender.
 ///
@@ -51,33 +49,6 @@ impl Buckets {
     }
 }
 
-/// The last requests that were answered. SOAP-over-UDP, "Retransmission": a repetition has the MessageID
-/// of the original, and the receiver should answer one of them.
-///
-/// The sender is compared too, so that no other host can have a request ignored by sending its MessageID before.
-#[derive(Debug, Default)]
-pub(crate) struct KnownRequests {
-    ring: VecDeque<(IpAddr, String)>,
-}
-
-impl KnownRequests {
-    pub(crate) fn contains(&self, sender: IpAddr, message_id: &str) -> bool {
-        self.ring.iter().any(|(known_sender, known_id)| *known_sender == sender && known_id == message_id)
-    }
-
-    pub(crate) fn insert(&mut self, sender: IpAddr, message_id: &str) {
-        if self.ring.len() >= MAX_KNOWN_REQUESTS {
-            self.ring.pop_front();
-        }
-        self.ring.push_back((sender, message_id.to_owned()));
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.ring.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,17 +81,5 @@ mod tests {
         let later = now + INTERVAL * 3;
         assert!(buckets.take(later, sender(5000), 3));
         assert_eq!(buckets.len(), 2);
-    }
-
-    #[test]
-    fn the_ring_is_bounded() {
-        let mut known = KnownRequests::default();
-        for number in 0..1000 {
-            known.insert(sender(1), &number.to_string());
-        }
-        assert_eq!(known.len(), MAX_KNOWN_REQUESTS);
-        assert!(known.contains(sender(1), "999"));
-        assert!(!known.contains(sender(2), "999"));
-        assert!(!known.contains(sender(1), "0"));
     }
 }
