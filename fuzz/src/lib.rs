@@ -5,10 +5,10 @@
 
 mod logged_on;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use discovery::{mdns, wsd};
+use discovery::{llmnr, mdns, netbios, wsd};
 use proto::auth::{kerberos, ntlm, pac, spnego};
 use proto::bytes::Reader;
 use proto::crypto::seal::SealingKey;
@@ -59,7 +59,7 @@ pub fn fscc(bytes: &[u8]) {
 }
 
 /// Packets of multicast DNS, which follow each other, and messages of WS-Discovery by UDP and by HTTP. The first byte
-/// is the length of the first packet.
+/// is the length of the first packet. Also packets of the NetBIOS name service and LLMNR.
 pub fn discovery(bytes: &[u8]) {
     let (own, from): (IpAddr, SocketAddr) = ([192, 0, 2, 1].into(), ([192, 0, 2, 2], 5353).into());
     let now = Instant::now();
@@ -85,6 +85,40 @@ pub fn discovery(bytes: &[u8]) {
         "POST /07070707-0707-0707-0707-070707070707 HTTP/1.1\r\nHost: x\r\nContent-Type: application/soap+xml\r\n";
     let request = [head.as_bytes(), format!("Content-Length: {}\r\n\r\n", bytes.len()).as_bytes(), bytes].concat();
     let _ = responder.on_http(own, &request, 3);
+    netbios_packet(bytes, now);
+    llmnr_packet(bytes, now);
+}
+
+/// A packet of the NetBIOS name service, which arrives while the names are registered and afterwards.
+fn netbios_packet(bytes: &[u8], now: Instant) {
+    let names = ["FILES".to_owned(), "OLD".to_owned()];
+    let (address, broadcast) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 255));
+    for scope in ["", "a.b"] {
+        let (host, _) = netbios::Host::new(&names, "HOME", scope);
+        let mut responder = netbios::Responder::new(host, [0; 6], now, 1);
+        responder.set_subnets(vec![netbios::Subnet { address, broadcast }], now);
+        let _ = responder.poll(now);
+        for seconds in 0..5 {
+            let then = now + Duration::from_secs(seconds);
+            let _ = responder.poll(then);
+            let from = std::net::SocketAddrV4::new([192, 0, 2, 2].into(), 137);
+            let broadcast = seconds % 2 == 0;
+            responder.receive(netbios::Arrival { from, own: address, broadcast }, bytes, then);
+            assert!(responder.poll(then).iter().all(|sent| sent.bytes.len() <= 576));
+        }
+    }
+}
+
+/// A packet of LLMNR: a query, and a response to a query of the server.
+fn llmnr_packet(bytes: &[u8], now: Instant) {
+    let from = ([192, 0, 2, 2], 5355).into();
+    let (host, _) = llmnr::Host::new(&["files".to_owned()]);
+    let mut responder = llmnr::Responder::new(&host, vec![[192, 0, 2, 1].into()], now, 1);
+    let _ = responder.poll(now);
+    responder.receive_response(from, bytes, || Some([192, 0, 2, 1].into()), now);
+    responder.receive(from, bytes, now);
+    let sent = responder.poll(now);
+    assert!(sent.iter().all(|sent| !matches!(sent, llmnr::Outgoing::Answer(_, bytes) if bytes.len() > 512)));
 }
 
 /// Security descriptors, SIDs, GUIDs, and their text forms.
@@ -271,10 +305,11 @@ mod tests {
     /// Replays inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
-        let targets: [Target; 12] = [
+        let targets: [Target; 13] = [
             ("smb2", super::smb2),
             ("packets", super::packets),
             ("fscc", super::fscc),
+            ("discovery", super::discovery),
             ("dtyp", super::dtyp),
             ("dfsc", super::dfsc),
             ("sddl", super::sddl),
