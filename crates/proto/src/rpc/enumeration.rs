@@ -7,19 +7,35 @@ use crate::bytes::{Malformed, Result};
 /// MAX_PREFERRED_LENGTH ([MS-SRVS] 2.2.2.2): all entries are returned.
 pub const MAX_PREFERRED_LENGTH: u32 = u32::MAX;
 
-/// Win32 error codes ([MS-ERREF] 2.2) that the calls of both services return.
+/// Win32 error codes ([MS-ERREF] 2.2) that calls return.
 #[allow(missing_docs, reason = "the names are those of Windows")]
 pub mod error {
     pub const SUCCESS: u32 = 0;
     pub const FILE_NOT_FOUND: u32 = 2;
+    pub const PATH_NOT_FOUND: u32 = 3;
     pub const ACCESS_DENIED: u32 = 5;
+    pub const INVALID_HANDLE: u32 = 6;
     pub const NOT_ENOUGH_MEMORY: u32 = 8;
+    pub const WRITE_PROTECT: u32 = 19;
     pub const GEN_FAILURE: u32 = 31;
+    pub const SHARING_VIOLATION: u32 = 32;
     pub const NOT_SUPPORTED: u32 = 50;
     pub const INVALID_PARAMETER: u32 = 87;
+    pub const INSUFFICIENT_BUFFER: u32 = 122;
     pub const INVALID_NAME: u32 = 123;
     pub const INVALID_LEVEL: u32 = 124;
     pub const MORE_DATA: u32 = 234;
+    pub const NO_MORE_ITEMS: u32 = 259;
+    pub const SERVICE_DOES_NOT_EXIST: u32 = 1060;
+    pub const SERVICE_NOT_ACTIVE: u32 = 1062;
+    pub const DATABASE_DOES_NOT_EXIST: u32 = 1065;
+    pub const INVALID_SERVICE_LOCK: u32 = 1071;
+    pub const CANCELLED: u32 = 1223;
+    pub const INVALID_OWNER: u32 = 1307;
+    pub const PRIVILEGE_NOT_HELD: u32 = 1314;
+    pub const INVALID_SECURITY_DESCR: u32 = 1338;
+    pub const NO_SYSTEM_RESOURCES: u32 = 1450;
+    pub const CANT_RESOLVE_FILENAME: u32 = 1921;
     pub const UNKNOWN_DEV_DIR: u32 = 2116;
     pub const DUPLICATE_SHARE: u32 = 2118;
     pub const BUF_TOO_SMALL: u32 = 2123;

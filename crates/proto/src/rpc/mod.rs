@@ -12,4 +12,6 @@ pub mod ndr;
 pub mod pdu;
 pub mod samr;
 pub mod srvsvc;
+pub mod svcctl;
+pub mod winreg;
 pub mod wkssvc;

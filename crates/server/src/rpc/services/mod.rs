@@ -1,8 +1,11 @@
 //! The services. To add one, implement [`Interface`] in a file of its own and add it to [`SERVICES`].
 
+mod fixed_rights;
 mod lsarpc;
 mod samr;
 mod srvsvc;
+mod svcctl;
+mod winreg;
 mod wkssvc;
 
 use super::interface::Interface;
@@ -13,6 +16,8 @@ pub(super) const SERVICES: &[&dyn Interface] = &[
     &lsarpc::Lsarpc,
     &samr::Samr,
     &wkssvc::Wkssvc,
+    &winreg::Winreg,
+    &svcctl::Svcctl,
     #[cfg(test)]
     &super::tests::Calculator,
 ];

@@ -4,15 +4,18 @@ pub(super) mod client;
 mod guesses;
 pub(super) mod lists;
 
+use proto::bytes::utf16_bytes;
 use proto::dtyp::Guid;
 use proto::rpc::ndr::{ContextHandle, Encoder};
 use proto::rpc::pdu::{self, Header, PduFlags, PduType, SyntaxId};
+use proto::smb2::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
+use proto::smb2::header::Command;
 use proto::status::Status;
 
 use self::client::PipeClient;
 use super::interface::{Call, Interface, Operation, operations};
 use crate::policy::{Policy, UserPattern};
-use crate::testing::{TestClient, TestServer};
+use crate::testing::{TestClient, TestServer, status};
 
 /// A service that adds numbers. Its row in [`super::services::SERVICES`] and this implementation are all that a service
 /// needs.
@@ -100,6 +103,54 @@ fn the_name_of_a_pipe_ignores_case_and_one_backslash() {
 }
 
 #[test]
+fn no_other_name_opens_a_pipe() {
+    let mut client = TestClient::logged_on(&TestServer::new(), "alice");
+    assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
+    let mut names: Vec<String> = [
+        "",
+        "\\",
+        "..",
+        "..\\srvsvc",
+        "\\..\\srvsvc",
+        "srvsvc\\..",
+        "srvsvc\\",
+        "pipe\\srvsvc",
+        "\\\\srvsvc",
+        "../srvsvc",
+        "./srvsvc",
+        "/srvsvc",
+        "srvsvc/",
+        "srvsvc/../lsarpc",
+        "/etc/passwd",
+        "srvsvc\0",
+        "\0srvsvc",
+        "srvsvc\0.so",
+        "srvsvc ",
+        "srvsvc:stream",
+        "srvsvc:$DATA",
+    ]
+    .map(str::to_owned)
+    .into();
+    // The longest that CREATE can carry: 65,534 bytes.
+    names.extend(["a".repeat(32_767), "srvsvc".repeat(5_461), "../".repeat(10_922)]);
+    for name in names {
+        let bytes = utf16_bytes(&name);
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: 0x0012_019f,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN,
+            name: &bytes,
+            ..CreateRequest::default()
+        };
+        let response = client.request(Command::CREATE, |out| create.encode(out));
+        let shown: String = name.chars().take(40).collect();
+        assert_eq!(status(&response), Status::OBJECT_NAME_NOT_FOUND, "{shown:?}, {} units", name.len());
+    }
+    assert_eq!(client.tree_connect("share"), Status::SUCCESS, "the connection is still there");
+}
+
+#[test]
 fn an_unknown_operation_is_answered_with_a_fault() {
     assert_eq!(fault(&mut calculator(), 2, &[]), pdu::FAULT_OP_RANGE);
     for service in super::services::SERVICES {
@@ -175,7 +226,7 @@ fn every_call_answers_arguments_that_are_cut_off_or_random() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as u32
     };
-    for service in ["srvsvc", "wkssvc"] {
+    for service in ["srvsvc", "wkssvc", "winreg", "svcctl"] {
         let configure = |policy: &mut Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
         let server = TestServer::builder().configure(configure).start();
         let mut pipe = PipeClient::new(TestClient::logged_on(&server, "alice"), service);
