@@ -215,6 +215,20 @@ pub fn rpc(bytes: &[u8]) {
     if let Ok(asked) = rpc::srvsvc::NameValidate::decode(bytes) {
         let _ = rpc::srvsvc::names::validate(&asked.name, asked.kind);
     }
+    let _ = rpc::srvsvc::file_security::GetFileSecurity::decode(bytes);
+    let _ = rpc::srvsvc::file_security::SetFileSecurity::decode(bytes);
+    let _ = rpc::winreg::OpenRoot::decode(bytes);
+    let _ = rpc::winreg::OpenKey::decode(bytes);
+    let _ = rpc::winreg::EnumKey::decode(bytes);
+    let _ = rpc::winreg::EnumValue::decode(bytes);
+    let _ = rpc::winreg::QueryValue::decode(bytes);
+    let _ = rpc::winreg::GetKeySecurity::decode(bytes);
+    let _ = rpc::svcctl::OpenManager::decode(bytes);
+    let _ = rpc::svcctl::NamedService::decode(bytes);
+    let _ = rpc::svcctl::EnumServices::decode(bytes);
+    let _ = rpc::svcctl::EnumServicesEx::decode(bytes);
+    let _ = rpc::svcctl::Query::<{ rpc::svcctl::BUFFER_8K }>::decode(bytes);
+    let _ = rpc::svcctl::QueryConfig::decode(bytes);
     let _ = rpc::wkssvc::WkstaGetInfo::decode(bytes);
     let _ = rpc::wkssvc::WkstaUserEnum::decode(bytes);
     let _ = rpc::wkssvc::WkstaTransportEnum::decode(bytes);

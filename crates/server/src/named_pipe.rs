@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proto::crypto::kdf::Key;
 use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipePeekReply};
+use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
 use crate::error::Result;
@@ -61,6 +62,15 @@ pub trait NamedPipe: Send + Sync {
     fn close(&self);
 }
 
+/// A file as calls name it.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedFile<'a> {
+    /// The name of the share.
+    pub share: &'a str,
+    /// The path in the share, with the name of a stream if it is one, UTF-16LE as in CREATE.
+    pub name: &'a [u8],
+}
+
 /// The request that writes to a pipe.
 pub trait Caller: Sync {
     /// Returns the user of the session.
@@ -89,4 +99,16 @@ pub trait Caller: Sync {
     /// Waits until a wrong password for `name`, which arrived at `arrived`, may be answered. Ends the connection if too
     /// many responses already wait.
     fn delay_wrong_password<'a>(&'a self, name: &'a str, arrived: Duration) -> BoxFuture<'a, ()>;
+
+    /// Returns the encoded parts of the security descriptor of a file that the user could query over SMB, with a tree
+    /// connect and an open of their own. Waits for oplock breaks as CREATE does.
+    fn file_security<'a>(&'a self, file: SharedFile<'a>, parts: SecurityInformation) -> BoxFuture<'a, Result<Vec<u8>>>;
+
+    /// Sets parts of the security descriptor of a file, as [`Caller::file_security`] queries them.
+    fn set_file_security<'a>(
+        &'a self,
+        file: SharedFile<'a>,
+        parts: SecurityInformation,
+        descriptor: &'a [u8],
+    ) -> BoxFuture<'a, Result<()>>;
 }

@@ -24,6 +24,7 @@ pub mod error {
     pub const INSUFFICIENT_BUFFER: u32 = 122;
     pub const INVALID_NAME: u32 = 123;
     pub const INVALID_LEVEL: u32 = 124;
+    pub const BAD_PATHNAME: u32 = 161;
     pub const MORE_DATA: u32 = 234;
     pub const NO_MORE_ITEMS: u32 = 259;
     pub const SERVICE_DOES_NOT_EXIST: u32 = 1060;

@@ -8,6 +8,7 @@ pub(crate) mod close;
 pub(crate) mod create;
 pub(crate) mod directory_lease;
 pub(crate) mod echo;
+mod file_security;
 pub(crate) mod flush;
 pub(crate) mod forced_close;
 pub(crate) mod ioctl;

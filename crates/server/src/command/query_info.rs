@@ -32,7 +32,7 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     let answer = match asked.info_type {
         InfoType::FILE => query_file(request, &asked, &open, file, disk).await?,
         InfoType::FILESYSTEM => filesystem::query(request, &asked, file, disk).await?,
-        InfoType::SECURITY => security::query(&asked, &open, file, disk).await?,
+        InfoType::SECURITY => security::query(&asked, open.granted, file, disk).await?,
         InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };

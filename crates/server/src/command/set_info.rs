@@ -75,7 +75,7 @@ async fn change(
             durable::save_all(&request.connection.server, file.file).await?;
         }
         InfoType::SECURITY => {
-            security::set(asked, open, file, disk, request.connection.server.environment.now()).await?;
+            security::set(asked, open.granted, file, disk, request.connection.server.environment.now()).await?;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }

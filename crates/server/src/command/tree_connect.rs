@@ -38,19 +38,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         }
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {
-        let session_policy = session_policy(request, policy.clone(), &user).await?;
-        let share = share(&session_policy, &name, &user).await?;
-        let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
-        if policy.host_msdfs && !share.dfs.proxy.is_empty() {
-            // As in Samba. The client then asks for a referral.
-            return Err(Error::because(Status::BAD_NETWORK_NAME, "the share is on other servers (`msdfs proxy`)"));
-        }
-        check_sealing(request, &share)?;
-        let mut disk = connect_disk(request, share, &user).await?;
-        disk.bin = bin(&policy, &disk.share, |it| session_variables::value(request, &disk.share, &user, it))?;
-        if let Some(bin) = &disk.bin {
-            request.connection.server.opens.bins.add(&disk, bin);
-        }
+        let disk = connect(request, &name, &user).await?;
         let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS } & disk.share_rights;
         (TreeKind::Disk(Box::new(disk)), maximal_access)
     };
@@ -82,6 +70,25 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     }
     .encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Returns the share called `name` for a tree connect of `user`.
+pub(super) async fn connect(request: &Request<'_>, name: &str, user: &User) -> Result<Disk> {
+    let policy = request.connection.server.policy().clone();
+    let session_policy = session_policy(request, policy.clone(), user).await?;
+    let share = share(&session_policy, name, user).await?;
+    let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
+    if policy.host_msdfs && !share.dfs.proxy.is_empty() {
+        // As in Samba. The client then asks for a referral.
+        return Err(Error::because(Status::BAD_NETWORK_NAME, "the share is on other servers (`msdfs proxy`)"));
+    }
+    check_sealing(request, &share)?;
+    let mut disk = connect_disk(request, share, user).await?;
+    disk.bin = bin(&policy, &disk.share, |it| session_variables::value(request, &disk.share, user, it))?;
+    if let Some(bin) = &disk.bin {
+        request.connection.server.opens.bins.add(&disk, bin);
+    }
+    Ok(disk)
 }
 
 /// Returns the capabilities of a share (3.3.5.7).

@@ -8,6 +8,7 @@ use proto::smb2::create::CreateOptions;
 use proto::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 use proto::status::Status;
 
+use super::pipe_caller::PipeCaller;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
 use crate::state::open::Target;
@@ -27,7 +28,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {
-            pipe.write(asked.buffer, request).await?;
+            pipe.write(asked.buffer, &PipeCaller::new(request, reply)).await?;
             WriteResponse { count: length as u32 }.encode(&mut reply.body());
             return Ok(Status::SUCCESS);
         }

@@ -1,7 +1,5 @@
 //! Queries and changes of security descriptors ([MS-SMB2] 3.3.5.20.3, 3.3.5.21.3; [MS-FSA] 2.1.5.14, 2.1.5.17).
 
-use std::sync::Arc;
-
 use proto::dtyp::security_descriptor::{Control, SecurityDescriptor};
 use proto::dtyp::{AccessMask, Sid};
 use proto::smb2::SecurityInformation;
@@ -17,18 +15,18 @@ use crate::security::effective;
 use crate::security::set::apply;
 use crate::security::set::apply::Authority;
 use crate::security::set::merge::{OF_SACL, Parts, keep_of_sacl};
-use crate::state::open::{FileOpen, Open};
+use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Time};
 
 pub(crate) async fn query(
     asked: &QueryInfoRequest<'_>,
-    open: &Arc<Open>,
+    granted: AccessMask,
     file: &FileOpen,
     disk: &Disk,
 ) -> Result<Answer> {
     let parts = known_parts(asked.additional_information);
-    if !open.granted.contains(needed_to_ask(parts)) {
+    if !granted.contains(needed_to_ask(parts)) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata(&file.op).await?;
@@ -47,7 +45,7 @@ pub(crate) async fn query(
 }
 
 /// Returns the known parts in `AdditionalInformation`; others are ignored. BACKUP means all of them.
-fn known_parts(asked: u32) -> SecurityInformation {
+pub(crate) fn known_parts(asked: u32) -> SecurityInformation {
     let asked = SecurityInformation(asked);
     let parts = SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL | OF_SACL;
     if asked.contains(SecurityInformation::BACKUP) { parts } else { asked & parts }
@@ -61,7 +59,7 @@ fn no_descriptor() -> SecurityDescriptor {
 }
 
 /// Returns the rights needed to query these parts ([MS-FSA] 2.1.5.14).
-fn needed_to_ask(parts: SecurityInformation) -> AccessMask {
+pub(crate) fn needed_to_ask(parts: SecurityInformation) -> AccessMask {
     let sacl = parts.contains(SecurityInformation::SACL);
     let others = !parts.without(SecurityInformation::SACL).is_empty();
     let need = |is_needed, right| if is_needed { right } else { AccessMask::NONE };
@@ -69,7 +67,7 @@ fn needed_to_ask(parts: SecurityInformation) -> AccessMask {
 }
 
 /// Returns the rights needed to set these parts ([MS-SMB2] 3.3.5.21.3).
-fn needed_to_set(parts: SecurityInformation) -> AccessMask {
+pub(crate) fn needed_to_set(parts: SecurityInformation) -> AccessMask {
     type Part = SecurityInformation;
     let need = |by: Part, right| if parts.intersects(by) { right } else { AccessMask::NONE };
     need(Part::DACL | Part::ATTRIBUTE, AccessMask::WRITE_DAC)
@@ -100,13 +98,13 @@ fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
 /// silently.
 pub(crate) async fn set(
     asked: &SetInfoRequest<'_>,
-    open: &Arc<Open>,
+    granted: AccessMask,
     file: &FileOpen,
     disk: &Disk,
     now: Time,
 ) -> Result<()> {
     let asked_parts = known_parts(asked.additional_information);
-    if !open.granted.contains(needed_to_set(asked_parts)) {
+    if !granted.contains(needed_to_set(asked_parts)) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let given = apply::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
@@ -125,8 +123,8 @@ pub(crate) async fn set(
         return Err(Error::because(Status::NOT_SUPPORTED, "a Linux symbolic link has no access control list"));
     }
     let authority = Authority {
-        write_dac: open.granted.contains(AccessMask::WRITE_DAC),
-        write_owner: open.granted.contains(AccessMask::WRITE_OWNER),
+        write_dac: granted.contains(AccessMask::WRITE_DAC),
+        write_owner: granted.contains(AccessMask::WRITE_OWNER),
     };
     apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await
 }

@@ -3,10 +3,12 @@
 //! - [`shares`], [`clients`] and [`server`] have what the calls return: structures in several levels.
 //! - [`share_changes`] has the calls that add, change and remove shares.
 //! - [`names`] validates names.
+//! - [`file_security`] has the calls that query and set the security descriptor of a file.
 //!
 //! Sessions and open files can be closed.
 
 pub mod clients;
+pub mod file_security;
 pub mod names;
 pub mod server;
 pub mod share_changes;
@@ -46,6 +48,8 @@ pub mod opnum {
     pub const NETR_SHARE_ENUM_STICKY: u16 = 36;
     pub const NETR_SHARE_DEL_START: u16 = 37;
     pub const NETR_SHARE_DEL_COMMIT: u16 = 38;
+    pub const NETRP_GET_FILE_SECURITY: u16 = 39;
+    pub const NETRP_SET_FILE_SECURITY: u16 = 40;
 }
 
 /// The arguments of NetrShareEnum and NetrShareEnumSticky.

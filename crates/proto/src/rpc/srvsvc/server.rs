@@ -17,6 +17,8 @@ pub const PLATFORM_NT: u32 = 500;
 pub const VERSION: (u32, u32) = (6, 1);
 /// SV_TYPE_WORKSTATION | SV_TYPE_SERVER | SV_TYPE_NT | SV_TYPE_SERVER_NT | SV_TYPE_SERVER_UNIX.
 const SERVER_TYPE: u32 = 0x0000_9803;
+/// SV_TYPE_DFS.
+const SERVER_TYPE_DFS: u32 = 0x0080_0000;
 /// SV_NODISC: sessions are not disconnected when they are idle.
 const NO_DISCONNECT: u32 = u32::MAX;
 /// Seconds between announcements. The server makes none, and Samba returns this number.
@@ -33,6 +35,8 @@ pub struct ServerInfo {
     pub name: String,
     /// Its comment.
     pub comment: String,
+    /// Whether it serves DFS namespaces.
+    pub dfs: bool,
     /// The largest number of users at a time.
     pub users: u32,
     /// `capabilities` ([MS-SRVS] 2.2.4.43).
@@ -51,7 +55,7 @@ impl Entry for ServerInfo {
         }
         out.u32(VERSION.0);
         out.u32(VERSION.1);
-        out.u32(SERVER_TYPE);
+        out.u32(SERVER_TYPE | if self.dfs { SERVER_TYPE_DFS } else { 0 });
         out.string(&self.comment);
         if level == 101 {
             return;

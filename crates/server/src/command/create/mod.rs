@@ -4,7 +4,7 @@
 //! `plan` decides. `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching`
 //! grants oplocks and leases, `durable` grants durable handles, and `reconnect` returns them to clients. `replay`
 //! recognizes repeated requests, `instance` closes the opens of an application instance that has moved, `short` expands
-//! short names, and `entered` removes an open whose CREATE fails.
+//! short names, `entered` removes an open whose CREATE fails, and `within` opens files for other requests.
 
 mod caching;
 mod contexts;
@@ -19,6 +19,7 @@ mod reconnect;
 mod replay;
 mod short;
 mod stream;
+mod within;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -35,6 +36,7 @@ use proto::status::Status;
 use self::contexts::Contexts;
 use self::entered::Entered;
 use self::parameters::Parameters;
+pub(crate) use self::within::{WithinRequest, open_within};
 use crate::accounting::Resource;
 use crate::attributes;
 use crate::command::tree_connect::is_continuous;

@@ -9,6 +9,7 @@ use proto::smb2::ioctl::IoctlRequest;
 use proto::status::Status;
 
 use super::respond;
+use crate::command::pipe_caller::PipeCaller;
 use crate::command::read::read_pipe;
 use crate::error::{Error, Result};
 use crate::named_pipe::NamedPipe;
@@ -34,7 +35,7 @@ pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, 
     let space = asked.max_output_response as usize;
     let pipe = pipe(&open)?;
     pipe.check_transceive()?;
-    pipe.write(asked.input, request).await?;
+    pipe.write(asked.input, &PipeCaller::new(request, reply)).await?;
     let (output, status) = read_pipe(pipe, space, request, reply).await?;
     respond(asked, &output, reply);
     Ok(status)

@@ -67,6 +67,19 @@ impl PipeClient {
         !answered
     }
 
+    /// Sends a call that fits into one fragment, and returns the server's messages.
+    pub(in crate::rpc) fn post(&mut self, opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
+        let bytes = fragments(opnum, stub).concat();
+        let write = WriteRequest {
+            length: bytes.len() as u32,
+            file_id: self.file_id,
+            buffer: &bytes,
+            ..WriteRequest::default()
+        };
+        let message = self.client.compose(Command::WRITE, |out| write.encode(out));
+        self.client.send(&message)
+    }
+
     /// Executes a call and returns its results.
     pub(in crate::rpc) fn call(&mut self, opnum: u16, stub: &[u8]) -> Vec<u8> {
         for bytes in fragments(opnum, stub) {

@@ -1,6 +1,7 @@
 //! The server service ([MS-SRVS] 3.1.4): the shares of the current configuration, the clients, and the server.
 
 mod clients;
+mod file_security;
 mod server;
 mod share_changes;
 mod shares;
@@ -47,6 +48,8 @@ impl Interface for Srvsvc {
             (opnum::NETR_SHARE_ENUM_STICKY, "NetrShareEnumSticky", shares::share_enum_sticky),
             (opnum::NETR_SHARE_DEL_START, "NetrShareDelStart", share_changes::share_del_start),
             (opnum::NETR_SHARE_DEL_COMMIT, "NetrShareDelCommit", share_changes::share_del_commit),
+            (opnum::NETRP_GET_FILE_SECURITY, "NetrpGetFileSecurity", file_security::get),
+            (opnum::NETRP_SET_FILE_SECURITY, "NetrpSetFileSecurity", file_security::set),
         ]
     }
 }

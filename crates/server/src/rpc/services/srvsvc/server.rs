@@ -17,6 +17,7 @@ pub(super) async fn server_get_info(call: &Call<'_>, asked: ServerGetInfo) -> Ve
     let server = ServerInfo {
         name: policy.netbios_name.clone(),
         comment: policy.server_string.clone(),
+        dfs: policy.host_msdfs,
         users: number(policy.limits.sessions),
         capabilities: NO_CAPABILITIES,
     };

@@ -259,6 +259,41 @@ fn open_files_are_listed_for_administrators() {
 }
 
 #[test]
+fn many_open_files_are_listed_in_parts() {
+    const OPENS: usize = 1_000;
+    let server = administrated(|_| {});
+    let mut alice = pipe(&server, "alice");
+    let (mut bob, _) = with_file(&server, "bob", "one");
+    for _ in 1..OPENS {
+        bob.open("one", AccessMask(0x0012_019f));
+    }
+    let mut list = |length: u32, resume: u32| {
+        let stub = listing(&[None, None], 3, length, Some(resume));
+        decode(&alice.call(opnum::NETR_FILE_ENUM, &stub), FILE_3)
+    };
+    let whole = list(MAX_PREFERRED_LENGTH, 0);
+    assert_eq!((whole.entries.len(), whole.total as usize, whole.status), (OPENS, OPENS, error::SUCCESS));
+    let (mut parts, mut resume, mut calls) = (Vec::new(), 0, 0);
+    loop {
+        let part = list(8_192, resume);
+        parts.extend(part.entries);
+        (resume, calls) = (part.resume.expect("a handle"), calls + 1);
+        if part.status == error::SUCCESS {
+            break;
+        }
+        assert_eq!(part.status, error::MORE_DATA);
+    }
+    let ids = |entries: &[Vec<String>]| {
+        let mut ids: Vec<String> = entries.iter().map(|entry| entry[0].clone()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    };
+    assert!(calls > 5, "{calls} calls");
+    assert_eq!((parts.len(), ids(&parts)), (OPENS, ids(&whole.entries)));
+}
+
+#[test]
 fn tree_connects_are_listed_for_administrators() {
     let server = administrated(|_| {});
     let mut alice = pipe(&server, "alice");

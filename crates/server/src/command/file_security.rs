@@ -1,0 +1,104 @@
+//! Security descriptors of files that a request names by share and path ([MS-SRVS] 3.1.4.27, 3.1.4.28).
+//!
+//! Each operation is a tree connect, an open and a QUERY_INFO or SET_INFO of the same user, with the same checks.
+//! Neither the tree connect nor the open gets an id, so no other request can use them.
+
+use std::sync::Arc;
+
+use proto::dtyp::AccessMask;
+use proto::smb2::change_notify::CompletionFilter;
+use proto::smb2::query_info::QueryInfoRequest;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::status::Status;
+
+use super::create::WithinRequest;
+use super::{audit, create, tree_connect};
+use crate::error::{Error, Result};
+use crate::files::notify::Change;
+use crate::information::security;
+use crate::named_pipe::SharedFile;
+use crate::request::{Reply, Request};
+use crate::tree::{Tree, TreeKind};
+
+/// Returns these parts of the descriptor, encoded.
+pub(super) async fn query(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    file: SharedFile<'_>,
+    parts: SecurityInformation,
+) -> Result<Vec<u8>> {
+    let opened = open(request, reply, file, security::needed_to_ask(security::known_parts(parts.0))).await?;
+    let asked = QueryInfoRequest { additional_information: parts.0, ..QueryInfoRequest::default() };
+    let answer = match opened.disk() {
+        Ok(disk) => security::query(&asked, opened.granted(), &opened.file, disk).await,
+        Err(error) => Err(error),
+    };
+    opened.close(&request.connection.server).await;
+    Ok(answer?.bytes)
+}
+
+/// Sets these parts of the descriptor.
+pub(super) async fn set(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    file: SharedFile<'_>,
+    parts: SecurityInformation,
+    descriptor: &[u8],
+) -> Result<()> {
+    let opened = open(request, reply, file, security::needed_to_set(security::known_parts(parts.0))).await?;
+    let asked = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        additional_information: parts.0,
+        file_id: FileId::default(),
+        buffer: descriptor,
+    };
+    let done = change(request, &asked, &opened).await;
+    opened.close(&request.connection.server).await;
+    done.map(drop)
+}
+
+async fn change(request: &Request<'_>, asked: &SetInfoRequest<'_>, opened: &WithinRequest) -> Result<Status> {
+    let (server, disk) = (&request.connection.server, opened.disk()?);
+    if disk.read_only {
+        return Err(disk.refusal());
+    }
+    let audited = audit::Change::begin(disk, &opened.file);
+    let done = security::set(asked, opened.granted(), &opened.file, disk, server.environment.now()).await;
+    let done = done.map(|()| Status::SUCCESS);
+    if let Some(audited) = audited {
+        audited.end(asked, &done);
+    }
+    if done.is_ok() {
+        server.file_changed(disk, &opened.file, Change::modified(CompletionFilter::SECURITY));
+    }
+    done
+}
+
+/// Opens the file for the user of the request, with these rights.
+async fn open(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    file: SharedFile<'_>,
+    rights: AccessMask,
+) -> Result<WithinRequest> {
+    let session = request.session()?;
+    let user = session.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
+    let disk = tree_connect::connect(request, file.share, &user).await?;
+    if disk.encrypt_data && !request.sealed {
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the request is not encrypted, but the share requires encryption",
+        ));
+    }
+    let tree = Arc::new(Tree {
+        id: 0,
+        created: request.connection.server.environment.now(),
+        maximal_access: disk.share_rights,
+        kind: TreeKind::Disk(Box::new(disk)),
+    });
+    // A query of no part needs no right, but an open has at least one.
+    let rights = if rights == AccessMask::NONE { AccessMask::FILE_READ_ATTRIBUTES } else { rights };
+    create::open_within(request, reply, tree, file.name, rights).await
+}
