@@ -38,6 +38,8 @@ mod refusals;
 mod reload;
 mod rpc;
 mod rpc_accounts;
+mod rpc_compared;
+mod rpc_security;
 mod shares;
 mod signals;
 mod sizes;
@@ -58,6 +60,8 @@ const AREAS: &[&[Case]] = &[
     shares::CASES,
     rpc::CASES,
     rpc_accounts::CASES,
+    rpc_compared::CASES,
+    rpc_security::CASES,
     metrics::CASES,
     refusals::CASES,
     dialects::CASES,

@@ -76,6 +76,16 @@ impl Twins {
         Ok(text)
     }
 
+    /// Makes a program reach the servers at port 445 of [`Port445::ADDRESSES`].
+    pub(super) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        self.doors.enter(command)
+    }
+
+    /// Returns the smb.conf of Samba's client programs.
+    pub(super) fn client(&self) -> &Path {
+        &self.client
+    }
+
     /// Runs smbcacls against one of the servers, and returns its output and errors.
     pub(super) fn ask(&self, twin: Twin, call: &Call) -> Result<String> {
         let address = Port445::ADDRESSES[usize::from(twin == Twin::Frevo)];

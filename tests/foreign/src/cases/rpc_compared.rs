@@ -1,0 +1,296 @@
+//! The answers of Frevo to calls through pipes, beside those of Samba: rpcclient, `net rpc`, `smbclient -L`, and the
+//! programs and library of impacket.
+//!
+//! Both servers have the same configuration, accounts and SIDs. Outputs are compared line by line. Each difference is a
+//! line of `rpc-differences.txt`. A line without a difference fails the case, too. `FREVO_RPC_OUT` is a file for all
+//! outputs beside each other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::people::output;
+use super::twins::{Twin, Twins};
+use crate::fixture::Fixture;
+use crate::suite::Case;
+use test_environment::{ALICE, BOB, Person, Port445};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("rpc.compared.rpcclient", |fixture| compare(fixture, "rpcclient", &rpcclient()))
+        .needs_root()
+        .frevo_only(),
+    Case::new("rpc.compared.net", |fixture| compare(fixture, "net", &net())).needs_root().frevo_only(),
+    Case::new("rpc.compared.impacket", impacket).needs_root().frevo_only(),
+];
+
+const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rpc-differences.txt");
+
+const GLOBALS: &str = "[global]
+@TARGET@
+	netbios name = BED
+	server string = compared
+	read only = no
+	admin users = alice
+	restrict anonymous = 1
+[files]
+	comment = a plain directory
+	path = @TREE@
+[other$]
+	comment = hidden
+	path = @TREE@
+	max connections = 7
+";
+
+/// Calls of rpcclient by alice, an administrator of Frevo.
+const CALLS: &[&str] = &[
+    "srvinfo",
+    "srvinfo 100",
+    "netshareenum 1",
+    "netshareenum 2",
+    "netshareenum 502",
+    "netshareenumall 1",
+    "netsharegetinfo files 1",
+    "netsharegetinfo files 2",
+    "netsharegetinfo files 502",
+    "netsharegetinfo files 1005",
+    "netsharegetinfo none 1",
+    "netsharegetinfo IPC$ 1",
+    "netfilegetsec files held.txt",
+    "netfilegetsec files none.txt",
+    "netfilegetsec none held.txt",
+    "netnamevalidate a|b 9",
+    "netnamevalidate name 9",
+    "wkssvc_wkstagetinfo 100",
+    "wkssvc_getjoininformation",
+    "lsaquery",
+    "lookupnames alice",
+    "lookupnames nobody-here",
+    "lookupnames_level 1 alice",
+    "lookupsids S-1-5-32-544",
+    "lookupsids S-1-1-0",
+    "lookupsids S-1-5-21-9-9-9-1104",
+    "enumtrust",
+    "enumprivs",
+    "getdispname SeBackupPrivilege",
+    "lsaenumsid",
+    "lsaenumacctrights S-1-5-32-544",
+    "lookupprivvalue SeBackupPrivilege",
+    "getusername",
+    "querydominfo",
+    "querydominfo 1",
+    "enumdomains",
+    "enumdomusers",
+    "enumdomgroups",
+    "enumalsgroups builtin",
+    "enumalsgroups domain",
+    "lookupdomain BED",
+    "queryuser alice",
+    "queryuser nobody-here",
+    "queryusergroups 1000",
+    "querydispinfo",
+    "querydispinfo2",
+    "getdompwinfo",
+    "samlookupnames domain alice",
+    "samlookuprids domain 500",
+    "winreg_enumkey HKLM",
+    "winreg_enumkey HKLM\\\\SYSTEM",
+];
+
+/// Words of `net rpc`.
+const NET: &[&[&str]] = &[
+    &["share", "list"],
+    &["share", "list", "--long"],
+    &["file"],
+    &["user"],
+    &["user", "info", "alice"],
+    &["group", "list"],
+    &["info"],
+    &["rights", "list"],
+    &["rights", "list", "accounts"],
+    &["getsid"],
+    &["registry", "enumerate", "HKLM"],
+    &["registry", "enumerate", "HKLM\\SYSTEM\\CurrentControlSet\\Control\\ProductOptions"],
+    &["registry", "enumerate", "HKLM\\SYSTEM\\CurrentControlSet\\Services"],
+    &["registry", "enumerate", "HKLM\\SYSTEM\\CurrentControlSet\\Services\\Netlogon\\Parameters"],
+    &["registry", "enumerate", "HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters"],
+    &["registry", "enumerate", "HKLM\\SOFTWARE\\Microsoft\\Windows NT\\CurrentVersion"],
+    &["registry", "enumerate", "HKLM\\none"],
+    &["registry", "getvalue", "HKLM\\SYSTEM\\CurrentControlSet\\Control\\ProductOptions", "ProductType"],
+    &["registry", "getvalue", "HKLM\\SYSTEM\\CurrentControlSet\\Control\\ProductOptions", "none"],
+    &["registry", "getsd", "HKLM\\SYSTEM"],
+    &["registry", "createkey", "HKLM\\SYSTEM\\new"],
+    &["service", "list"],
+    &["service", "status", "Spooler"],
+    &["service", "status", "NETLOGON"],
+    &["service", "status", "none"],
+    &["service", "start", "NETLOGON"],
+    &["service", "stop", "WINS"],
+];
+
+/// A program with its arguments. `@USER@` is a user with a password, `@ADDRESS@` that of the server, `@PORT@` its port.
+struct Call {
+    name: String,
+    person: Person,
+    words: Vec<String>,
+}
+
+fn call(name: &str, person: &Person, words: &[&str]) -> Call {
+    let name = format!("{} {name}", person.name);
+    Call { name, person: *person, words: words.iter().map(|word| (*word).to_owned()).collect() }
+}
+
+fn rpcclient() -> Vec<Call> {
+    let of = |person: &Person, what: &&str| call(what, person, &["rpcclient", "@ADDRESS@", "-U", "@USER@", "-c", what]);
+    let calls = CALLS.iter().map(|what| of(&ALICE, what));
+    // A user who administrates neither server.
+    let denied = ["netsessenum", "netfileenum", "netconnenum", "wkssvc_enumerateusers", "queryuser bob", "srvinfo 102"];
+    calls.chain(denied.iter().map(|what| of(&BOB, what))).collect()
+}
+
+fn net() -> Vec<Call> {
+    let of = |words: &&[&str]| {
+        let words = [&["net", "rpc"], *words, &["-S", "@ADDRESS@", "-U", "@USER@"]].concat();
+        call(&words[1..words.len() - 4].join(" "), &ALICE, &words)
+    };
+    let lists = call("smbclient -L", &ALICE, &["smbclient", "-g", "-L", "@ADDRESS@", "-U", "@USER@"]);
+    NET.iter().map(of).chain([lists]).collect()
+}
+
+/// The programs that are installed with the library.
+fn impacket(fixture: &mut Fixture) -> Result<()> {
+    let python = fixture.python.display().to_string();
+    let programs = fixture.python.parent().context("the interpreter is in a directory")?.to_owned();
+    let of = |name: &str, after: &[&str]| {
+        let script = programs.join(name).display().to_string();
+        let words = [&[&python, &script, "@TARGET@"], after].concat();
+        call(&[&[name], after].concat().join(" "), &ALICE, &words)
+    };
+    let calls = [
+        of("samrdump.py", &[]),
+        of("lookupsid.py", &["1010"]),
+        of("services.py", &["list"]),
+        of("services.py", &["status", "-name", "Spooler"]),
+        of("services.py", &["config", "-name", "Spooler"]),
+        of("reg.py", &["query", "-keyName", "HKLM\\SYSTEM\\CurrentControlSet\\Control\\ProductOptions"]),
+        of("reg.py", &["query", "-keyName", "HKLM\\SYSTEM\\CurrentControlSet\\Services"]),
+    ];
+    compare(fixture, "impacket", &calls)
+}
+
+/// A difference: the call, the server that printed the line, and the line. In the list, `*` stands for any text.
+#[derive(PartialEq, Eq)]
+struct Difference {
+    call: String,
+    server: String,
+    line: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}\t{}\t{}", self.call, self.server, self.line)
+    }
+}
+
+impl Difference {
+    fn matches(&self, found: &Difference) -> bool {
+        let pairs = [(&self.call, &found.call), (&self.server, &found.server), (&self.line, &found.line)];
+        pairs.iter().all(|(pattern, text)| is_like(pattern, text))
+    }
+}
+
+/// Returns whether `text` is like `pattern`, in which `*` stands for any text.
+fn is_like(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text
+            .strip_prefix(start)
+            .is_some_and(|text| rest.is_empty() || text.char_indices().any(|(at, _)| is_like(rest, &text[at..]))),
+    }
+}
+
+/// Reads the list: the case, the call, the server, the line and the reason, separated by tabs.
+fn listed(case: &str) -> Result<Vec<Difference>> {
+    let text = fs::read_to_string(LIST).with_context(|| format!("cannot read {LIST}"))?;
+    let mut listed = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.split('\t').collect::<Vec<_>>()[..] {
+            [of, call, server @ ("samba" | "frevo" | "*"), line, reason] if !reason.is_empty() => {
+                if of == case {
+                    let [call, server, line] = [call, server, line].map(str::to_owned);
+                    listed.push(Difference { call, server, line });
+                }
+            }
+            _ => bail!("rpc-differences.txt: not a case, a call, a server, a line and a reason: {line}"),
+        }
+    }
+    Ok(listed)
+}
+
+fn compare(fixture: &mut Fixture, case: &str, calls: &[Call]) -> Result<()> {
+    let tree = fixture.environment.make_dir(&format!("data/compared-{case}"), &ALICE, 0o777)?;
+    fs::write(tree.join("held.txt"), "held")?;
+    let twins = Twins::start(fixture, &format!("compared-{case}"), GLOBALS, [&tree, &tree])?;
+    let (mut found, mut shown) = (Vec::new(), String::new());
+    for call in calls {
+        let [samba, frevo] = [Twin::Samba, Twin::Frevo].map(|twin| run(&twins, twin, call));
+        let (samba, frevo) = (samba?, frevo?);
+        writeln!(shown, "#### {}\n-- Samba\n{samba}-- Frevo\n{frevo}", call.name)?;
+        let mut lines = BTreeMap::<&str, i32>::new();
+        samba.lines().for_each(|line| *lines.entry(line).or_default() += 1);
+        frevo.lines().for_each(|line| *lines.entry(line).or_default() -= 1);
+        for (line, count) in lines.into_iter().filter(|(_, count)| *count != 0) {
+            let server = if count > 0 { "samba" } else { "frevo" }.to_owned();
+            found.push(Difference { call: call.name.clone(), server, line: line.replace('\t', " ") });
+        }
+    }
+    if let Some(path) = std::env::var_os("FREVO_RPC_OUT") {
+        let name = format!("{}.{case}", Path::new(&path).display());
+        fs::write(name, &shown)?;
+    }
+    let listed = listed(case)?;
+    let mut wrong = Vec::new();
+    for line in listed.iter().filter(|line| !found.iter().any(|found| line.matches(found))) {
+        wrong.push(format!("listed, but there is no such difference: {line}"));
+    }
+    for difference in found.iter().filter(|found| !listed.iter().any(|line| line.matches(found))) {
+        wrong.push(format!("not listed: {difference}"));
+    }
+    println!("    {} calls, {} lines differ", calls.len(), found.len());
+    ensure!(wrong.is_empty(), "rpc-differences.txt:\n{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// Returns the output of a program, without what depends on the address or the time.
+fn run(twins: &Twins, twin: Twin, call: &Call) -> Result<String> {
+    let address = Port445::ADDRESSES[usize::from(twin == Twin::Frevo)].to_string();
+    let target = format!("{}:{}@{address}", call.person.name, call.person.password);
+    let values = [("@ADDRESS@", &address), ("@USER@", &call.person.credentials()), ("@TARGET@", &target)];
+    let value = |word: &String| {
+        let found = values.iter().find(|(name, _)| name == word);
+        found.map_or_else(|| word.clone(), |(_, value)| (*value).clone())
+    };
+    let words: Vec<String> = call.words.iter().map(value).collect();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).env("PYTHONDONTWRITEBYTECODE", "1").env("LC_ALL", "C.UTF-8");
+    if !words[0].contains("python") {
+        command.arg("-s").arg(twins.client());
+    }
+    let year = 1970 + SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 31_556_952;
+    let text =
+        output(twins.enter(&mut command))?.replace(&address, "ADDRESS").replace(&address.to_uppercase(), "ADDRESS");
+    Ok(text.lines().map(|line| format!("{}\n", without_time(line.trim_end(), year))).collect())
+}
+
+/// Returns a line without the time after a colon, if it is one of this year.
+fn without_time(line: &str, year: u64) -> String {
+    match line.split_once(':') {
+        Some((name, time)) if time.contains(&year.to_string()) => format!("{name}: TIME"),
+        _ => line.to_owned(),
+    }
+}
