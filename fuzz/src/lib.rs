@@ -232,6 +232,25 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::wkssvc::WkstaGetInfo::decode(bytes);
     let _ = rpc::wkssvc::WkstaUserEnum::decode(bytes);
     let _ = rpc::wkssvc::WkstaTransportEnum::decode(bytes);
+    let _ = rpc::wkssvc::WkstaTransportAdd::decode(bytes);
+    let _ = rpc::wkssvc::StatisticsGet::decode(bytes);
+    let _ = rpc::srvsvc::DiskEnum::decode(bytes);
+    let _ = rpc::srvsvc::ShareCheck::decode(bytes);
+    let _ = rpc::lsarpc::NamedSecret::decode(bytes);
+    if let Ok(set) = rpc::lsarpc::SetSecret::decode(bytes)
+        && let Some(cipher) = set.current
+    {
+        let _ = ntlm::secret::decrypt(&cipher, &[7; 16]);
+    }
+    let _ = rpc::lsarpc::QuerySecret::decode(bytes);
+    let _ = rpc::lsarpc::PrivateData::decode(bytes);
+    let _ = rpc::lsarpc::AddPrivileges::decode(bytes);
+    let _ = rpc::lsarpc::RemovePrivileges::decode(bytes);
+    let _ = rpc::lsarpc::AddAccountRights::decode(bytes);
+    let _ = rpc::lsarpc::RemoveAccountRights::decode(bytes);
+    // As a client with the other order of bytes sends them.
+    let mut big = rpc::ndr::Decoder::with_order(bytes, rpc::pdu::ByteOrder::Big);
+    let _ = rpc::lsarpc::AddAccountRights::read(&mut big);
     let _ = rpc::lsarpc::LookupNames::decode(bytes);
     let _ = rpc::lsarpc::LookupSids::decode(bytes);
     let _ = rpc::lsarpc::GetUserName::decode(bytes);

@@ -52,10 +52,11 @@ use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
+use server::accounts::lsa::{AccountRights, RightsChange, Secret, SecretChange};
 use server::accounts::principals::{Principal, SidNameUse, UnixId};
 use server::accounts::{
     Account, AccountPolicy, Administration, Authenticator, DomainSid, GroupChange, IdMap, ListedAccount, ListedGroup,
-    LogonOutcome, Netgroups, NotChanged, NotDone, NtHash, Roster, Unavailable, UserChange,
+    LogonOutcome, LsaDatabase, Netgroups, NotChanged, NotDone, NtHash, Roster, Unavailable, UserChange,
 };
 use server::answer::Answer;
 use server::policy::fold;
@@ -365,6 +366,31 @@ impl Administration for Directory {
 
     fn set_policies(&self, policies: Vec<(&'static str, i64)>) -> Answer<Result<(), NotDone>> {
         self.changed(move |this| this.set_policies_now(&policies))
+    }
+}
+
+impl LsaDatabase for Directory {
+    fn rights(&self, sid: &Sid) -> Option<AccountRights> {
+        self.own.rights(sid)
+    }
+
+    fn all_rights(&self) -> Vec<(Sid, AccountRights)> {
+        self.own.all_rights()
+    }
+
+    fn change_rights(&self, sid: &Sid, change: RightsChange) -> Answer<Result<(), NotDone>> {
+        let sid = *sid;
+        self.changed(move |this| this.own.change_rights(&sid, change))
+    }
+
+    fn secret(&self, name: &str) -> Answer<Result<Secret, NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.own.secret(&name))
+    }
+
+    fn change_secret(&self, name: &str, change: SecretChange) -> Answer<Result<(), NotDone>> {
+        let name = name.to_owned();
+        self.changed(move |this| this.own.change_secret(&name, change))
     }
 }
 

@@ -8,6 +8,7 @@ mod backup;
 mod change;
 mod domain;
 mod groups;
+mod lsa;
 mod migration;
 mod policies;
 mod share_acls;
@@ -72,6 +73,7 @@ pub struct Store {
     odd_rids: AtomicBool,
     policy: RwLock<AccountPolicy>,
     share_acls: RwLock<ShareAcls>,
+    rights: lsa::Rights,
 }
 
 /// Opens the database in `file`, which must exist.
@@ -316,6 +318,7 @@ impl Store {
         let groups = RwLock::new(groups::Groups::load(&transaction)?);
         let policy = RwLock::new(policies::load(&transaction)?);
         let share_acls = RwLock::new(share_acls::load(&transaction)?);
+        let rights = lsa::load(&transaction)?;
         drop(meta);
         drop(transaction);
         let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
@@ -330,6 +333,7 @@ impl Store {
             odd_rids: AtomicBool::default(),
             policy,
             share_acls,
+            rights,
         })
     }
 

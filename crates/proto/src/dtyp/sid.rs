@@ -160,6 +160,14 @@ impl Sid {
         Ok(sid)
     }
 
+    /// Returns the SID if its numbers were decoded in the wrong order of bytes.
+    pub(crate) fn with_swapped_bytes(mut self) -> Sid {
+        for sub_authority in &mut self.sub_authority {
+            *sub_authority = sub_authority.swap_bytes();
+        }
+        self
+    }
+
     /// Encodes the SID.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u8(REVISION);

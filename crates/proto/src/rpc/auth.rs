@@ -1,7 +1,7 @@
 //! Authentication of an RPC association: the trailer of PDUs ([MS-RPCE] 2.2.2.11), whose tokens are NTLM messages here,
 //! and the signing and sealing of calls with it.
 
-use super::pdu::{HEADER, Header};
+use super::pdu::{ByteOrder, HEADER, Header};
 use crate::auth::ntlm::Sealing;
 use crate::bytes::{Malformed, Reader, Result};
 
@@ -67,7 +67,8 @@ impl Trailer {
         let mut reader = Reader::new(&pdu[at..]);
         let (kind, level, padding) = (AuthType(reader.u8()?), AuthLevel(reader.u8()?), reader.u8()?);
         reader.skip(1)?;
-        Ok(Some((Trailer { kind, level, padding, context: reader.u32()? }, at)))
+        let context = ByteOrder::of(pdu).u32(reader.u32()?);
+        Ok(Some((Trailer { kind, level, padding, context }, at)))
     }
 
     /// Returns the token or signature after a trailer at `at`.
@@ -111,7 +112,7 @@ impl Trailer {
             return false;
         }
         pdu.truncate(at - usize::from(self.padding));
-        let length = (pdu.len() as u16).to_le_bytes();
+        let length = ByteOrder::of(pdu).u16(pdu.len() as u16).to_le_bytes();
         pdu[8..10].copy_from_slice(&length);
         pdu[10..12].copy_from_slice(&[0, 0]);
         true

@@ -42,6 +42,7 @@ pub mod error {
     pub const BUF_TOO_SMALL: u32 = 2123;
     pub const USER_NOT_FOUND: u32 = 2221;
     pub const NET_NAME_NOT_FOUND: u32 = 2310;
+    pub const DEVICE_NOT_SHARED: u32 = 2311;
     pub const CLIENT_NAME_NOT_FOUND: u32 = 2312;
     pub const FILE_ID_NOT_FOUND: u32 = 2314;
     pub const INVALID_COMPUTER: u32 = 2351;
@@ -287,11 +288,25 @@ fn end(out: &mut Encoder, resume: Option<u32>, status: u32) {
 /// Returns the results of a call for one entry: a structure of this level, which must be one of `levels`, or the reason
 /// why there is none.
 pub fn info(level: u32, levels: &[u32], entry: std::result::Result<&impl Entry, u32>) -> Vec<u8> {
+    info_of_union(level, levels, &[], entry)
+}
+
+/// As [`info`], for a union that has the further levels `others`, for which there is no structure.
+pub fn info_of_union(
+    level: u32,
+    levels: &[u32],
+    others: &[u32],
+    entry: std::result::Result<&impl Entry, u32>,
+) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(level);
     let status = match entry {
-        // The union has no arm for the level.
-        _ if !levels.contains(&level) => error::INVALID_LEVEL,
+        _ if !levels.contains(&level) => {
+            if others.contains(&level) {
+                out.null();
+            }
+            error::INVALID_LEVEL
+        }
         Ok(entry) => {
             out.pointer();
             let mut rows = Rows::new();

@@ -1,7 +1,8 @@
 //! Remote procedure calls over named pipes: the connection-oriented PDUs of DCE 1.1 as [MS-RPCE] uses them, NDR, and
 //! the calls of the services that a file server offers.
 //!
-//! Only little-endian NDR 2.0 is supported, which every client uses. The only RPC-level authentication is NTLM
+//! NDR 2.0 is supported, in the byte order of the client; responses are little-endian.
+//! The only RPC-level authentication is NTLM
 //! (`auth`), because usually the underlying SMB session has authenticated the caller. Multiple contexts and fragments
 //! are supported; the caller reassembles calls that arrive in several fragments.
 

@@ -1,6 +1,7 @@
 //! NDR, the encoding of arguments (C706 14, [MS-RPCE] 2.2.4): alignment, referents, conformant strings, and the types
 //! of the user account services: RPC_UNICODE_STRING ([MS-DTYP] 2.3.10), RPC_SID (2.4.2.3) and context handles.
 
+use super::pdu::ByteOrder;
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::Sid;
 use crate::status::Status;
@@ -12,12 +13,18 @@ pub type ContextHandle = [u8; 20];
 #[derive(Clone)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
+    order: ByteOrder,
 }
 
 impl<'a> Decoder<'a> {
     /// Creates a decoder at the start of a call's arguments.
     pub fn new(stub: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(stub) }
+        Decoder::with_order(stub, ByteOrder::Little)
+    }
+
+    /// Creates a decoder of arguments whose numbers and characters have this order of bytes.
+    pub fn with_order(stub: &'a [u8], order: ByteOrder) -> Self {
+        Decoder { reader: Reader::new(stub), order }
     }
 
     /// Skips padding up to a multiple of `alignment`.
@@ -29,13 +36,26 @@ impl<'a> Decoder<'a> {
     /// Reads a 32-bit number.
     pub fn u32(&mut self) -> Result<u32> {
         self.align(4)?;
-        self.reader.u32()
+        Ok(self.order.u32(self.reader.u32()?))
     }
 
     /// Reads a 16-bit number, which may be an enumeration.
     pub fn u16(&mut self) -> Result<u16> {
         self.align(2)?;
-        self.reader.u16()
+        Ok(self.order.u16(self.reader.u16()?))
+    }
+
+    /// Reads a 64-bit number.
+    pub fn u64(&mut self) -> Result<u64> {
+        self.align(8)?;
+        let read = self.reader.u64()?;
+        Ok(if self.order == ByteOrder::Big { read.swap_bytes() } else { read })
+    }
+
+    /// Reads 16-bit numbers without further alignment.
+    pub fn units(&mut self, count: usize) -> Result<Vec<u16>> {
+        let bytes = self.reader.take(count.checked_mul(2).ok_or(Malformed::Value)?)?;
+        Ok(bytes.chunks_exact(2).map(|pair| self.order.u16(u16::from_le_bytes([pair[0], pair[1]]))).collect())
     }
 
     /// Reads a fixed number of bytes.
@@ -46,7 +66,12 @@ impl<'a> Decoder<'a> {
     /// Reads a context handle.
     pub fn handle(&mut self) -> Result<ContextHandle> {
         self.align(4)?;
-        self.array()
+        // A client that got the handle in little-endian order returns its numbers in its own order.
+        let (attributes, uuid) = (self.u32()?, self.order.uuid(self.array()?));
+        let mut handle = [0; 20];
+        handle[..4].copy_from_slice(&attributes.to_le_bytes());
+        handle[4..].copy_from_slice(&uuid);
+        Ok(handle)
     }
 
     /// Reads a number of elements, which may be at most `most`.
@@ -65,7 +90,10 @@ impl<'a> Decoder<'a> {
     /// Reads an RPC_SID.
     pub fn sid(&mut self) -> Result<Sid> {
         let count = self.u32()?;
-        let sid = Sid::decode(&mut self.reader)?;
+        let mut sid = Sid::decode(&mut self.reader)?;
+        if self.order == ByteOrder::Big {
+            sid = sid.with_swapped_bytes();
+        }
         if sid.sub_authorities().len() == count as usize { Ok(sid) } else { Err(Malformed::Value) }
     }
 
@@ -85,8 +113,7 @@ impl<'a> Decoder<'a> {
         if offset != 0 || actual > max {
             return Err(Malformed::Value);
         }
-        let bytes = self.reader.take((actual as usize).checked_mul(2).ok_or(Malformed::Value)?)?;
-        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let units = self.units(actual as usize)?;
         let text = String::from_utf16(&units).map_err(|_| Malformed::Value)?;
         Ok(text.trim_end_matches('\0').to_string())
     }

@@ -58,6 +58,76 @@ pub const FAULT_CONTEXT_MISMATCH: u32 = 0x1c00_001a;
 /// `RPC_X_BAD_STUB_DATA`: the arguments do not decode.
 pub const FAULT_BAD_STUB: u32 = 0x0000_06f7;
 
+/// The order of the bytes of numbers and characters in a PDU (C706 14.1): a receiver accepts both orders. Responses are
+/// always little-endian.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ByteOrder {
+    /// The lowest byte is first.
+    #[default]
+    Little,
+    /// The highest byte is first.
+    Big,
+}
+
+impl ByteOrder {
+    /// Where the header has the data representation, whose high half-byte is the order of integers.
+    const POSITION: usize = 4;
+
+    /// Returns the order of `pdu`, which begins with its header.
+    pub fn of(pdu: &[u8]) -> ByteOrder {
+        if pdu.get(Self::POSITION).is_some_and(|byte| byte >> 4 == 0) { ByteOrder::Big } else { ByteOrder::Little }
+    }
+
+    /// Converts the bytes of a number that was read as little-endian, and back.
+    pub fn u16(self, read: u16) -> u16 {
+        if self == ByteOrder::Big { read.swap_bytes() } else { read }
+    }
+
+    /// Converts the bytes of a number that was read as little-endian, and back.
+    pub fn u32(self, read: u32) -> u32 {
+        if self == ByteOrder::Big { read.swap_bytes() } else { read }
+    }
+
+    /// Converts the numbers in a UUID that was read as little-endian.
+    pub fn uuid(self, mut read: [u8; 16]) -> [u8; 16] {
+        if self == ByteOrder::Big {
+            read[..4].reverse();
+            read[4..6].reverse();
+            read[6..8].reverse();
+        }
+        read
+    }
+}
+
+/// Reads the fields of a PDU's own structures.
+struct Fields<'a> {
+    reader: Reader<'a>,
+    order: ByteOrder,
+}
+
+impl<'a> Fields<'a> {
+    /// Starts at the beginning of `pdu`.
+    fn of(pdu: &'a [u8]) -> Fields<'a> {
+        Fields { reader: Reader::new(pdu), order: ByteOrder::of(pdu) }
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        self.reader.u8()
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(self.order.u16(self.reader.u16()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(self.order.u32(self.reader.u32()?))
+    }
+
+    fn skip(&mut self, count: usize) -> Result<()> {
+        self.reader.skip(count)
+    }
+}
+
 /// The common header of all PDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
@@ -76,15 +146,16 @@ pub struct Header {
 impl Header {
     /// Decodes the header.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
-        let mut reader = Reader::new(bytes);
-        let version = (reader.u8()?, reader.u8()?);
-        let (kind, flags) = (PduType(reader.u8()?), PduFlags(reader.u8()?));
-        let representation = reader.array::<4>()?;
-        if version.0 != 5 || version.1 > 1 || representation[0] != 0x10 {
+        let mut fields = Fields::of(bytes);
+        let version = (fields.u8()?, fields.u8()?);
+        let (kind, flags) = (PduType(fields.u8()?), PduFlags(fields.u8()?));
+        // Characters are in ASCII.
+        if version.0 != 5 || version.1 > 1 || !matches!(fields.u8()?, 0x00 | 0x10) {
             return Err(Malformed::Structure);
         }
+        fields.skip(3)?;
         let header =
-            Header { kind, flags, frag_length: reader.u16()?, auth_length: reader.u16()?, call_id: reader.u32()? };
+            Header { kind, flags, frag_length: fields.u16()?, auth_length: fields.u16()?, call_id: fields.u32()? };
         if usize::from(header.frag_length) < HEADER {
             return Err(Malformed::Value);
         }
@@ -117,8 +188,8 @@ pub const NDR: SyntaxId = SyntaxId {
 };
 
 impl SyntaxId {
-    fn decode(reader: &mut Reader<'_>) -> Result<SyntaxId> {
-        Ok(SyntaxId { uuid: Guid::decode(reader)?, version: reader.u32()? })
+    fn decode(fields: &mut Fields<'_>) -> Result<SyntaxId> {
+        Ok(SyntaxId { uuid: Guid(fields.order.uuid(fields.reader.array()?)), version: fields.u32()? })
     }
 
     fn encode(&self, out: &mut Writer<'_>) {
@@ -154,18 +225,18 @@ pub struct Bind {
 impl Bind {
     /// Decodes the body of `pdu`, which begins with its header.
     pub fn decode(pdu: &[u8]) -> Result<Bind> {
-        let mut reader = Reader::new(pdu);
-        reader.skip(HEADER)?;
-        let (max_xmit_frag, max_recv_frag, assoc_group_id) = (reader.u16()?, reader.u16()?, reader.u32()?);
-        let count = reader.u8()?;
-        reader.skip(3)?;
+        let mut fields = Fields::of(pdu);
+        fields.skip(HEADER)?;
+        let (max_xmit_frag, max_recv_frag, assoc_group_id) = (fields.u16()?, fields.u16()?, fields.u32()?);
+        let count = fields.u8()?;
+        fields.skip(3)?;
         let mut contexts = Vec::new();
         for _ in 0..count {
-            let id = reader.u16()?;
-            let syntaxes = reader.u8()?;
-            reader.skip(1)?;
-            let interface = SyntaxId::decode(&mut reader)?;
-            let transfer_syntaxes = (0..syntaxes).map(|_| SyntaxId::decode(&mut reader)).collect::<Result<Vec<_>>>()?;
+            let id = fields.u16()?;
+            let syntaxes = fields.u8()?;
+            fields.skip(1)?;
+            let interface = SyntaxId::decode(&mut fields)?;
+            let transfer_syntaxes = (0..syntaxes).map(|_| SyntaxId::decode(&mut fields)).collect::<Result<Vec<_>>>()?;
             contexts.push(Context { id, interface, transfer_syntaxes });
         }
         Ok(Bind { max_xmit_frag, max_recv_frag, assoc_group_id, contexts })
@@ -294,13 +365,14 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Decodes the body of `pdu`, which begins with its header and ends with the fragment.
     pub fn decode(header: &Header, pdu: &'a [u8]) -> Result<Request<'a>> {
-        let mut reader = Reader::new(pdu);
+        let mut fields = Fields::of(pdu);
         // `alloc_hint` is only a hint and is skipped.
-        reader.skip(HEADER + 4)?;
-        let (context_id, opnum) = (reader.u16()?, reader.u16()?);
+        fields.skip(HEADER + 4)?;
+        let (context_id, opnum) = (fields.u16()?, fields.u16()?);
         if header.flags.contains(PduFlags::OBJECT_UUID) {
-            reader.skip(16)?;
+            fields.skip(16)?;
         }
+        let mut reader = fields.reader;
         let trailer = match header.auth_length {
             0 => 0,
             length => usize::from(length) + 8,

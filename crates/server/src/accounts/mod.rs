@@ -1,5 +1,5 @@
-//! The user accounts, as five traits that the daemon's back ends implement: logons, id mapping, lists, changes, and
-//! netgroups.
+//! The user accounts, as six traits that the daemon's back ends implement: logons, id mapping, lists, changes,
+//! netgroups, and the database of the local security authority.
 //!
 //! No method has a default body, so that an implementation that wraps another one cannot forget a method. In all of
 //! them [`Unavailable`] means that a back end did not answer; it never means that something does not exist.
@@ -7,6 +7,7 @@
 mod administration;
 mod authenticator;
 mod id_map;
+pub mod lsa;
 mod netgroups;
 mod policy;
 pub mod principals;
@@ -20,6 +21,7 @@ use proto::dtyp::Sid;
 pub use self::administration::{Administration, GroupChange, NotDone, UserChange};
 pub use self::authenticator::{Authenticator, LogonOutcome, NotChanged, NtHash};
 pub use self::id_map::IdMap;
+pub use self::lsa::LsaDatabase;
 pub use self::netgroups::Netgroups;
 pub use self::policy::AccountPolicy;
 pub use self::roster::{ListedAccount, ListedGroup, Roster};
@@ -38,16 +40,19 @@ pub struct Accounts {
     pub administration: Arc<dyn Administration>,
     /// Netgroups.
     pub netgroups: Arc<dyn Netgroups>,
+    /// Rights of accounts, and secrets.
+    pub lsa: Arc<dyn LsaDatabase>,
 }
 
-impl<A: Authenticator + IdMap + Roster + Administration + Netgroups + 'static> From<Arc<A>> for Accounts {
+impl<A: Authenticator + IdMap + Roster + Administration + Netgroups + LsaDatabase + 'static> From<Arc<A>> for Accounts {
     fn from(all: Arc<A>) -> Accounts {
         Accounts {
             authenticator: all.clone(),
             ids: all.clone(),
             roster: all.clone(),
             administration: all.clone(),
-            netgroups: all,
+            netgroups: all.clone(),
+            lsa: all,
         }
     }
 }

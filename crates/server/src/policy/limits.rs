@@ -21,6 +21,10 @@ pub(crate) const RPC_STUB_BYTES: usize = 64 * 1024;
 pub(crate) const RPC_LOOKUP_STUB_BYTES: usize = 1024 * 1024;
 /// Memory in bytes that a pipe may hold even if its user's bound is reached: a short call.
 pub(crate) const PIPE_MINIMUM_BYTES: usize = 4096;
+/// Maximum bytes of an LSA secret. Programs store passwords and keys, which have a few hundred.
+pub(crate) const LSA_SECRET_BYTES: usize = 4096;
+/// Maximum number of UTF-16 units in the name of an LSA secret ([MS-LSAD] 3.1.1.4).
+pub(crate) const LSA_SECRET_NAME_LIMIT: usize = 128;
 /// Maximum number of RPC context handles of one pipe. Clients use a few and close them.
 pub(crate) const HANDLES_PER_PIPE: usize = 64;
 /// Maximum number of positions in an enumeration that are stored for a samr handle.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use proto::bytes::Writer;
-use proto::rpc::pdu::{self, Bind, ContextResult, FragmentSizes, Fragments, Header, PduFlags, PduType};
+use proto::rpc::pdu::{self, Bind, ByteOrder, ContextResult, FragmentSizes, Fragments, Header, PduFlags, PduType};
 use proto::status::Status;
 
 use super::interface::{self, Call, Results};
@@ -32,6 +32,7 @@ enum Received {
 /// The arguments of a complete call.
 struct Arguments {
     stub: Vec<u8>,
+    order: ByteOrder,
     bound: bool,
 }
 
@@ -82,7 +83,7 @@ impl RpcPipe {
             self.fault(&header, &call, pdu::FAULT_ACCESS_DENIED);
             return Ok(());
         }
-        let arguments = match self.arguments(&header, &call)? {
+        let arguments = match self.arguments(&header, &call, ByteOrder::of(&bytes))? {
             Received::Whole(arguments) => arguments,
             Received::Part => return Ok(()),
             Received::OutOfOrder => {
@@ -120,7 +121,7 @@ impl RpcPipe {
 
     /// Returns the arguments of a call if this is its last fragment ([MS-RPCE] 3.3.3.5.2: all fragments have one
     /// call_id).
-    fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Received> {
+    fn arguments(&self, header: &Header, call: &pdu::Request<'_>, order: ByteOrder) -> Result<Received> {
         let mut state = self.state.lock();
         let mut whole = match state.call.take() {
             _ if header.flags.contains(PduFlags::FIRST_FRAG) => PartialCall { id: header.call_id, stub: Vec::new() },
@@ -135,7 +136,7 @@ impl RpcPipe {
             state.call = Some(whole);
             return Ok(Received::Part);
         }
-        Ok(Received::Whole(Arguments { stub: whole.stub, bound: state.bound.contains(&call.context_id) }))
+        Ok(Received::Whole(Arguments { stub: whole.stub, order, bound: state.bound.contains(&call.context_id) }))
     }
 
     fn bind(&self, context: &pdu::Context, most: usize, state: &mut State) -> ContextResult {
@@ -171,7 +172,8 @@ impl RpcPipe {
             return Err(pdu::FAULT_UNKNOWN_INTERFACE);
         }
         let payer = &self.state.lock().memory.payer().clone();
-        let context = Call { server, caller, handles: &self.handles, security: &self.security, payer };
+        let context =
+            Call { server, caller, handles: &self.handles, security: &self.security, payer, order: with.order };
         interface::execute(self.interface, call.opnum, &with.stub, &context).await
     }
 }

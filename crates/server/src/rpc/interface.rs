@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use proto::crypto::kdf::Key;
 use proto::dtyp::Sid;
-use proto::rpc::pdu::{FAULT_OP_RANGE, SyntaxId};
+use proto::rpc::pdu::{ByteOrder, FAULT_OP_RANGE, SyntaxId};
 
 use super::context_handles::ContextHandles;
 use super::security_context::SecurityContext;
@@ -46,6 +46,9 @@ pub(super) struct Operation {
     pub(super) execute: for<'a> fn(&'a [u8], &'a Call<'a>) -> BoxFuture<'a, Results>,
 }
 
+/// The privilege to add, change and remove shares, which Samba defines.
+pub(super) const DISK_OPERATOR: &str = "SeDiskOperatorPrivilege";
+
 /// What makes a user an administrator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rank {
@@ -65,6 +68,8 @@ pub(super) struct Call<'a> {
     pub(super) security: &'a SecurityContext,
     /// The payer of the pipe's memory.
     pub(super) payer: &'a Arc<Payer>,
+    /// The order of the bytes of the arguments.
+    pub(super) order: ByteOrder,
 }
 
 impl Call<'_> {
@@ -98,6 +103,22 @@ impl Call<'_> {
     /// Returns whether the user acts as root on every share: root, or one of the `admin users` of the global section.
     pub(super) async fn acts_as_root(&self) -> bool {
         self.rank().await == Some(Rank::Root)
+    }
+
+    /// Returns whether the user may add, change and remove shares: they act as root, or they have
+    /// SeDiskOperatorPrivilege, which only such a user grants.
+    pub(super) async fn may_change_shares(&self) -> bool {
+        self.acts_as_root().await || self.holds(DISK_OPERATOR).await
+    }
+
+    /// Returns whether a privilege was granted to the user or to a group of theirs. `false` if that cannot be
+    /// determined.
+    async fn holds(&self, privilege: &str) -> bool {
+        let Some(user) = self.user().filter(|user| !user.anonymous && !user.guest) else { return false };
+        let Ok(token) = self.server.token_of(&user).await else { return false };
+        let granted =
+            |sid: &Sid| self.server.accounts.lsa.rights(sid).is_some_and(|it| it.privileges.contains(privilege));
+        token.sids().iter().any(granted)
     }
 
     async fn rank(&self) -> Option<Rank> {
@@ -146,7 +167,8 @@ macro_rules! operations {
             opnum: $opnum,
             name: $name,
             execute: |stub, call| Box::pin(async move {
-                let arguments = proto::rpc::ndr::Arguments::decode(stub)
+                let mut decoder = proto::rpc::ndr::Decoder::with_order(stub, call.order);
+                let arguments = proto::rpc::ndr::Arguments::read(&mut decoder)
                     .map_err(|_| proto::rpc::pdu::FAULT_BAD_STUB)?;
                 $crate::rpc::interface::IntoResults::into_results($handler(call.into(), arguments).await)
             }),

@@ -6,10 +6,11 @@ use proto::auth::ntlm::nt_hash;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 
+use crate::accounts::lsa::{AccountRights, RightsChange, Secret, SecretChange};
 use crate::accounts::principals::{Principal, Realm, SidNameUse, UnixId};
 use crate::accounts::{
     Account, AccountPolicy, Accounts, Administration, Authenticator, DomainSid, GroupChange, IdMap, ListedAccount,
-    ListedGroup, LogonOutcome, Netgroups, NotChanged, NotDone, NtHash, Roster, Unavailable, UserChange,
+    ListedGroup, LogonOutcome, LsaDatabase, Netgroups, NotChanged, NotDone, NtHash, Roster, Unavailable, UserChange,
 };
 use crate::answer::Answer;
 use crate::tickets::ClientName;
@@ -212,7 +213,8 @@ impl NoAccounts {
             ids: this.clone(),
             roster: this.clone(),
             administration: this.clone(),
-            netgroups: this,
+            netgroups: this.clone(),
+            lsa: this,
         }
     }
 }
@@ -306,6 +308,50 @@ impl Administration for NoAccounts {
 impl Netgroups for NoAccounts {
     fn is_in_netgroup(&self, _: &str, _: &str) -> Answer<Result<bool, Unavailable>> {
         Answer::now(Ok(false))
+    }
+}
+
+impl LsaDatabase for TestAccounts {
+    fn rights(&self, sid: &Sid) -> Option<AccountRights> {
+        WITHOUT_ACCOUNTS.rights(sid)
+    }
+
+    fn all_rights(&self) -> Vec<(Sid, AccountRights)> {
+        WITHOUT_ACCOUNTS.all_rights()
+    }
+
+    fn change_rights(&self, sid: &Sid, change: RightsChange) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.change_rights(sid, change)
+    }
+
+    fn secret(&self, name: &str) -> Answer<Result<Secret, NotDone>> {
+        WITHOUT_ACCOUNTS.secret(name)
+    }
+
+    fn change_secret(&self, name: &str, change: SecretChange) -> Answer<Result<(), NotDone>> {
+        WITHOUT_ACCOUNTS.change_secret(name, change)
+    }
+}
+
+impl LsaDatabase for NoAccounts {
+    fn rights(&self, _: &Sid) -> Option<AccountRights> {
+        None
+    }
+
+    fn all_rights(&self) -> Vec<(Sid, AccountRights)> {
+        Vec::new()
+    }
+
+    fn change_rights(&self, _: &Sid, _: RightsChange) -> Answer<Result<(), NotDone>> {
+        not_done()
+    }
+
+    fn secret(&self, _: &str) -> Answer<Result<Secret, NotDone>> {
+        Answer::now(Err(NotDone::NotFound))
+    }
+
+    fn change_secret(&self, _: &str, _: SecretChange) -> Answer<Result<(), NotDone>> {
+        not_done()
     }
 }
 

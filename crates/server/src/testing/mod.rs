@@ -7,6 +7,7 @@
 mod accounts;
 mod client;
 mod clock;
+mod lsa;
 mod pipelined;
 mod server;
 mod store;
@@ -21,6 +22,7 @@ use crate::policy::{AclStyle, GlusterVolume, Policy, Share, Storage, StoredAcls,
 pub use self::accounts::{MACHINE, NoAccounts, PASSWORD, TestAccounts, account, password_not_changed};
 pub use self::client::{TestClient, chain, ntlm_logon, set_security, status};
 pub use self::clock::ManualClock;
+pub use self::lsa::MemoryLsa;
 pub use self::pipelined::{Message, PipelinedClient, opened};
 pub use self::server::{TestServer, TestServerBuilder};
 pub use self::store::MemoryStore;

@@ -176,7 +176,7 @@ fn encrypt_hash(hash: &[u8; 16], key: &[u8; 16]) -> [u8; 16] {
 }
 
 /// [MS-SAMR] 2.2.11.1.2: expands seven bytes to the eight of a DES key, whose lowest bits are unused.
-fn spread(key: &[u8]) -> [u8; 8] {
+pub(super) fn spread(key: &[u8]) -> [u8; 8] {
     let bits = key.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
     std::array::from_fn(|index| ((bits >> (49 - 7 * index)) << 1) as u8)
 }

@@ -11,6 +11,7 @@ pub mod message;
 mod oem;
 mod response;
 mod sealing;
+pub mod secret;
 mod session;
 mod uppercase;
 

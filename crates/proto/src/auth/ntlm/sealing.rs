@@ -1,5 +1,5 @@
 //! Messages that are signed and sealed with the keys of a logon ([MS-NLMP] 3.4.3, 3.4.4.2), for calls over named pipes
-//! ([MS-RPCE] 2.2.2.11). Only with extended session security and key exchange, which all current clients support.
+//! ([MS-RPCE] 2.2.2.11). Only with extended session security, which every client that sends NTLMv2 responses supports.
 
 use std::ops::Range;
 
@@ -7,6 +7,7 @@ use rc4::{Key, KeyInit, Rc4, StreamCipher, consts::U16};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use super::NegotiateFlags;
 use super::digest::hmac_md5;
 use super::session::{Sender, Session};
 
@@ -15,13 +16,17 @@ struct Way {
     signing_key: Zeroizing<[u8; 16]>,
     stream: Rc4<U16>,
     sequence: u32,
+    /// The checksums of signatures are encrypted, because a key was exchanged (3.4.4.2).
+    encrypts_checksum: bool,
 }
 
 impl Way {
     fn new(session: &Session, sender: Sender) -> Way {
         let sealing_key = Zeroizing::new(session.sealing_key(sender));
         let stream = Rc4::new(Key::<U16>::from_slice(&*sealing_key));
-        Way { signing_key: Zeroizing::new(session.signing_key(sender)), stream, sequence: 0 }
+        let signing_key = Zeroizing::new(session.signing_key(sender));
+        let encrypts_checksum = session.flags().contains(NegotiateFlags::NEGOTIATE_KEY_EXCH);
+        Way { signing_key, stream, sequence: 0, encrypts_checksum }
     }
 
     /// Returns the signature for the checksum of the plain message. To be called after the message's text went through
@@ -30,7 +35,9 @@ impl Way {
         let mut signature = [0; 16];
         signature[..4].copy_from_slice(&1_u32.to_le_bytes());
         signature[4..12].copy_from_slice(&checksum[..8]);
-        self.stream.apply_keystream(&mut signature[4..12]);
+        if self.encrypts_checksum {
+            self.stream.apply_keystream(&mut signature[4..12]);
+        }
         signature[12..].copy_from_slice(&self.sequence.to_le_bytes());
         self.sequence = self.sequence.wrapping_add(1);
         signature
@@ -75,7 +82,7 @@ impl Sealing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NegotiateFlags, SessionKey};
+    use super::super::SessionKey;
     use super::*;
     use crate::bytes::utf16_bytes;
     use crate::crypto::hex;
@@ -92,6 +99,21 @@ mod tests {
         let signature = client.seal(&mut message, 0..18);
         assert_eq!(message, hex("54e50165bf1936dc996020c1811b0f06fb5f"));
         assert_eq!(signature[..], hex("010000007fb38ec5c55d497600000000"));
+    }
+
+    #[test]
+    fn without_key_exchange_the_checksum_is_plain() {
+        let flags = NegotiateFlags(0xe28a_8233).without(NegotiateFlags::NEGOTIATE_KEY_EXCH);
+        let session = Session::new(SessionKey([0x55; 16]), flags);
+        let mut client = session.sealing(Sender::Client).expect("extended session security");
+        let mut message = utf16_bytes("Plaintext");
+        let signature = client.seal(&mut message, 0..18);
+        assert_eq!(message, hex("54e50165bf1936dc996020c1811b0f06fb5f"));
+        // The checksum of the example in 4.2.4.4, before it is encrypted.
+        assert_eq!(signature[..], hex("01000000 703528 51f2564309 00000000"));
+        let mut server = session.sealing(Sender::Server).expect("extended session security");
+        assert!(server.open(&mut message, 0..18, &signature));
+        assert_eq!(message, utf16_bytes("Plaintext"));
     }
 
     #[test]

@@ -79,10 +79,10 @@ impl Session {
     }
 
     /// Returns the signing and sealing state for subsequent messages of the side `us`; `None` without extended session
-    /// security or key exchange.
+    /// security.
     pub fn sealing(&self, us: Sender) -> Option<Sealing> {
-        let needed = NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY | NegotiateFlags::NEGOTIATE_KEY_EXCH;
-        self.flags.contains(needed).then(|| Sealing::new(self, us))
+        let extended = self.flags.contains(NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY);
+        extended.then(|| Sealing::new(self, us))
     }
 
     /// `SIGNKEY` with extended session security.

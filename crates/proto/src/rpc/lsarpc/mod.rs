@@ -1,11 +1,13 @@
-//! The local security authority: translation between SIDs and names ([MS-LSAT] 3.1.4), and the server's names and SID
-//! ([MS-LSAD] 3.1.4.4), and privileges (3.1.4.5, 3.1.4.8).
+//! The local security authority: translation between SIDs and names ([MS-LSAT] 3.1.4), the server's names and SID
+//! ([MS-LSAD] 3.1.4.4), privileges and the accounts that have them (3.1.4.5, 3.1.4.8), and secrets (3.1.4.6).
 //!
-//! Deliberately not implemented: calls that change the policy, secrets, and the calls that only domain controllers
+//! Deliberately not implemented: calls that change the policy, trusts, and the calls that only domain controllers
 //! serve (LsarLookupSids3, LsarLookupNames4).
 
 mod privileges;
 mod results;
+mod rights;
+mod secrets;
 
 use super::ndr::{Arguments, ContextHandle, Decoder};
 use super::pdu::SyntaxId;
@@ -14,6 +16,8 @@ use crate::dtyp::{Guid, Sid};
 
 pub use privileges::*;
 pub use results::*;
+pub use rights::*;
+pub use secrets::*;
 
 /// 12345778-1234-abcd-ef00-0123456789ab, version 0.0.
 pub const INTERFACE: SyntaxId = SyntaxId {
@@ -31,7 +35,9 @@ pub const MOST_SIDS: usize = 5000;
 #[allow(missing_docs, reason = "the names are those of the specification")]
 pub mod opnum {
     pub const LSAR_CLOSE: u16 = 0;
+    pub const LSAR_DELETE: u16 = 1;
     pub const LSAR_ENUMERATE_PRIVILEGES: u16 = 2;
+    pub const LSAR_QUERY_SECURITY_OBJECT: u16 = 3;
     pub const LSAR_OPEN_POLICY: u16 = 6;
     pub const LSAR_QUERY_INFORMATION_POLICY: u16 = 7;
     pub const LSAR_CREATE_ACCOUNT: u16 = 10;
@@ -39,12 +45,16 @@ pub mod opnum {
     pub const LSAR_ENUMERATE_TRUSTED_DOMAINS: u16 = 13;
     pub const LSAR_LOOKUP_NAMES: u16 = 14;
     pub const LSAR_LOOKUP_SIDS: u16 = 15;
+    pub const LSAR_CREATE_SECRET: u16 = 16;
     pub const LSAR_OPEN_ACCOUNT: u16 = 17;
     pub const LSAR_ENUMERATE_PRIVILEGES_ACCOUNT: u16 = 18;
     pub const LSAR_ADD_PRIVILEGES_TO_ACCOUNT: u16 = 19;
     pub const LSAR_REMOVE_PRIVILEGES_FROM_ACCOUNT: u16 = 20;
     pub const LSAR_GET_SYSTEM_ACCESS_ACCOUNT: u16 = 23;
     pub const LSAR_SET_SYSTEM_ACCESS_ACCOUNT: u16 = 24;
+    pub const LSAR_OPEN_SECRET: u16 = 28;
+    pub const LSAR_SET_SECRET: u16 = 29;
+    pub const LSAR_QUERY_SECRET: u16 = 30;
     pub const LSAR_LOOKUP_PRIVILEGE_VALUE: u16 = 31;
     pub const LSAR_LOOKUP_PRIVILEGE_NAME: u16 = 32;
     pub const LSAR_LOOKUP_PRIVILEGE_DISPLAY_NAME: u16 = 33;
@@ -53,10 +63,13 @@ pub mod opnum {
     pub const LSAR_ENUMERATE_ACCOUNT_RIGHTS: u16 = 36;
     pub const LSAR_ADD_ACCOUNT_RIGHTS: u16 = 37;
     pub const LSAR_REMOVE_ACCOUNT_RIGHTS: u16 = 38;
+    pub const LSAR_STORE_PRIVATE_DATA: u16 = 42;
+    pub const LSAR_RETRIEVE_PRIVATE_DATA: u16 = 43;
     pub const LSAR_OPEN_POLICY_2: u16 = 44;
     pub const LSAR_GET_USER_NAME: u16 = 45;
     pub const LSAR_QUERY_INFORMATION_POLICY_2: u16 = 46;
     pub const LSAR_ENUMERATE_TRUSTED_DOMAINS_EX: u16 = 50;
+    pub const LSAR_QUERY_DOMAIN_INFORMATION_POLICY: u16 = 53;
     pub const LSAR_LOOKUP_SIDS_2: u16 = 57;
     pub const LSAR_LOOKUP_NAMES_2: u16 = 58;
     pub const LSAR_LOOKUP_NAMES_3: u16 = 68;

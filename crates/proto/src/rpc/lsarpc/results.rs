@@ -59,7 +59,11 @@ pub fn information_response(class: PolicyInformationClass, domains: &Domains) ->
         }
         PolicyInformationClass::DNS_DOMAIN => dns_domain(domains, &mut out),
         // PolicyServerRolePrimary: no server is above this one.
-        PolicyInformationClass::LSA_SERVER_ROLE => out.u16(3),
+        PolicyInformationClass::LSA_SERVER_ROLE => {
+            // The union is aligned as its longest arms.
+            out.array(4, &[]);
+            out.u16(3);
+        }
         _ => return None,
     }
     out.u32(Status::SUCCESS.0);
@@ -195,6 +199,19 @@ pub fn accounts_response(from: u32, sids: &[Sid]) -> Vec<u8> {
     rest.iter().for_each(|_| out.pointer());
     rest.iter().for_each(|sid| out.sid(sid));
     out.u32(if rest.is_empty() { Status::NO_MORE_ENTRIES.0 } else { Status::SUCCESS.0 });
+    out.into_bytes()
+}
+
+/// The results of LsarQuerySecurityObject: an LSAPR_SR_SECURITY_DESCRIPTOR ([MS-LSAD] 2.2.2.4).
+pub fn security_response(descriptor: &[u8]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    let length = descriptor.len() as u32;
+    out.pointer();
+    out.u32(length);
+    out.pointer();
+    out.u32(length);
+    out.array(1, descriptor);
+    out.u32(Status::SUCCESS.0);
     out.into_bytes()
 }
 

@@ -168,7 +168,7 @@ fn blob_head(from: &mut Decoder<'_>) -> Result<bool> {
 /// Reads the content of RPC_SHORT_BLOB.
 fn blob(from: &mut Decoder<'_>) -> Result<Option<[u8; 16]>> {
     let (_, offset, count) = (from.u32()?, from.u32()?, from.count(512)?);
-    let bytes = from.bytes(2 * count)?;
+    let bytes: Vec<u8> = from.units(count)?.into_iter().flat_map(u16::to_le_bytes).collect();
     if offset != 0 { Err(Malformed::Value) } else { Ok(bytes.try_into().ok()) }
 }
 
@@ -177,8 +177,7 @@ fn aes_head(from: &mut Decoder<'_>) -> Result<(SentAesPassword, bool)> {
     from.align(8)?;
     let (auth_data, salt, count) = (from.array()?, from.array()?, from.count(MOST_CIPHER)?);
     let there = from.pointer()?;
-    from.align(8)?;
-    let iterations = u64::from_le_bytes(from.array()?);
+    let iterations = from.u64()?;
     Ok((SentAesPassword { auth_data, salt, cipher: vec![0; count], iterations }, there))
 }
 

@@ -29,6 +29,8 @@ pub const INTERFACE: SyntaxId = SyntaxId {
 /// Operation numbers of the calls.
 #[allow(missing_docs, reason = "the names are those of the specification")]
 pub mod opnum {
+    pub const NETR_CHAR_DEV_ENUM: u16 = 0;
+    pub const NETR_CHAR_DEVQ_ENUM: u16 = 3;
     pub const NETR_CONNECTION_ENUM: u16 = 8;
     pub const NETR_FILE_ENUM: u16 = 9;
     pub const NETR_FILE_GET_INFO: u16 = 10;
@@ -41,7 +43,9 @@ pub mod opnum {
     pub const NETR_SHARE_SET_INFO: u16 = 17;
     pub const NETR_SHARE_DEL: u16 = 18;
     pub const NETR_SHARE_DEL_STICKY: u16 = 19;
+    pub const NETR_SHARE_CHECK: u16 = 20;
     pub const NETR_SERVER_GET_INFO: u16 = 21;
+    pub const NETR_SERVER_DISK_ENUM: u16 = 23;
     pub const NETR_SERVER_TRANSPORT_ENUM: u16 = 26;
     pub const NETR_REMOTE_TOD: u16 = 28;
     pub const NETPR_NAME_VALIDATE: u16 = 33;
@@ -180,6 +184,102 @@ impl Arguments for ShareGetInfo {
     fn read(decoder: &mut Decoder<'_>) -> Result<ShareGetInfo> {
         decoder.optional_string()?;
         Ok(ShareGetInfo { name: decoder.string()?, level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetrShareCheck.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShareCheck {
+    /// The path of a share, in Windows notation.
+    pub device: String,
+}
+
+impl Arguments for ShareCheck {
+    fn read(decoder: &mut Decoder<'_>) -> Result<ShareCheck> {
+        decoder.optional_string()?;
+        Ok(ShareCheck { device: decoder.string()? })
+    }
+}
+
+/// The results of NetrShareCheck: the type of the share, or the reason why there is none.
+pub fn share_check_response(kind: std::result::Result<u32, u32>) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(kind.unwrap_or(0));
+    out.u32(kind.err().unwrap_or(0));
+    out.into_bytes()
+}
+
+/// The arguments of NetrServerDiskEnum. It ignores those after the level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskEnum {
+    /// The level of detail.
+    pub level: u32,
+    /// ResumeHandle.
+    pub resume: Option<u32>,
+}
+
+impl Arguments for DiskEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<DiskEnum> {
+        /// The drives A to Z, and the end of the list.
+        const MOST_DISKS: usize = 27;
+        decoder.optional_string()?;
+        let level = decoder.u32()?;
+        decoder.count(MOST_DISKS)?;
+        if decoder.pointer()? {
+            let (_, _, count) = (decoder.count(MOST_DISKS)?, decoder.u32()?, decoder.count(MOST_DISKS)?);
+            for _ in 0..count {
+                let (_, length) = (decoder.u32()?, decoder.count(3)?);
+                decoder.units(length)?;
+            }
+        }
+        decoder.u32()?;
+        let resume = if decoder.pointer()? { Some(decoder.u32()?) } else { None };
+        Ok(DiskEnum { level, resume })
+    }
+}
+
+/// The results of NetrServerDiskEnum: a DISK_ENUM_CONTAINER ([MS-SRVS] 2.2.4.92) whose last element is empty and not
+/// counted, or the reason why there is none.
+pub fn disk_enum_response(asked: &DiskEnum, disks: std::result::Result<&[&str], u32>) -> Vec<u8> {
+    let mut out = Encoder::default();
+    let all = disks.unwrap_or_default();
+    if disks.is_ok() {
+        let count = all.len() as u32 + 1;
+        out.u32(count);
+        out.pointer();
+        [count, 0, count].into_iter().for_each(|number| out.u32(number));
+        for disk in all.iter().chain([&""]) {
+            out.u32(0);
+            out.u32(disk.len() as u32 + 1);
+            disk.encode_utf16().chain([0]).for_each(|unit| out.u16(unit));
+        }
+    } else {
+        out.u32(0);
+        out.null();
+    }
+    out.u32(all.len() as u32);
+    match asked.resume {
+        Some(resume) => {
+            out.pointer();
+            out.u32(resume);
+        }
+        None => out.null(),
+    }
+    out.u32(disks.err().unwrap_or(0));
+    out.into_bytes()
+}
+
+/// The arguments of NetrCharDevEnum and NetrCharDevQEnum, as far as the results need them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CharDevEnum {
+    /// The level of detail.
+    pub level: u32,
+}
+
+impl Arguments for CharDevEnum {
+    fn read(decoder: &mut Decoder<'_>) -> Result<CharDevEnum> {
+        decoder.optional_string()?;
+        Ok(CharDevEnum { level: decoder.u32()? })
     }
 }
 

@@ -8,6 +8,13 @@ use crate::rpc::ndr::Encoder;
 pub const PUBLIC_LEVELS: &[u32] = &[100, 101];
 /// The levels of NetrServerGetInfo.
 pub const LEVELS: &[u32] = &[100, 101, 102, 103];
+/// The further levels of a SERVER_INFO union ([MS-SRVS] 2.2.3.7). They have settings of the SMB 1 server of Windows,
+/// and the server has none of them; Samba does not return them either.
+pub const OTHER_LEVELS: &[u32] = &[
+    502, 503, 599, 1005, 1010, 1016, 1017, 1018, 1107, 1501, 1502, 1503, 1506, 1509, 1510, 1511, 1512, 1513, 1514,
+    1515, 1516, 1518, 1520, 1521, 1522, 1523, 1524, 1525, 1528, 1529, 1530, 1533, 1534, 1535, 1536, 1537, 1538, 1539,
+    1540, 1541, 1542, 1543, 1544, 1545, 1546, 1547, 1548, 1549, 1550, 1552, 1553, 1554, 1555, 1556,
+];
 /// The levels of NetrServerTransportEnum.
 pub const TRANSPORT_LEVELS: &[u32] = &[0, 1];
 

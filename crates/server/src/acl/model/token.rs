@@ -1,8 +1,8 @@
 //! The token of a user for the access check: the SIDs of a tree connect ([MS-DTYP] 2.5.2).
 //!
 //! Users and groups always have the SIDs S-1-22-1-uid and S-1-22-2-gid, in addition to those of accounts of this server
-//! or its domain, and of groups with SIDs of their own (`frevo group`). There is no database of privileges. Privileges
-//! over files belong to the root user, as which `admin users` act.
+//! or its domain, and of groups with SIDs of their own (`frevo group`). Privileges over files belong to the root user,
+//! as which `admin users` act.
 
 use proto::dtyp::Sid;
 

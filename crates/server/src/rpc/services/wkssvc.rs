@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use proto::rpc::enumeration::{self, error};
 use proto::rpc::pdu::SyntaxId;
+use proto::rpc::srvsvc::server::TRANSPORT_NAME;
 use proto::rpc::wkssvc::{
-    self, ADMINISTRATOR_LEVEL, EnumerateComputerNames, LEVELS, PUBLIC_LEVEL, UseEnum, Wksta, WkstaGetInfo,
-    WkstaTransport, WkstaTransportEnum, WkstaUser, WkstaUserEnum, opnum,
+    self, ADMINISTRATOR_LEVEL, EnumerateComputerNames, LEVELS, PUBLIC_LEVEL, REDIRECTOR_LEVEL, StatisticsGet, UseEnum,
+    UseGetInfo, Wksta, WkstaGetInfo, WkstaTransport, WkstaTransportAdd, WkstaTransportDel, WkstaTransportEnum,
+    WkstaUser, WkstaUserEnum, WkstaUserGetInfo, opnum,
 };
 
 use crate::accounting::Resource;
@@ -32,15 +34,32 @@ impl Interface for Wkssvc {
         operations![
             (opnum::NETR_WKSTA_GET_INFO, "NetrWkstaGetInfo", get_info),
             (opnum::NETR_WKSTA_USER_ENUM, "NetrWkstaUserEnum", user_enum),
+            (opnum::NETR_WKSTA_USER_GET_INFO, "NetrWkstaUserGetInfo", user_get_info),
             (opnum::NETR_WKSTA_TRANSPORT_ENUM, "NetrWkstaTransportEnum", transport_enum),
+            (opnum::NETR_WKSTA_TRANSPORT_ADD, "NetrWkstaTransportAdd", transport_add),
+            (opnum::NETR_WKSTA_TRANSPORT_DEL, "NetrWkstaTransportDel", transport_del),
+            (opnum::NETR_USE_ADD, "NetrUseAdd", use_add),
+            (opnum::NETR_USE_GET_INFO, "NetrUseGetInfo", use_get_info),
+            (opnum::NETR_USE_DEL, "NetrUseDel", use_del),
             (opnum::NETR_USE_ENUM, "NetrUseEnum", use_enum),
+            (opnum::NETR_MESSAGE_BUFFER_SEND, "NetrMessageBufferSend", not_remote::<0>),
+            (opnum::NETR_WORKSTATION_STATISTICS_GET, "NetrWorkstationStatisticsGet", statistics),
             (opnum::NETR_LOGON_DOMAIN_NAME_ADD, "NetrLogonDomainNameAdd", not_remote::<0>),
             (opnum::NETR_LOGON_DOMAIN_NAME_DEL, "NetrLogonDomainNameDel", not_remote::<0>),
             (opnum::NETR_JOIN_DOMAIN, "NetrJoinDomain", not_remote::<0>),
             (opnum::NETR_UNJOIN_DOMAIN, "NetrUnjoinDomain", not_remote::<0>),
+            (opnum::NETR_RENAME_MACHINE_IN_DOMAIN, "NetrRenameMachineInDomain", not_remote::<0>),
             (opnum::NETR_VALIDATE_NAME, "NetrValidateName", not_remote::<0>),
             (opnum::NETR_GET_JOIN_INFORMATION, "NetrGetJoinInformation", join_information),
             (opnum::NETR_GET_JOINABLE_OUS, "NetrGetJoinableOUs", not_remote::<2>),
+            (opnum::NETR_JOIN_DOMAIN_2, "NetrJoinDomain2", not_remote::<0>),
+            (opnum::NETR_UNJOIN_DOMAIN_2, "NetrUnjoinDomain2", change_membership),
+            (opnum::NETR_RENAME_MACHINE_IN_DOMAIN_2, "NetrRenameMachineInDomain2", change_membership),
+            (opnum::NETR_VALIDATE_NAME_2, "NetrValidateName2", only_local::<0>),
+            (opnum::NETR_GET_JOINABLE_OUS_2, "NetrGetJoinableOUs2", only_local::<2>),
+            (opnum::NETR_ADD_ALTERNATE_COMPUTER_NAME, "NetrAddAlternateComputerName", not_remote::<0>),
+            (opnum::NETR_REMOVE_ALTERNATE_COMPUTER_NAME, "NetrRemoveAlternateComputerName", not_remote::<0>),
+            (opnum::NETR_SET_PRIMARY_COMPUTER_NAME, "NetrSetPrimaryComputerName", not_remote::<0>),
             (opnum::NETR_ENUMERATE_COMPUTER_NAMES, "NetrEnumerateComputerNames", computer_names),
         ]
     }
@@ -50,7 +69,7 @@ impl Interface for Wkssvc {
 async fn get_info(call: &Call<'_>, asked: WkstaGetInfo) -> Vec<u8> {
     let may = match asked.level {
         PUBLIC_LEVEL => true,
-        ADMINISTRATOR_LEVEL => call.is_administrator().await,
+        ADMINISTRATOR_LEVEL | REDIRECTOR_LEVEL => call.is_administrator().await,
         _ => call.has_account(),
     };
     if !may {
@@ -63,8 +82,9 @@ async fn get_info(call: &Call<'_>, asked: WkstaGetInfo) -> Vec<u8> {
     enumeration::info(asked.level, LEVELS, Ok(&computer))
 }
 
-/// Refuses a call that is not used on the wire (3.2.4, opnums 14 to 17, 19 and 21), as Windows does. Its results have
-/// `RESULTS` units of four bytes before the status.
+/// Refuses a call that is not used on the wire (3.2.4, opnums 12, 14 to 19 and 21), as Windows does, and one by
+/// which a client would change the names or the domain of the server. Its results have `RESULTS` units of four bytes
+/// before the status.
 async fn not_remote<const RESULTS: usize>(_: &Call<'_>, (): ()) -> Vec<u8> {
     [vec![0; RESULTS * 4], wkssvc::NOT_SUPPORTED.to_le_bytes().to_vec()].concat()
 }
@@ -76,6 +96,83 @@ async fn use_enum(call: &Call<'_>, UseEnum(asked): UseEnum) -> Vec<u8> {
         Ok(request) => enumeration::refused(&request, error::ACCESS_DENIED),
         Err(level) => enumeration::unknown_level(level),
     }
+}
+
+/// Refuses a call that only local callers may make (3.2.4.16, 3.2.4.17). A named pipe has none here.
+async fn only_local<const RESULTS: usize>(_: &Call<'_>, (): ()) -> Vec<u8> {
+    [vec![0; RESULTS * 4], wkssvc::REMOTE_DISABLED.to_le_bytes().to_vec()].concat()
+}
+
+/// NetrUnjoinDomain2 and NetrRenameMachineInDomain2 (3.2.4.14, 3.2.4.15). An administrator of the host ends its
+/// membership or renames it, not a client.
+async fn change_membership(call: &Call<'_>, (): ()) -> Vec<u8> {
+    let status = match call.is_administrator().await {
+        false => error::ACCESS_DENIED,
+        true if call.server.domain().is_none() => wkssvc::SETUP_NOT_JOINED,
+        true => error::NOT_SUPPORTED,
+    };
+    status.to_le_bytes().to_vec()
+}
+
+/// NetrUseAdd (3.2.4.7), which is not for remote callers.
+async fn use_add(_: &Call<'_>, (): ()) -> Vec<u8> {
+    // No index of a member, as in NetrWkstaTransportAdd.
+    wkssvc::transport_add_response(None, wkssvc::CALL_NOT_IMPLEMENTED)
+}
+
+/// NetrUseGetInfo (3.2.4.8), which is not for remote callers.
+async fn use_get_info(_: &Call<'_>, asked: UseGetInfo) -> Vec<u8> {
+    wkssvc::use_info_response(asked.level, wkssvc::CALL_NOT_IMPLEMENTED)
+}
+
+/// NetrUseDel (3.2.4.9), which is not for remote callers.
+async fn use_del(_: &Call<'_>, (): ()) -> Vec<u8> {
+    wkssvc::CALL_NOT_IMPLEMENTED.to_le_bytes().to_vec()
+}
+
+/// NetrWorkstationStatisticsGet (3.2.4.11). The server makes no connections as an SMB client, so all counters are 0.
+async fn statistics(call: &Call<'_>, asked: StatisticsGet) -> Vec<u8> {
+    wkssvc::statistics_response(match asked {
+        StatisticsGet { level: 1.., .. } => error::INVALID_LEVEL,
+        StatisticsGet { options: 1.., .. } => error::INVALID_PARAMETER,
+        _ if !call.is_administrator().await => error::ACCESS_DENIED,
+        _ => error::SUCCESS,
+    })
+}
+
+/// NetrWkstaUserGetInfo, which is not used on the wire (3.2.4, opnum 3). It describes the user at the console, and
+/// there is none; or the domains that the computer browses besides its own, of which there are none either.
+async fn user_get_info(call: &Call<'_>, asked: WkstaUserGetInfo) -> Vec<u8> {
+    if asked.has_reserved {
+        return wkssvc::use_info_response(asked.level, error::INVALID_PARAMETER);
+    }
+    if asked.level == wkssvc::OTHER_DOMAINS_LEVEL && call.has_account() {
+        return wkssvc::other_domains_response();
+    }
+    wkssvc::use_info_response(asked.level, wkssvc::NO_SUCH_LOGON_SESSION)
+}
+
+/// NetrWkstaTransportAdd (3.2.4.5). SMB over TCP is enabled, and the host has no other transport.
+async fn transport_add(call: &Call<'_>, asked: WkstaTransportAdd) -> Vec<u8> {
+    let status = match &asked {
+        WkstaTransportAdd { level: 1.., .. } => error::INVALID_LEVEL,
+        _ if !call.is_administrator().await => error::ACCESS_DENIED,
+        WkstaTransportAdd { name: Some(name), .. } if name.eq_ignore_ascii_case(TRANSPORT_NAME) => error::SUCCESS,
+        _ => error::INVALID_PARAMETER,
+    };
+    // wkti0_transport_name is the third member.
+    let member = if status == error::INVALID_PARAMETER { 2 } else { 0 };
+    wkssvc::transport_add_response(asked.wants_member.then_some(member), status)
+}
+
+/// NetrWkstaTransportDel (3.2.4.6). A server that does not support it returns success for a valid ForceLevel.
+async fn transport_del(call: &Call<'_>, asked: WkstaTransportDel) -> Vec<u8> {
+    let status = match asked {
+        WkstaTransportDel { force: 3.., .. } => error::INVALID_PARAMETER,
+        _ if !call.is_administrator().await => error::ACCESS_DENIED,
+        _ => error::SUCCESS,
+    };
+    status.to_le_bytes().to_vec()
 }
 
 /// NetrGetJoinInformation (3.2.4.12): the workgroup or the domain.
@@ -219,6 +316,43 @@ mod tests {
             for call in [opnum::NETR_JOIN_DOMAIN, opnum::NETR_VALIDATE_NAME] {
                 assert_eq!(last(&pipe.call(call, &[])), 50);
             }
+            let of_level = |level: u32, more: &[u32]| {
+                let mut out = Encoder::default();
+                out.null();
+                [&[level], more].concat().into_iter().for_each(|number| out.u32(number));
+                out.into_bytes()
+            };
+            let console = pipe.call(opnum::NETR_WKSTA_USER_GET_INFO, &of_level(1, &[]));
+            assert_eq!(last(&console), wkssvc::NO_SUCH_LOGON_SESSION);
+            for (level, options, expected) in
+                [(0, 0, administrator), (1, 0, error::INVALID_LEVEL), (0, 1, error::INVALID_PARAMETER)]
+            {
+                let statistics = pipe.call(opnum::NETR_WORKSTATION_STATISTICS_GET, &of_level(0, &[level, options]));
+                let size = if expected == ok { 4 + 4 + 13 * 8 + 27 * 4 + 4 } else { 8 };
+                assert_eq!((last(&statistics), statistics.len()), (expected, size), "{level} {options}");
+            }
+            let other = |name: &str| {
+                let mut out = Encoder::default();
+                [0, 0, 0, 0].into_iter().for_each(|number| out.u32(number));
+                out.pointer();
+                [0, 0].into_iter().for_each(|number| out.u32(number));
+                out.string(name);
+                out.pointer();
+                out.u32(0);
+                out.into_bytes()
+            };
+            for (name, expected) in [(TRANSPORT_NAME, ok), ("\\Device\\other", error::INVALID_PARAMETER)] {
+                let added = pipe.call(opnum::NETR_WKSTA_TRANSPORT_ADD, &other(name));
+                assert_eq!(last(&added), if administrator == ok { expected } else { denied }, "{name}");
+            }
+            for (force, expected) in [(2, administrator), (3, error::INVALID_PARAMETER)] {
+                let removed = pipe.call(opnum::NETR_WKSTA_TRANSPORT_DEL, &of_level(0, &[force]));
+                assert_eq!(last(&removed), expected, "{force}");
+            }
+            let not_joined = if administrator == ok { wkssvc::SETUP_NOT_JOINED } else { denied };
+            assert_eq!(last(&pipe.call(opnum::NETR_UNJOIN_DOMAIN_2, &[])), not_joined);
+            assert_eq!(last(&pipe.call(opnum::NETR_RENAME_MACHINE_IN_DOMAIN_2, &[])), not_joined);
+            assert_eq!(last(&pipe.call(opnum::NETR_VALIDATE_NAME_2, &[])), wkssvc::REMOTE_DISABLED);
             for call in [opnum::NETR_WKSTA_USER_ENUM, opnum::NETR_WKSTA_TRANSPORT_ENUM] {
                 assert_eq!(last(&pipe.call(call, &listing(&[], 7, 0, None))), error::INVALID_LEVEL);
             }

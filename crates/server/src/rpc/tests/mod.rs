@@ -92,6 +92,34 @@ fn a_service_of_the_table_can_be_called() {
     assert_eq!(calculator().call(1, &with_number(&handle, 4)), []);
 }
 
+/// Reverses the bytes of numbers of a PDU: their positions and sizes.
+fn reversed(mut pdu: Vec<u8>, numbers: &[(usize, usize)]) -> Vec<u8> {
+    numbers.iter().for_each(|&(at, size)| pdu[at..at + size].reverse());
+    pdu[4] = 0;
+    pdu
+}
+
+#[test]
+fn requests_in_big_endian_order_are_answered_in_little_endian_order() {
+    const HEADER: [(usize, usize); 3] = [(8, 2), (10, 2), (12, 4)];
+    let mut pipe = PipeClient::open(TestClient::logged_on(&TestServer::new(), "alice"), "calculator");
+    // The sizes of fragments, the group, the number of the context, and two UUIDs with their versions.
+    let body = [(16, 2), (18, 2), (20, 4), (28, 2), (32, 4), (36, 2), (38, 2), (48, 4), (52, 4), (56, 2), (58, 2)];
+    let bind = reversed(client::bind("calculator"), &[&HEADER[..], &body, &[(68, 4)]].concat());
+    assert_eq!(pipe.write(&bind), Status::SUCCESS);
+    let answer = pipe.read();
+    assert_eq!((answer[4], Header::decode(&answer).map(|header| header.kind)), (0x10, Ok(PduType::BIND_ACK)));
+    let result = u16::from_le_bytes(answer[answer.len() - 24..][..2].try_into().expect("two bytes"));
+    assert_eq!(result, 0, "accepted");
+    // The hint, the context and the operation, then the handle and the number.
+    let call = [&HEADER[..], &[(16, 4), (20, 2), (22, 2)]].concat();
+    let arguments = [(24, 4), (28, 4), (32, 2), (34, 2), (44, 4)];
+    let handle = pipe.call(0, &[]);
+    let add = client::fragments(1, &with_number(&handle, 3)).remove(0);
+    assert_eq!(pipe.write(&reversed(add, &[&call[..], &arguments].concat())), Status::SUCCESS);
+    assert_eq!(pipe.read()[24..], 3_u32.to_le_bytes());
+}
+
 #[test]
 fn the_name_of_a_pipe_ignores_case_and_one_backslash() {
     for name in ["Calculator", "\\CALCULATOR"] {

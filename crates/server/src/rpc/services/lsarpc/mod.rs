@@ -1,8 +1,11 @@
-//! The local security authority's calls ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names for the Security tab, and the
-//! server's name and privileges. All calls are read-only. Anonymous and guest users can look up only the names and SIDs
-//! that every server has, as in samr.
+//! The local security authority's calls ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names for the Security tab, the server's
+//! name, privileges and the accounts that have them, and secrets. Anonymous and guest users can look up only the names
+//! and SIDs that every server has, as in samr.
 
+mod accounts;
+mod objects;
 mod privileges;
+mod secrets;
 
 use proto::rpc::lsarpc::{
     self, Domains, Generation, GetUserName, LookupLevel, LookupNames, LookupSids, PolicyInformationClass,
@@ -20,9 +23,6 @@ use crate::rpc::interface::{Call, Interface, Operation, Results, operations};
 
 /// Look-ups after which the task yields, because cached ones complete without waiting.
 const AT_A_TIME: usize = 64;
-
-/// The units of four bytes of a context handle.
-const HANDLE: usize = 5;
 
 /// The local security authority.
 pub(super) struct Lsarpc;
@@ -43,24 +43,34 @@ impl Interface for Lsarpc {
     fn operations(&self) -> &'static [Operation] {
         operations![
             (opnum::LSAR_CLOSE, "LsarClose", close),
+            (opnum::LSAR_DELETE, "LsarDelete", objects::not_supported),
             (opnum::LSAR_ENUMERATE_PRIVILEGES, "LsarEnumeratePrivileges", privileges::enumerate_privileges),
+            (opnum::LSAR_QUERY_SECURITY_OBJECT, "LsarQuerySecurityObject", objects::query_security),
             (opnum::LSAR_OPEN_POLICY, "LsarOpenPolicy", open_policy),
             (opnum::LSAR_QUERY_INFORMATION_POLICY, "LsarQueryInformationPolicy", query_information),
-            (opnum::LSAR_CREATE_ACCOUNT, "LsarCreateAccount", privileges::refuse::<HANDLE>),
-            (opnum::LSAR_ENUMERATE_ACCOUNTS, "LsarEnumerateAccounts", enumerate_accounts),
+            (opnum::LSAR_CREATE_ACCOUNT, "LsarCreateAccount", accounts::create_account),
+            (opnum::LSAR_ENUMERATE_ACCOUNTS, "LsarEnumerateAccounts", accounts::enumerate_accounts),
             (opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS, "LsarEnumerateTrustedDomains", enumerate_trusted_domains),
             (opnum::LSAR_LOOKUP_NAMES, "LsarLookupNames", lookup_names_1),
             (opnum::LSAR_LOOKUP_SIDS, "LsarLookupSids", lookup_sids_1),
-            (opnum::LSAR_OPEN_ACCOUNT, "LsarOpenAccount", privileges::open_account),
+            (opnum::LSAR_CREATE_SECRET, "LsarCreateSecret", secrets::create_secret),
+            (opnum::LSAR_OPEN_ACCOUNT, "LsarOpenAccount", accounts::open_account),
             (
                 opnum::LSAR_ENUMERATE_PRIVILEGES_ACCOUNT,
                 "LsarEnumeratePrivilegesAccount",
-                privileges::enumerate_privileges_account
+                accounts::enumerate_privileges_account
             ),
-            (opnum::LSAR_ADD_PRIVILEGES_TO_ACCOUNT, "LsarAddPrivilegesToAccount", privileges::refuse::<0>),
-            (opnum::LSAR_REMOVE_PRIVILEGES_FROM_ACCOUNT, "LsarRemovePrivilegesFromAccount", privileges::refuse::<0>),
-            (opnum::LSAR_GET_SYSTEM_ACCESS_ACCOUNT, "LsarGetSystemAccessAccount", privileges::system_access_account),
-            (opnum::LSAR_SET_SYSTEM_ACCESS_ACCOUNT, "LsarSetSystemAccessAccount", privileges::refuse::<0>),
+            (opnum::LSAR_ADD_PRIVILEGES_TO_ACCOUNT, "LsarAddPrivilegesToAccount", accounts::add_privileges),
+            (
+                opnum::LSAR_REMOVE_PRIVILEGES_FROM_ACCOUNT,
+                "LsarRemovePrivilegesFromAccount",
+                accounts::remove_privileges
+            ),
+            (opnum::LSAR_GET_SYSTEM_ACCESS_ACCOUNT, "LsarGetSystemAccessAccount", accounts::system_access),
+            (opnum::LSAR_SET_SYSTEM_ACCESS_ACCOUNT, "LsarSetSystemAccessAccount", accounts::set_system_access),
+            (opnum::LSAR_OPEN_SECRET, "LsarOpenSecret", secrets::open_secret),
+            (opnum::LSAR_SET_SECRET, "LsarSetSecret", secrets::set_secret),
+            (opnum::LSAR_QUERY_SECRET, "LsarQuerySecret", secrets::query_secret),
             (opnum::LSAR_LOOKUP_PRIVILEGE_VALUE, "LsarLookupPrivilegeValue", privileges::privilege_value),
             (opnum::LSAR_LOOKUP_PRIVILEGE_NAME, "LsarLookupPrivilegeName", privileges::privilege_name),
             (
@@ -68,19 +78,22 @@ impl Interface for Lsarpc {
                 "LsarLookupPrivilegeDisplayName",
                 privileges::privilege_display_name
             ),
-            (opnum::LSAR_DELETE_OBJECT, "LsarDeleteObject", privileges::refuse::<HANDLE>),
+            (opnum::LSAR_DELETE_OBJECT, "LsarDeleteObject", objects::delete_object),
             (
                 opnum::LSAR_ENUMERATE_ACCOUNTS_WITH_USER_RIGHT,
                 "LsarEnumerateAccountsWithUserRight",
-                privileges::enumerate_accounts_with_right
+                accounts::enumerate_accounts_with_right
             ),
-            (opnum::LSAR_ENUMERATE_ACCOUNT_RIGHTS, "LsarEnumerateAccountRights", privileges::enumerate_account_rights),
-            (opnum::LSAR_ADD_ACCOUNT_RIGHTS, "LsarAddAccountRights", privileges::refuse::<0>),
-            (opnum::LSAR_REMOVE_ACCOUNT_RIGHTS, "LsarRemoveAccountRights", privileges::refuse::<0>),
+            (opnum::LSAR_ENUMERATE_ACCOUNT_RIGHTS, "LsarEnumerateAccountRights", accounts::enumerate_account_rights),
+            (opnum::LSAR_ADD_ACCOUNT_RIGHTS, "LsarAddAccountRights", accounts::add_account_rights),
+            (opnum::LSAR_REMOVE_ACCOUNT_RIGHTS, "LsarRemoveAccountRights", accounts::remove_account_rights),
+            (opnum::LSAR_STORE_PRIVATE_DATA, "LsarStorePrivateData", secrets::store_private_data),
+            (opnum::LSAR_RETRIEVE_PRIVATE_DATA, "LsarRetrievePrivateData", secrets::retrieve_private_data),
             (opnum::LSAR_OPEN_POLICY_2, "LsarOpenPolicy2", open_policy),
             (opnum::LSAR_GET_USER_NAME, "LsarGetUserName", user_name),
             (opnum::LSAR_QUERY_INFORMATION_POLICY_2, "LsarQueryInformationPolicy2", query_information),
             (opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS_EX, "LsarEnumerateTrustedDomainsEx", enumerate_trusted_domains),
+            (opnum::LSAR_QUERY_DOMAIN_INFORMATION_POLICY, "LsarQueryDomainInformationPolicy", domain_policy),
             (opnum::LSAR_LOOKUP_SIDS_2, "LsarLookupSids2", lookup_sids_2),
             (opnum::LSAR_LOOKUP_NAMES_2, "LsarLookupNames2", lookup_names_2),
             (opnum::LSAR_LOOKUP_NAMES_3, "LsarLookupNames3", lookup_names_3),
@@ -115,14 +128,6 @@ async fn open_policy(call: &Call<'_>, (): ()) -> Vec<u8> {
         Some(handle) => ndr::handle_response(&handle, Status::SUCCESS),
         None => ndr::handle_response(&[0; 20], Status::INSUFFICIENT_RESOURCES),
     }
-}
-
-/// Returns the accounts to which Windows assigns privileges.
-async fn enumerate_accounts(call: &Call<'_>, (handle, from): (ContextHandle, u32)) -> Vec<u8> {
-    if !is_open(call, &handle) {
-        return failed(3, Status::INVALID_HANDLE);
-    }
-    lsarpc::accounts_response(from, &privileges::ACCOUNTS)
 }
 
 async fn enumerate_trusted_domains(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
@@ -191,6 +196,20 @@ async fn query_information(call: &Call<'_>, (handle, class): (ContextHandle, Pol
         dns: String::new(),
     };
     lsarpc::information_response(class, &domains).unwrap_or_else(|| failed(1, Status::INVALID_PARAMETER))
+}
+
+/// LsarQueryDomainInformationPolicy ([MS-LSAD] 3.1.4.4.7). The server has no policy for EFS or Kerberos.
+async fn domain_policy(call: &Call<'_>, (handle, class): (ContextHandle, PolicyInformationClass)) -> Vec<u8> {
+    const EFS: u16 = 2;
+    const KERBEROS_TICKET: u16 = 3;
+    failed(
+        1,
+        match class.0 {
+            _ if !is_open(call, &handle) => Status::INVALID_HANDLE,
+            EFS | KERBEROS_TICKET => Status::OBJECT_NAME_NOT_FOUND,
+            _ => Status::INVALID_PARAMETER,
+        },
+    )
 }
 
 /// Returns the caller's name ([MS-LSAT] 3.1.4.4).

@@ -29,6 +29,8 @@ impl Interface for Srvsvc {
 
     fn operations(&self) -> &'static [Operation] {
         operations![
+            (opnum::NETR_CHAR_DEV_ENUM, "NetrCharDevEnum", server::char_dev_enum),
+            (opnum::NETR_CHAR_DEVQ_ENUM, "NetrCharDevQEnum", server::char_dev_enum),
             (opnum::NETR_CONNECTION_ENUM, "NetrConnectionEnum", clients::connection_enum),
             (opnum::NETR_FILE_ENUM, "NetrFileEnum", clients::file_enum),
             (opnum::NETR_FILE_GET_INFO, "NetrFileGetInfo", clients::file_get_info),
@@ -41,7 +43,9 @@ impl Interface for Srvsvc {
             (opnum::NETR_SHARE_SET_INFO, "NetrShareSetInfo", share_changes::share_set_info),
             (opnum::NETR_SHARE_DEL, "NetrShareDel", share_changes::share_del),
             (opnum::NETR_SHARE_DEL_STICKY, "NetrShareDelSticky", share_changes::share_del),
+            (opnum::NETR_SHARE_CHECK, "NetrShareCheck", shares::share_check),
             (opnum::NETR_SERVER_GET_INFO, "NetrServerGetInfo", server::server_get_info),
+            (opnum::NETR_SERVER_DISK_ENUM, "NetrServerDiskEnum", server::disk_enum),
             (opnum::NETR_SERVER_TRANSPORT_ENUM, "NetrServerTransportEnum", server::transport_enum),
             (opnum::NETR_REMOTE_TOD, "NetrRemoteTOD", server::remote_tod),
             (opnum::NETPR_NAME_VALIDATE, "NetprNameValidate", server::name_validate),

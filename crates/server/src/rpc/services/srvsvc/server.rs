@@ -1,9 +1,14 @@
 //! The server itself: its description, its transports, its time, and the names that it accepts.
 
 use proto::rpc::enumeration::{self, error};
+use proto::rpc::ndr::Encoder;
 use proto::rpc::srvsvc::names::{self, Refused};
-use proto::rpc::srvsvc::server::{LEVELS, NO_CAPABILITIES, PUBLIC_LEVELS, ServerInfo, Transport, remote_tod_response};
-use proto::rpc::srvsvc::{NameValidate, ServerGetInfo, TransportEnum, status_response};
+use proto::rpc::srvsvc::server::{
+    LEVELS, NO_CAPABILITIES, OTHER_LEVELS, PUBLIC_LEVELS, ServerInfo, Transport, remote_tod_response,
+};
+use proto::rpc::srvsvc::{
+    CharDevEnum, DiskEnum, NameValidate, ServerGetInfo, TransportEnum, disk_enum_response, status_response,
+};
 
 use super::number;
 use crate::accounting::Resource;
@@ -21,7 +26,29 @@ pub(super) async fn server_get_info(call: &Call<'_>, asked: ServerGetInfo) -> Ve
         users: number(policy.limits.sessions),
         capabilities: NO_CAPABILITIES,
     };
-    enumeration::info(asked.level, LEVELS, if may { Ok(&server) } else { Err(error::ACCESS_DENIED) })
+    let entry = if may { Ok(&server) } else { Err(error::ACCESS_DENIED) };
+    enumeration::info_of_union(asked.level, LEVELS, OTHER_LEVELS, entry)
+}
+
+/// NetrServerDiskEnum (3.1.4.19), which is for administrators. All paths of shares are shown on the drive C.
+pub(super) async fn disk_enum(call: &Call<'_>, asked: DiskEnum) -> Vec<u8> {
+    disk_enum_response(
+        &asked,
+        match asked.level {
+            1.. => Err(error::INVALID_LEVEL),
+            0 if call.is_administrator().await => Ok(&["C:"]),
+            0 => Err(error::ACCESS_DENIED),
+        },
+    )
+}
+
+/// NetrCharDevEnum and NetrCharDevQEnum, which are not used on the wire (3.1.4). As Windows, the server shares no
+/// character devices.
+pub(super) async fn char_dev_enum(_: &Call<'_>, asked: CharDevEnum) -> Vec<u8> {
+    let mut out = Encoder::default();
+    // The level, the union without a container, the total and no handle.
+    [asked.level, asked.level, 0, 0, 0, error::NOT_SUPPORTED].into_iter().for_each(|number| out.u32(number));
+    out.into_bytes()
 }
 
 /// NetrServerTransportEnum (3.1.4.24). SMB over TCP is the only transport.

@@ -7,7 +7,7 @@ use proto::rpc::enumeration::{self, Request, error};
 use proto::rpc::srvsvc::shares::{
     LEVELS, NOT_STICKY_LEVEL, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, Share, is_detailed,
 };
-use proto::rpc::srvsvc::{ShareEnum, ShareGetInfo};
+use proto::rpc::srvsvc::{ShareCheck, ShareEnum, ShareGetInfo, share_check_response};
 use proto::smb2::tree_connect::ShareFlags;
 
 use super::{number, windows_path};
@@ -18,6 +18,7 @@ use crate::rpc::interface::Call;
 use crate::rpc::listing::Listing;
 use crate::user::User;
 use crate::user_lists::UserMatcher;
+use crate::yielding::Work;
 
 /// NetrShareEnumSticky (3.1.4.9). As in Samba, it omits the shares whose names end in `$`.
 pub(super) async fn share_enum_sticky(call: &Call<'_>, ShareEnum(asked): ShareEnum) -> Vec<u8> {
@@ -105,6 +106,26 @@ pub(super) async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<
         find(&policy, &asked.name, call).await.filter(|share| share.available).map(|share| view.describe(&share))
     };
     enumeration::info(asked.level, LEVELS, share.as_ref().ok_or(error::NET_NAME_NOT_FOUND))
+}
+
+/// NetrShareCheck (3.1.4.16). Only administrators know the paths of shares, so the answer to others is that the path is
+/// not shared. The path of IPC$ is empty, as in NetrShareGetInfo.
+pub(super) async fn share_check(call: &Call<'_>, asked: ShareCheck) -> Vec<u8> {
+    if asked.device.is_empty() {
+        return share_check_response(Ok(STYPE_IPC));
+    }
+    if !call.is_administrator().await {
+        return share_check_response(Err(error::DEVICE_NOT_SHARED));
+    }
+    let policy = session_policy(call).await;
+    let mut work = Work::new();
+    for share in policy.shares.values().filter(|share| share.available) {
+        work.spend(1).await;
+        if windows_path(&share.path).eq_ignore_ascii_case(&asked.device) {
+            return share_check_response(Ok(STYPE_DISKTREE));
+        }
+    }
+    share_check_response(Err(error::DEVICE_NOT_SHARED))
 }
 
 /// Returns the share that the caller calls `name`.

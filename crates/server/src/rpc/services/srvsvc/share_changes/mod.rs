@@ -1,6 +1,7 @@
 //! Shares that administrators add, change and remove. The configuration's own shares are never changed.
 //!
-//! The caller must act as root. Otherwise a share of a directory that they cannot reach would show its content.
+//! The caller must act as root, or have SeDiskOperatorPrivilege. Otherwise a share of a directory that they cannot
+//! reach would show its content.
 
 #[cfg(test)]
 mod tests;
@@ -135,7 +136,7 @@ pub(super) async fn share_del_commit(call: &Call<'_>, handle: ContextHandle) -> 
     let marked = call.handles.lock().get::<Marked>(&handle).map(|marked| marked.0.clone());
     let status = match marked {
         // The caller may have changed since the deletion was started.
-        Some(_) if !call.acts_as_root().await => error::ACCESS_DENIED,
+        Some(_) if !call.may_change_shares().await => error::ACCESS_DENIED,
         Some(name) => remove(call, name).await,
         None => return deletion_response(&ContextHandle::default(), error::INVALID_PARAMETER),
     };
@@ -152,7 +153,7 @@ async fn remove(call: &Call<'_>, name: String) -> u32 {
 
 /// Returns the name of a share that an administrator may remove.
 async fn deletable(call: &Call<'_>, name: &str) -> Result<String, Failure> {
-    if !call.acts_as_root().await {
+    if !call.may_change_shares().await {
         return Err(DENIED);
     }
     let policy = session_policy(call).await;
@@ -162,7 +163,7 @@ async fn deletable(call: &Call<'_>, name: &str) -> Result<String, Failure> {
 
 /// Returns the structure that an administrator sends at a level that exists.
 async fn admitted(call: &Call<'_>, info: LevelledInfo) -> Result<ShareInfo, Failure> {
-    if !call.acts_as_root().await {
+    if !call.may_change_shares().await {
         return Err(DENIED);
     }
     info.map_err(|_| (0, error::INVALID_LEVEL))?.ok_or(invalid(0))
