@@ -77,11 +77,10 @@ pub(crate) struct Open {
 impl Drop for Open {
     /// The last close of a removed file frees its blocks.
     fn drop(&mut self) {
-        if *self.written.get_mut()
-            && self.system.is_local()
-            && let Ok(now) = glance(self.fd())
-        {
-            written::closed(self.id, time(now.stx_ctime));
+        if writes_file(self.kind, self.access) {
+            let asks = *self.written.get_mut() && self.system.is_local();
+            let changed = || asks.then(|| glance(self.fd()).ok().map(|now| time(now.stx_ctime))).flatten();
+            written::closed(self.id, changed);
         }
         // Closing a file on a remote file system or FUSE waits for it.
         let waits = self.access.is_some() && !self.system.is_local();
@@ -92,9 +91,14 @@ impl Drop for Open {
     }
 }
 
+/// Returns whether a handle of this kind can write to a file.
+fn writes_file(kind: Kind, access: Option<Access>) -> bool {
+    kind == Kind::File && access.is_some_and(|access| access.write)
+}
+
 /// Notes that a file is opened for writing.
 fn note_opening(id: FileId, kind: Kind, access: Option<Access>) {
-    if kind == Kind::File && access.is_some_and(|access| access.write) {
+    if writes_file(kind, access) {
         written::opened(id);
     }
 }

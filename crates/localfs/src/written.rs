@@ -1,65 +1,108 @@
 //! Files that this process has just written and closed. Their content is at rest sooner than that of files which a
 //! program may still be writing ([`crate::pipes`]).
 
+use std::collections::BTreeMap;
+
 use parking_lot::Mutex;
 use server::vfs::{FileId, Time};
 
 /// Number of files that are remembered. Another file may take the place of one.
 const PLACES: usize = 64;
 
-/// The last close of a file: its change time at that moment.
-type Closed = Option<(FileId, Time)>;
+/// The files of a place.
+#[derive(Default)]
+struct Files {
+    /// The number of handles that are open for writing, by file.
+    writers: BTreeMap<(u64, u64), usize>,
+    /// The last close of a file's last handle for writing: its change time at that moment.
+    closed: Option<(FileId, Time)>,
+}
 
 /// A place has cache lines of its own, so that processors do not disturb each other.
 #[repr(align(128))]
-struct Place(Mutex<Closed>);
+struct Place(Mutex<Files>);
 
-static FILES: [Place; PLACES] = [const { Place(Mutex::new(None)) }; PLACES];
+static FILES: [Place; PLACES] = [const { Place(Mutex::new(Files { writers: BTreeMap::new(), closed: None })) }; PLACES];
 
-fn place(id: FileId) -> &'static Mutex<Closed> {
+fn place(id: FileId) -> &'static Mutex<Files> {
     let mixed = (id.inode ^ id.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     &FILES[(mixed >> 58) as usize].0
 }
 
-/// Notes that a handle which has written to the file is closed.
-pub(crate) fn closed(id: FileId, changed: Time) {
-    *place(id).lock() = Some((id, changed));
-}
-
-/// Notes that the file is opened for writing.
+/// Notes that a handle is opened for writing. [`closed`] must be called when it is closed.
 pub(crate) fn opened(id: FileId) {
-    let mut place = place(id).lock();
-    if place.is_some_and(|(closed, _)| closed == id) {
-        *place = None;
+    let mut files = place(id).lock();
+    *files.writers.entry((id.device, id.inode)).or_default() += 1;
+    if files.closed.is_some_and(|(closed, _)| closed == id) {
+        files.closed = None;
     }
 }
 
-/// Returns whether the file, whose change time is `changed`, has not changed since a handle that had written to it was
+/// Notes that a handle for writing is closed. If it is the file's last one, `changed` returns the file's change time;
+/// `None` if nothing was written through the handle.
+pub(crate) fn closed(id: FileId, changed: impl FnOnce() -> Option<Time>) {
+    let mut files = place(id).lock();
+    let Some(writers) = files.writers.get_mut(&(id.device, id.inode)) else { return };
+    *writers -= 1;
+    if *writers == 0 {
+        files.writers.remove(&(id.device, id.inode));
+        // Under the lock, so that a handle that is opened meanwhile is noted after this.
+        if let Some(changed) = changed() {
+            files.closed = Some((id, changed));
+        }
+    }
+}
+
+/// Returns whether the file, whose change time is `changed`, has not changed since its last handle for writing was
 /// closed, and has not been opened for writing since.
 pub(crate) fn is_at_rest(id: FileId, changed: Time) -> bool {
-    *place(id).lock() == Some((id, changed))
+    place(id).lock().closed == Some((id, changed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const fn file(inode: u64) -> FileId {
+        FileId { device: 7, inode, stream: 0 }
+    }
+
+    const fn at(secs: i64) -> Time {
+        Time { secs, nanos: 5 }
+    }
+
     #[test]
     fn a_file_is_at_rest_until_it_changes_or_is_opened() {
-        let file = |inode| FileId { device: 7, inode, stream: 0 };
-        let at = |secs| Time { secs, nanos: 5 };
-        closed(file(1), at(10));
+        opened(file(1));
+        closed(file(1), || Some(at(10)));
         assert!(is_at_rest(file(1), at(10)));
         assert!(!is_at_rest(file(1), at(11)), "it has changed");
         assert!(!is_at_rest(file(2), at(10)), "another file");
-        opened(file(2));
-        assert!(is_at_rest(file(1), at(10)));
         opened(file(1));
         assert!(!is_at_rest(file(1), at(10)));
-        for inode in 0..10_000 {
-            closed(file(inode), at(10));
+        closed(file(1), || None);
+        assert!(!is_at_rest(file(1), at(10)), "nothing was written");
+    }
+
+    #[test]
+    fn a_file_that_another_handle_may_write_is_not_at_rest() {
+        opened(file(3));
+        opened(file(3));
+        closed(file(3), || Some(at(10)));
+        assert!(!is_at_rest(file(3), at(10)));
+        closed(file(3), || Some(at(10)));
+        assert!(is_at_rest(file(3), at(10)));
+    }
+
+    #[test]
+    fn few_files_are_remembered() {
+        for inode in 1_000..10_000 {
+            opened(file(inode));
+            closed(file(inode), || Some(at(20)));
         }
-        let known = (0..10_000).filter(|&inode| is_at_rest(file(inode), at(10))).count();
-        assert_eq!(known, PLACES);
+        let known = (1_000..10_000).filter(|&inode| is_at_rest(file(inode), at(20))).count();
+        assert!(known <= PLACES, "{known}");
+        let files = FILES.iter().map(|place| place.0.lock().writers.keys().filter(|it| it.1 >= 1_000).count());
+        assert_eq!(files.sum::<usize>(), 0);
     }
 }

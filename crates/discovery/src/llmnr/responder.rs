@@ -27,8 +27,10 @@ const MOST_ADDRESSES: usize = 8;
 /// The most names of a host, and the longest one.
 const MOST_NAMES: usize = 16;
 const LONGEST_LABEL: usize = 63;
-/// The longest packet that is read ([RFC 4795] 2.1).
-const LONGEST_PACKET: usize = 512;
+/// The longest packet that is read: responses of other hosts may be as long ([RFC 4795] 2.1).
+pub(super) const LONGEST_PACKET: usize = 9194;
+/// The longest response of this host.
+pub(super) const LONGEST_RESPONSE: usize = 513;
 
 /// The names of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::responder::{Event, Host, Outgoing, Responder};
+use super::responder::{Event, Host, LONGEST_PACKET, LONGEST_RESPONSE, Outgoing, Responder};
 use crate::link::{Addresses, Link};
 use crate::socket::{Multicast, Sharing, Sockets, source, until};
 
@@ -22,7 +22,7 @@ const PROTOCOL: Multicast = Multicast {
     sharing: Sharing::Alone,
 };
 /// The longest packet, and one byte, by which longer ones are recognized.
-const BUFFER: usize = 513;
+const BUFFER: usize = LONGEST_PACKET + 1;
 /// How long no packet is read after an error, such as that the interface is down.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 
@@ -38,7 +38,7 @@ pub async fn serve(link: Link, host: Host, mut addresses: watch::Receiver<Addres
     aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the random number generator failed"))?;
     let mut known = addresses.borrow_and_update().clone();
     let mut responder = Responder::new(&host, served(&known), Instant::now(), u64::from_ne_bytes(seed));
-    let (mut buffer, mut response) = ([0; BUFFER], [0; BUFFER]);
+    let (mut buffer, mut response) = (vec![0; BUFFER], [0; LONGEST_RESPONSE]);
     let mut pause = None;
     loop {
         tokio::select! {

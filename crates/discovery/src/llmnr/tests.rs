@@ -152,7 +152,7 @@ fn a_packet_that_is_not_a_plain_query_is_ignored() {
     }
     assert!(node.ask(&plain).is_some());
     let mut long = plain.build_bytes_vec().unwrap();
-    long.resize(513, 0);
+    long.resize(super::responder::LONGEST_PACKET + 1, 0);
     assert_eq!(node.ask_bytes(&long), None);
     // The bits T and Z, and the result, must be ignored.
     let mut bits = plain.build_bytes_vec().unwrap();

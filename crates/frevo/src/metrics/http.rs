@@ -1,10 +1,10 @@
 //! The HTTP server of the metrics. It answers GET /metrics, to clients on this host only.
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -16,10 +16,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use server::state::Server;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
@@ -27,11 +27,13 @@ use crate::socket_file::SocketFile;
 
 /// The name of the socket in the state directory.
 pub const SOCKET: &str = "metrics.sock";
-/// Maximum number of clients at a time. Others wait.
+/// Maximum number of clients of a socket at a time. Others wait.
 const CLIENTS: usize = 8;
-/// The time limits for the head of a request, and for a connection.
+/// The time limits for the head of a request, and for a connection, of which a client can make another one.
 const HEAD_TIME: Duration = Duration::from_secs(5);
-const CONNECTION_TIME: Duration = Duration::from_secs(300);
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// For how long the metrics are not read again.
+const FRESH: Duration = Duration::from_millis(500);
 /// Maximum bytes of a request's head. The smallest that the library permits.
 const HEAD_SIZE: usize = 8 * 1024;
 /// After an error, no connection is accepted for this long.
@@ -52,6 +54,11 @@ pub fn loopback(port: u16) -> Result<Vec<TcpListener>> {
         format!("cannot listen on 127.0.0.1:{port} for metrics; choose another `frevo:metrics port`")
     })?;
     let six = bind((Ipv6Addr::LOCALHOST, port).into());
+    if let Err(error) = &six
+        && error.kind() != ErrorKind::AddrNotAvailable
+    {
+        warn!(%error, "cannot listen on [::1]:{port} for metrics; another program may answer there");
+    }
     Ok([Some(four), six.ok()].into_iter().flatten().collect())
 }
 
@@ -61,27 +68,26 @@ pub struct MetricsServer(#[expect(dead_code, reason = "its tasks end when it is 
 impl MetricsServer {
     /// Serves the metrics of `server`.
     pub fn start(server: &Arc<Server>, file: Option<SocketFile>, ports: Vec<TcpListener>) -> MetricsServer {
+        let text = Arc::new(Text { server: server.clone(), latest: Mutex::new(None) });
         let mut tasks = JoinSet::new();
-        let places = Arc::new(Semaphore::new(CLIENTS));
         for port in ports {
-            let (server, places) = (server.clone(), places.clone());
+            let text = text.clone();
             tasks.spawn(async move {
+                let mut clients = Clients::new(true, text);
                 loop {
-                    let place = places.clone().acquire_owned().await;
                     match port.accept().await {
-                        Ok((stream, _)) => spawn_client(stream, &server, true, place),
+                        Ok((stream, _)) => clients.add(stream).await,
                         Err(error) => pause(&error).await,
                     }
                 }
             });
         }
         if let Some(file) = file {
-            let server = server.clone();
             tasks.spawn(async move {
+                let mut clients = Clients::new(false, text);
                 loop {
-                    let place = places.clone().acquire_owned().await;
                     match file.accept().await {
-                        Ok(stream) => spawn_client(stream, &server, false, place),
+                        Ok(stream) => clients.add(stream).await,
                         Err(error) => pause(&error).await,
                     }
                 }
@@ -97,30 +103,63 @@ async fn pause(error: &io::Error) {
     tokio::time::sleep(PAUSE).await;
 }
 
-fn spawn_client(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    server: &Arc<Server>,
-    checks_host: bool,
-    place: impl Send + 'static,
-) {
-    let server = server.clone();
-    tokio::spawn(async move {
-        let answer = service_fn(move |request: Request<Incoming>| {
-            let answer = answer(&request, checks_host, &server);
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_SIZE);
-        let connection = http.serve_connection(TokioIo::new(stream), answer);
-        match tokio::time::timeout(CONNECTION_TIME, connection).await {
-            Ok(Ok(())) | Err(_) => {}
-            Ok(Err(error)) => debug!(%error, "metrics"),
-        }
-        drop(place);
-    });
+/// The metrics. Clients that ask often get the same text.
+struct Text {
+    server: Arc<Server>,
+    latest: Mutex<Option<(Instant, Bytes)>>,
 }
 
-fn answer<B>(request: &Request<B>, checks_host: bool, server: &Arc<Server>) -> Response<Full<Bytes>> {
+impl Text {
+    fn get(&self) -> Bytes {
+        let mut latest = self.latest.lock();
+        match &*latest {
+            Some((at, text)) if at.elapsed() < FRESH => text.clone(),
+            _ => {
+                let text = Bytes::from(super::of(&self.server));
+                *latest = Some((Instant::now(), text.clone()));
+                text
+            }
+        }
+    }
+}
+
+/// The clients of one listening socket.
+struct Clients {
+    /// Whether the host of a request is checked.
+    checks_host: bool,
+    text: Arc<Text>,
+    tasks: JoinSet<()>,
+}
+
+impl Clients {
+    fn new(checks_host: bool, text: Arc<Text>) -> Clients {
+        Clients { checks_host, text, tasks: JoinSet::new() }
+    }
+
+    /// Serves a client. Waits for the end of another one if there are too many.
+    async fn add(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        if self.tasks.len() >= CLIENTS {
+            self.tasks.join_next().await;
+        }
+        let (checks_host, text) = (self.checks_host, self.text.clone());
+        self.tasks.spawn(async move {
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let answer = answer(&request, checks_host, &text);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_SIZE);
+            let connection = http.serve_connection(TokioIo::new(stream), answer);
+            match tokio::time::timeout(CONNECTION_TIME, connection).await {
+                Ok(Ok(())) | Err(_) => {}
+                Ok(Err(error)) => debug!(%error, "metrics"),
+            }
+        });
+    }
+}
+
+fn answer<B>(request: &Request<B>, checks_host: bool, text: &Text) -> Response<Full<Bytes>> {
     if checks_host && !is_loopback(request.headers().get(HOST)) {
         return refusal(StatusCode::FORBIDDEN, "use the address 127.0.0.1, [::1] or the name localhost\n");
     }
@@ -132,7 +171,7 @@ fn answer<B>(request: &Request<B>, checks_host: bool, server: &Arc<Server>) -> R
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refusal;
     }
-    let mut response = Response::new(Full::from(super::of(server)));
+    let mut response = Response::new(Full::from(text.get()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(super::CONTENT_TYPE));
     response
 }
@@ -162,12 +201,13 @@ mod tests {
     use super::*;
 
     fn status(method: Method, uri: &str, host: Option<&str>) -> StatusCode {
-        let server = TestServer::builder().start();
+        let server: Arc<Server> = TestServer::builder().start().clone();
+        let text = Text { server, latest: Mutex::new(None) };
         let mut request = Request::builder().method(method).uri(uri);
         if let Some(host) = host {
             request = request.header(HOST, host);
         }
-        answer(&request.body(()).expect("a request"), true, &server).status()
+        answer(&request.body(()).expect("a request"), true, &text).status()
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! What the kernel knows about this process, under the names that Prometheus' client libraries use.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Calculated once. The clocks are not equally precise, so another result would differ a little.
+static STARTED: OnceLock<Option<f64>> = OnceLock::new();
 
 /// The state of the process. Values that the kernel does not tell are `None`.
 #[derive(Default)]
@@ -41,7 +45,10 @@ impl Process {
             resident_bytes: pages.map(|pages| pages * rustix::param::page_size() as u64),
             open_descriptors: fs::metadata("/proc/self/fd").ok().map(|it| it.len()).filter(|&count| count > 0),
             most_descriptors: limit,
-            started: field(22).zip(uptime.zip(now)).map(|(start, (uptime, now))| now - uptime + start as f64 / ticks),
+            started: *STARTED.get_or_init(|| {
+                let times = field(22).zip(uptime.zip(now));
+                times.map(|(start, (uptime, now))| now - uptime + start as f64 / ticks)
+            }),
         }
     }
 }
@@ -58,5 +65,7 @@ mod tests {
         assert!(process.most_descriptors.is_some());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
         assert!(process.started.is_some_and(|started| started <= now + 1.0 && started > now - 86_400.0));
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        assert_eq!(Process::now().started, process.started);
     }
 }

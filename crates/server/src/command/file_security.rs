@@ -4,6 +4,7 @@
 //! Neither the tree connect nor the open gets an id, so no other request can use them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proto::dtyp::AccessMask;
 use proto::smb2::change_notify::CompletionFilter;
@@ -86,10 +87,11 @@ async fn open(
     let session = request.session()?;
     let user = session.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
     let disk = tree_connect::connect(request, file.share, &user).await?;
-    if disk.encrypt_data && !request.sealed {
+    // The caller may read the answer with another request, so the whole session must be encrypted.
+    if disk.encrypt_data && !session.encrypt_data.load(Ordering::Relaxed) {
         return Err(Error::because(
             Status::ACCESS_DENIED,
-            "the request is not encrypted, but the share requires encryption",
+            "the session is not encrypted, but the share requires encryption",
         ));
     }
     let tree = Arc::new(Tree {

@@ -79,12 +79,12 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     };
     // Deviates from [MS-FSA] 2.1.5.3: the position is updated for every open, synchronous or not, as other servers do.
     file.position.store(asked.offset + count as u64, Ordering::Relaxed);
-    if let Some(disk) = open.tree.disk() {
-        disk.counters.read(count);
-    }
     // 3.3.5.12: END_OF_FILE if there is no data, or less than the client's minimum.
     if (count == 0 && length > 0) || count < asked.minimum_count as usize {
         return Err(Error::new(Status::END_OF_FILE));
+    }
+    if let Some(disk) = open.tree.disk() {
+        disk.counters.read(count);
     }
     ReadResponse::set_data_length(&mut reply.body(), count as u32);
     #[cfg(feature = "torture")]

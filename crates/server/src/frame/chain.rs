@@ -109,7 +109,6 @@ impl Chain {
     }
 
     async fn answer(mut self) {
-        let mut began = self.connection.server.environment.uptime();
         let mut reply = Reply::new(&self.connection);
         let mut previous: Option<Related> = None;
         let mut elements = std::mem::take(&mut self.elements).into_iter();
@@ -128,7 +127,8 @@ impl Chain {
             if self.connection.ended().is_some() {
                 return;
             }
-            previous = Some(self.run_one(element, previous, last, &space, &mut reply, &mut began).await);
+            let began = self.connection.server.environment.uptime();
+            previous = Some(self.run_one(element, previous, last, &space, &mut reply, began).await);
             unsent.extend(space.ok().flatten());
             if reply.ends.is_some() {
                 break;
@@ -196,12 +196,11 @@ impl Chain {
         }
     }
 
-    /// Counts a request that is complete. `began` is when it, or the wait before it, began, and becomes the present.
-    fn count(&self, request: &Request<'_>, failed: bool, began: &mut Duration) {
+    /// Counts a request that is complete.
+    fn count(&self, request: &Request<'_>, failed: bool, began: Duration) {
         let server = &self.connection.server;
         let now = server.environment.uptime();
-        server.metrics.request(request.header.command, now.saturating_sub(*began), failed);
-        *began = now;
+        server.metrics.request(request.header.command, now.saturating_sub(began), failed);
         if let Some(disk) = request.tree.as_ref().and_then(|tree| tree.disk()) {
             disk.counters.request(failed);
         }
@@ -214,7 +213,7 @@ impl Chain {
         last: bool,
         space: &Room,
         reply: &mut Reply,
-        began: &mut Duration,
+        began: Duration,
     ) -> Related {
         let header = &element.header.clone();
         let wants_related = header.flags.contains(Flags::RELATED_OPERATIONS);

@@ -12,7 +12,7 @@ use crate::policy::limits::MAX_COUNTED_SHARES;
 /// The name under which shares beyond the limit are counted together. A share cannot be called so.
 const OTHERS: &str = "*";
 
-/// The numbers of the shares that were connected to. They outlive a reload of the configuration.
+/// The numbers of the shares that were connected to, by name in lower case. They outlive a reload of the configuration.
 #[derive(Default)]
 pub struct Shares(Mutex<HashMap<String, Arc<ShareCounters>>>);
 
@@ -43,11 +43,12 @@ pub struct ShareNumbers {
 impl Shares {
     /// Returns the counters of a share, which are those of all further shares if too many are counted.
     pub(crate) fn counters(&self, name: &str) -> Arc<ShareCounters> {
+        let name = &name.to_lowercase();
         let mut shares = self.0.lock();
         if let Some(found) = shares.get(name) {
             return Arc::clone(found);
         }
-        let name = if shares.len() < MAX_COUNTED_SHARES { name } else { OTHERS };
+        let name = if shares.len() < MAX_COUNTED_SHARES { name.as_str() } else { OTHERS };
         Arc::clone(shares.entry(name.to_owned()).or_default())
     }
 

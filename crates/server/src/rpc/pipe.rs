@@ -48,6 +48,14 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Ends the association, with everything that was not executed.
+    fn give_up(&mut self) {
+        self.input = BytesMut::new();
+        self.call = None;
+        self.output.end(Status::PIPE_BROKEN);
+        self.count();
+    }
+
     fn new(memory: MemoryCharge) -> State {
         State {
             busy: false,
@@ -138,11 +146,7 @@ impl RpcPipe {
     /// Ends the association after a refused PDU ([MS-RPCE] 3.3.3.5.7), because a client that waits for the response
     /// would wait for ever.
     fn fail(&self) {
-        let mut state = self.state.lock();
-        state.input = BytesMut::new();
-        state.call = None;
-        state.output.end(Status::PIPE_BROKEN);
-        state.count();
+        self.state.lock().give_up();
     }
 }
 
@@ -277,7 +281,10 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.state.lock().busy = false;
+            // A call was given up, with its connection or because of an error. Nobody would execute those behind it.
+            let mut state = self.state.lock();
+            state.busy = false;
+            state.give_up();
         }
     }
 }

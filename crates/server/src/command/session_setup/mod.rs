@@ -35,6 +35,11 @@ use crate::state::connection::NoRoom;
 use crate::state::session::{Channel, Phase, SessionKeys};
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let done = set_up(request, reply).await;
+    done.inspect_err(|error| request.connection.server.metrics.refused_logon(error.status))
+}
+
+async fn set_up(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SessionSetupRequest::decode(request.message)?;
     let connection = request.connection;
     let arrived = connection.server.environment.uptime();
@@ -66,7 +71,6 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
         Ok(step) => step,
         Err(error) => {
-            connection.server.metrics.refused_logon(error.status);
             // 3.3.5.5.3: a failed authentication, including a later one, ends the session on all its channels.
             end_session(&connection.server, &channel.session).await;
             slow_down(request, guessed, arrived).await;

@@ -117,6 +117,9 @@ impl Negotiated {
     }
 }
 
+/// The end of a connection whose client has closed it, or that is lost.
+const CLOSED: Disconnect = Disconnect("transport closed");
+
 impl Connection {
     /// Creates the state of a connection that was just accepted.
     pub fn new(server: &Arc<Server>, peer: Peer) -> Arc<Connection> {
@@ -229,7 +232,9 @@ impl Connection {
     pub fn end(&self, reason: Disconnect) {
         if self.ended.set(reason).is_ok() {
             tracing::debug!(connection = self.id, peer = %self.peer.remote, %reason, "connection ends");
-            self.server.metrics.ended(reason.0);
+            if reason != CLOSED {
+                self.server.metrics.ended(reason.0);
+            }
             self.outbox.wake();
             self.failures.leave();
         }
@@ -296,7 +301,7 @@ impl Connection {
     /// Called when the transport is closed. Removes the channels and returns those whose sessions have no other one.
     /// The caller must end these sessions. Requests that no other channel needs are cancelled.
     pub(crate) fn lose_transport(self: &Arc<Self>) -> Vec<Arc<Channel>> {
-        self.end(Disconnect("transport closed"));
+        self.end(CLOSED);
         let (channels, pending) = {
             let mut state = self.state.lock();
             state.bindings.clear();

@@ -80,7 +80,13 @@ fn session_key(call: &Call<'_>) -> Result<proto::crypto::kdf::Key, Status> {
     call.session_key().ok_or(Status::NO_USER_SESSION_KEY)
 }
 
+/// The length of the longest value when it is encrypted: with its length and version, and whole blocks.
+const CIPHER_BYTES: usize = 8 + LSA_SECRET_BYTES.next_multiple_of(8);
+
 fn decrypt(call: &Call<'_>, cipher: &[u8]) -> Result<SecretValue, Status> {
+    if cipher.len() > CIPHER_BYTES {
+        return Err(Status::INSUFFICIENT_RESOURCES);
+    }
     let key = session_key(call)?;
     let key = key.as_bytes().try_into().map_err(|_| Status::NO_USER_SESSION_KEY)?;
     // Windows up to Vista and Samba return this status (note 82).
