@@ -33,6 +33,8 @@ const INLINE_WRITE: usize = 1024 * 1024;
 /// Content of at least this length is read into a pipe, if it can be sent as it is. Below, the additional system calls
 /// cost more than the copies.
 const PIPED_READ: usize = 64 * 1024;
+/// The size from which a file that was written may be read into a pipe at once.
+const WORTHWHILE: u64 = 1 << 20;
 /// For how many whole seconds a file must be unchanged to be read into a pipe ([`crate::pipes`]), unless it is known to
 /// be at rest ([`written`]).
 const SETTLED: i64 = 2;
@@ -258,10 +260,10 @@ impl Open {
         system.executor.later(uid, lane, write)
     }
 
-    /// Notes a write that ends at `end`. Shorter files are not read into pipes.
+    /// Notes a write that ends at `end`. The change time of a shorter file is not worth a system call at its close.
     fn note_written(&self, end: u64) {
         self.note_size(end);
-        if end >= PIPED_READ as u64 && !self.written.load(Ordering::Relaxed) {
+        if end >= WORTHWHILE && !self.written.load(Ordering::Relaxed) {
             self.written.store(true, Ordering::Relaxed);
         }
     }
