@@ -10,7 +10,6 @@ use server::vfs::{FileId, Time};
 const PLACES: usize = 64;
 
 /// The files of a place.
-#[derive(Default)]
 struct Files {
     /// The number of handles that are open for writing, by file.
     writers: BTreeMap<(u64, u64), usize>,
@@ -22,41 +21,62 @@ struct Files {
 #[repr(align(128))]
 struct Place(Mutex<Files>);
 
-static FILES: [Place; PLACES] = [const { Place(Mutex::new(Files { writers: BTreeMap::new(), closed: None })) }; PLACES];
+/// The files that have been written, and those that may be.
+struct Table([Place; PLACES]);
 
-fn place(id: FileId) -> &'static Mutex<Files> {
-    let mixed = (id.inode ^ id.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    &FILES[(mixed >> 58) as usize].0
-}
+static TABLE: Table = Table::new();
 
 /// Notes that a handle is opened for writing. [`closed`] must be called when it is closed.
 pub(crate) fn opened(id: FileId) {
-    let mut files = place(id).lock();
-    *files.writers.entry((id.device, id.inode)).or_default() += 1;
-    if files.closed.is_some_and(|(closed, _)| closed == id) {
-        files.closed = None;
-    }
+    TABLE.opened(id);
 }
 
 /// Notes that a handle for writing is closed. If it is the file's last one, `changed` returns the file's change time;
 /// `None` if nothing was written through the handle.
 pub(crate) fn closed(id: FileId, changed: impl FnOnce() -> Option<Time>) {
-    let mut files = place(id).lock();
-    let Some(writers) = files.writers.get_mut(&(id.device, id.inode)) else { return };
-    *writers -= 1;
-    if *writers == 0 {
-        files.writers.remove(&(id.device, id.inode));
-        // Under the lock, so that a handle that is opened meanwhile is noted after this.
-        if let Some(changed) = changed() {
-            files.closed = Some((id, changed));
-        }
-    }
+    TABLE.closed(id, changed);
 }
 
 /// Returns whether the file, whose change time is `changed`, has not changed since its last handle for writing was
 /// closed, and has not been opened for writing since.
 pub(crate) fn is_at_rest(id: FileId, changed: Time) -> bool {
-    place(id).lock().closed == Some((id, changed))
+    TABLE.is_at_rest(id, changed)
+}
+
+impl Table {
+    const fn new() -> Table {
+        Table([const { Place(Mutex::new(Files { writers: BTreeMap::new(), closed: None })) }; PLACES])
+    }
+
+    fn place(&self, id: FileId) -> &Mutex<Files> {
+        let mixed = (id.inode ^ id.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.0[(mixed >> 58) as usize].0
+    }
+
+    fn opened(&self, id: FileId) {
+        let mut files = self.place(id).lock();
+        *files.writers.entry((id.device, id.inode)).or_default() += 1;
+        if files.closed.is_some_and(|(closed, _)| closed == id) {
+            files.closed = None;
+        }
+    }
+
+    fn closed(&self, id: FileId, changed: impl FnOnce() -> Option<Time>) {
+        let mut files = self.place(id).lock();
+        let Some(writers) = files.writers.get_mut(&(id.device, id.inode)) else { return };
+        *writers -= 1;
+        if *writers == 0 {
+            files.writers.remove(&(id.device, id.inode));
+            // Under the lock, so that a handle that is opened meanwhile is noted after this.
+            if let Some(changed) = changed() {
+                files.closed = Some((id, changed));
+            }
+        }
+    }
+
+    fn is_at_rest(&self, id: FileId, changed: Time) -> bool {
+        self.place(id).lock().closed == Some((id, changed))
+    }
 }
 
 #[cfg(test)]
@@ -73,36 +93,38 @@ mod tests {
 
     #[test]
     fn a_file_is_at_rest_until_it_changes_or_is_opened() {
-        opened(file(1));
-        closed(file(1), || Some(at(10)));
-        assert!(is_at_rest(file(1), at(10)));
-        assert!(!is_at_rest(file(1), at(11)), "it has changed");
-        assert!(!is_at_rest(file(2), at(10)), "another file");
-        opened(file(1));
-        assert!(!is_at_rest(file(1), at(10)));
-        closed(file(1), || None);
-        assert!(!is_at_rest(file(1), at(10)), "nothing was written");
+        let table = Table::new();
+        table.opened(file(1));
+        table.closed(file(1), || Some(at(10)));
+        assert!(table.is_at_rest(file(1), at(10)));
+        assert!(!table.is_at_rest(file(1), at(11)), "it has changed");
+        assert!(!table.is_at_rest(file(2), at(10)), "another file");
+        table.opened(file(1));
+        assert!(!table.is_at_rest(file(1), at(10)));
+        table.closed(file(1), || None);
+        assert!(!table.is_at_rest(file(1), at(10)), "nothing was written");
     }
 
     #[test]
     fn a_file_that_another_handle_may_write_is_not_at_rest() {
-        opened(file(3));
-        opened(file(3));
-        closed(file(3), || Some(at(10)));
-        assert!(!is_at_rest(file(3), at(10)));
-        closed(file(3), || Some(at(10)));
-        assert!(is_at_rest(file(3), at(10)));
+        let table = Table::new();
+        table.opened(file(3));
+        table.opened(file(3));
+        table.closed(file(3), || Some(at(10)));
+        assert!(!table.is_at_rest(file(3), at(10)));
+        table.closed(file(3), || Some(at(10)));
+        assert!(table.is_at_rest(file(3), at(10)));
     }
 
     #[test]
     fn few_files_are_remembered() {
+        let table = Table::new();
         for inode in 1_000..10_000 {
-            opened(file(inode));
-            closed(file(inode), || Some(at(20)));
+            table.opened(file(inode));
+            table.closed(file(inode), || Some(at(20)));
         }
-        let known = (1_000..10_000).filter(|&inode| is_at_rest(file(inode), at(20))).count();
+        let known = (1_000..10_000).filter(|&inode| table.is_at_rest(file(inode), at(20))).count();
         assert!(known <= PLACES, "{known}");
-        let files = FILES.iter().map(|place| place.0.lock().writers.keys().filter(|it| it.1 >= 1_000).count());
-        assert_eq!(files.sum::<usize>(), 0);
+        assert!(table.0.iter().all(|place| place.0.lock().writers.is_empty()));
     }
 }

@@ -48,14 +48,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Ends the association, with everything that was not executed.
-    fn give_up(&mut self) {
-        self.input = BytesMut::new();
-        self.call = None;
-        self.output.end(Status::PIPE_BROKEN);
-        self.count();
-    }
-
     fn new(memory: MemoryCharge) -> State {
         State {
             busy: false,
@@ -66,6 +58,14 @@ impl State {
             output: MessageQueue::default(),
             memory,
         }
+    }
+
+    /// Ends the association, with everything that was not executed.
+    fn give_up(&mut self) {
+        self.input = BytesMut::new();
+        self.call = None;
+        self.output.end(Status::PIPE_BROKEN);
+        self.count();
     }
 
     /// Checks whether `more` bytes, and a response, fit within the limits.
