@@ -168,7 +168,7 @@ impl Arguments for StatisticsGet {
 }
 
 /// The results of NetrWorkstationStatisticsGet: a STAT_WORKSTATION_0 ([MS-WKST] 2.2.5.11) of an SMB client that has
-/// made no connections, or the reason why there is none.
+/// made no connections, or the error.
 pub fn statistics_response(status: u32) -> Vec<u8> {
     const HYPERS: usize = 13;
     const LONGS: usize = 27;

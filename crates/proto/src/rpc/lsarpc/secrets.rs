@@ -122,7 +122,7 @@ fn wants_time(from: &mut Decoder<'_>) -> Result<bool> {
 /// A value of a secret in results.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretResult {
-    /// The encrypted value; `None` if there is none.
+    /// The encrypted value; `None` for no value.
     pub cipher: Option<Vec<u8>>,
     /// When it was set.
     pub time: FileTime,

@@ -201,7 +201,7 @@ impl Arguments for ShareCheck {
     }
 }
 
-/// The results of NetrShareCheck: the type of the share, or the reason why there is none.
+/// The results of NetrShareCheck: the type of the share, or the error.
 pub fn share_check_response(kind: std::result::Result<u32, u32>) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(kind.unwrap_or(0));
@@ -239,7 +239,7 @@ impl Arguments for DiskEnum {
 }
 
 /// The results of NetrServerDiskEnum: a DISK_ENUM_CONTAINER ([MS-SRVS] 2.2.4.92) whose last element is empty and not
-/// counted, or the reason why there is none.
+/// counted, or the error.
 pub fn disk_enum_response(asked: &DiskEnum, disks: std::result::Result<&[&str], u32>) -> Vec<u8> {
     let mut out = Encoder::default();
     let all = disks.unwrap_or_default();
