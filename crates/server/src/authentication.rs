@@ -50,7 +50,8 @@ pub(crate) struct Ntlm {
 
 impl Ntlm {
     pub(crate) fn new(policy: &Policy) -> Self {
-        Ntlm { acceptor: Acceptor::new(policy.target_names()), challenged: false }
+        let acceptor = Acceptor::new(policy.target_names()).permitting_ntlm_v1(policy.ntlm_v1);
+        Ntlm { acceptor, challenged: false }
     }
 }
 

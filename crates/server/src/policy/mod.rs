@@ -109,6 +109,8 @@ pub struct Policy {
     pub smb3_directory_leases: bool,
     /// Not `ntlm auth = disabled`: NTLM is offered and accepted.
     pub ntlm: bool,
+    /// `ntlm auth = ntlmv1-permitted`: NTLMv1 responses are accepted for accounts of this server.
+    pub ntlm_v1: bool,
     /// `frevo:spn check`: whether the server name in an NTLM logon is checked.
     pub spn_check: SpnCheck,
     /// `frevo:spn names`: names of the server in addition to its own name and its addresses.
@@ -222,6 +224,7 @@ impl Default for Policy {
             lock_spin_time: Duration::from_millis(200),
             smb3_directory_leases: true,
             ntlm: true,
+            ntlm_v1: false,
             spn_check: SpnCheck::Off,
             spn_names: Vec::new(),
             min_domain_uid: 1000,

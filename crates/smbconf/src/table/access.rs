@@ -59,9 +59,16 @@ pub(crate) const PASSDB_BACKEND: Parameter = global(
 pub(crate) const GUEST_ACCOUNT: Parameter =
     global("guest account", TEXT, "nobody", "The UNIX user of guests.").read_by_others();
 
-pub(crate) const NTLM_AUTH: Parameter =
-    global("ntlm auth", NTLM, "ntlmv2-only", "disabled refuses NTLM; any other value allows only NTLMv2.")
-        .reads(|value, global| global.policy.ntlm = value.choice() != "disabled");
+pub(crate) const NTLM_AUTH: Parameter = global(
+    "ntlm auth",
+    NTLM,
+    "ntlmv2-only",
+    "The versions of NTLM: disabled refuses it, ntlmv1-permitted allows NTLMv1 for accounts of this server.",
+)
+.reads(|value, global| {
+    global.policy.ntlm = value.choice() != "disabled";
+    global.policy.ntlm_v1 = value.choice() == "ntlmv1-permitted";
+});
 
 pub(crate) const OBEY_PAM: Parameter = global(
     "obey pam restrictions",

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("passwords.never_expire", never_expire).needs_root().frevo_only(),
     Case::new("passwords.lockout", lockout).needs_root().frevo_only(),
     Case::new("passwords.never_told", never_told).needs_root().frevo_only(),
+    Case::new("passwords.ntlm_v1", ntlm_v1),
 ];
 
 const TEMPLATE: &str = "[global]\n@TARGET@\n\tlog level = 10\n[files]\n\tpath = @DIR@/data/files\n";
@@ -58,6 +59,27 @@ fn logon(fixture: &Fixture, server: &Server, password: &str, status: Option<&str
         Some(status) => said.refused_with(status),
     }
     .with_context(|| format!("alice with {password:?}"))
+}
+
+/// `ntlm auth`: a client with NTLMv1 responses is refused unless they are permitted. Then its keys are right, for
+/// signatures and for encryption.
+fn ntlm_v1(fixture: &mut Fixture) -> Result<()> {
+    const SHARE: &str = "[files]\n\tpath = @DIR@/data/files\n";
+    for (name, value) in [("v1-refused", "ntlmv2-only"), ("v1-permitted", "ntlmv1-permitted")] {
+        let template = format!("[global]\n@TARGET@\n\tntlm auth = {value}\n{SHARE}");
+        let server = fixture.environment.start(name, &template)?;
+        let permitted = value == "ntlmv1-permitted";
+        for protection in ["sign", "encrypt"] {
+            let protection = format!("--client-protection={protection}");
+            let options = ["--option=client ntlmv2 auth=no", &protection];
+            let said = fixture.smbclient().server(&server).options(&options).run("ls")?;
+            if permitted { said.fine().map(drop) } else { said.refused_with("NT_STATUS_LOGON_FAILURE") }?;
+        }
+        let wrong = fixture.smbclient().server(&server).credentials("alice%wrong");
+        wrong.options(&["--option=client ntlmv2 auth=no"]).run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+        logon(fixture, &server, ALICE.password, None)?;
+    }
+    Ok(())
 }
 
 fn change(fixture: &mut Fixture) -> Result<()> {

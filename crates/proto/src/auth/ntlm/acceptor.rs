@@ -1,4 +1,4 @@
-//! The server's side of an NTLMv2 logon ([MS-NLMP] 3.2.5.1).
+//! The server's side of an NTLM logon ([MS-NLMP] 3.2.5.1): NTLMv2, and NTLMv1 where it is permitted.
 //!
 //! [`Acceptor::challenge`] answers the first token, [`Acceptor::authenticate`] decodes the second one and returns the
 //! claimed identity, and [`Acceptor::verify`] decides once the caller has looked up the user account. For a domain
@@ -15,6 +15,7 @@ use super::av_pair::{self, AvFlags, AvId};
 use super::digest::{hmac_md5, rc4};
 use super::message::{Authenticate, Challenge, Negotiate, without_mic};
 use super::response::{NtlmV2Response, proof, response_key, session_base_key};
+use super::v1::NtlmV1Response;
 use super::{NegotiateFlags, Session, SessionKey, oem};
 use crate::bytes::{Malformed, Writer, utf16_bytes, utf16_units};
 
@@ -72,7 +73,7 @@ pub enum LogonFailure {
     Proof,
     /// The response is correct, but the MIC does not match the messages exchanged.
     Mic,
-    /// The client responded with LM or NTLMv1.
+    /// The client responded with LM, or with NTLMv1 although it is not permitted.
     NotNtlmV2,
     /// The client requested an anonymous logon, which proves no identity.
     Anonymous,
@@ -95,6 +96,7 @@ impl std::error::Error for LogonFailure {}
 #[derive(Clone, Debug)]
 pub struct Acceptor {
     names: TargetNames,
+    permits_v1: bool,
     sent: Option<Sent>,
 }
 
@@ -109,7 +111,12 @@ struct Sent {
 impl Acceptor {
     /// A logon in its initial state.
     pub fn new(names: TargetNames) -> Self {
-        Acceptor { names, sent: None }
+        Acceptor { names, permits_v1: false, sent: None }
+    }
+
+    /// Sets whether NTLMv1 responses are accepted for the accounts that [`Acceptor::verify`] decides on.
+    pub fn permitting_ntlm_v1(self, permits: bool) -> Self {
+        Acceptor { permits_v1: permits, ..self }
     }
 
     /// Answers a NEGOTIATE_MESSAGE with a CHALLENGE_MESSAGE ([MS-NLMP] 3.2.5.1.1). `server_challenge` must be random
@@ -204,9 +211,16 @@ impl Acceptor {
     // The challenge is different for each logon, so the check would only lock out devices without a clock.
     pub fn verify(&self, claim: &Claim, nt_hash: Option<&[u8; 16]>) -> Result<Session, LogonFailure> {
         let (Some(sent), false) = (&self.sent, claim.anonymous) else { return Err(LogonFailure::Anonymous) };
-        let response = claim.response.as_ref().ok_or(LogonFailure::NotNtlmV2)?;
         let known = Choice::from(u8::from(nt_hash.is_some()));
         let hash = nt_hash.unwrap_or(&[0; 16]);
+        let response = match &claim.response {
+            Some(Response::V2(response)) => response,
+            Some(Response::V1(response)) if self.permits_v1 => {
+                let (right, key) = response.check(hash, &sent.server_challenge);
+                return if bool::from(right & known) { Ok(claim.session(&key)) } else { Err(LogonFailure::Proof) };
+            }
+            _ => return Err(LogonFailure::NotNtlmV2),
+        };
 
         // Some clients leave the domain out of the key although they send one, and 3.2.5.1.2 requires accepting them.
         let (with_domain, key) = response.check(hash, claim, &claim.domain_name, sent.server_challenge);
@@ -228,7 +242,7 @@ impl Acceptor {
     /// account).
     pub fn pass_through(&self, claim: &Claim) -> Result<PassThrough, LogonFailure> {
         let (Some(sent), false) = (&self.sent, claim.anonymous) else { return Err(LogonFailure::Anonymous) };
-        let response = claim.response.as_ref().ok_or(LogonFailure::NotNtlmV2)?;
+        let Some(Response::V2(response)) = &claim.response else { return Err(LogonFailure::NotNtlmV2) };
         let nt_challenge_response = [&response.proof[..], &response.client_challenge].concat();
         Ok(PassThrough { server_challenge: sent.server_challenge, nt_challenge_response })
     }
@@ -300,9 +314,16 @@ pub struct Claim {
     flags: NegotiateFlags,
 }
 
+/// The response of a claim.
+#[derive(Clone)]
+enum Response {
+    V1(NtlmV1Response),
+    V2(V2),
+}
+
 /// The NTLMv2 response of a claim.
 #[derive(Clone)]
-struct Response {
+struct V2 {
     proof: [u8; 16],
     client_challenge: Vec<u8>,
 }
@@ -350,7 +371,11 @@ impl Claim {
                 .and_then(|it| it.av_pairs.get(AvId::TARGET_NAME))
                 .filter(|name| !name.is_empty())
                 .map(text),
-            response: response.map(|it| Response { proof: it.proof, client_challenge: it.client_challenge.to_vec() }),
+            response: match response {
+                Some(it) => Some(Response::V2(V2 { proof: it.proof, client_challenge: it.client_challenge.to_vec() })),
+                None => NtlmV1Response::decode(message.nt_challenge_response, message.lm_challenge_response, flags)
+                    .map(Response::V1),
+            },
             mic,
             encrypted_random_session_key,
             flags,
@@ -363,7 +388,7 @@ impl Claim {
         self.session(&[0; 16])
     }
 
-    /// Builds the session for a base key, which with NTLMv2 is also the key exchange key.
+    /// Builds the session for a key exchange key: with NTLMv2 the base key.
     fn session(&self, base_key: &[u8; 16]) -> Session {
         let key = match self.encrypted_random_session_key {
             Some(mut key) => {
@@ -387,7 +412,7 @@ impl fmt::Debug for Claim {
     }
 }
 
-impl Response {
+impl V2 {
     /// Returns whether the proof matches `hash` with this domain, and the base key for that case.
     fn check(
         &self,

@@ -1,6 +1,7 @@
-//! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or random number generation.
+//! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or random number generation. A server can permit
+//! NTLMv1 responses, too.
 //!
-//! Deliberately not implemented: LM and NTLMv1 responses, which are refused, and connectionless mode.
+//! Deliberately not implemented: LM responses, which are refused, and connectionless mode.
 
 pub mod acceptor;
 pub mod av_pair;
@@ -14,6 +15,7 @@ mod sealing;
 pub mod secret;
 mod session;
 mod uppercase;
+mod v1;
 
 pub use acceptor::{Acceptor, Claim, InvalidToken, LogonFailure, PassThrough, TargetNames};
 pub use initiator::{Credentials, Initiator, Random};

@@ -34,6 +34,16 @@ pub struct Session {
     flags: NegotiateFlags,
 }
 
+/// `RandomPad` of a signature without extended session security.
+const RANDOM_PAD: std::ops::Range<usize> = 4..8;
+
+/// `CRC32` ([MS-NLMP] 6).
+fn crc32(message: &[u8]) -> u32 {
+    !message.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
+    })
+}
+
 impl Session {
     pub(crate) fn new(key: SessionKey, flags: NegotiateFlags) -> Self {
         Session { key, flags }
@@ -50,13 +60,16 @@ impl Session {
     }
 
     /// The mechListMIC that `sender` puts into its last SPNEGO token, over the DER bytes of the client's MechTypeList.
-    /// `None` without extended session security, which has no such signature.
+    /// `None` if neither signatures nor extended session security were negotiated.
     ///
-    /// It is the first signature of the session, with sequence number 0. SPNEGO resets the key state after it, and SMB
-    /// signs nothing with NTLM, so no state is kept.
+    /// It is the sender's first signature. SPNEGO resets the key state after it, and SMB signs nothing with NTLM, so no
+    /// state is kept.
     pub fn mech_list_mic(&self, sender: Sender, mech_types: &[u8]) -> Option<[u8; 16]> {
         if !self.flags.contains(NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY) {
-            return None;
+            return self
+                .flags
+                .contains(NegotiateFlags::NEGOTIATE_SIGN)
+                .then(|| self.weak_signature(sender, mech_types));
         }
         let sequence = 0u32.to_le_bytes();
         let signing_key = Zeroizing::new(self.signing_key(sender));
@@ -72,10 +85,37 @@ impl Session {
         Some(mic)
     }
 
-    /// Returns whether `mic` is the mechListMIC of `sender`, compared in constant time. False without extended session
-    /// security.
+    /// Returns whether `mic` is the mechListMIC of `sender`, compared in constant time.
     pub fn verify_mech_list_mic(&self, sender: Sender, mech_types: &[u8], mic: &[u8]) -> bool {
-        self.mech_list_mic(sender, mech_types).is_some_and(|expected| expected.ct_eq(mic).into())
+        let extended = self.flags.contains(NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY);
+        let Some(expected) = self.mech_list_mic(sender, mech_types) else { return false };
+        let Ok(mut mic) = <[u8; 16]>::try_from(mic) else { return false };
+        if !extended {
+            // 3.4.4.1: zeros, but the example in 4.2.2.4 and some clients leave the random pad there.
+            mic[RANDOM_PAD].fill(0);
+        }
+        expected.ct_eq(&mic).into()
+    }
+
+    /// The first signature of `sender` without extended session security (3.4.4.1). Both sides then share one key, its
+    /// state and the sequence number, and the client signs first.
+    fn weak_signature(&self, sender: Sender, message: &[u8]) -> [u8; 16] {
+        let mut signature = [0; 16];
+        signature[..4].copy_from_slice(&1u32.to_le_bytes());
+        signature[8..12].copy_from_slice(&crc32(message).to_le_bytes());
+        // 3.4.5.3: the session key is the sealing key.
+        let mut stream = [0; 24];
+        rc4(&self.key.0, &mut stream);
+        let (sequence, stream) = match sender {
+            Sender::Client => (0, &stream[..12]),
+            Sender::Server => (1, &stream[12..]),
+        };
+        signature[12..].copy_from_slice(&u32::to_le_bytes(sequence));
+        for (byte, key) in signature[4..].iter_mut().zip(stream) {
+            *byte ^= key;
+        }
+        signature[RANDOM_PAD].fill(0);
+        signature
     }
 
     /// Returns the signing and sealing state for subsequent messages of the side `us`; `None` without extended session
@@ -141,9 +181,36 @@ mod tests {
         let session = Session::new(SessionKey([0x55; 16]), flags);
         let mic = session.mech_list_mic(Sender::Client, &utf16_bytes("Plaintext")).expect("extended session security");
         assert_eq!(mic[..], hex("01000000 7035285 1f2564309 00000000"));
-        let weak = Session::new(SessionKey([0x55; 16]), NegotiateFlags::NEGOTIATE_KEY_EXCH);
-        assert_eq!(weak.mech_list_mic(Sender::Client, b"x"), None);
-        assert!(!weak.verify_mech_list_mic(Sender::Client, b"x", &[]));
+        let unsigned = Session::new(SessionKey([0x55; 16]), NegotiateFlags::NEGOTIATE_KEY_EXCH);
+        assert_eq!(unsigned.mech_list_mic(Sender::Client, b"x"), None);
+        assert!(!unsigned.verify_mech_list_mic(Sender::Client, b"x", &[0; 16]));
+    }
+
+    /// [MS-NLMP] 4.2.2.4. The example seals the text first, so its signature is encrypted with the key stream's bytes
+    /// from 18 on.
+    #[test]
+    fn without_extended_session_security_the_checksum_is_a_crc() {
+        let session = Session::new(SessionKey([0x55; 16]), NegotiateFlags(0xe202_8233));
+        let text = utf16_bytes("Plaintext");
+        assert_eq!(crc32(&text).to_le_bytes()[..], hex("7d84aa93"));
+        let mut stream = [0; 30];
+        rc4(&[0x55; 16], &mut stream);
+        let example = hex("45c844e5 09dcd1df 2e459d36");
+        let plain: Vec<u8> = example.iter().zip(&stream[18..]).map(|(byte, key)| byte ^ key).collect();
+        assert_eq!(plain, hex("00000000 7d84aa93 00000000"));
+        let mut first: Vec<u8> = plain.iter().zip(&stream).map(|(byte, key)| byte ^ key).collect();
+        first[..4].fill(0);
+        let mut mic = session.mech_list_mic(Sender::Client, &text).expect("signatures");
+        assert_eq!((&mic[..4], &mic[4..]), (&[1, 0, 0, 0][..], &first[..]));
+        assert!(session.verify_mech_list_mic(Sender::Client, &text, &mic));
+        for at in 0..16 {
+            mic[at] ^= 1;
+            let ignored = RANDOM_PAD.contains(&at);
+            assert_eq!(session.verify_mech_list_mic(Sender::Client, &text, &mic), ignored, "byte {at}");
+            mic[at] ^= 1;
+        }
+        assert!(!session.verify_mech_list_mic(Sender::Client, &text, &mic[..15]));
+        assert!(!session.verify_mech_list_mic(Sender::Client, b"other", &mic));
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Shares. They are shown to every user. The path on this host is shown to administrators only.
+//! Shares. They are shown to every user. The path on this host is shown to administrators only. An anonymous user gets
+//! names, types and comments of all shares, and nothing of what only administrators get on Windows ([MS-SRVS] 6, <59>
+//! and <62>).
 
 use std::sync::Arc;
 
@@ -40,6 +42,9 @@ pub(super) async fn share_enum(call: &Call<'_>, ShareEnum(asked): ShareEnum) -> 
 /// Lists the shares that are browseable and that the caller may see, those that users defined, the caller's home and
 /// IPC$. `is_meant` selects them by name.
 async fn list(call: &Call<'_>, request: Request, is_meant: impl Fn(&str) -> bool + Send + Sync) -> Vec<u8> {
+    if request.level > 1 && is_anonymous(call) {
+        return enumeration::refused(&request, error::ACCESS_DENIED);
+    }
     let policy = session_policy(call).await;
     let view = View::new(call, &policy, request.level).await;
     let mut list = Listing::new(request, call);
@@ -59,6 +64,10 @@ async fn list(call: &Call<'_>, request: Request, is_meant: impl Fn(&str) -> bool
         list.add(&view.ipc());
     }
     list.finish()
+}
+
+fn is_anonymous(call: &Call<'_>) -> bool {
+    call.user().is_none_or(|user| user.anonymous)
 }
 
 /// The share of the pipes.
@@ -97,6 +106,9 @@ impl Admission<'_> {
 pub(super) async fn share_get_info(call: &Call<'_>, asked: ShareGetInfo) -> Vec<u8> {
     if asked.name.is_empty() {
         return enumeration::info(asked.level, LEVELS, Err::<&Share, _>(error::INVALID_PARAMETER));
+    }
+    if is_detailed(asked.level) && is_anonymous(call) {
+        return enumeration::info(asked.level, LEVELS, Err::<&Share, _>(error::ACCESS_DENIED));
     }
     let policy = session_policy(call).await;
     let view = View::new(call, &policy, asked.level).await;
