@@ -95,6 +95,7 @@ const DEBIAN: &[Package] = &[
     package("openssl", "/usr/bin/openssl"),
     package("libnss-db", "/usr/bin/makedb"),
     package("rclone", "/usr/bin/rclone"),
+    package("bindfs", "/usr/bin/bindfs"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 

@@ -109,6 +109,11 @@ impl EventLoops {
         self.place_on(fewest.map_or(0, |(index, _)| index), client)
     }
 
+    /// Returns the loops.
+    pub(crate) fn handles(&self) -> impl Iterator<Item = &Handle> {
+        self.0.loops.iter().map(|each| &each.handle)
+    }
+
     /// Waits until every loop has executed a task.
     pub(crate) async fn answer(self) {
         for each in &self.0.loops {

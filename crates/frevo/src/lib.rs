@@ -24,6 +24,7 @@ pub mod environment;
 mod event_loops;
 pub mod group;
 mod handles;
+pub mod health;
 mod help;
 mod input;
 pub mod join;

@@ -50,6 +50,13 @@ impl Client {
         Ok(Some(Client { stream: BufReader::new(stream) }))
     }
 
+    /// Waits at most `time` for each answer.
+    pub fn within(self, time: Duration) -> Result<Self> {
+        self.stream.get_ref().set_read_timeout(Some(time))?;
+        self.stream.get_ref().set_write_timeout(Some(time))?;
+        Ok(self)
+    }
+
     /// Sends one request and waits for its answer. If the server answers with an error, the error is its text.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T> {
         let mut line = Zeroizing::new(Vec::with_capacity(4096));

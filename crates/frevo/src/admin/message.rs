@@ -35,6 +35,9 @@ pub enum ServerRequest {
     /// Queries the metrics; answered with a text in Prometheus' format.
     #[serde(rename = "metrics")]
     Metrics {},
+    /// Queries the health; answered with a [`crate::health::Report`].
+    #[serde(rename = "health")]
+    Health {},
     /// Reloads the configuration; answered with a text that summarizes the result.
     #[serde(rename = "reload")]
     Reload {},

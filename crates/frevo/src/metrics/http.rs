@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use crate::health::Health;
 use crate::socket_file::SocketFile;
 
 /// The name of the socket in the state directory.
@@ -67,8 +68,13 @@ pub struct MetricsServer(#[expect(dead_code, reason = "its tasks end when it is 
 
 impl MetricsServer {
     /// Serves the metrics of `server`.
-    pub fn start(server: &Arc<Server>, file: Option<SocketFile>, ports: Vec<TcpListener>) -> MetricsServer {
-        let text = Arc::new(Text { server: server.clone(), latest: Mutex::new(None) });
+    pub fn start(
+        server: &Arc<Server>,
+        health: &Arc<Health>,
+        file: Option<SocketFile>,
+        ports: Vec<TcpListener>,
+    ) -> MetricsServer {
+        let text = Arc::new(Text { server: server.clone(), health: health.clone(), latest: Mutex::new(None) });
         let mut tasks = JoinSet::new();
         for port in ports {
             let text = text.clone();
@@ -106,6 +112,7 @@ async fn pause(error: &io::Error) {
 /// The metrics. Clients that ask often get the same text.
 struct Text {
     server: Arc<Server>,
+    health: Arc<Health>,
     latest: Mutex<Option<(Instant, Bytes)>>,
 }
 
@@ -115,7 +122,7 @@ impl Text {
         match &*latest {
             Some((at, text)) if at.elapsed() < FRESH => text.clone(),
             _ => {
-                let text = Bytes::from(super::of(&self.server));
+                let text = Bytes::from(super::of(&self.server, &self.health));
                 *latest = Some((Instant::now(), text.clone()));
                 text
             }
@@ -202,7 +209,7 @@ mod tests {
 
     fn status(method: Method, uri: &str, host: Option<&str>) -> StatusCode {
         let server: Arc<Server> = TestServer::builder().start().clone();
-        let text = Text { server, latest: Mutex::new(None) };
+        let text = Text { server, health: Arc::default(), latest: Mutex::new(None) };
         let mut request = Request::builder().method(method).uri(uri);
         if let Some(host) = host {
             request = request.header(HOST, host);

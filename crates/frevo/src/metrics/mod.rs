@@ -9,16 +9,23 @@ use std::sync::Arc;
 
 use server::state::Server;
 
+use crate::health::Health;
+
 pub use self::http::{MetricsServer, SOCKET, loopback};
 pub use self::text::CONTENT_TYPE;
 
+/// Maximum number of file systems whose space is in the metrics.
+const FILE_SYSTEMS: usize = 100;
+
 /// Returns the metrics of a server in Prometheus' text format.
-pub fn of(server: &Arc<Server>) -> String {
+pub fn of(server: &Arc<Server>, health: &Health) -> String {
     text::text(&text::Source {
         numbers: server.metrics.numbers(),
         held: server.accounting.report(),
         descriptors: server.descriptor_cache(),
         shares: server.policy().shares.len(),
+        faults: health.faults(),
+        file_systems: health.file_systems(FILE_SYSTEMS),
         process: process::Process::now(),
     })
 }

@@ -14,6 +14,7 @@ use server::metrics::{BOUNDS, Numbers, Requests};
 use server::status::CacheStatistics;
 
 use super::process::Process;
+use crate::health::{Fault, FileSystem};
 
 /// The MIME type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -25,6 +26,8 @@ pub(super) struct Source {
     pub(super) held: Report,
     pub(super) descriptors: CacheStatistics,
     pub(super) shares: usize,
+    pub(super) faults: Vec<Fault>,
+    pub(super) file_systems: Vec<(String, FileSystem)>,
     pub(super) process: Process,
 }
 
@@ -105,7 +108,7 @@ fn histogram(to: &mut MetricEncoder<'_>, requests: &Requests) -> fmt::Result {
 }
 
 fn lines(source: &Source) -> Vec<Metric> {
-    let Source { numbers, held, descriptors, shares, process } = source;
+    let Source { numbers, held, descriptors, shares, faults, file_systems, process } = source;
     let mut metrics = vec![
         gauges(
             "frevo_build_info",
@@ -130,6 +133,7 @@ fn lines(source: &Source) -> Vec<Metric> {
         counter("frevo_acl_cache_misses", "Access checks that read the file's ACL.", descriptors.misses),
         gauges("frevo_acl_cache_files", "Files whose ACL is cached.", vec![(Vec::new(), descriptors.entries as f64)]),
     ]);
+    metrics.extend(of_health(faults, file_systems));
     metrics.extend(of_memory(held));
     metrics.extend(of_process(process));
     metrics
@@ -174,6 +178,30 @@ fn of_shares(numbers: &Numbers) -> [Metric; 4] {
         ),
         counters("frevo_share_read_bytes", "Bytes that clients have read from a share.", each(|share| share.read)),
         counters("frevo_share_written_bytes", "Bytes that clients have written to a share.", each(|it| it.written)),
+    ]
+}
+
+fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric; 4] {
+    let fault = |fault: &Fault| {
+        let share = fault.share().unwrap_or_default().to_owned();
+        (vec![("fault", fault.name().to_owned()), ("share", share)], 1.0)
+    };
+    let each = |of: fn(&FileSystem) -> f64| {
+        file_systems.iter().map(|(share, it)| (vec![("share", share.clone())], of(it))).collect()
+    };
+    [
+        gauges("frevo_fault", "What is wrong. The value is 1.", faults.iter().map(fault).collect()),
+        gauges("frevo_file_system_size_bytes", "The size of a share's file system.", each(|it| it.size as f64)),
+        gauges(
+            "frevo_file_system_available_bytes",
+            "What users may still fill of a share's file system.",
+            each(|it| it.available as f64),
+        ),
+        gauges(
+            "frevo_file_system_answer_seconds",
+            "How long a share's file system took to tell its space.",
+            each(|it| it.took.as_secs_f64()),
+        ),
     ]
 }
 

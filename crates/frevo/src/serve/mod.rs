@@ -47,6 +47,7 @@ use crate::audit::Audits;
 use crate::environment::SystemEnvironment;
 use crate::event_loops::EventLoops;
 use crate::handles::Handles;
+use crate::health::{self, Health};
 use crate::input::Inputs;
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
@@ -282,6 +283,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
         tracing::info!(%address, "listening");
     }
     let machine = accounts.machine_sid(None, None)?;
+    let health = Arc::<Health>::default();
     let discovery = Arc::new(Discovery::start(interfaces.network.clone(), machine, binder));
     discovery.configure(&server.policy(), &loaded.daemon);
     let control = Arc::new(Operations {
@@ -297,12 +299,13 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
         daemon: loaded.daemon,
         means,
         notifier: notifier.clone(),
+        health: health.clone(),
         interfaces,
         discovery: discovery.clone(),
     });
     remote_changes.start(&control);
     let admin = Listener::bind(state.clone())?;
-    let metrics = MetricsServer::start(&server, metrics_socket(state), metrics_ports);
+    let metrics = MetricsServer::start(&server, &health, metrics_socket(state), metrics_ports);
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let inputs = Arc::<Inputs>::default();
     let loops = EventLoops::start()?;
@@ -318,8 +321,12 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
     let releasing = tokio::spawn(memory::release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
-    let status = status_text(server.clone());
+    let status = status_text(server.clone(), health.clone());
     let first = status();
+    let watching = {
+        let (notifier, status) = (notifier.clone(), status_text(server.clone(), health.clone()));
+        tokio::spawn(health::watch(server.clone(), loops.clone(), health, move || notifier.status(&status())))
+    };
     let watched = loops.clone();
     let answers = move || watched.clone().answer();
     let reporting = tokio::spawn(systemd::report(notifier.clone(), systemd::watchdog_time(), status, answers));
@@ -341,14 +348,20 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
     let _ = (&mut admin).await;
     // The watchdog also applies while the server stops.
     reporting.abort();
+    watching.abort();
     Ok(())
 }
 
 /// Returns a function that describes the server in one line, for `systemctl status`.
-fn status_text(server: Arc<Server>) -> impl Fn() -> String + Send + 'static {
+fn status_text(server: Arc<Server>, health: Arc<Health>) -> impl Fn() -> String + Send + 'static {
     move || {
         let (shares, connections) = (server.policy().shares.len(), server.connections.all().len());
-        format!("serving; {shares} shares, {connections} connections")
+        let serving = format!("serving; {shares} shares, {connections} connections");
+        match &health.faults()[..] {
+            [] => serving,
+            [fault] => format!("{serving}; {fault}"),
+            [first, others @ ..] => format!("{serving}; {first}; {} more faults", others.len()),
+        }
     }
 }
 
@@ -511,6 +524,7 @@ struct Operations {
     daemon: Daemon,
     means: Means,
     notifier: Notifier,
+    health: Arc<Health>,
     interfaces: Interfaces,
     discovery: Arc<Discovery>,
 }
@@ -521,7 +535,11 @@ impl Control for Operations {
     }
 
     fn metrics(&self) -> String {
-        metrics::of(&self.server)
+        metrics::of(&self.server, &self.health)
+    }
+
+    fn health(&self) -> health::Report {
+        self.health.report(*self.stop.borrow())
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {

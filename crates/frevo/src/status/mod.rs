@@ -2,7 +2,9 @@
 //!
 //! [`Status`] is the JSON form: one object with a list for each kind of item. Times are seconds since 1970 UTC, ids are
 //! hexadecimal strings, other numbers are integers below 2^64. The tables ([`show`]) have the layout of those of
-//! `smbstatus`. Exit status: 0 success, 1 no server runs or it did not answer.
+//! `smbstatus`. `--live` and `--ready` print the health, one line for each fault.
+//!
+//! Exit status: 0 success, 1 no server runs, it did not answer, or it is not live or not ready.
 
 mod held_resources;
 mod show;
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -21,8 +24,12 @@ pub use self::held_resources::{HeldResources, Share, Usage};
 pub use self::volumes::Volume;
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
+use crate::health::Report;
 use accounts::state_dir::StateDir;
 use smbconf::location::locate;
+
+/// Time limit for the answer to a probe.
+const PROBE_TIME: Duration = Duration::from_secs(5);
 
 /// Shows the clients of the running server and their open files
 #[derive(clap::Args, Debug)]
@@ -33,6 +40,12 @@ pub struct StatusArgs {
     /// Print metrics in Prometheus' text format
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
+    /// Exit with 0 if the server works, for probes that restart it otherwise
+    #[arg(long, conflicts_with = "prometheus")]
+    live: bool,
+    /// Exit with 0 if clients are served, for probes that send clients elsewhere otherwise; print what is wrong
+    #[arg(long, conflicts_with_all = ["prometheus", "live"])]
+    ready: bool,
     /// State directory of the server
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -51,6 +64,12 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let Some(mut client) = client else {
         anyhow::bail!("no server runs with the state directory {}", path.display());
     };
+    if args.live || args.ready {
+        let report: Report = client.within(PROBE_TIME)?.ask(&ServerRequest::Health {})?;
+        let good = if args.live { report.live } else { report.ready };
+        write(&if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { show::health(&report) })?;
+        return Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let text = if args.prometheus {
         client.ask(&ServerRequest::Metrics {})?
     } else {
@@ -61,10 +80,15 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
             false => show::table(&version, &status),
         }
     };
+    write(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         // `frevo status | head` is not an error.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
-        _ => Ok(ExitCode::SUCCESS),
+        _ => Ok(()),
     }
 }
 

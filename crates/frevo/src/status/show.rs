@@ -4,7 +4,15 @@ use std::collections::HashMap;
 
 use super::{HeldResources, Lock, Open, Session, Share, Status, Tree, Volume, volumes};
 use crate::admin::message::Version;
+use crate::health::Report;
 use accounts::when;
+
+/// Formats the health as text.
+pub(super) fn health(report: &Report) -> String {
+    let word = |yes: bool, word: &str| if yes { word.to_owned() } else { format!("not {word}") };
+    let faults = report.faults.iter().map(|fault| format!("{fault}\n"));
+    format!("{}, {}\n{}", word(report.live, "live"), word(report.ready, "ready"), faults.collect::<String>())
+}
 
 /// Formats the status as text.
 pub(super) fn table(version: &Version, status: &Status) -> String {

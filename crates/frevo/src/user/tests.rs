@@ -48,6 +48,10 @@ impl Control for Fake {
         server::status::Snapshot::default()
     }
 
+    fn health(&self) -> crate::health::Report {
+        crate::health::Health::default().report(false)
+    }
+
     fn metrics(&self) -> String {
         "frevo_shares 1\n".into()
     }

@@ -15,6 +15,6 @@ mod server;
 pub mod session;
 
 pub use self::server::{
-    Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, VolumeId, Volumes, directories_overlap,
-    wanted_xattrs,
+    Connections, LogonDefence, OpenVolume, Server, ServerParts, Sessions, TooMany, VolumeId, Volumes,
+    directories_overlap, wanted_xattrs,
 };

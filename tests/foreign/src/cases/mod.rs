@@ -17,6 +17,7 @@ mod everyday;
 mod first_run;
 mod hammer;
 mod handback;
+mod health;
 mod kerberos;
 mod keytabs;
 mod ldap;
@@ -63,6 +64,7 @@ const AREAS: &[&[Case]] = &[
     rpc_compared::CASES,
     rpc_security::CASES,
     metrics::CASES,
+    health::CASES,
     refusals::CASES,
     dialects::CASES,
     discovery::CASES,

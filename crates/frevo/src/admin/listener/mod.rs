@@ -17,6 +17,7 @@ use super::message::{
     Version,
 };
 use super::names::{Names, NamesRequest};
+use crate::health::Report;
 use crate::socket_file::SocketFile;
 use crate::status::Status;
 use accounts::state_dir::StateDir;
@@ -37,6 +38,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Returns the metrics.
     fn metrics(&self) -> String;
+
+    /// Returns the health.
+    fn health(&self) -> Report;
 
     /// Performs an account request: a change or a query.
     fn user(&self, request: UserRequest) -> Result<UserReply>;
@@ -188,6 +192,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         }
         Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()).with_volumes())),
         Ok(ServerRequest::Metrics {}) => encode(Ok(control.metrics())),
+        Ok(ServerRequest::Health {}) => encode(Ok(control.health())),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),
         Ok(ServerRequest::Close { what }) => encode(control.close(what)),
         Ok(ServerRequest::Shares { what }) => encode(control.shares(what)),

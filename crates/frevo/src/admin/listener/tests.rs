@@ -27,6 +27,10 @@ impl Control for Fake {
         snapshot()
     }
 
+    fn health(&self) -> crate::health::Report {
+        crate::health::Health::default().report(false)
+    }
+
     fn metrics(&self) -> String {
         "frevo_shares 1\n".into()
     }

@@ -27,8 +27,8 @@ use self::opens::OpenState;
 pub use self::parts::ServerParts;
 pub use self::sessions::Sessions;
 use self::turns::Turns;
+pub use self::volumes::{OpenVolume, VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use self::volumes::{OpenVolumes, Volume};
-pub use self::volumes::{VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::{Cache, CacheStatistics};
@@ -215,6 +215,11 @@ impl Server {
     /// Returns the file system behind `share` and its volume number.
     pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
         self.mounted.get(&*self.volumes, share, || self.next_id()).await
+    }
+
+    /// Returns the volumes that are open or being opened.
+    pub fn open_volumes(&self) -> Vec<OpenVolume> {
+        self.mounted.all()
     }
 
     /// Opens the volumes of shares some of whose files are also files of `share`, so that streams of these files are

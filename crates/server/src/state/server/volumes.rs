@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::policy::Share;
-use crate::vfs::{self, Vfs, WantedXattrs};
+use crate::vfs::{self, Lookup, LookupOptions, RelPath, SERVER, Space, SymlinkPolicy, Vfs, WantedXattrs};
 
 /// Identifies a volume. Shares whose storage has the same id use one volume: one table of open files, one set of
 /// caches.
@@ -68,9 +68,42 @@ pub fn directories_overlap(share: &Share, other: &Share) -> bool {
 /// A file system and its volume number.
 pub(super) type Volume = (u64, Arc<dyn Vfs>);
 
+/// A volume that is open or being opened, for checks of its file system.
+pub struct OpenVolume {
+    /// Its id.
+    pub id: VolumeId,
+    /// The name of the share for which it was opened.
+    pub share: Arc<str>,
+    /// `None` while it is being opened.
+    vfs: Option<Arc<dyn Vfs>>,
+}
+
+impl OpenVolume {
+    /// Returns whether the volume is being opened.
+    pub fn is_being_opened(&self) -> bool {
+        self.vfs.is_none()
+    }
+
+    /// Asks the file system for its space, which it answers at once unless it hangs or is broken.
+    pub async fn space(self) -> vfs::Result<Space> {
+        let Some(vfs) = self.vfs else { return Err(vfs::Errno::AGAIN) };
+        let root = vfs.lookup(&SERVER, &RelPath::root(), LookupOptions::exact(SymlinkPolicy::NONE)).await?;
+        let Lookup::Found { node, .. } = root else { return Err(vfs::Errno::NOENT) };
+        node.space(&SERVER).await
+    }
+}
+
 /// The open volumes.
 #[derive(Default)]
-pub(super) struct OpenVolumes(Mutex<HashMap<VolumeId, Arc<tokio::sync::Mutex<Mounted>>>>);
+pub(super) struct OpenVolumes(Mutex<HashMap<VolumeId, Entry>>);
+
+#[derive(Clone)]
+struct Entry {
+    /// The name of the share for which the volume was opened.
+    share: Arc<str>,
+    /// Locked while the volume is being opened.
+    mounted: Arc<tokio::sync::Mutex<Mounted>>,
+}
 
 /// A volume that was opened or is being opened.
 #[derive(Default)]
@@ -100,7 +133,7 @@ impl OpenVolumes {
         share: &Share,
         number: impl FnOnce() -> u64,
     ) -> vfs::Result<Volume> {
-        let mounted = self.entry(volumes.id(share));
+        let mounted = self.entry(volumes, share);
         let mut mounted = mounted.lock().await;
         if let Some(volume) = mounted.volume() {
             return Ok(volume);
@@ -115,22 +148,38 @@ impl OpenVolumes {
     /// Returns the mount point of the directory of `share`, whose volume is open. `volumes` determines it once, and
     /// calls meanwhile wait for the same attempt.
     pub(super) async fn mount_point(&self, volumes: &dyn Volumes, share: &Share) -> vfs::Result<PathBuf> {
-        let mounted = self.entry(volumes.id(share));
+        let mounted = self.entry(volumes, share);
         let known = mounted.lock().await.mount_point.clone();
         known.get_or_try_init(|| volumes.mount_point(&share.path)).await.cloned()
     }
 
-    fn entry(&self, id: VolumeId) -> Arc<tokio::sync::Mutex<Mounted>> {
+    /// Returns the volumes that are open or being opened.
+    pub(super) fn all(&self) -> Vec<OpenVolume> {
+        let all = self.0.lock();
+        let open = |(id, entry): (&VolumeId, &Entry)| {
+            let vfs = match entry.mounted.try_lock() {
+                // It could not be opened, or is closed.
+                Ok(mounted) => Some(mounted.volume()?.1),
+                Err(_) => None,
+            };
+            Some(OpenVolume { id: id.clone(), share: entry.share.clone(), vfs })
+        };
+        all.iter().filter_map(open).collect()
+    }
+
+    fn entry(&self, volumes: &dyn Volumes, share: &Share) -> Arc<tokio::sync::Mutex<Mounted>> {
+        let id = volumes.id(share);
         let mut all = self.0.lock();
         if let Some(known) = all.get(&id) {
-            return known.clone();
+            return known.mounted.clone();
         }
         // Entries that a call waits for have a second reference.
-        let is_used = |mounted: &Arc<tokio::sync::Mutex<Mounted>>| {
+        let is_used = |Entry { mounted, .. }: &Entry| {
             Arc::strong_count(mounted) > 1 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
         };
-        all.retain(|_, mounted| is_used(mounted));
-        all.entry(id).or_default().clone()
+        all.retain(|_, entry| is_used(entry));
+        let new = || Entry { share: share.name.as_str().into(), mounted: Arc::default() };
+        all.entry(id).or_insert_with(new).mounted.clone()
     }
 }
 

@@ -1,0 +1,153 @@
+//! Health: a file system that hangs or is full is reported, and other shares are served.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::fixture::Fixture;
+use crate::suite::Case;
+use test_environment::{ALICE, Server, frevo};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("health.hung_file_system", hung_file_system).needs_root().frevo_only(),
+    Case::new("health.full_file_system", full_file_system).needs_root().frevo_only(),
+];
+
+/// How often the health is asked, and how many times at most.
+const PAUSE: Duration = Duration::from_millis(200);
+const TRIES: u32 = 150;
+
+const TEMPLATE: &str = "[global]\n@TARGET@\n[files]\n\tpath = @DIR@/data/files\n\tread only = no\n\
+                        [other]\n\tpath = @DIR@/OTHER\n\tread only = no\n";
+
+/// A mounted file system, unmounted when it is dropped.
+struct Mount {
+    place: PathBuf,
+    /// The program that serves it.
+    program: Option<Child>,
+}
+
+impl Mount {
+    /// A directory served by bindfs, a file system in user space.
+    fn fuse(source: &Path, place: &Path) -> Result<Mount> {
+        let mut command = Command::new("bindfs");
+        command.arg("-f").arg(source).arg(place).stdout(Stdio::null()).stderr(Stdio::null());
+        let program = command.spawn().context("cannot start bindfs")?;
+        let mount = Mount { place: place.to_owned(), program: Some(program) };
+        for _ in 0..TRIES {
+            if fs::read_to_string("/proc/self/mounts")?.contains(&*place.to_string_lossy()) {
+                return Ok(mount);
+            }
+            thread::sleep(PAUSE);
+        }
+        anyhow::bail!("bindfs mounts nothing at {}", place.display())
+    }
+
+    fn memory(size: &str, place: &Path) -> Result<Mount> {
+        let options = format!("size={size},mode=0777");
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(place).status()?;
+        ensure!(done.success(), "mount: {done}");
+        Ok(Mount { place: place.to_owned(), program: None })
+    }
+
+    fn signal(&self, signal: libc::c_int) -> Result<()> {
+        let program = self.program.as_ref().context("no program serves the file system")?;
+        // SAFETY: kill has no memory effects. The child has not been waited for, so its process ID is its own.
+        ensure!(unsafe { libc::kill(program.id() as libc::pid_t, signal) } == 0, std::io::Error::last_os_error());
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.program.is_some() {
+            let _ = self.signal(libc::SIGCONT);
+        }
+        let _ = Command::new("umount").arg("-l").arg(&self.place).status();
+        if let Some(mut program) = self.program.take() {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+}
+
+/// Returns whether `frevo status` succeeds with `probe`, and its answer in JSON.
+fn ask(fixture: &Fixture, server: &Server, probe: &str) -> Result<(bool, String)> {
+    let mut status = Command::new(frevo());
+    status.args(["status", probe, "--json", "-c"]).arg(server.conf());
+    let output = fixture.environment.people().enter(&mut status).output().context("cannot start frevo")?;
+    Ok((output.status.success(), String::from_utf8(output.stdout)?))
+}
+
+/// Waits until the health has or does not have the fault.
+fn wait_for(fixture: &Fixture, server: &Server, fault: &str, present: bool) -> Result<String> {
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        let (ready, said) = ask(fixture, server, "--ready")?;
+        ensure!(ready, "the server is not ready:\n{said}");
+        if said.contains(fault) == present {
+            return Ok(said);
+        }
+        last = said;
+        thread::sleep(PAUSE);
+    }
+    anyhow::bail!("{fault} is {}:\n{last}", if present { "not reported" } else { "still reported" })
+}
+
+fn metrics(fixture: &Fixture, server: &Server) -> Result<String> {
+    let mut status = Command::new(frevo());
+    status.args(["status", "--prometheus", "-c"]).arg(server.conf());
+    let output = fixture.environment.people().enter(&mut status).output().context("cannot start frevo")?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn hung_file_system(fixture: &mut Fixture) -> Result<()> {
+    let source = fixture.environment.make_dir("hung-source", &ALICE, 0o777)?;
+    let place = fixture.environment.make_dir("hung", &ALICE, 0o777)?;
+    fs::write(source.join("there"), "there")?;
+    let mount = Mount::fuse(&source, &place)?;
+    let server = fixture.environment.start("health-hung", &TEMPLATE.replace("OTHER", "hung"))?;
+    let other = |commands: &str| fixture.smbclient().server(&server).share("other").run(commands);
+    other("get there -")?.says("there")?;
+    wait_for(fixture, &server, "file_system", false)?;
+
+    mount.signal(libc::SIGSTOP)?;
+    let said = wait_for(fixture, &server, "file_system_hangs", true)?;
+    ensure!(said.contains("\"share\": \"other\"") && !said.contains("files"), "{said}");
+    fixture.smbclient().server(&server).run("put /etc/hostname name; ls; del name")?.fine()?;
+    let (live, said) = ask(fixture, &server, "--live")?;
+    ensure!(live && said.contains("file_system_hangs"), "{said}");
+    let text = metrics(fixture, &server)?;
+    ensure!(text.contains("frevo_fault{fault=\"file_system_hangs\",share=\"other\"} 1"), "{text}");
+
+    mount.signal(libc::SIGCONT)?;
+    wait_for(fixture, &server, "file_system_hangs", false)?;
+    other("get there -")?.says("there")?;
+    drop(server);
+    drop(mount);
+    Ok(())
+}
+
+fn full_file_system(fixture: &mut Fixture) -> Result<()> {
+    let place = fixture.environment.make_dir("full", &ALICE, 0o777)?;
+    let mount = Mount::memory("4m", &place)?;
+    let server = fixture.environment.start("health-full", &TEMPLATE.replace("OTHER", "full"))?;
+    let local = fixture.local("full")?;
+    fs::write(local.join("large"), vec![b'x'; 5 << 20])?;
+    let put = format!("lcd {}; put large", local.display());
+    let said = fixture.smbclient().server(&server).share("other").run(&put)?;
+    ensure!(said.text.contains("NT_STATUS_DISK_FULL"), "{}", said.text);
+    let said = wait_for(fixture, &server, "file_system_full", true)?;
+    ensure!(said.contains("\"share\": \"other\""), "{said}");
+    fixture.smbclient().server(&server).share("other").run("del large")?.fine()?;
+    wait_for(fixture, &server, "file_system_full", false)?;
+    let text = metrics(fixture, &server)?;
+    ensure!(text.contains("frevo_file_system_size_bytes{share=\"other\"} 4194304"), "{text}");
+    drop(server);
+    drop(mount);
+    Ok(())
+}
