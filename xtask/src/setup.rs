@@ -96,6 +96,8 @@ const DEBIAN: &[Package] = &[
     package("libnss-db", "/usr/bin/makedb"),
     package("rclone", "/usr/bin/rclone"),
     package("bindfs", "/usr/bin/bindfs"),
+    package("cups-daemon", "/usr/sbin/cupsd"),
+    package("cups-client", "/usr/sbin/lpadmin"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 

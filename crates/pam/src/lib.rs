@@ -19,7 +19,7 @@ mod helper;
 mod library;
 mod message;
 #[allow(unsafe_code)]
-mod process;
+pub mod process;
 
 use std::path::PathBuf;
 use std::time::Duration;

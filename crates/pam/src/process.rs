@@ -11,7 +11,7 @@ use rustix::process::Pid;
 const PANICKED: c_int = 101;
 
 /// Forks a process that executes `work` and ends with its result.
-pub(crate) fn fork(work: impl FnOnce() -> c_int) -> io::Result<Pid> {
+pub fn fork(work: impl FnOnce() -> c_int) -> io::Result<Pid> {
     // SAFETY: the calling process has a single thread, so no lock is held by another one in the new process.
     match unsafe { libc::fork() } {
         0 => {
@@ -25,7 +25,7 @@ pub(crate) fn fork(work: impl FnOnce() -> c_int) -> io::Result<Pid> {
 
 /// Closes all descriptors except those of standard streams and `keep`, which belong to the process that forked this
 /// one.
-pub(crate) fn close_others(keep: BorrowedFd<'_>) -> io::Result<()> {
+pub fn close_others(keep: BorrowedFd<'_>) -> io::Result<()> {
     let entries = std::fs::read_dir("/proc/self/fd")?.flatten();
     let numbers: Vec<c_int> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > 2 && *number != keep.as_raw_fd()) {
@@ -37,7 +37,7 @@ pub(crate) fn close_others(keep: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Makes the standard input empty.
-pub(crate) fn close_input() -> io::Result<()> {
+pub fn close_input() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;
     // SAFETY: the descriptor of the standard input belongs to no value.
     let mut input = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(0) });
@@ -46,7 +46,7 @@ pub(crate) fn close_input() -> io::Result<()> {
 
 /// Survives SIGTERM, which a service manager sends to all processes of a service: sessions must be closed first.
 /// Programs that modules execute do not inherit a handler.
-pub(crate) fn survive_termination() {
+pub fn survive_termination() {
     extern "C" fn nothing(_: c_int) {}
     let handler: extern "C" fn(c_int) = nothing;
     // SAFETY: the handler does nothing. All fields of the structure may be zero.

@@ -149,7 +149,7 @@ fn check_session(request: &Request<'_>) -> Result<()> {
 /// Checks the tree connect (3.3.5.2.11).
 fn check_tree(request: &Request<'_>) -> Result<()> {
     let tree = request.tree()?;
-    if tree.disk().is_some_and(|disk| disk.encrypt_data) && !request.sealed {
+    if tree.encrypts() && !request.sealed {
         return Err(Error::because(
             Status::ACCESS_DENIED,
             "the request is not encrypted, but the share requires encryption",

@@ -17,6 +17,7 @@
 //!   beyond it. [`acl`] and [`security`] check access.
 //! - [`accounts`], [`domain`], [`restrictions`] and [`tickets`] are the traits for logons and users. `authentication`,
 //!   `logon_attempts`, `logon_throttle`, `lockout` and `unauthenticated` are about logons before they succeed.
+//! - [`printing`] is the trait for the print system of the host.
 //! - [`policy`] is the configuration with its limits, and [`accounting`] counts what clients hold. [`status`] copies it
 //!   for `frevo status`. [`audit`] records what clients do with files.
 //!
@@ -53,6 +54,7 @@ pub mod name;
 pub mod named_pipe;
 pub mod per_processor;
 pub mod policy;
+pub mod printing;
 mod reparse;
 mod request;
 pub mod restrictions;

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use server::policy::fold;
+use server::policy::printing::{CommandLine, QueueSystem};
 use server::vfs::Identity;
 
 use super::problem::Problems;
@@ -12,10 +14,11 @@ use super::share::modules;
 use super::table::access::OBEY_PAM;
 use super::table::acls;
 use super::table::daemon::SANDBOX;
+use super::table::printing::{self, PRINTABLE};
 use super::{Names, read, read_file, resolve, server_variables};
 
 /// The requirements of a configuration on the process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Confinement {
     /// `frevo:sandbox`.
     pub wanted: bool,
@@ -24,6 +27,8 @@ pub struct Confinement {
     pub describes: bool,
     /// `obey pam restrictions`: the modules of PAM need the original privileges.
     pub pam: bool,
+    /// The commands of print shares, which a process with the original privileges executes.
+    pub print_commands: Vec<CommandLine>,
 }
 
 /// Reads the requirements from the configuration in `path`.
@@ -32,7 +37,7 @@ pub struct Confinement {
 /// keeps the privileges that the process had at that time. Errors in the configuration are ignored here, because they
 /// are reported when it is loaded.
 pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
-    let mut confinement = Confinement { wanted: true, describes: false, pam: false };
+    let mut confinement = Confinement { wanted: true, describes: false, pam: false, print_commands: Vec::new() };
     let Some(path) = path else { return confinement };
     let mut problems = Problems::default();
     let raw = read(path, &read_file, names, &mut problems);
@@ -45,6 +50,10 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     confinement.describes = !raw.includes.is_empty();
     for section in &resolved.shares {
         reader.share = Some(section);
+        let is_printer = reader.value(&PRINTABLE).boolean() || fold(&section.name) == "printers";
+        if is_printer && let Some(QueueSystem::Commands(commands)) = printing::system(&reader) {
+            confinement.print_commands.extend(commands.all().cloned());
+        }
         // The servers of a volume write its attributes.
         let is_here = !modules::is_in_volume(&reader);
         confinement.describes |=

@@ -70,6 +70,8 @@ pub struct Daemon {
     pub acl_cache: u64,
     /// `obey pam restrictions`: logons need the consent of PAM.
     pub obey_pam_restrictions: bool,
+    /// `cups server` and related parameters.
+    pub printing: printing::Settings,
     /// `frevo:sandbox`.
     pub sandbox: bool,
 }

@@ -32,9 +32,8 @@ impl Effective {
         let refused: HashSet<&str> =
             problems.shares_not_served().filter_map(|problem| problem.share.as_deref()).collect();
         let Resolved { global, shares } = resolved;
-        let is_served = |share: &resolve::Share| {
-            resolve::special(&share.name, &share.settings, &global).is_none() && !refused.contains(share.name.as_str())
-        };
+        let is_served =
+            |share: &resolve::Share| resolve::special(&share.name).is_none() && !refused.contains(share.name.as_str());
         let shares = shares.into_iter().filter(is_served).map(|share| (share.name, share.settings)).collect::<Vec<_>>();
         let (netbios_name, workgroup) = (policy.netbios_name.clone(), policy.workgroup.clone());
         Effective { global, shares, netbios_name, workgroup }

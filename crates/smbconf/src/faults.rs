@@ -13,6 +13,8 @@ pub(super) fn disable(policy: &mut Policy, problems: &Problems) {
     for name in faulty(problems) {
         if name == "homes" {
             policy.homes = None;
+        } else if name == "printers" {
+            policy.printers = None;
         } else if let Some(share) = policy.shares.get_mut(&name) {
             Arc::make_mut(share).available = false;
         }
@@ -31,6 +33,9 @@ impl Loaded {
         for name in faulty(&self.warnings) {
             if name == "homes" && former.homes.is_some() {
                 self.policy.homes.clone_from(&former.homes);
+                names.push(name);
+            } else if name == "printers" && former.printers.is_some() {
+                self.policy.printers.clone_from(&former.printers);
                 names.push(name);
             } else if let Some(share) = former.shares.get(&name).filter(|share| share.available) {
                 names.push(share.name.clone());

@@ -40,6 +40,7 @@ pub mod man;
 mod membership;
 mod obsolete;
 mod policy;
+mod printers;
 mod problem;
 mod raw;
 mod reader;

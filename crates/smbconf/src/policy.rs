@@ -5,6 +5,7 @@ use std::sync::Arc;
 use server::policy::{Guest, MapToGuest, Policy, fold};
 
 use super::homes::Homes;
+use super::printers::Printers;
 use super::problem::{Code, unanswered, warning};
 use super::reader::Reader;
 use super::resolve::Resolved;
@@ -30,6 +31,8 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
         let reader = Reader { share: Some(section), variables: &variables, ..*global };
         if fold(&name) == "homes" {
             policy.homes = Homes::new(&reader, section, &policy).map(|homes| Arc::new(homes) as _);
+        } else if fold(&name) == "printers" {
+            policy.printers = Printers::new(&reader, section, &policy).map(|printers| Arc::new(printers) as _);
         } else if let Some(share) = share::build(&reader, section) {
             policy.shares.insert(fold(&name), Arc::new(share));
         }

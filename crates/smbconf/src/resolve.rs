@@ -8,7 +8,6 @@ use server::policy::fold;
 use super::defaults::Defaults;
 use super::problem::{Code, Place, Problem, Problems, Severity, error, note, warning, without_effect};
 use super::raw::{Raw, Section, Setting};
-use super::table::printing::PRINTABLE;
 use super::table::share::{COPY, INCLUDE};
 use super::table::{self, Kind, Parameter, Scope, Status};
 use super::{comment, obsolete, value};
@@ -68,7 +67,7 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
             |settings: &mut Settings, setting: &Setting| enter(settings, None, setting, &mut Problems::default());
         defaults.give(&mut settings, section.globals, ignored);
         // In a section that is not served at all, notes about single parameters are irrelevant.
-        if special(&section.name, &settings, &resolved.global).is_some() {
+        if special(&section.name).is_some() {
             own.0.retain(|problem| !matches!(problem.code, Code::NotServed | Code::Accepted));
         }
         for problem in own.0 {
@@ -86,12 +85,11 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
 }
 
 /// Returns the feature to which a special section belongs; `None` for a share that is served.
-pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Option<&'static str> {
-    let printable = settings.0.get(PRINTABLE.name).or_else(|| global.0.get(PRINTABLE.name));
+pub(super) fn special(name: &str) -> Option<&'static str> {
     match name.to_lowercase().as_str() {
-        "printers" | "print$" => Some("printing"),
+        "print$" => Some("drivers of printers for clients"),
         "ipc$" => Some("IPC$ always exists and takes no parameters"),
-        _ => printable.filter(|value| value.text == "yes").map(|_| "printing"),
+        _ => None,
     }
 }
 
@@ -299,7 +297,7 @@ mod tests {
         check("raed only", "no", Some((Severity::Warning, Code::UnknownParameter)));
         check("strict rename", "yes", Some((Severity::Warning, Code::NotServed)));
         check("strict rename", "no", Some((Severity::Note, Code::NotServed)));
-        check("load printers", "yes", Some((Severity::Note, Code::Accepted)));
+        check("load printers", "yes", None);
         check("obey pam restrictions", "yes", None);
         check("unix password sync", "yes", Some((Severity::Note, Code::NotServed)));
         check("host msdfs", "yes", None);

@@ -34,6 +34,7 @@ const ORDER: &[&str] = &[
     "restrictions",
     "policy",
     "metrics",
+    "printing",
     "lockout",
     "user_lists",
     "logon_throttle",

@@ -172,7 +172,7 @@ fn the_last_line_is_what_users_miss() {
                 [y]\npath = @DIR@\nvfs objects = dirsort\n[gone]\npath = @DIR@/gone\n\
                 [printers]\nprintable = yes\npath = @DIR@\n";
     let expected = "# not available to users: changing the UNIX password together with the SMB password; sorted \
-                    listings in [x], [y]; the share [gone]; printing";
+                    listings in [x], [y]; the share [gone]";
     assert_eq!(last(text), expected);
     let (report, _) = report("[printers]\nprintable = yes\n[global]\nload printers = no\n[x]\npath = @DIR@\n");
     assert!(report.unavailable.is_empty() && report.warnings == 0, "{:?}", report.problems);

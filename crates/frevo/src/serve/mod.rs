@@ -8,6 +8,7 @@ mod listeners;
 mod memory;
 mod netbios;
 mod notifications;
+mod printing;
 mod privileges;
 mod reload;
 mod shares;
@@ -129,12 +130,13 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
     if args.config.is_none() && args.directory.is_none() && args.shares.is_empty() {
         return Ok(usage::nothing_to_serve());
     }
-    let needs = smbconf::confinement(args.config.as_deref(), &NoUsers);
+    let mut needs = smbconf::confinement(args.config.as_deref(), &NoUsers);
     // The modules of PAM get the process as it was started.
     let pam = match needs.pam {
         true => Some(pam::Helper::start(&pam::Settings::default()).context("cannot start the PAM helper")?),
         false => None,
     };
+    let helpers = Helpers { pam, print: printing::start_helper(std::mem::take(&mut needs.print_commands))? };
     // The server specifies exact modes, so the caller's umask must not apply.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
@@ -159,7 +161,7 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
         .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a switch to the process identity"))
         .build()
         .context("cannot start threads")?;
-    runtime.block_on(serve(plan, loaded, sandbox, pam))?;
+    runtime.block_on(serve(plan, loaded, sandbox, helpers))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
@@ -216,7 +218,13 @@ fn share_name(directory: &Path) -> String {
     if legal.trim().is_empty() { "share".to_string() } else { legal }
 }
 
-async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam::Helper>) -> Result<()> {
+/// The processes with the privileges with which the server was started.
+struct Helpers {
+    pam: Option<pam::Helper>,
+    print: Option<::printing::Helper>,
+}
+
+async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helpers) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
     let notifier = Notifier::of_process();
     faults::log(&loaded.warnings);
@@ -259,17 +267,19 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
     };
     let audits = Arc::new(Audits::new());
     let remote_changes = Arc::new(RemoteChanges::default());
+    let print_system = printing::start(&loaded.daemon.printing, helpers.print)?;
     let parts = ServerParts {
         environment,
         accounts: Accounts { ids, ..accounts.clone().into() },
         volumes: Arc::new(ShareVolumes::default()),
         domain: Some(Arc::new(Member(winbind.clone()))),
-        restrictions: pam.map(restrictions).transpose()?,
+        restrictions: helpers.pam.map(restrictions).transpose()?,
         tickets: keytab.map(|keytab| Arc::new(keytab) as Arc<dyn Tickets>),
         interfaces: Some(interfaces.network.clone()),
         store: open_handles(state.clone()).await,
         audit: Some(audits.clone()),
         share_changes: Some(remote_changes.clone()),
+        print_system: Some(print_system.clone()),
     };
     let server = Server::new(policy, guid, parts);
     restore(&server).await;
@@ -302,6 +312,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, pam: Option<pam
         health: health.clone(),
         interfaces,
         discovery: discovery.clone(),
+        print_system,
     });
     remote_changes.start(&control);
     let admin = Listener::bind(state.clone())?;
@@ -527,6 +538,7 @@ struct Operations {
     health: Arc<Health>,
     interfaces: Interfaces,
     discovery: Arc<Discovery>,
+    print_system: Arc<::printing::Printing>,
 }
 
 impl Control for Operations {

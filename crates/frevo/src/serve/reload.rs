@@ -59,6 +59,7 @@ impl Operations {
         self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
         self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
         self.interfaces.choose(&loaded.daemon.interfaces);
+        self.print_system.configure(loaded.daemon.printing.clone());
         self.discovery.configure(&self.server.policy(), &loaded.daemon);
         let later = self.daemon.changed_until_restart(&loaded.daemon);
         Ok(match later.is_empty() {

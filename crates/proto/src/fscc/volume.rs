@@ -132,6 +132,8 @@ values! {
         CD_ROM = 0x0000_0002;
         /// A disk.
         DISK = 0x0000_0007;
+        /// A printer (FILE_DEVICE_PRINTER, which [MS-FSCC] 2.5.10 does not list).
+        PRINTER = 0x0000_0018;
     }
 }
 

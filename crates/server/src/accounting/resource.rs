@@ -70,6 +70,10 @@ resources! {
     PipeData, "pipe data", Unit::Bytes;
     /// Tokens of offloaded copies.
     OffloadTokens, "offload tokens", Unit::Each(256);
+    /// Print jobs that are not handed over to the print system yet. Each has a file.
+    PrintJobs, "print jobs", Unit::Each(1024);
+    /// The KiB that the files of these jobs take on disk.
+    SpoolSpace, "spool space (KiB)", Unit::Each(0);
 }
 
 impl Resource {

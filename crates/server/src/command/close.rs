@@ -9,6 +9,7 @@ use proto::status::Status;
 use super::audit;
 use super::change_notify;
 use super::directory_lease;
+use super::print;
 use super::recycle::{self, Discarded};
 use crate::attributes;
 use crate::error::{Error, Result};
@@ -40,7 +41,10 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     // Two CLOSE requests may race; only one of them removes the open.
     let open = request.session()?.remove_open(open.volatile_id).ok_or(Error::new(Status::FILE_CLOSED))?;
-    close_open(&request.connection.server, &open).await?;
+    match &open.target {
+        Target::Job(job) => print::submit(request, reply, &open, job).await?,
+        _ => close_open(&request.connection.server, &open).await?,
+    }
     response.encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }
@@ -63,6 +67,10 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result
         Target::File(file) => close_file(server, open, file).await,
         Target::Pipe(pipe) => {
             pipe.close();
+            Ok(())
+        }
+        Target::Job(job) => {
+            print::discard(job).await;
             Ok(())
         }
     }

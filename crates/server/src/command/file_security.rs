@@ -87,6 +87,9 @@ async fn open(
     let session = request.session()?;
     let user = session.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
     let disk = tree_connect::connect(request, file.share, &user).await?;
+    if disk.share.printing.is_some() {
+        return Err(Error::because(Status::NOT_SUPPORTED, "a print share has no files"));
+    }
     // The caller may read the answer with another request, so the whole session must be encrypted.
     if disk.encrypt_data && !session.encrypt_data.load(Ordering::Relaxed) {
         return Err(Error::because(

@@ -4,8 +4,10 @@ use proto::dtyp::AccessMask;
 use proto::smb2::flush::{FlushRequest, FlushResponse};
 use proto::status::Status;
 
+use super::print;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
+use crate::state::open::Target;
 use crate::vfs::Kind;
 
 /// Rights of which a handle needs one for FLUSH ([MS-FSA] 2.1.5.7); for directories, those to create entries.
@@ -27,6 +29,9 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         if let Some(disk) = open.tree.disk() {
             request.connection.server.report(disk, file);
         }
+    }
+    if let Target::Job(job) = &open.target {
+        print::flush(job).await?;
     }
     FlushResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)

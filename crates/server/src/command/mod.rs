@@ -17,6 +17,7 @@ pub(crate) mod logoff;
 pub(crate) mod negotiate;
 pub(crate) mod oplock_break;
 mod pipe_caller;
+pub(crate) mod print;
 pub mod query_directory;
 pub(crate) mod query_info;
 pub(crate) mod read;

@@ -11,7 +11,7 @@ use proto::status::Status;
 
 use crate::error::{Error, Result};
 use crate::information::Answer;
-use crate::information::{ea, file, filesystem, pipe, security};
+use crate::information::{ea, file, filesystem, pipe, printer, security};
 use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Open, Target};
 use crate::tree::Disk;
@@ -27,6 +27,9 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     let (file, disk) = match (&open.target, open.tree.disk()) {
         (Target::File(file), Some(disk)) => (file, disk),
         (Target::Pipe(pipe), _) => return respond(&asked, &pipe::query(request, &asked, &open, &**pipe)?, reply),
+        (Target::Job(job), _) => {
+            return respond(&asked, &printer::query(&asked, &open, job).await?, reply);
+        }
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
     let answer = match asked.info_type {

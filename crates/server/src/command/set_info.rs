@@ -19,7 +19,7 @@ use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
 use super::rename::NewName;
-use super::{audit, directory_lease, oplock_break, rename};
+use super::{audit, directory_lease, oplock_break, print, rename};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -43,6 +43,11 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         (Target::File(file), Some(disk)) => (file, disk),
         (Target::Pipe(target), _) => {
             pipe::set(&asked, &open, &**target)?;
+            SetInfoResponse.encode(&mut reply.body());
+            return Ok(Status::SUCCESS);
+        }
+        (Target::Job(job), _) => {
+            print::set(request, job, &asked).await?;
             SetInfoResponse.encode(&mut reply.body());
             return Ok(Status::SUCCESS);
         }

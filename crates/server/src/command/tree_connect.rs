@@ -9,7 +9,7 @@ use proto::smb2::negotiate::Capabilities;
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
-use super::{audit, session_variables};
+use super::{audit, print, session_variables};
 use crate::acl::model::token;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
@@ -39,8 +39,14 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {
         let disk = connect(request, &name, &user).await?;
-        let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS } & disk.share_rights;
-        (TreeKind::Disk(Box::new(disk)), maximal_access)
+        if disk.share.printing.is_some() {
+            let printer = print::connect(request, disk, &user)?;
+            (TreeKind::Printer(Box::new(printer)), AccessMask::FILE_ALL_ACCESS)
+        } else {
+            let maximal_access =
+                if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS } & disk.share_rights;
+            (TreeKind::Disk(Box::new(disk)), maximal_access)
+        }
     };
     let tree = session
         .add_tree(policy.limits.trees_per_session, &server.share_uses, |id| {
@@ -52,9 +58,6 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     let mut share_flags = ShareFlags::MANUAL_CACHING;
     if let Some(disk) = tree.disk() {
         share_flags |= disk.share.caching.csc_policy.share_flags();
-        if disk.encrypt_data {
-            share_flags |= ShareFlags::ENCRYPT_DATA;
-        }
         if disk.share.names.hides_by_access() {
             share_flags |= ShareFlags::ACCESS_BASED_DIRECTORY_ENUM;
         }
@@ -62,8 +65,15 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
             share_flags |= ShareFlags::DFS | ShareFlags::DFS_ROOT;
         }
     }
+    if tree.encrypts() {
+        share_flags |= ShareFlags::ENCRYPT_DATA;
+    }
     TreeConnectResponse {
-        share_type: if tree.disk().is_some() { ShareType::DISK } else { ShareType::PIPE },
+        share_type: match tree.kind {
+            TreeKind::Disk(_) => ShareType::DISK,
+            TreeKind::Pipes => ShareType::PIPE,
+            TreeKind::Printer(_) => ShareType::PRINT,
+        },
         share_flags,
         capabilities: tree.disk().map_or(ShareCapabilities::NONE, |disk| capabilities(request, disk)),
         maximal_access: tree.maximal_access.0,
@@ -72,11 +82,11 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     Ok(Status::SUCCESS)
 }
 
-/// Returns the share called `name` for a tree connect of `user`.
+/// Returns the share called `name` for a tree connect of `user`: of a print share, where its jobs are spooled.
 pub(super) async fn connect(request: &Request<'_>, name: &str, user: &User) -> Result<Disk> {
     let policy = request.connection.server.policy().clone();
     let session_policy = session_policy(request, policy.clone(), user).await?;
-    let share = share(&session_policy, name, user).await?;
+    let share = share(&request.connection.server, &session_policy, name, user).await?;
     let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
     if policy.host_msdfs && !share.dfs.proxy.is_empty() {
         // As in Samba. The client then asks for a referral.
@@ -84,6 +94,9 @@ pub(super) async fn connect(request: &Request<'_>, name: &str, user: &User) -> R
     }
     check_sealing(request, &share)?;
     let mut disk = connect_disk(request, share, user).await?;
+    if disk.share.printing.is_some() {
+        return Ok(disk);
+    }
     disk.bin = bin(&policy, &disk.share, |it| session_variables::value(request, &disk.share, user, it))?;
     if let Some(bin) = &disk.bin {
         request.connection.server.opens.bins.add(&disk, bin);
@@ -104,11 +117,19 @@ fn capabilities(request: &Request<'_>, disk: &Disk) -> ShareCapabilities {
 }
 
 /// Returns the available share that `user` calls `name`.
-pub(crate) async fn share(policy: &Arc<Policy>, name: &str, user: &User) -> Result<Option<Arc<Share>>> {
+pub(crate) async fn share(
+    server: &Server,
+    policy: &Arc<Policy>,
+    name: &str,
+    user: &User,
+) -> Result<Option<Arc<Share>>> {
     let share = match policy.share(name) {
         Some(share) => Some(share.clone()),
         None => match policy.home(name, user).await? {
-            None => policy.user_share(name).await?,
+            None => match server.printer_share(policy, name).await {
+                None => policy.user_share(name).await?,
+                printer => printer,
+            },
             home => home,
         },
     };

@@ -9,6 +9,7 @@ use proto::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 use proto::status::Status;
 
 use super::pipe_caller::PipeCaller;
+use super::print;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
 use crate::state::open::Target;
@@ -27,6 +28,11 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let open = request.open(asked.file_id, reply)?;
     let file = match &open.target {
         Target::File(file) => file,
+        Target::Job(job) => {
+            print::write(request, job, asked.offset, asked.buffer).await?;
+            WriteResponse { count: length as u32 }.encode(&mut reply.body());
+            return Ok(Status::SUCCESS);
+        }
         Target::Pipe(pipe) => {
             pipe.write(asked.buffer, &PipeCaller::new(request, reply)).await?;
             WriteResponse { count: length as u32 }.encode(&mut reply.body());

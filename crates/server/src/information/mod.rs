@@ -7,6 +7,7 @@ pub(crate) mod ea;
 pub(crate) mod file;
 pub(crate) mod filesystem;
 pub(crate) mod pipe;
+pub(crate) mod printer;
 pub(crate) mod security;
 mod streams;
 

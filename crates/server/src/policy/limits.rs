@@ -68,6 +68,15 @@ pub(crate) const LINKS_TO_DFS_LINK_MAX: usize = 40;
 /// and each volume on a file system that hangs occupies a thread.
 pub const VOLUMES_BEING_OPENED: usize = 64;
 
+/// Maximum number of characters of the title of a print job. CUPS takes 255 bytes (`name` of IPP).
+pub const JOB_TITLE_MAX: usize = 127;
+
+/// Maximum number of jobs of one queue that are read from the print system.
+pub const LISTED_JOBS_MAX: usize = 10_000;
+
+/// Maximum number of queues of the print system.
+pub const QUEUES_MAX: usize = 4_096;
+
 /// Bytes of the name of a snapshot that a regular expression is matched against. It is the length of a file name.
 pub const SNAPSHOT_NAME_MAX: usize = 255;
 
@@ -191,6 +200,12 @@ pub struct Limits {
     pub offload_tokens_per_open: usize,
     /// Lifetime of a token. A copy writes what it has read at once.
     pub offload_token_life: Duration,
+    /// Print jobs of the whole server that are not handed over to the print system yet.
+    pub print_jobs: usize,
+    /// KiB that the files of these jobs take. As for other resources, one user may take half of what is free.
+    pub spool_space: usize,
+    /// Bytes of one print job.
+    pub print_job: u64,
     /// Size in bytes of the cache of security descriptors (`frevo:acl cache`); 0 disables it. An entry takes about 300
     /// bytes, and most files of a tree share a descriptor. Read only when the server starts.
     pub descriptor_bytes: usize,
@@ -254,6 +269,9 @@ impl Default for Limits {
             offload_tokens: 16_384,
             offload_tokens_per_open: 16,
             offload_token_life: Duration::from_secs(60),
+            print_jobs: 4_096,
+            spool_space: 64 << 20,
+            print_job: 8 << 30,
             descriptor_bytes: 32 << 20,
             listing_batch: 512,
             worker_threads: 48,
@@ -302,6 +320,8 @@ impl Limits {
             .with(Resource::PipeData, self.pipe_bytes)
             .with(Resource::Logons, self.failed_logon_bytes)
             .with(Resource::OffloadTokens, self.offload_tokens)
+            .with(Resource::PrintJobs, self.print_jobs)
+            .with(Resource::SpoolSpace, self.spool_space)
     }
 
     /// Returns the bounds of the byte-range locks of a file.
@@ -316,6 +336,8 @@ impl Limits {
         self.connections = self.connections.min(rest / 4).max(1);
         self.opens = self.opens.min((rest - self.connections.min(rest)) / 10 * 9).max(1);
         self.detached_opens = self.detached_opens.min(self.opens / 4);
+        // Each may have a file and a connection to the print system.
+        self.print_jobs = self.print_jobs.min(self.opens / 8).max(1);
     }
 }
 

@@ -17,6 +17,7 @@ mod locks;
 mod modes;
 mod names;
 mod people;
+pub mod printing;
 pub mod recycle;
 mod session_policies;
 mod share;
@@ -48,6 +49,7 @@ pub use locks::LockPolicy;
 pub use modes::ModePolicy;
 pub use names::NamePolicy;
 pub use people::{Homes, UserPattern, UsernameMap, is_home};
+pub use printing::{PrintPolicy, Printers};
 pub use session_policies::{Complete, SESSION_VARIABLES, SessionPolicies, SessionValues};
 pub use share::Share;
 pub use share_changes::{ShareChange, ShareChanges, ShareRefusal};
@@ -136,6 +138,10 @@ pub struct Policy {
     pub utc_offset: UtcOffset,
     /// `[homes]`: the users' home directories as shares.
     pub homes: Option<Arc<dyn Homes>>,
+    /// `[printers]`: the queues of the print system as shares.
+    pub printers: Option<Arc<dyn Printers>>,
+    /// `load printers`: the shares of `[printers]` are in lists of shares.
+    pub load_printers: bool,
     /// `usershare path` and related parameters: shares that users define; `None` if there are none.
     pub user_shares: Option<Arc<dyn UserShares>>,
     /// Policies that depend on the session, by `include` of a file whose name has variables; `None` if there are none.
@@ -237,6 +243,8 @@ impl Default for Policy {
             kernel_change_notify: true,
             utc_offset: |_| 0,
             homes: None,
+            printers: None,
+            load_printers: true,
             user_shares: None,
             sessions: None,
             username_map: None,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::audit::Audit;
+use super::printing::PrintPolicy;
 use super::recycle::Recycle;
 use super::snapshots::Snapshots;
 use super::storage::Storage;
@@ -70,6 +71,8 @@ pub struct Share {
     pub snapshots: Option<Arc<Snapshots>>,
     /// `vfs objects = recycle`: the recycle bin.
     pub recycle: Option<Arc<Recycle>>,
+    /// `printable`: how the share prints; `None` if it is a directory for clients.
+    pub printing: Option<Arc<PrintPolicy>>,
     /// `vfs objects = full_audit`: the record of what clients do.
     pub audit: Option<Arc<Audit>>,
 }
@@ -103,6 +106,7 @@ impl Share {
             dfs: DfsPolicy::default(),
             snapshots: None,
             recycle: None,
+            printing: None,
             audit: None,
         }
     }

@@ -15,6 +15,7 @@ use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
 use crate::policy::{Policy, Share, ShareChanges};
+use crate::printing::PrintSystem;
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::state::{Server, ServerParts};
@@ -49,12 +50,23 @@ struct Parts {
     interfaces: Option<Arc<dyn Interfaces>>,
     audit: Option<Arc<dyn Destinations>>,
     share_changes: Option<Arc<dyn ShareChanges>>,
+    print_system: Option<Arc<dyn PrintSystem>>,
 }
 
 impl Parts {
     fn start(&self, volume: &Arc<dyn Vfs>, store: &Arc<MemoryStore>) -> Arc<Server> {
-        let Parts { policy, environment, accounts, domain, restrictions, tickets, interfaces, audit, share_changes } =
-            self.clone();
+        let Parts {
+            policy,
+            environment,
+            accounts,
+            domain,
+            restrictions,
+            tickets,
+            interfaces,
+            audit,
+            share_changes,
+            print_system,
+        } = self.clone();
         let volumes = Arc::new(volume::SingleVolume(volume.clone()));
         let store = Some(store.clone() as Arc<dyn Store>);
         let parts = ServerParts {
@@ -68,6 +80,7 @@ impl Parts {
             store,
             audit,
             share_changes,
+            print_system,
         };
         let server = Server::new(policy, Guid([9; 16]), parts);
         block_on(server.restore()).expect("the record store in memory does not fail");
@@ -105,6 +118,7 @@ impl TestServer {
                 interfaces: None,
                 audit: None,
                 share_changes: None,
+                print_system: None,
             },
             clock,
             open_volume: Box::new(|environment| volume::new(environment, volume::options())),
@@ -240,6 +254,12 @@ impl TestServerBuilder {
     /// Sets what changes shares at the request of administrators.
     pub fn share_changes(mut self, changes: Arc<dyn ShareChanges>) -> Self {
         self.parts.share_changes = Some(changes);
+        self
+    }
+
+    /// Gives the host a print system.
+    pub fn print_system(mut self, system: Arc<dyn PrintSystem>) -> Self {
+        self.parts.print_system = Some(system);
         self
     }
 

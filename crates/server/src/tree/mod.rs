@@ -21,7 +21,8 @@ use crate::audit::Trail;
 use crate::error::Error;
 use crate::metrics::ShareCounters;
 use crate::name::glob::Globs;
-use crate::policy::Share;
+use crate::policy::{PrintPolicy, Share};
+use crate::printing::PrintUser;
 use crate::vfs::{Op, RelPath, Time, Vfs};
 
 /// A share as one session uses it.
@@ -42,6 +43,18 @@ pub enum TreeKind {
     Pipes,
     /// A directory.
     Disk(Box<Disk>),
+    /// A printer.
+    Printer(Box<Printer>),
+}
+
+/// A print share as used by one user.
+pub struct Printer {
+    /// The directory of the files of jobs, as the user uses it.
+    pub spool: Disk,
+    /// The queue.
+    pub queue: Arc<PrintPolicy>,
+    /// The user, as the print system knows them.
+    pub user: PrintUser,
 }
 
 /// A directory share as used by one user.
@@ -96,7 +109,24 @@ impl Tree {
     pub fn disk(&self) -> Option<&Disk> {
         match &self.kind {
             TreeKind::Disk(disk) => Some(disk),
-            TreeKind::Pipes => None,
+            TreeKind::Pipes | TreeKind::Printer(_) => None,
+        }
+    }
+
+    /// Returns the printer, if this is one.
+    pub fn printer(&self) -> Option<&Printer> {
+        match &self.kind {
+            TreeKind::Printer(printer) => Some(printer),
+            TreeKind::Pipes | TreeKind::Disk(_) => None,
+        }
+    }
+
+    /// Returns whether requests must be encrypted.
+    pub(crate) fn encrypts(&self) -> bool {
+        match &self.kind {
+            TreeKind::Pipes => false,
+            TreeKind::Disk(disk) => disk.encrypt_data,
+            TreeKind::Printer(printer) => printer.spool.encrypt_data,
         }
     }
 
@@ -104,6 +134,7 @@ impl Tree {
     pub fn share_name(&self) -> &str {
         match &self.kind {
             TreeKind::Disk(disk) => &disk.share.name,
+            TreeKind::Printer(printer) => &printer.spool.share.name,
             TreeKind::Pipes => "IPC$",
         }
     }

@@ -11,14 +11,13 @@ use super::problem::{Code, Problem, error, note, warning, without_effect};
 use super::reader::Reader;
 use super::resolve;
 use super::table::files::{PREEXEC, PREEXEC_CLOSE, ROOT_PREEXEC, ROOT_PREEXEC_CLOSE};
-use super::table::printing::{LOAD_PRINTERS, PRINTCAP_NAME};
 use super::table::share::{OVERRIDE, SHARED_PATH};
 use super::table::{self, Parameter};
 
 /// Builds the share; `None` if the section is not one that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Share> {
-    if let Some(feature) = resolve::special(&section.name, &section.settings, reader.global) {
-        reader.report_share(special(reader, section, feature));
+    if let Some(feature) = resolve::special(&section.name) {
+        reader.report_share(special(section, feature));
         return None;
     }
     let servable = modules::judge(reader, section) & decides_access_itself(reader, section);
@@ -27,6 +26,7 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
     volume::restrict(reader, &mut share);
     share.available &= servable;
     let is_directory = share.storage.is_directory() && share.path_template.is_none() && fold(&share.name) != "homes";
+    let is_directory = is_directory && share.printing.is_none();
     if share.available && is_directory && is_root(&share.path) {
         reader.value(&SHARED_PATH).report(root_shared(section, &share));
     }
@@ -57,13 +57,10 @@ fn decides_access_itself(reader: &Reader<'_>, section: &resolve::Share) -> bool 
 }
 
 /// Returns the problem of a section that is not served. The sections of distributions' own files are notes.
-fn special(reader: &Reader<'_>, section: &resolve::Share, feature: &'static str) -> Problem {
+fn special(section: &resolve::Share, feature: &'static str) -> Problem {
     let message = format!("the section [{}] is not supported: {feature}", section.name);
-    let of_global = |it: &Parameter| reader.global.0.get(it.name).map(|value| value.text.as_str());
-    let printing_is_off = of_global(&LOAD_PRINTERS) == Some("no") || of_global(&PRINTCAP_NAME) == Some("/dev/null");
     match fold(&section.name).as_str() {
-        "printers" if !printing_is_off => note(Code::NotServed, message).remedy(REMOVE_SECTION).loses(feature, None),
-        "printers" | "print$" => without_effect(Code::NotServed, format!("[{}]", section.name), feature),
+        "print$" => without_effect(Code::NotServed, format!("[{}]", section.name), feature),
         "ipc$" => warning(Code::NotServed, message).remedy(REMOVE_SECTION),
         _ => warning(Code::NotServed, message).remedy(REMOVE_SECTION).loses("", Some(&section.name)),
     }

@@ -6,7 +6,7 @@ use server::policy::hosts::HostList;
 use server::policy::{CscPolicy, Encryption, Share};
 
 use super::{BOOL, COUNT, Kind, LIST, OCTAL, PATH, Parameter, TEXT, share};
-use super::{acls, dfs};
+use super::{acls, dfs, printing};
 use crate::lists;
 use crate::membership;
 use crate::problem::{Code, Problem, error, unanswered, warning};
@@ -146,6 +146,9 @@ fn read_path(value: ValueReader<'_>, share: &mut Share) {
     let template = value.template();
     match template.constant() {
         Some(path) if path.is_empty() && dfs::is_elsewhere(value) => {}
+        Some(path) if path.is_empty() && value.of(&printing::PRINTABLE).boolean() => {
+            share.path = printing::SPOOL.into();
+        }
         Some(path) if path.is_empty() => {
             let problem = error(Code::NoPath, format!("the share [{}] has no `path`", share.name));
             value.section.report_share(problem.remedy("add `path = /directory/to/share`"));

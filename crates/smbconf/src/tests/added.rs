@@ -95,7 +95,6 @@ fn what_is_not_allowed_is_refused_and_named() {
     check(&[("include", "/etc/x")], "`include` is not allowed in an added share");
     check(&[("copy", "files")], "`copy` is not allowed");
     check(&[("strict rename", "yes")], "`strict rename` is not supported");
-    check(&[("printable", "yes")], "`printable` is not supported");
     check(&[("max connections", "many")], "`max connections` cannot have the value `many`; allowed:");
     check(&[("comment", "a\n[evil]\npath = /")], "control character");
     check(&[("comment", "a\r")], "control character");

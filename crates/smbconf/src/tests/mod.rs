@@ -13,6 +13,7 @@ mod faults;
 mod gluster;
 mod grammar;
 mod modules;
+mod printing;
 mod readers;
 mod sessions;
 mod stock;
@@ -266,17 +267,6 @@ fn a_missing_directory_is_a_warning_and_the_server_starts() {
 }
 
 #[test]
-fn a_printer_is_one_warning_and_the_section_of_all_printers_none() {
-    check(
-        "[homes]\nbrowseable = no\noplocks = yes\n[printers]\nprintable = yes\n[p]\nprint ok = yes\nguest ok = x\n",
-        "@DIR@/smb.conf:6: warning: the section [p] is not supported: printing\n  \
-         remedy: the other shares are served; the section may be removed\n\
-         @DIR@/smb.conf:8: error: the share [p] is not served: `x` is not a valid value for `guest ok`\n  \
-         remedy: allowed: yes or no (also true, false, on, off, 1, 0)",
-    );
-}
-
-#[test]
 fn session_variables_are_expanded_only_in_paths() {
     check(
         "[x]\npath = @DIR@/x/%U\ncomment = for %u on %h, %z\n",
@@ -292,7 +282,10 @@ fn parameters_that_run_commands_are_not_served() {
     let (loaded, _directory) = load_files(&[("smb.conf", "[x]\npath = @DIR@/x\nroot preexec = touch /tmp/%u\n")]);
     let warnings = loaded.expect("it starts").warnings;
     assert_eq!((warnings.0[0].code, warnings.0.len()), (Code::NotServed, 1), "{warnings}");
-    for entry in table::all().filter(|entry| entry.name.ends_with("script") || entry.name.ends_with("command")) {
+    // These are executed without a shell.
+    let printing = ["print command", "lpq command"];
+    let runs = |name: &str| (name.ends_with("script") || name.ends_with("command")) && !printing.contains(&name);
+    for entry in table::all().filter(|entry| runs(entry.name)) {
         assert_ne!(entry.status, table::Status::Served, "{}", entry.name);
     }
 }
@@ -404,7 +397,8 @@ fn without_a_file_shares_from_the_command_line_are_served() {
 fn every_served_parameter_is_read_and_no_other() {
     READ.take();
     let text = "[x]\npath = @DIR@/x\nguest ok = yes\n[y]\npath = @DIR@/x\nvfs objects = full_audit\n\
-                [z]\npath = /\nvfs objects = glusterfs\n";
+                [z]\npath = /\nvfs objects = glusterfs\n[printers]\n\
+                [p]\nprintable = yes\nprinting = bsd\n";
     let (loaded, _directory) = load_files(&[("smb.conf", text)]);
     loaded.unwrap_or_else(|problems| panic!("{problems}"));
     let read: BTreeSet<_> = READ.take().into_iter().chain(READ_EARLIER).collect();

@@ -42,6 +42,6 @@ fn the_files_of_distributions_have_no_warning() {
 #[test]
 fn what_the_file_of_debian_loses_is_named() {
     let lost = problems(&[configuration!("01-debian.conf")]).unavailable();
-    let expected = ["changing the UNIX password together with the SMB password", "printing"];
+    let expected = ["changing the UNIX password together with the SMB password"];
     assert_eq!(lost, expected);
 }

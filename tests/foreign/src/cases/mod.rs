@@ -31,6 +31,7 @@ mod parity;
 mod parity_set;
 mod passwords;
 mod people;
+mod printing;
 mod python;
 mod random_tree;
 mod rclone;
@@ -102,6 +103,7 @@ const AREAS: &[&[Case]] = &[
     smbpasswd::CASES,
     passwords::CASES,
     people::CASES,
+    printing::CASES,
     versions::CASES,
     dfs::CASES,
     recycle::CASES,

@@ -11,6 +11,8 @@ pub const LEVELS: &[u32] = &[0, 1, 2, 501, 502, 503, 1005];
 
 /// STYPE_DISKTREE: a disk share ([MS-SRVS] 2.2.2.4).
 pub const STYPE_DISKTREE: u32 = 0;
+/// STYPE_PRINTQ: a printer.
+pub const STYPE_PRINTQ: u32 = 1;
 /// A pipe share.
 pub const STYPE_IPC: u32 = 3;
 /// A special share, which clients hide by default: names that end in `$`.

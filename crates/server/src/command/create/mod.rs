@@ -40,7 +40,7 @@ pub(crate) use self::within::{WithinRequest, open_within};
 use crate::accounting::Resource;
 use crate::attributes;
 use crate::command::tree_connect::is_continuous;
-use crate::command::{audit, snapshots};
+use crate::command::{audit, print, snapshots};
 use crate::command::{close, directory_lease};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
@@ -70,7 +70,11 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
 
 async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let mut asked = CreateRequest::decode(request.message)?;
-    let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
+    let tree = request.tree()?;
+    if let Some(printer) = tree.printer() {
+        return print::create(request, reply, tree, printer, &asked).await;
+    }
+    let Some(disk) = tree.disk() else { return open_pipe(request, &asked, reply) };
     // 3.3.5.9.
     if disk.is_dfs && request.header.flags.contains(Flags::DFS_OPERATIONS) {
         asked.name = name::below_share(asked.name);

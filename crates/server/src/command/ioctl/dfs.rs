@@ -116,7 +116,7 @@ async fn find(request: &Request<'_>, policy: Arc<Policy>, path: &Path<'_>) -> Re
     let missing = |why| Error::because(Status::NOT_FOUND, why);
     let user = request.session()?.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
     let session_policy = tree_connect::session_policy(request, policy, &user).await?;
-    let share = tree_connect::share(&session_policy, &path.share, &user).await?;
+    let share = tree_connect::share(&request.connection.server, &session_policy, &path.share, &user).await?;
     let share = share.filter(|share| share.dfs.root || !share.dfs.proxy.is_empty());
     let share = share.ok_or(missing("no such share with `msdfs root` or `msdfs proxy`"))?;
     tree_connect::check_sealing(request, &share)?;

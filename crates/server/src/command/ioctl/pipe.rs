@@ -25,7 +25,9 @@ fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> R
 fn pipe(open: &Open) -> Result<&dyn NamedPipe> {
     match &open.target {
         Target::Pipe(pipe) => Ok(&**pipe),
-        Target::File(_) => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a file")),
+        Target::File(_) | Target::Job(_) => {
+            Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a file"))
+        }
     }
 }
 

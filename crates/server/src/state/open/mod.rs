@@ -19,6 +19,7 @@ use crate::files::notify::{Unreported, Watch};
 use crate::files::{Doom, LeaseId, OpenLease, OpenName};
 use crate::named_pipe::NamedPipe;
 use crate::policy::Share;
+use crate::printing::SpoolFile;
 use crate::state::Server;
 use crate::state::connection::Pending;
 use crate::state::durable::Durability;
@@ -43,7 +44,7 @@ pub struct Open {
     pub created: Time,
     /// The state of ChannelSequence verification.
     pub sequence: ChannelSequence,
-    /// The file or pipe.
+    /// The file, pipe or print job.
     pub target: Target,
     /// The charge for it to its user.
     pub charge: Charge,
@@ -55,6 +56,16 @@ pub enum Target {
     File(Arc<FileOpen>),
     /// A named pipe.
     Pipe(Box<dyn NamedPipe>),
+    /// A print job.
+    Job(Box<SpooledJob>),
+}
+
+/// A print job whose data a client sends.
+pub struct SpooledJob {
+    /// The title.
+    pub title: String,
+    /// The file; `None` once it was handed over or removed.
+    pub(crate) spool: tokio::sync::Mutex<Option<SpoolFile>>,
 }
 
 /// An open file or directory.
@@ -152,7 +163,7 @@ impl Open {
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {
             Target::File(file) => Some(file),
-            Target::Pipe(_) => None,
+            Target::Pipe(_) | Target::Job(_) => None,
         }
     }
 

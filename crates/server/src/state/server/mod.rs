@@ -6,6 +6,7 @@ mod connections;
 mod logons;
 mod opens;
 mod parts;
+mod printers;
 mod sessions;
 mod turns;
 mod user_sids;
@@ -39,6 +40,7 @@ use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
 use crate::metrics::Metrics;
 use crate::policy::{Policy, Share, ShareChanges, Storage};
+use crate::printing::PrintSystem;
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
@@ -68,6 +70,7 @@ pub struct Server {
     store: Option<Arc<dyn Store>>,
     audit: Option<Arc<dyn Destinations>>,
     share_changes: Option<Arc<dyn ShareChanges>>,
+    print_system: Option<Arc<dyn PrintSystem>>,
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: OpenVolumes,
@@ -101,6 +104,7 @@ impl Server {
             store,
             audit,
             share_changes,
+            print_system,
             ..
         } = parts;
         let (mut dice, mut secret) = ([0; 16], [0; 16]);
@@ -123,6 +127,7 @@ impl Server {
             store,
             audit,
             share_changes,
+            print_system,
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: OpenVolumes::default(),
             opens: OpenState::new(environment.clone()),
@@ -172,6 +177,11 @@ impl Server {
     /// Returns what changes the shares at the request of administrators.
     pub(crate) fn share_changes(&self) -> Option<&Arc<dyn ShareChanges>> {
         self.share_changes.as_ref()
+    }
+
+    /// Returns the print system of the host.
+    pub(crate) fn print_system(&self) -> Option<&Arc<dyn PrintSystem>> {
+        self.print_system.as_ref()
     }
 
     /// Returns the Kerberos ticket validator.

@@ -9,6 +9,7 @@ use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::Interfaces;
 use crate::policy::ShareChanges;
+use crate::printing::PrintSystem;
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
 use crate::tickets::Tickets;
@@ -35,6 +36,8 @@ pub struct ServerParts {
     pub audit: Option<Arc<dyn Destinations>>,
     /// The changes of shares by administrators. Without it, they cannot change shares.
     pub share_changes: Option<Arc<dyn ShareChanges>>,
+    /// The print system. Without it, no print share is served.
+    pub print_system: Option<Arc<dyn PrintSystem>>,
 }
 
 impl ServerParts {
@@ -52,6 +55,7 @@ impl ServerParts {
             store: None,
             audit: None,
             share_changes: None,
+            print_system: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::rpc::enumeration::{self, Request, error};
 use proto::rpc::srvsvc::shares::{
-    LEVELS, NOT_STICKY_LEVEL, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, Share, is_detailed,
+    LEVELS, NOT_STICKY_LEVEL, STYPE_DISKTREE, STYPE_IPC, STYPE_PRINTQ, STYPE_SPECIAL, Share, is_detailed,
 };
 use proto::rpc::srvsvc::{ShareCheck, ShareEnum, ShareGetInfo, share_check_response};
 use proto::smb2::tree_connect::ShareFlags;
@@ -55,6 +55,7 @@ async fn list(call: &Call<'_>, request: Request, is_meant: impl Fn(&str) -> bool
         }
     }
     let others = of_users(&policy).await.into_iter().chain(own_home(&policy, call).await);
+    let others = others.chain(call.server.listed_printers(&policy).await);
     for share in others.filter(|share| is_meant(&share.name)) {
         if list.offer(true).await {
             list.add(&view.describe(&share));
@@ -145,9 +146,12 @@ pub(super) async fn find(policy: &Policy, name: &str, call: &Call<'_>) -> Option
     if let Some(share) = policy.share(name) {
         return Some(share.clone());
     }
-    match home(policy, name, call).await {
+    if let Some(home) = home(policy, name, call).await {
+        return Some(home);
+    }
+    match call.server.printer_share(policy, name).await {
         None => policy.user_share(name).await.ok().flatten(),
-        home => home,
+        printer => printer,
     }
 }
 
@@ -203,7 +207,7 @@ impl View<'_> {
         let acls = self.call.server.policy().share_acls.clone().filter(|_| self.detailed);
         Share {
             name: share.name.clone(),
-            kind: STYPE_DISKTREE | hidden,
+            kind: if share.printing.is_some() { STYPE_PRINTQ } else { STYPE_DISKTREE } | hidden,
             comment: share.comment.clone(),
             path: if self.shows_paths { windows_path(&share.path) } else { String::new() },
             max_uses: if share.access.max_connections == 0 { u32::MAX } else { share.access.max_connections },

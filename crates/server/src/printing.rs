@@ -1,0 +1,127 @@
+//! The print system of the host, which the daemon supplies: its queues, and the jobs that clients send.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use proto::status::Status;
+
+use crate::accounting::Charge;
+use crate::answer::Answer;
+use crate::error::Error;
+use crate::policy::PrintPolicy;
+use crate::vfs::{FileId, Kind, Node, Op, RelPath, Vfs};
+
+/// The result of a call of the print system.
+pub type Result<T> = std::result::Result<T, PrintError>;
+
+/// The print system. Every call has a time limit of its own, and calls that are repeated are answered from a cache.
+pub trait PrintSystem: Send + Sync {
+    /// Returns the queues that the print system has.
+    fn queues(&self) -> Answer<Result<Arc<[QueueInfo]>>>;
+
+    /// Hands a job over and removes its file, whatever the result. The job is handed over even if the result is not
+    /// waited for.
+    fn submit(&self, queue: &Arc<PrintPolicy>, job: NewJob) -> Answer<Result<()>>;
+
+    /// Returns the number of jobs in a queue. `user` asks.
+    fn job_count(&self, queue: &Arc<PrintPolicy>, user: &PrintUser) -> Answer<Result<usize>>;
+}
+
+/// A queue of the print system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueInfo {
+    /// The name.
+    pub name: String,
+    /// The description.
+    pub description: String,
+    /// The location.
+    pub location: String,
+}
+
+/// The user of a request to the print system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PrintUser {
+    /// The name of the user for the print system.
+    pub name: String,
+    /// The context whose UNIX user executes commands.
+    pub op: Op,
+    /// The values of the variables of commands that depend on the session, by their letters.
+    pub values: Vec<(char, String)>,
+}
+
+/// A job to print.
+pub struct NewJob {
+    /// The title, as the client chose it.
+    pub title: String,
+    /// The owner.
+    pub user: PrintUser,
+    /// The address or name of the client.
+    pub client: String,
+    /// The data.
+    pub spool: SpoolFile,
+    /// The size of the data in bytes.
+    pub size: u64,
+}
+
+/// The file of a job that is not handed over yet.
+pub struct SpoolFile {
+    /// The file, open for reading and writing.
+    pub node: Arc<dyn Node>,
+    /// The context of its user.
+    pub op: Op,
+    /// The absolute path.
+    pub path: PathBuf,
+    /// The file system and the name there.
+    pub place: (Arc<dyn Vfs>, RelPath),
+    /// The number of the file.
+    pub id: FileId,
+    /// What it takes of the limits.
+    pub charges: Vec<Charge>,
+}
+
+impl SpoolFile {
+    /// Removes the file.
+    pub async fn remove(self) {
+        let (vfs, name) = &self.place;
+        if let Err(errno) = vfs.unlink(&self.op, name, self.id, Kind::File).await {
+            tracing::error!(path = %self.path.display(), ?errno, "cannot remove the file of a print job; remove it");
+        }
+        let _ = self.node.close(&self.op).await;
+    }
+}
+
+/// Why the print system has not done something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PrintError {
+    /// It does not answer; the text says what to do.
+    Unavailable(String),
+    /// It has no such queue.
+    NoQueue(String),
+    /// It does not permit this.
+    NotPermitted(String),
+    /// It cannot do this, or has refused it for another reason.
+    Refused(String),
+}
+
+impl fmt::Display for PrintError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (PrintError::Unavailable(why)
+        | PrintError::NoQueue(why)
+        | PrintError::NotPermitted(why)
+        | PrintError::Refused(why)) = self;
+        out.write_str(why)
+    }
+}
+
+impl From<PrintError> for Error {
+    fn from(error: PrintError) -> Error {
+        let status = match &error {
+            PrintError::Unavailable(_) => Status::DEVICE_NOT_READY,
+            PrintError::NoQueue(_) => Status::OBJECT_NAME_NOT_FOUND,
+            PrintError::NotPermitted(_) => Status::ACCESS_DENIED,
+            PrintError::Refused(_) => Status::UNEXPECTED_IO_ERROR,
+        };
+        Error::because(status, error.to_string())
+    }
+}

@@ -1,0 +1,325 @@
+//! Print shares: what a client sends arrives in the print system under its title and owner, and no file of a job stays.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use proto::bytes::utf16_bytes;
+use proto::dtyp::AccessMask;
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel};
+use proto::smb2::flush::FlushRequest;
+use proto::smb2::header::Command;
+use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::read::ReadRequest;
+use proto::smb2::tree_connect::{ShareType, TreeConnectFlags, TreeConnectRequest, TreeConnectResponse};
+use proto::smb2::tree_disconnect::TreeDisconnectRequest;
+use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, InfoType};
+use proto::status::Status;
+use server::accounting::Resource;
+use server::accounts::Unavailable;
+use server::answer::{Answer, block_on};
+use server::policy::printing::QueueSystem;
+use server::policy::{PrintPolicy, Printers, Share, Template};
+use server::printing::{NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, Result};
+use server::testing::{self, TestClient, TestServer, status};
+use server::vfs::{ListRequest, Lookup, LookupOptions, Op, RelPath, SymlinkPolicy, read_into};
+
+/// Queue, owner, title and data of a job.
+type Printed = (String, String, String, Vec<u8>);
+
+/// A print system that records jobs.
+#[derive(Default)]
+struct Recorder {
+    jobs: Mutex<Vec<Printed>>,
+    /// The jobs that each queue has already.
+    waiting: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Recorder {
+    fn answer<T: Send + 'static>(&self, value: T) -> Answer<Result<T>> {
+        Answer::now(match self.stopped.load(Ordering::Relaxed) {
+            true => Err(PrintError::Unavailable("start the print system".into())),
+            false => Ok(value),
+        })
+    }
+}
+
+struct Shared(Arc<Recorder>);
+
+impl PrintSystem for Shared {
+    fn queues(&self) -> Answer<Result<Arc<[QueueInfo]>>> {
+        let queue = |name: &str| QueueInfo { name: name.into(), description: String::new(), location: String::new() };
+        self.0.answer(Arc::from([queue("laser"), queue("share")]))
+    }
+
+    fn submit(&self, queue: &Arc<PrintPolicy>, job: NewJob) -> Answer<Result<()>> {
+        let (recorder, queue) = (self.0.clone(), queue.queue.clone());
+        Answer::later(async move {
+            let NewJob { title, user, spool, size, .. } = job;
+            let read = read_into(&spool.node, &spool.op, 0, vec![0; size as usize], 0).await;
+            spool.remove().await;
+            recorder.answer(()).await?;
+            recorder.jobs.lock().push((queue, user.name, title, read.0));
+            Ok(())
+        })
+    }
+
+    fn job_count(&self, _queue: &Arc<PrintPolicy>, _user: &PrintUser) -> Answer<Result<usize>> {
+        self.0.answer(self.0.waiting.load(Ordering::Relaxed))
+    }
+}
+
+fn printer(name: &str) -> Share {
+    let printing = PrintPolicy {
+        queue: name.to_owned(),
+        system: QueueSystem::Cups { options: Vec::new() },
+        user_name: Template::parse("%U").expect("a template"),
+        min_space: 0,
+        max_jobs: 3,
+    };
+    Share { printing: Some(Arc::new(printing)), ..Share::new(name, "/spool") }
+}
+
+/// `[printers]`.
+struct Section(Share);
+
+impl Printers for Section {
+    fn share_of(&self, queue: &str) -> Answer<std::result::Result<Option<Arc<Share>>, Unavailable>> {
+        Answer::now(Ok(Some(Arc::new(printer(queue)))))
+    }
+
+    fn section(&self) -> &Share {
+        &self.0
+    }
+}
+
+struct World {
+    server: TestServer,
+    recorder: Arc<Recorder>,
+}
+
+impl World {
+    fn new() -> World {
+        World::with(|_| ())
+    }
+
+    fn with(change: impl FnOnce(&mut server::policy::Policy)) -> World {
+        let recorder = Arc::new(Recorder::default());
+        let server = TestServer::builder()
+            .configure(|policy| {
+                policy.shares.insert("ink".into(), printer("ink").into());
+                policy.printers = Some(Arc::new(Section(printer("printers"))));
+                change(policy);
+            })
+            .print_system(Arc::new(Shared(recorder.clone())))
+            .start();
+        World { server, recorder }
+    }
+
+    fn client(&self, share: &str) -> TestClient {
+        let mut client = TestClient::logged_on(&self.server, "alice");
+        assert_eq!(client.tree_connect(share), Status::SUCCESS);
+        client
+    }
+
+    /// Returns the number of files in the spool directory.
+    fn files(&self) -> usize {
+        let root = LookupOptions::exact(SymlinkPolicy { follow: false, wide: false, itself: false });
+        let op: &Op = &testing::root();
+        let Ok(Lookup::Found { node, .. }) = block_on(self.server.volume.lookup(op, &RelPath::root(), root)) else {
+            panic!("the root exists");
+        };
+        let listing = ListRequest { cursor: 0, count: 100, metadata: false };
+        block_on(node.list(op, listing)).expect("it can be listed").entries.len()
+    }
+
+    fn is_clean(&self) {
+        assert_eq!(self.files(), 0, "files in the spool directory");
+        for resource in [Resource::PrintJobs, Resource::SpoolSpace] {
+            assert_eq!(self.server.accounting.held(resource), 0, "{resource:?}");
+        }
+    }
+}
+
+fn create(client: &mut TestClient, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Opened {
+    let name = utf16_bytes(name);
+    let mut create = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::GENERIC_WRITE.0 | AccessMask::GENERIC_READ.0,
+        create_disposition: CreateDisposition::OVERWRITE_IF,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    change(&mut create);
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    match status(&response) {
+        Status::SUCCESS => Ok(CreateResponse::decode(&response).expect("a response").file_id),
+        refused => Err(refused),
+    }
+}
+
+type Opened = std::result::Result<FileId, Status>;
+
+fn write(client: &mut TestClient, file_id: FileId, offset: u64, bytes: &[u8]) -> Status {
+    let write = WriteRequest { length: bytes.len() as u32, offset, file_id, buffer: bytes, ..WriteRequest::default() };
+    status(&client.request(Command::WRITE, |out| write.encode(out)))
+}
+
+fn close(client: &mut TestClient, file_id: FileId) -> Status {
+    let close = CloseRequest { flags: CloseFlags::NONE, file_id };
+    status(&client.request(Command::CLOSE, |out| close.encode(out)))
+}
+
+#[test]
+fn a_job_is_printed_when_its_client_closes_it() {
+    let world = World::new();
+    let mut client = world.client("ink");
+    let job = create(&mut client, r"dir\; touch x $(id) |", |_| ()).expect("a job");
+    assert_eq!(write(&mut client, job, 0, b"hello "), Status::SUCCESS);
+    assert_eq!(write(&mut client, job, u64::MAX, b"world"), Status::SUCCESS);
+    let flush = FlushRequest { file_id: job, ..FlushRequest::default() };
+    assert_eq!(status(&client.request(Command::FLUSH, |out| flush.encode(out))), Status::SUCCESS);
+    assert_eq!((world.files(), world.recorder.jobs.lock().len()), (1, 0));
+    assert_eq!(close(&mut client, job), Status::SUCCESS);
+    let printed = world.recorder.jobs.lock().clone();
+    let expected = ("ink".into(), "alice".into(), "; touch x $(id) |".into(), b"hello world".to_vec());
+    assert_eq!(printed, [expected]);
+    world.is_clean();
+    assert_eq!(close(&mut client, job), Status::FILE_CLOSED);
+}
+
+#[test]
+fn a_print_share_has_its_type_and_no_files() {
+    let world = World::new();
+    let mut client = TestClient::logged_on(&world.server, "alice");
+    let path = utf16_bytes(r"\\server\ink");
+    let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
+    let response = client.request(Command::TREE_CONNECT, |out| tree.encode(out));
+    assert_eq!(TreeConnectResponse::decode(&response).expect("a response").share_type, ShareType::PRINT);
+    assert_eq!(client.tree_connect("ink"), Status::SUCCESS);
+    let directory = |it: &mut CreateRequest<'_>| it.create_options = CreateOptions::DIRECTORY_FILE;
+    assert_eq!(create(&mut client, "", directory), Err(Status::NOT_A_DIRECTORY));
+    let reads = |it: &mut CreateRequest<'_>| it.desired_access = AccessMask::FILE_GENERIC_READ.0;
+    assert_eq!(create(&mut client, "x", reads), Err(Status::ACCESS_DENIED));
+    let job = create(&mut client, "x", |_| ()).expect("a job");
+    let read = ReadRequest { length: 10, file_id: job, ..ReadRequest::default() };
+    assert_eq!(status(&client.request(Command::READ, |out| read.encode(out))), Status::ACCESS_DENIED);
+    let mut query = |info_type, file_info_class| {
+        let query = QueryInfoRequest {
+            info_type,
+            file_info_class,
+            output_buffer_length: 1024,
+            file_id: job,
+            ..QueryInfoRequest::default()
+        };
+        let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
+        match status(&response) {
+            Status::SUCCESS => Ok(QueryInfoResponse::decode(&response).expect("a response").buffer.to_vec()),
+            refused => Err(refused),
+        }
+    };
+    assert_eq!(query(InfoType::FILE, 5).expect("FileStandardInformation").len(), 24);
+    assert_eq!(query(InfoType::FILESYSTEM, 4).expect("FileFsDeviceInformation")[0], 0x18);
+    assert_eq!(query(InfoType::SECURITY, 0), Err(Status::NOT_SUPPORTED));
+    assert_eq!(close(&mut client, job), Status::SUCCESS);
+    assert!(world.recorder.jobs.lock().is_empty(), "an empty job is not printed");
+    world.is_clean();
+}
+
+#[test]
+fn a_job_that_is_not_closed_is_discarded() {
+    let ends: [fn(TestClient); 3] = [
+        TestClient::disconnect,
+        |mut client| {
+            client.request(Command::LOGOFF, |out| LogoffRequest.encode(out));
+        },
+        |mut client| {
+            client.request(Command::TREE_DISCONNECT, |out| TreeDisconnectRequest.encode(out));
+        },
+    ];
+    for end in ends {
+        let world = World::new();
+        let mut client = world.client("ink");
+        let job = create(&mut client, "x", |_| ()).expect("a job");
+        assert_eq!(write(&mut client, job, 0, b"half of it"), Status::SUCCESS);
+        end(client);
+        assert!(world.recorder.jobs.lock().is_empty());
+        world.is_clean();
+    }
+}
+
+#[test]
+fn a_print_system_that_does_not_answer_is_reported_to_the_client() {
+    let world = World::new();
+    let mut client = world.client("ink");
+    let job = create(&mut client, "x", |_| ()).expect("a job");
+    assert_eq!(write(&mut client, job, 0, b"data"), Status::SUCCESS);
+    world.recorder.stopped.store(true, Ordering::Relaxed);
+    assert_eq!(close(&mut client, job), Status::DEVICE_NOT_READY);
+    world.is_clean();
+    assert_eq!(create(&mut client, "y", |_| ()), Err(Status::DEVICE_NOT_READY));
+    world.is_clean();
+}
+
+#[test]
+fn jobs_are_bounded_in_number_and_size() {
+    let world = World::with(|policy| {
+        policy.limits.print_jobs = 4;
+        policy.limits.spool_space = 8;
+        policy.limits.print_job = 1 << 20;
+    });
+    let mut client = world.client("ink");
+    world.recorder.waiting.store(3, Ordering::Relaxed);
+    assert_eq!(create(&mut client, "x", |_| ()), Err(Status::PRINT_QUEUE_FULL));
+    world.recorder.waiting.store(2, Ordering::Relaxed);
+    let jobs: Vec<_> = (0..2).map(|_| create(&mut client, "x", |_| ()).expect("a job")).collect();
+    // A user may have half of what is free.
+    assert_eq!(create(&mut client, "x", |_| ()), Err(Status::INSUFFICIENT_RESOURCES));
+    assert_eq!(write(&mut client, jobs[0], 0, &[7; 4096]), Status::SUCCESS);
+    assert_eq!(write(&mut client, jobs[1], 0, b"x"), Status::NO_SPOOL_SPACE);
+    assert_eq!(write(&mut client, jobs[0], (1 << 20) - 1, b"xy"), Status::NO_SPOOL_SPACE);
+    assert_eq!(write(&mut client, jobs[0], u64::MAX - 1, b"xy"), Status::INVALID_PARAMETER);
+    for job in jobs {
+        assert_eq!(close(&mut client, job), Status::SUCCESS);
+    }
+    world.is_clean();
+}
+
+#[test]
+fn too_little_space_is_reported_before_the_data_is_sent() {
+    let world = World::with(|policy| {
+        let mut share = printer("ink");
+        let printing = Arc::make_mut(share.printing.as_mut().expect("a printer"));
+        printing.min_space = 1 << 50;
+        policy.shares.insert("ink".into(), share.into());
+    });
+    assert_eq!(create(&mut world.client("ink"), "x", |_| ()), Err(Status::DISK_FULL));
+    world.is_clean();
+}
+
+#[test]
+fn queues_are_shares_of_the_section_printers() {
+    let world = World::new();
+    let mut client = world.client("LASER");
+    let job = create(&mut client, "", |_| ()).expect("a job");
+    assert_eq!(write(&mut client, job, 0, b"data"), Status::SUCCESS);
+    assert_eq!(close(&mut client, job), Status::SUCCESS);
+    let (queue, _, title, _) = world.recorder.jobs.lock().remove(0);
+    assert_eq!((&*queue, &*title), ("laser", "Remote Downlevel Document"));
+    assert_eq!(client.tree_connect("paper"), Status::BAD_NETWORK_NAME);
+    // A share of the configuration comes first.
+    assert_eq!(client.tree_connect("share"), Status::SUCCESS);
+    assert!(create(&mut client, "file", |_| ()).is_ok());
+    assert_eq!(world.files(), 1);
+    world.recorder.stopped.store(true, Ordering::Relaxed);
+    assert_eq!(client.tree_connect("laser"), Status::BAD_NETWORK_NAME);
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}

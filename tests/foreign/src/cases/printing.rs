@@ -1,0 +1,336 @@
+//! Print shares beside a real CUPS with a configuration of its own, and with the commands of a recording script.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::fixture::Fixture;
+use crate::suite::Case;
+use test_environment::{ALICE, BOB, Person, Server};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("printing.cups", cups).needs_root().frevo_only(),
+    Case::new("printing.cups_stopped", cups_stopped).needs_root().frevo_only(),
+    Case::new("printing.cached_lists", cached_lists).needs_root().frevo_only(),
+    Case::new("printing.commands", commands).needs_root().frevo_only(),
+];
+
+/// How long a program may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest time in which a client must learn that CUPS is stopped, on a busy machine.
+const SOON: Duration = Duration::from_secs(10);
+/// A name that a shell would not leave alone.
+const WILD: &str = "; touch wild $(id) |";
+
+/// The configuration of CUPS: a queue prints to a file, and all requests are logged.
+const CUPSD: &str = "LogLevel warn
+AccessLogLevel all
+MaxLogSize 0
+DirtyCleanInterval 0
+Listen @DIR@/cups.sock
+Browsing No
+WebInterface No
+<Location />
+  Order allow,deny
+  Allow all
+</Location>
+<Policy default>
+  <Limit Cancel-Job Hold-Job Release-Job>
+    Require user @OWNER @SYSTEM
+    Order deny,allow
+  </Limit>
+  <Limit Pause-Printer Resume-Printer CUPS-Add-Modify-Printer CUPS-Delete-Printer>
+    AuthType Default
+    Require user @SYSTEM
+    Order deny,allow
+  </Limit>
+  <Limit All>
+    Order deny,allow
+  </Limit>
+</Policy>
+";
+const CUPS_FILES: &str = "SystemGroup root
+FileDevice Yes
+ServerRoot @DIR@
+CacheDir @DIR@/cache
+StateDir @DIR@/state
+RequestRoot @DIR@/jobs
+TempDir @DIR@/jobs/tmp
+AccessLog @DIR@/access.log
+ErrorLog @DIR@/error.log
+PageLog @DIR@/page.log
+";
+
+/// A CUPS with a directory of its own, which is stopped when the value is dropped.
+struct Cups {
+    dir: PathBuf,
+    child: Option<Child>,
+}
+
+impl Drop for Cups {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Cups {
+    /// Starts CUPS with the queue `laser`, which keeps jobs.
+    fn start(fixture: &Fixture, name: &str) -> Result<Cups> {
+        let dir = fixture.environment.dir().join(name);
+        let _ = fs::remove_dir_all(&dir);
+        for part in ["cache", "state", "jobs/tmp", "ppd", "ssl"] {
+            fs::create_dir_all(dir.join(part))?;
+        }
+        // Its filters and the user of a job reach it.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+        for (file, text) in [("cupsd.conf", CUPSD), ("cups-files.conf", CUPS_FILES)] {
+            fs::write(dir.join(file), text.replace("@DIR@", &dir.display().to_string()))?;
+        }
+        let mut cups = Cups { dir, child: None };
+        cups.run()?;
+        cups.program("lpadmin", &["-p", "laser", "-D", "The laser", "-v", "file:///dev/null", "-E"])?;
+        cups.program("cupsdisable", &["laser"])?;
+        Ok(cups)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("cups.sock")
+    }
+
+    /// Starts the program and waits until it answers.
+    fn run(&mut self) -> Result<()> {
+        let mut command = Command::new("/usr/sbin/cupsd");
+        command.arg("-f").arg("-c").arg(self.dir.join("cupsd.conf")).arg("-s").arg(self.dir.join("cups-files.conf"));
+        let log = fs::File::create(self.dir.join("output.log"))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        self.child = Some(command.spawn().context("cannot start cupsd")?);
+        until("CUPS starts", || Ok(self.program("lpstat", &["-r"]).is_ok_and(|said| said.contains("is running"))))
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It writes the state of jobs when it is asked to end.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let since = Instant::now();
+            while since.elapsed() < PATIENCE && matches!(child.try_wait(), Ok(None)) {
+                sleep(Duration::from_millis(20));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Runs a program of CUPS.
+    fn program(&self, name: &str, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(name);
+        command.args(arguments).env("CUPS_SERVER", self.socket()).env("LC_ALL", "C").stdin(Stdio::null());
+        let output = command.output().with_context(|| format!("cannot start {name}"))?;
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        ensure!(output.status.success(), "{name} {arguments:?}: {text}");
+        Ok(text)
+    }
+
+    /// Returns the job with this number as `lpstat` lists it, and as CUPS has stored it, which has the title.
+    fn job(&self, number: u32) -> Result<(String, String)> {
+        let name = format!("laser-{number}");
+        let list = self.program("lpstat", &["-o", "laser"])?;
+        let line = list.lines().find(|line| line.split_whitespace().next() == Some(&name));
+        let line = line.with_context(|| format!("{name} is not in:\n{list}"))?.to_owned();
+        let file = self.dir.join(format!("jobs/c{number:05}"));
+        until("CUPS stores a job", || Ok(file.exists()))?;
+        Ok((line, String::from_utf8_lossy(&fs::read(file)?).into_owned()))
+    }
+
+    /// Returns the number of jobs in the queue.
+    fn job_count(&self) -> Result<usize> {
+        Ok(self.program("lpstat", &["-o", "laser"])?.lines().count())
+    }
+
+    /// Returns the number of requests with this operation.
+    fn requests(&self, operation: &str) -> Result<usize> {
+        let log = fs::read_to_string(self.dir.join("access.log"))?;
+        Ok(log.lines().filter(|line| line.contains(&format!(" {operation} "))).count())
+    }
+}
+
+/// Waits until something holds.
+fn until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let since = Instant::now();
+    while !holds()? {
+        if since.elapsed() > PATIENCE {
+            bail!("{what}: not after {} seconds", PATIENCE.as_secs());
+        }
+        sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Starts a server with the parameters of `[global]`, and the share `ink` for the queue `laser`.
+fn serve(fixture: &Fixture, name: &str, global: &str, share: &str) -> Result<(Server, PathBuf)> {
+    let spool = fixture.environment.make_dir(&format!("data/{name}"), &ALICE, 0o1777)?;
+    let template = format!(
+        "[global]\n@TARGET@\n{global}\n[printers]\npath = {0}\n[ink]\nprintable = yes\nprinter name = laser\n\
+         path = {0}\n{share}\n",
+        spool.display()
+    );
+    Ok((fixture.environment.start(name, &template)?, spool))
+}
+
+/// Runs commands of smbclient, one a line, so that a semicolon is part of a name.
+fn client(fixture: &Fixture, server: &Server, person: &Person, share: &str, commands: &str) -> Result<String> {
+    let mut command = fixture.program("smbclient", server, &person.credentials());
+    command.arg(format!("//127.0.0.1/{share}")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("cannot start smbclient")?;
+    child.stdin.take().context("a pipe")?.write_all(commands.as_bytes())?;
+    let output = child.wait_with_output()?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// As [`client`], and fails if a command does.
+fn print(fixture: &Fixture, server: &Server, person: &Person, share: &str, commands: &str) -> Result<()> {
+    let text = client(fixture, server, person, share, commands)?;
+    ensure!(!text.contains("NT_STATUS_"), "{text}\n{}", server.log_tail());
+    Ok(())
+}
+
+fn is_empty(spool: &Path) -> Result<()> {
+    let left: Vec<_> = fs::read_dir(spool)?.flatten().map(|entry| entry.file_name()).collect();
+    ensure!(left.is_empty(), "files are left in the spool directory: {left:?}");
+    Ok(())
+}
+
+/// Writes 50 MB that are not the same everywhere.
+fn large(path: &Path) -> Result<Vec<u8>> {
+    let data: Vec<u8> =
+        (0..12_500_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    fs::write(path, &data)?;
+    Ok(data)
+}
+
+fn cups(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("printing")?;
+    let cups = Cups::start(fixture, "cups")?;
+    let global = format!("cups server = {}", cups.socket().display());
+    let (server, spool) = serve(fixture, "printing", &global, "")?;
+    let data = large(&local.join("large"))?;
+    fs::write(local.join("small"), "a small job\n")?;
+    let small = local.join("small");
+    let commands = format!("put {} \"{WILD}\"\nlcd {}\nprint small\n", local.join("large").display(), local.display());
+    print(fixture, &server, &ALICE, "ink", &commands)?;
+    // The queue itself is a share, too, by the section [printers].
+    print(fixture, &server, &BOB, "laser", &format!("put {} memo\n", small.display()))?;
+    let listed = fixture.smbclient().server(&server).list_shares()?.fine()?;
+    for line in ["ink             Printer", "laser           Printer   The laser"] {
+        ensure!(listed.contains(line), "{line:?} is not in:\n{listed}");
+    }
+    for (number, owner, title, size) in
+        [(1, "alice", WILD, 50_000_000), (2, "alice", "small", 12), (3, "bob", "memo", 12)]
+    {
+        let (line, stored) = cups.job(number)?;
+        // CUPS shows whole KiB.
+        let size = (u64::div_ceil(size, 1024) * 1024).to_string();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        ensure!(words[1..3] == [owner, &size], "{title:?} of {owner} with {size} bytes: {line}");
+        // The value of an attribute has its length in front.
+        let attribute = format!("job-name\0{}{title}", char::from(title.len() as u8));
+        ensure!(stored.contains(&attribute), "{title:?} is not the name of: {stored:?}");
+    }
+    ensure!(cups.job_count()? == 3, "{} jobs", cups.job_count()?);
+    ensure!(fs::read(cups.dir.join("jobs/d00001-001"))? == data, "the large job has other data in CUPS");
+    ensure!(!local.join("wild").exists() && !spool.join("wild").exists(), "a part of a title was executed");
+    is_empty(&spool)?;
+    let text = client(fixture, &server, &ALICE, "nothing", "ls\n")?;
+    ensure!(text.contains("NT_STATUS_BAD_NETWORK_NAME"), "{text}");
+    Ok(())
+}
+
+fn cups_stopped(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("printing-stopped")?;
+    let mut cups = Cups::start(fixture, "cups-stopped")?;
+    let global = format!("cups server = {}\nlpq cache time = 0", cups.socket().display());
+    let (server, spool) = serve(fixture, "printing-stopped", &global, "")?;
+    let file = local.join("file");
+    fs::write(&file, "acknowledged\n")?;
+    print(fixture, &server, &ALICE, "ink", &format!("put {} first\n", file.display()))?;
+    cups.stop();
+    let since = Instant::now();
+    let text = client(fixture, &server, &ALICE, "ink", &format!("put {} lost\n", file.display()))?;
+    ensure!(text.contains("NT_STATUS_DEVICE_NOT_READY"), "{text}");
+    ensure!(since.elapsed() < SOON, "the client waited {:?}", since.elapsed());
+    let log = server.log_tail();
+    ensure!(log.contains("systemctl start cups"), "the log does not name the remedy:\n{log}");
+    is_empty(&spool)?;
+    cups.run()?;
+    print(fixture, &server, &ALICE, "ink", &format!("put {} second\n", file.display()))?;
+    for (number, title) in [(1, "first"), (2, "second")] {
+        ensure!(cups.job(number)?.1.contains(title), "the job {title} is lost");
+    }
+    ensure!(cups.job_count()? == 2, "{} jobs instead of those that were acknowledged", cups.job_count()?);
+    // A CUPS that hangs is given up.
+    let child = cups.child.as_ref().context("it runs")?.id().to_string();
+    ensure!(Command::new("kill").args(["-STOP", &child]).status()?.success(), "CUPS has ended");
+    let since = Instant::now();
+    let text = client(fixture, &server, &ALICE, "ink", &format!("put {} lost\n", file.display()));
+    let waited = since.elapsed();
+    ensure!(Command::new("kill").args(["-CONT", &child]).status()?.success(), "CUPS has ended");
+    let text = text?;
+    ensure!(text.contains("NT_STATUS_DEVICE_NOT_READY") && waited < SOON, "after {waited:?}: {text}");
+    is_empty(&spool)
+}
+
+fn cached_lists(fixture: &mut Fixture) -> Result<()> {
+    const JOBS: usize = 10;
+    let local = fixture.local("printing-cached")?;
+    let cups = Cups::start(fixture, "cups-cached")?;
+    let empty = local.join("empty");
+    fs::write(&empty, "")?;
+    // An empty job is not handed over, so the queue does not change.
+    let commands = format!("put {} x\n", empty.display()).repeat(JOBS);
+    let count = |time: u32, expected: usize| {
+        let global = format!("cups server = {}\nlpq cache time = {time}", cups.socket().display());
+        let (server, spool) = serve(fixture, &format!("printing-cached-{time}"), &global, "")?;
+        let before = cups.requests("Get-Jobs")?;
+        print(fixture, &server, &ALICE, "ink", &commands)?;
+        let count = cups.requests("Get-Jobs")? - before;
+        ensure!(count == expected, "{count} requests for {JOBS} jobs with `lpq cache time = {time}`");
+        is_empty(&spool)
+    };
+    count(600, 1)?;
+    count(0, JOBS)
+}
+
+fn commands(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("printing-commands")?;
+    fs::set_permissions(&local, fs::Permissions::from_mode(0o777))?;
+    let script = local.join("print.sh");
+    fs::write(
+        &script,
+        "#!/bin/sh\ndir=$(dirname \"$0\")\nfor it in \"$@\"; do printf '<%s>\\n' \"$it\"; done >>\"$dir/arguments\"\n\
+         id -u >>\"$dir/users\"\ncat \"$1\" >>\"$dir/data\"\ntest \"$3\" != broken\n",
+    )?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let share = format!("printing = bsd\nprint command = {} %s %p %J 'for %u'\nlpq command =\n", script.display());
+    let (server, spool) = serve(fixture, "printing-commands", "", &share)?;
+    let file = local.join("file");
+    fs::write(&file, "data of a job\n")?;
+    print(fixture, &server, &ALICE, "ink", &format!("put {} \"{WILD}\"\n", file.display()))?;
+    let said = fs::read_to_string(local.join("arguments"))?;
+    let lines: Vec<&str> = said.lines().collect();
+    let start = format!("<{}/smbprn.", spool.display());
+    ensure!(lines.len() == 4 && lines[0].starts_with(&start), "{said}");
+    ensure!(lines[1..] == ["<laser>", &format!("<{WILD}>"), "<for alice>"], "{said}");
+    ensure!(fs::read_to_string(local.join("data"))? == "data of a job\n", "the command got other data");
+    let user = fs::read_to_string(local.join("users"))?;
+    ensure!(user.trim() == ALICE.id.to_string(), "the command ran as the uid {user}");
+    ensure!(!local.join("wild").exists() && !spool.join("wild").exists(), "a part of a title was executed");
+    let text = client(fixture, &server, &ALICE, "ink", &format!("put {} broken\n", file.display()))?;
+    ensure!(text.contains("NT_STATUS_UNEXPECTED_IO_ERROR"), "{text}");
+    ensure!(server.log_tail().contains("ended with status 1"), "{}", server.log_tail());
+    is_empty(&spool)
+}
