@@ -1,8 +1,12 @@
 //! The print system of the host, which the daemon supplies: its queues, and the jobs that clients send.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use parking_lot::Mutex;
 
 use proto::status::Status;
 
@@ -72,22 +76,70 @@ pub struct SpoolFile {
     pub op: Op,
     /// The absolute path.
     pub path: PathBuf,
-    /// The file system and the name there.
-    pub place: (Arc<dyn Vfs>, RelPath),
+    /// The file system and the name there; `None` once the file is removed.
+    pub place: Option<(Arc<dyn Vfs>, RelPath)>,
     /// The number of the file.
     pub id: FileId,
     /// What it takes of the limits.
     pub charges: Vec<Charge>,
+    /// Its place among the jobs of the queue, unless these are not counted.
+    pub counted: Option<Counted>,
 }
 
 impl SpoolFile {
     /// Removes the file.
-    pub async fn remove(self) {
-        let (vfs, name) = &self.place;
-        if let Err(errno) = vfs.unlink(&self.op, name, self.id, Kind::File).await {
+    pub async fn remove(mut self) {
+        let Some((vfs, name)) = self.place.take() else { return };
+        if let Err(errno) = vfs.unlink(&self.op, &name, self.id, Kind::File).await {
             tracing::error!(path = %self.path.display(), ?errno, "cannot remove the file of a print job; remove it");
         }
         let _ = self.node.close(&self.op).await;
+    }
+}
+
+impl Drop for SpoolFile {
+    /// Removes the file of a job that nobody finishes any more, because the server stops.
+    fn drop(&mut self) {
+        let Some((vfs, name)) = self.place.take() else { return };
+        let mut removal = std::pin::pin!(vfs.unlink(&self.op, &name, self.id, Kind::File));
+        // The file system goes on without a caller that waits.
+        let _ = removal.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+}
+
+/// The numbers of jobs that clients are sending, by queue. The print system does not know these jobs yet.
+#[derive(Clone, Default, Debug)]
+pub struct SentJobs(Arc<Mutex<HashMap<String, usize>>>);
+
+/// A job that is being sent to a queue, until this is dropped.
+#[derive(Debug)]
+pub struct Counted(SentJobs, String);
+
+impl SentJobs {
+    /// Counts another job of a queue, in which `waiting` jobs are already; `None` if there would be more than `most`.
+    pub fn add(&self, queue: &str, waiting: usize, most: usize) -> Option<Counted> {
+        let mut sent = self.0.lock();
+        let count = sent.entry(queue.to_owned()).or_default();
+        if count.saturating_add(waiting) >= most {
+            if *count == 0 {
+                sent.remove(queue);
+            }
+            return None;
+        }
+        *count += 1;
+        Some(Counted(self.clone(), queue.to_owned()))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut sent = self.0.0.lock();
+        if let Some(count) = sent.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                sent.remove(&self.1);
+            }
+        }
     }
 }
 

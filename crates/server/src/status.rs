@@ -92,7 +92,7 @@ pub struct Tree {
     pub since: Time,
 }
 
-/// One open file or directory ([MS-SMB2] 3.3.1.10).
+/// One open file or directory ([MS-SMB2] 3.3.1.10), or a print job that a client sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Open {
     /// The volatile part of its `FileId`.
@@ -103,7 +103,7 @@ pub struct Open {
     pub tree_id: u32,
     /// The share's name.
     pub share: String,
-    /// The path below the share's root, with `/`; empty for the root.
+    /// The path below the share's root, with `/`; empty for the root. The title of a print job.
     pub path: String,
     /// Identifies the file.
     pub file: FileId,
@@ -222,7 +222,7 @@ fn add_session(server: &Server, session: &crate::state::session::Session, snapsh
             tree_id: tree.id,
             session_id: session.id,
             share: tree.share_name().to_string(),
-            encrypted: tree.disk().is_some_and(|disk| disk.encrypt_data),
+            encrypted: tree.encrypts(),
             opens: opens.iter().filter(|open| open.tree.id == tree.id).count(),
             since: tree.created,
         });
@@ -233,6 +233,24 @@ fn add_session(server: &Server, session: &crate::state::session::Session, snapsh
 }
 
 fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot: &mut Snapshot) {
+    if let Some(job) = open.job() {
+        snapshot.opens.push(Open {
+            volatile: open.volatile_id,
+            session_id: open.session_id,
+            tree_id: open.tree.id,
+            share: open.tree.share_name().to_string(),
+            path: job.title.clone(),
+            file: job.file,
+            directory: false,
+            access: open.granted.0,
+            share_access: open.share.0,
+            caching: Caching::None,
+            delete_on_close: false,
+            since: open.created,
+            kept: None,
+            watch: None,
+        });
+    }
     let Some(file) = open.file() else { return };
     snapshot.opens.push(Open {
         volatile: open.volatile_id,

@@ -8,6 +8,7 @@ use proto::dtyp::{AccessMask, FileTime, SecurityDescriptor};
 use proto::fscc::{FileBasicInformation, FileInformationClass};
 use proto::smb2::FileId;
 use proto::smb2::InfoType;
+use proto::smb2::close::CloseRequest;
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
@@ -19,10 +20,13 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
+use server::answer::Answer;
 use server::audit::{Destinations, Queue};
 use server::policy::audit::{Audit, Destination, Operations};
+use server::policy::printing::QueueSystem;
 use server::policy::recycle::Recycle;
-use server::policy::{Share, Template};
+use server::policy::{PrintPolicy, Share, Template};
+use server::printing::{NewJob, PrintSystem, PrintUser, QueueInfo};
 use server::testing::{self, ManualClock, TestClient, TestServer, status};
 use server::vfs::{Create, NewFile};
 
@@ -33,6 +37,28 @@ struct Lines(Arc<Queue>);
 impl Destinations for Lines {
     fn queue(&self, _: &Destination) -> Arc<Queue> {
         Arc::clone(&self.0)
+    }
+}
+
+/// A print system that takes all jobs.
+struct Printer;
+
+type Asked<T> = Answer<server::printing::Result<T>>;
+
+impl PrintSystem for Printer {
+    fn queues(&self) -> Asked<Arc<[QueueInfo]>> {
+        Answer::now(Ok(Arc::default()))
+    }
+
+    fn submit(&self, _: &Arc<PrintPolicy>, job: NewJob) -> Asked<()> {
+        Answer::later(async move {
+            job.spool.remove().await;
+            Ok(())
+        })
+    }
+
+    fn job_count(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<usize> {
+        Answer::now(Ok(0))
     }
 }
 
@@ -85,7 +111,7 @@ impl Fixture {
     fn with_share(audit: Audit, change: impl FnOnce(&mut Share)) -> Fixture {
         let lines = Arc::<Queue>::default();
         let builder = TestServer::builder().clock(ManualClock::new()).audit(Arc::new(Lines(Arc::clone(&lines))));
-        let builder = builder.share(|share| {
+        let builder = builder.print_system(Arc::new(Printer)).share(|share| {
             share.audit = Some(Arc::new(audit));
             change(share);
         });
@@ -138,6 +164,34 @@ impl Fixture {
         let request = SetInfoRequest { info_type, file_info_class: class, additional_information: 4, file_id, buffer };
         status(&self.client.request(Command::SET_INFO, |out| request.encode(out)))
     }
+}
+
+#[test]
+fn print_jobs_are_recorded() {
+    let mut fixture = Fixture::with_share(audit(), |share| {
+        let printing = PrintPolicy {
+            queue: "laser".to_owned(),
+            system: QueueSystem::Cups { options: Vec::new() },
+            user_name: Template::parse("%U").expect("a template"),
+            min_space: 0,
+            max_jobs: 10,
+        };
+        share.printing = Some(Arc::new(printing));
+    });
+    let begun = fixture.lines();
+    assert!(begun.iter().any(|line| line.contains("connect|ok")), "{begun:?}");
+    let name = name_of("a report");
+    let job = fixture.create("a report", READ_AND_WRITE, CreateDisposition::OPEN_IF, NO_OPTIONS);
+    let close = CloseRequest { file_id: job, ..CloseRequest::default() };
+    assert_eq!(status(&fixture.client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+    let read = create(&name, 1, CreateDisposition::OPEN, NO_OPTIONS);
+    assert_eq!(fixture.try_create(&read), Err(Status::ACCESS_DENIED));
+    fixture.client.request(Command::TREE_DISCONNECT, |out| TreeDisconnectRequest.encode(out));
+    let lines = fixture.lines();
+    let expected = ["openat|ok|w|", "create_file|ok|0x12019f|", "close|ok|", "create_file|fail", "disconnect|ok"];
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    assert!(lines.iter().zip(expected).all(|(line, part)| line.contains(part)), "{lines:?}");
+    assert!(lines[..4].iter().all(|line| line.ends_with("/a report")), "{lines:?}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use proto::smb2::header::Command;
 use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::ReadRequest;
+use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::tree_connect::{ShareType, TreeConnectFlags, TreeConnectRequest, TreeConnectResponse};
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
@@ -22,10 +23,13 @@ use server::accounting::Resource;
 use server::accounts::Unavailable;
 use server::answer::{Answer, block_on};
 use server::policy::printing::QueueSystem;
-use server::policy::{PrintPolicy, Printers, Share, Template};
+use server::policy::{PrintPolicy, Printers, Share, Template, UserShares};
 use server::printing::{NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, Result};
 use server::testing::{self, TestClient, TestServer, status};
-use server::vfs::{ListRequest, Lookup, LookupOptions, Op, RelPath, SymlinkPolicy, read_into};
+use server::vfs::{
+    Access, Create as FileToCreate, ListRequest, Lookup, LookupOptions, NewFile, Op, RelPath, SetMetadata,
+    SymlinkPolicy, Time, read_into,
+};
 
 /// Queue, owner, title and data of a job.
 type Printed = (String, String, String, Vec<u8>);
@@ -37,6 +41,10 @@ struct Recorder {
     /// The jobs that each queue has already.
     waiting: AtomicUsize,
     stopped: AtomicBool,
+    /// Jobs are neither printed nor removed.
+    forgets: AtomicBool,
+    /// How often the queues were asked for.
+    asked: AtomicUsize,
 }
 
 impl Recorder {
@@ -53,12 +61,16 @@ struct Shared(Arc<Recorder>);
 impl PrintSystem for Shared {
     fn queues(&self) -> Answer<Result<Arc<[QueueInfo]>>> {
         let queue = |name: &str| QueueInfo { name: name.into(), description: String::new(), location: String::new() };
+        self.0.asked.fetch_add(1, Ordering::Relaxed);
         self.0.answer(Arc::from([queue("laser"), queue("share")]))
     }
 
     fn submit(&self, queue: &Arc<PrintPolicy>, job: NewJob) -> Answer<Result<()>> {
         let (recorder, queue) = (self.0.clone(), queue.queue.clone());
         Answer::later(async move {
+            if recorder.forgets.load(Ordering::Relaxed) {
+                return Err(PrintError::Unavailable("the server stops".into()));
+            }
             let NewJob { title, user, spool, size, .. } = job;
             let read = read_into(&spool.node, &spool.op, 0, vec![0; size as usize], 0).await;
             spool.remove().await;
@@ -94,6 +106,21 @@ impl Printers for Section {
 
     fn section(&self) -> &Share {
         &self.0
+    }
+}
+
+/// A share that a user has defined under the name of a queue.
+#[derive(Debug)]
+struct OfUsers;
+
+impl UserShares for OfUsers {
+    fn share(&self, name: &str) -> Answer<std::result::Result<Option<Arc<Share>>, Unavailable>> {
+        let share = (name == "laser").then(|| Arc::new(Share::new("laser", "/share")));
+        Answer::now(Ok(share))
+    }
+
+    fn list(&self) -> Answer<std::result::Result<Vec<Arc<Share>>, Unavailable>> {
+        Answer::now(Ok(Vec::new()))
     }
 }
 
@@ -167,6 +194,14 @@ type Opened = std::result::Result<FileId, Status>;
 fn write(client: &mut TestClient, file_id: FileId, offset: u64, bytes: &[u8]) -> Status {
     let write = WriteRequest { length: bytes.len() as u32, offset, file_id, buffer: bytes, ..WriteRequest::default() };
     status(&client.request(Command::WRITE, |out| write.encode(out)))
+}
+
+fn set_size(client: &mut TestClient, file_id: FileId, size: u64) -> Status {
+    let buffer = &size.to_le_bytes();
+    // FileEndOfFileInformation.
+    let set =
+        SetInfoRequest { info_type: InfoType::FILE, file_info_class: 20, buffer, file_id, ..SetInfoRequest::default() };
+    status(&client.request(Command::SET_INFO, |out| set.encode(out)))
 }
 
 fn close(client: &mut TestClient, file_id: FileId) -> Status {
@@ -275,7 +310,7 @@ fn jobs_are_bounded_in_number_and_size() {
     let mut client = world.client("ink");
     world.recorder.waiting.store(3, Ordering::Relaxed);
     assert_eq!(create(&mut client, "x", |_| ()), Err(Status::PRINT_QUEUE_FULL));
-    world.recorder.waiting.store(2, Ordering::Relaxed);
+    world.recorder.waiting.store(1, Ordering::Relaxed);
     let jobs: Vec<_> = (0..2).map(|_| create(&mut client, "x", |_| ()).expect("a job")).collect();
     // A user may have half of what is free.
     assert_eq!(create(&mut client, "x", |_| ()), Err(Status::INSUFFICIENT_RESOURCES));
@@ -287,6 +322,113 @@ fn jobs_are_bounded_in_number_and_size() {
         assert_eq!(close(&mut client, job), Status::SUCCESS);
     }
     world.is_clean();
+}
+
+#[test]
+fn a_job_ends_where_the_written_data_ends() {
+    let world = World::new();
+    let mut client = world.client("ink");
+    let job = create(&mut client, "x", |_| ()).expect("a job");
+    // A program that copies a file sets the size first, which costs nothing.
+    assert_eq!(set_size(&mut client, job, 1 << 32), Status::SUCCESS);
+    assert_eq!(world.server.accounting.held(Resource::SpoolSpace), 0);
+    assert_eq!(set_size(&mut client, job, 1 << 50), Status::NO_SPOOL_SPACE);
+    // Requests in flight may be executed in another order.
+    assert_eq!(write(&mut client, job, 3, b"def-"), Status::SUCCESS);
+    assert_eq!(write(&mut client, job, 0, b"abc"), Status::SUCCESS);
+    assert_eq!(write(&mut client, job, u64::MAX, b"-"), Status::SUCCESS);
+    assert_eq!(set_size(&mut client, job, 6), Status::SUCCESS);
+    assert_eq!(close(&mut client, job), Status::SUCCESS);
+    assert_eq!(world.recorder.jobs.lock().remove(0).3, b"abcdef");
+    world.is_clean();
+}
+
+#[test]
+fn a_job_with_missing_parts_is_not_printed() {
+    let world = World::new();
+    let mut client = world.client("ink");
+    let job = create(&mut client, "x", |_| ()).expect("a job");
+    assert_eq!(write(&mut client, job, (1 << 33) - 1, b"x"), Status::SUCCESS);
+    assert_eq!(close(&mut client, job), Status::INVALID_PARAMETER);
+    let job = create(&mut client, "x", |_| ()).expect("a job");
+    let parts = (0..2000).take_while(|part| write(&mut client, job, 2 * part, b"x") == Status::SUCCESS).count();
+    assert_eq!(parts, 1024);
+    assert_eq!(close(&mut client, job), Status::INVALID_PARAMETER);
+    assert!(world.recorder.jobs.lock().is_empty());
+    world.is_clean();
+}
+
+#[test]
+fn jobs_that_others_send_count_for_the_queue() {
+    let world = World::new();
+    world.recorder.waiting.store(1, Ordering::Relaxed);
+    let mut clients = [world.client("ink"), world.client("ink"), world.client("ink")];
+    let jobs: Vec<_> = clients.iter_mut().map(|client| create(client, "x", |_| ())).collect();
+    assert!(jobs[0].is_ok() && jobs[1].is_ok());
+    assert_eq!(jobs[2], Err(Status::PRINT_QUEUE_FULL));
+    assert_eq!(close(&mut clients[0], jobs[0].expect("a job")), Status::SUCCESS);
+    assert!(create(&mut clients[2], "x", |_| ()).is_ok());
+    clients.into_iter().for_each(TestClient::disconnect);
+    world.is_clean();
+}
+
+#[test]
+fn files_that_a_former_server_has_left_are_removed() {
+    let world = World::new();
+    let job = format!("smbprn.{}", "0123456789abcdef".repeat(2));
+    let make = |name: &str| {
+        let new = NewFile::new(FileToCreate::File(Access { read: true, write: true }), 0o600);
+        let name = testing::volume::path(name);
+        let made = block_on(world.server.volume.create(&testing::root(), &name, new)).expect("a file").opened();
+        let old = SetMetadata { modified: Some(Time { secs: 1, nanos: 0 }), ..SetMetadata::default() };
+        block_on(made.0.set_metadata(&testing::root(), old)).expect("it is old");
+    };
+    let others = ["smbprn.12", "report", "smbprn.0123456789abcdef0123456789abcdeg"];
+    others.iter().for_each(|name| make(name));
+    make(&job);
+    let mut client = world.client("ink");
+    let own = create(&mut client, "x", |_| ()).expect("a job");
+    assert_eq!(world.files(), others.len() + 1, "one is that of the new job");
+    // It is done once.
+    make(&job);
+    create(&mut client, "x", |_| ()).expect("a job");
+    assert_eq!(world.files(), others.len() + 3);
+    assert_eq!(close(&mut client, own), Status::SUCCESS);
+}
+
+#[test]
+fn a_file_that_nobody_finishes_is_removed() {
+    let world = World::new();
+    world.recorder.forgets.store(true, Ordering::Relaxed);
+    let mut client = world.client("ink");
+    let job = create(&mut client, "x", |_| ()).expect("a job");
+    assert_eq!(write(&mut client, job, 0, b"data"), Status::SUCCESS);
+    assert_eq!(close(&mut client, job), Status::DEVICE_NOT_READY);
+    world.is_clean();
+}
+
+#[test]
+fn administrators_see_jobs_and_close_them() {
+    let world = World::new();
+    let mut client = world.client("ink");
+    let job = create(&mut client, "a report", |_| ()).expect("a job");
+    let snapshot = server::status::snapshot(&world.server, Time::default());
+    let [open] = &snapshot.opens[..] else { panic!("{:?}", snapshot.opens) };
+    assert_eq!((&*open.share, &*open.path, open.volatile), ("ink", "a report", job.volatile));
+    assert!(block_on(world.server.close_file(job.volatile)));
+    assert_eq!(close(&mut client, job), Status::FILE_CLOSED);
+    assert!(world.recorder.jobs.lock().is_empty());
+    world.is_clean();
+}
+
+#[test]
+fn a_user_share_is_found_before_the_printers() {
+    let world = World::with(|policy| policy.user_shares = Some(Arc::new(OfUsers)));
+    // A print system that hangs must not delay them.
+    world.recorder.stopped.store(true, Ordering::Relaxed);
+    let mut client = TestClient::logged_on(&world.server, "alice");
+    assert_eq!(client.tree_connect("laser"), Status::SUCCESS);
+    assert_eq!(world.recorder.asked.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -321,5 +463,6 @@ fn queues_are_shares_of_the_section_printers() {
 
 #[test]
 fn the_suite_passes_on_remote_storage() {
-    testing::passes_on_remote_storage(&[]);
+    let begun = "a removal that nobody waits for is only begun";
+    testing::passes_on_remote_storage(&[("a_file_that_nobody_finishes_is_removed", begun)]);
 }

@@ -13,7 +13,10 @@ use proto::smb2::negotiate::Dialect;
 use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
-use server::policy::{Encryption, Guest, MapToGuest, Policy, Signing};
+use server::answer::Answer;
+use server::policy::printing::QueueSystem;
+use server::policy::{Encryption, Guest, MapToGuest, Policy, PrintPolicy, Signing, Template};
+use server::printing::{NewJob, PrintSystem, PrintUser, QueueInfo};
 use server::testing::{self, ManualClock, PASSWORD, PipelinedClient, TestServer, opened};
 
 const GUID: [u8; 16] = [7; 16];
@@ -76,6 +79,50 @@ fn an_unencrypted_session_setup_changes_nothing_if_a_share_or_the_client_encrypt
     attack(&server, &mut sealed(&server, "bob"));
     let server = TestServer::with_stopped_clock();
     attack(&server, &mut sealed(&server, "bob"));
+}
+
+/// The session itself is encrypted by nothing else than the tree connect to a printer.
+#[test]
+fn an_unencrypted_session_setup_changes_nothing_if_a_printer_encrypts() {
+    let server = TestServer::builder()
+        .clock(ManualClock::new())
+        .print_system(Arc::new(NoQueues))
+        .share(|share| {
+            let printing = PrintPolicy {
+                queue: "laser".to_owned(),
+                system: QueueSystem::Cups { options: Vec::new() },
+                user_name: Template::parse("%U").expect("a template"),
+                min_space: 0,
+                max_jobs: 0,
+            };
+            share.printing = Some(Arc::new(printing));
+            share.access.server_smb_encrypt = Encryption::Required;
+        })
+        .start();
+    let mut client = server.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on("bob", PASSWORD, false, 0).check(Status::SUCCESS);
+    client.tree_connect();
+    let snapshot = server::status::snapshot(&server, server::vfs::Time::default());
+    assert!(snapshot.trees.iter().all(|tree| tree.encrypted) && snapshot.trees.len() == 1, "{:?}", snapshot.trees);
+    client.session_setup(&negotiate(), false, 0).check(Status::ACCESS_DENIED);
+}
+
+struct NoQueues;
+
+type Asked<T> = Answer<server::printing::Result<T>>;
+
+impl PrintSystem for NoQueues {
+    fn queues(&self) -> Asked<Arc<[QueueInfo]>> {
+        Answer::now(Ok(Arc::default()))
+    }
+
+    fn submit(&self, _: &Arc<PrintPolicy>, _: NewJob) -> Asked<()> {
+        Answer::now(Ok(()))
+    }
+
+    fn job_count(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<usize> {
+        Answer::now(Ok(0))
+    }
 }
 
 #[test]

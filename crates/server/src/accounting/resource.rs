@@ -71,7 +71,9 @@ resources! {
     /// Tokens of offloaded copies.
     OffloadTokens, "offload tokens", Unit::Each(256);
     /// Print jobs that are not handed over to the print system yet. Each has a file.
-    PrintJobs, "print jobs", Unit::Each(1024);
+    PrintJobs, "print jobs", Unit::Each(4096);
+    /// Parts of print jobs that are being sent to the print system.
+    PrintData, "print data", Unit::Bytes;
     /// The KiB that the files of these jobs take on disk.
     SpoolSpace, "spool space (KiB)", Unit::Each(0);
 }

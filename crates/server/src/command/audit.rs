@@ -55,14 +55,14 @@ pub(super) fn trail(
 
 /// Records the beginning of a tree connect.
 pub(super) fn connected(tree: &Tree) {
-    if let Some(trail) = tree.disk().and_then(|disk| disk.audit.as_ref()) {
+    if let Some(trail) = tree.audit() {
         trail.begin();
     }
 }
 
 /// Records the end of a tree connect.
 pub(super) fn disconnected(tree: &Tree) {
-    if let Some(trail) = tree.disk().and_then(|disk| disk.audit.as_ref()) {
+    if let Some(trail) = tree.audit() {
         trail.end();
     }
 }
@@ -201,6 +201,32 @@ pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, error: &Error) 
         trail.ended(Operation::OPENAT, error.status, || vec![mode(writes), base]);
     }
     trail.ended(Operation::CREATE_FILE, error.status, || create_file(asked, trail.path(&path, stream)));
+}
+
+/// Returns the path of a print job, which has its title in place of the name of its file.
+fn path_of_job(trail: &Trail, title: &str) -> String {
+    trail.path(&RelPath::root().join(title.as_bytes()).unwrap_or_else(RelPath::root), None)
+}
+
+/// Records the beginning of a print job. `spool` is the directory of the share.
+pub(super) fn job_opened(spool: &Disk, asked: &CreateRequest<'_>, title: &str) {
+    let Some(trail) = &spool.audit else { return };
+    let path = path_of_job(trail, title);
+    trail.done(Operation::OPENAT, || vec![mode(true), path.clone()]);
+    trail.done(Operation::CREATE_FILE, || create_file(asked, path));
+}
+
+/// Records a CREATE of a print job that has failed.
+pub(super) fn job_not_opened(spool: &Disk, asked: &CreateRequest<'_>, error: &Error) {
+    let Some(trail) = &spool.audit else { return };
+    let title = super::print::title(asked.name);
+    trail.ended(Operation::CREATE_FILE, error.status, || create_file(asked, path_of_job(trail, &title)));
+}
+
+/// Records the end of a print job.
+pub(super) fn job_closed(spool: &Disk, title: &str, status: Status) {
+    let Some(trail) = &spool.audit else { return };
+    trail.ended(Operation::CLOSE, status, || vec![path_of_job(trail, title)]);
 }
 
 /// Records the first listing of an open directory.

@@ -70,7 +70,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result
             Ok(())
         }
         Target::Job(job) => {
-            print::discard(job).await;
+            if let Some(printer) = open.tree.printer() {
+                print::discard(&printer.spool, job).await;
+            }
             Ok(())
         }
     }

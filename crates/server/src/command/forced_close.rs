@@ -35,8 +35,8 @@ impl Server {
         true
     }
 
-    /// Closes the open of a file or directory with this volatile id, also a durable one without a session. Returns
-    /// `false` if there is no such open.
+    /// Closes the open of a file, a directory or a print job with this volatile id, also a durable one without a
+    /// session. Returns `false` if there is no such open.
     pub async fn close_file(&self, volatile_id: u64) -> bool {
         self.close_one(|open| open.volatile_id == volatile_id).await
     }
@@ -51,7 +51,7 @@ impl Server {
         let mut found = Vec::new();
         let _ = self
             .walk_opens(|open, _| {
-                if open.file().is_some() && is_meant(open) {
+                if !open.is_pipe() && is_meant(open) {
                     found.push(open.clone());
                 }
                 if found.len() < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -61,6 +61,10 @@ impl Server {
         if let Some(file) = open.file() {
             let path = file.name.path.lock().clone();
             tracing::info!(share = open.tree.share_name(), %path, "an administrator closes a file");
+        }
+        if let Some(job) = open.job() {
+            let share = open.tree.share_name();
+            tracing::info!(share, title = job.title, "an administrator discards a print job that a client sends");
         }
         close_held(self, open).await
     }

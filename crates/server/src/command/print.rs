@@ -17,15 +17,16 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{FileId, InfoType, OplockLevel};
 use proto::status::Status;
 
-use super::session_variables;
+use super::{audit, session_variables};
 use crate::accounting::{Charge, Resource};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::policy::limits::JOB_TITLE_MAX;
 use crate::policy::printing::PRINT_VARIABLES;
 use crate::policy::template::Variable;
-use crate::printing::{NewJob, PrintSystem, PrintUser, SpoolFile};
+use crate::printing::{Counted, NewJob, PrintSystem, PrintUser, SpoolFile};
 use crate::request::{Reply, Request};
+use crate::state::JOB_PREFIX;
 use crate::state::Server;
 use crate::state::open::channel_sequence::ChannelSequence;
 use crate::state::open::{Open, SpooledJob, Target};
@@ -37,8 +38,6 @@ use crate::vfs::{
 
 /// The permissions of the file of a job.
 const MODE: u32 = 0o600;
-/// The first letters of its name, as in Samba.
-const PREFIX: &str = "smbprn.";
 /// The title of a job without a name.
 const UNTITLED: &str = "Remote Downlevel Document";
 /// The access of which a CREATE must ask for some, because nothing else can be done with a job than writing it.
@@ -95,12 +94,15 @@ pub(super) async fn create(
     let payer = session.payer();
     let charge = payer.charge(Resource::Opens, 1)?;
     let charges = vec![payer.charge(Resource::PrintJobs, 1)?, Charge::nothing(&payer, Resource::SpoolSpace)];
-    check_queue(request, reply, printer).await?;
+    let counted = check_queue(request, reply, printer).await?;
     // The file must get its owner, who removes it, although the client may vanish meanwhile.
     reply.survives = true;
     reply.go_async(request)?;
-    let (spool, metadata) = make(server, &printer.spool, charges).await?;
+    server.jobs.clean(&printer.spool).await;
+    let (mut spool, metadata) = make(server, &printer.spool, charges).await?;
+    spool.counted = counted;
     let file_id = FileId { persistent: server.next_open_id(), volatile: server.next_id() };
+    audit::job_opened(&printer.spool, asked, &title(asked.name));
     let open = Arc::new(Open {
         persistent_id: file_id.persistent,
         volatile_id: file_id.volatile,
@@ -110,12 +112,17 @@ pub(super) async fn create(
         share: ShareAccess(0),
         created: server.environment.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
-        target: Target::Job(Box::new(SpooledJob { title: title(asked.name), spool: Some(spool).into() })),
+        target: Target::Job(Box::new(SpooledJob {
+            title: title(asked.name),
+            file: spool.id,
+            written: Default::default(),
+            spool: Some(spool).into(),
+        })),
         charge,
     });
     if let Err(open) = session.add_open(open) {
         if let Target::Job(job) = &open.target {
-            discard(job).await;
+            discard(&printer.spool, job).await;
         }
         return Err(Error::because(Status::USER_SESSION_DELETED, "the session ended while the job was created"));
     }
@@ -140,14 +147,16 @@ pub(super) async fn create(
 
 /// Checks whether the queue takes another job (`max print jobs`), and the disk (`min print space`). A print system that
 /// does not answer is reported before the client sends its data.
-async fn check_queue(request: &Request<'_>, reply: &mut Reply, printer: &Printer) -> Result<()> {
+async fn check_queue(request: &Request<'_>, reply: &mut Reply, printer: &Printer) -> Result<Option<Counted>> {
     let Printer { spool, queue, user } = printer;
+    let mut counted = None;
     if queue.max_jobs > 0 {
         reply.go_async(request)?;
-        let count = system(&request.connection.server)?.job_count(queue, user).await;
-        if count.map_err(|error| failed(queue, error))? >= queue.max_jobs {
-            return Err(Error::because(Status::PRINT_QUEUE_FULL, "the queue is full (`max print jobs`)"));
-        }
+        let count = system(&request.connection.server)?.job_count(queue, user).await?;
+        let full = Error::because(Status::PRINT_QUEUE_FULL, "the queue is full (`max print jobs`)");
+        // Jobs that others send now count, too.
+        let sent = &request.connection.server.jobs.sent;
+        counted = Some(sent.add(&queue.queue, count, queue.max_jobs).ok_or(full)?);
     }
     if queue.min_space > 0 {
         let links = SymlinkPolicy { follow: false, wide: false, itself: false };
@@ -158,29 +167,25 @@ async fn check_queue(request: &Request<'_>, reply: &mut Reply, printer: &Printer
             return Err(Error::because(Status::DISK_FULL, "too little space for print jobs (`min print space`)"));
         }
     }
-    Ok(())
-}
-
-fn failed(queue: &crate::policy::PrintPolicy, error: crate::printing::PrintError) -> Error {
-    tracing::error!(queue = queue.queue, "cannot print: {error}");
-    error.into()
+    Ok(counted)
 }
 
 /// Creates the file of a job.
 async fn make(server: &Server, disk: &Disk, charges: Vec<Charge>) -> Result<(SpoolFile, Metadata)> {
     let random: String = server.random::<16>().iter().map(|byte| format!("{byte:02x}")).collect();
-    let file_name = format!("{PREFIX}{random}");
+    let file_name = format!("{JOB_PREFIX}{random}");
     let name = RelPath::root().join(file_name.as_bytes()).ok_or(Error::new(Status::INTERNAL_ERROR))?;
     let new = NewFile::new(Create::File(Access { read: true, write: true }), MODE);
     let (node, metadata) = disk.vfs.create(&disk.op, &name, new).await?.opened();
     let path = disk.share.path.join(file_name);
     let place: (Arc<dyn Vfs>, RelPath) = (disk.vfs.clone(), name);
-    Ok((SpoolFile { node, op: disk.op.clone(), path, place, id: metadata.id, charges }, metadata))
+    let (op, place, id) = (disk.op.clone(), Some(place), metadata.id);
+    Ok((SpoolFile { node, op, path, place, id, charges, counted: None }, metadata))
 }
 
 /// Returns the title of a job that the client calls `name`: the last component, without characters that control a
 /// terminal or a printer.
-fn title(name: &[u8]) -> String {
+pub(super) fn title(name: &[u8]) -> String {
     let name = utf16_units(name).map(|units| String::from_utf16_lossy(&units)).unwrap_or_default();
     let last = name.rsplit(['\\', '/']).next().unwrap_or_default();
     let title: String = last.chars().filter(|letter| !letter.is_control()).take(JOB_TITLE_MAX).collect();
@@ -192,11 +197,17 @@ pub(super) async fn write(request: &Request<'_>, job: &SpooledJob, offset: u64, 
     let mut spool = job.spool.lock().await;
     let spool = spool.as_mut().ok_or(Error::new(Status::FILE_CLOSED))?;
     // As in Samba, the largest offset means appending.
-    let offset = if offset == u64::MAX { spool.node.metadata(&spool.op).await?.size } else { offset };
+    let offset = if offset == u64::MAX { job.written.lock().end() } else { offset };
     let end = offset.checked_add(data.len() as u64).ok_or(Error::new(Status::INVALID_PARAMETER))?;
+    if !job.written.lock().has_room() {
+        return Err(Error::because(Status::INVALID_PARAMETER, "too many parts of the print job are missing"));
+    }
     charge(request, spool, end)?;
     let data: Bytes = request.message.slice_ref(data);
-    Ok(spool.node.write(&spool.op, offset, data.into(), false).await?)
+    spool.node.write(&spool.op, offset, data.into(), false).await?;
+    // The lock of the file is still held.
+    job.written.lock().add(offset, end);
+    Ok(())
 }
 
 /// Charges the file of a job for its size, which is at least `size`.
@@ -209,16 +220,22 @@ fn charge(request: &Request<'_>, spool: &mut SpoolFile, size: u64) -> Result<()>
     space.grow(needed).map_err(|full| Error::because(Status::NO_SPOOL_SPACE, full.to_string()))
 }
 
-/// Executes SET_INFO. Programs that copy a file to a printer set its size, attributes and times, of which only the size
-/// has a meaning.
+/// Executes SET_INFO. Programs that copy a file to a printer set its size before they write, its attributes and times.
+/// The job ends where the data ends that was written, so only a smaller size has a meaning.
 pub(super) async fn set(request: &Request<'_>, job: &SpooledJob, asked: &SetInfoRequest<'_>) -> Result<()> {
     match (asked.info_type, Class(asked.file_info_class)) {
         (InfoType::FILE, Class::END_OF_FILE) => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(asked.buffer))?.end_of_file;
             let mut spool = job.spool.lock().await;
             let spool = spool.as_mut().ok_or(Error::new(Status::FILE_CLOSED))?;
-            charge(request, spool, size)?;
-            Ok(spool.node.set_extent(&spool.op, Extent::Size(size)).await?)
+            if size > request.connection.server.policy().limits.print_job {
+                return Err(Error::because(Status::NO_SPOOL_SPACE, "the print job is too large"));
+            }
+            if size < job.written.lock().end() {
+                spool.node.set_extent(&spool.op, Extent::Size(size)).await?;
+                job.written.lock().cut(size);
+            }
+            Ok(())
         }
         (InfoType::FILE, Class::ALLOCATION | Class::BASIC) => Ok(()),
         _ => Err(Error::because(Status::NOT_SUPPORTED, "SET_INFO on a print job")),
@@ -234,21 +251,34 @@ pub(super) async fn flush(job: &SpooledJob) -> Result<()> {
 
 /// Hands over a job that its client has closed. A job without data is not printed, as in Samba.
 pub(super) async fn submit(request: &Request<'_>, reply: &mut Reply, open: &Open, job: &SpooledJob) -> Result<()> {
+    let done = hand_over(request, reply, open, job).await;
+    if let Some(printer) = open.tree.printer() {
+        audit::job_closed(
+            &printer.spool,
+            &job.title,
+            done.as_ref().map_or_else(|error| error.status, |()| Status::SUCCESS),
+        );
+    }
+    done
+}
+
+async fn hand_over(request: &Request<'_>, reply: &mut Reply, open: &Open, job: &SpooledJob) -> Result<()> {
     let (Some(printer), Some(spool)) = (open.tree.printer(), job.spool.lock().await.take()) else {
         return Err(Error::new(Status::FILE_CLOSED));
     };
-    let size = match spool.node.metadata(&spool.op).await {
-        Ok(metadata) => metadata.size,
-        Err(errno) => {
-            spool.remove().await;
-            return Err(errno.into());
-        }
+    let (size, is_whole) = {
+        let written = job.written.lock();
+        (written.end(), written.is_whole())
     };
     let system = match system(&request.connection.server) {
-        Ok(system) if size > 0 => system,
+        Ok(system) if size > 0 && is_whole => system,
         refused => {
             spool.remove().await;
-            return refused.map(drop);
+            refused?;
+            if is_whole {
+                return Ok(());
+            }
+            return Err(Error::because(Status::INVALID_PARAMETER, "parts of the print job were not written"));
         }
     };
     let client = request.connection.peer.remote.ip().to_canonical().to_string();
@@ -256,14 +286,15 @@ pub(super) async fn submit(request: &Request<'_>, reply: &mut Reply, open: &Open
     let submitted = system.submit(&printer.queue, new);
     // If it cannot be sent, the client only waits longer without knowing why.
     let _ = reply.go_async(request);
-    submitted.await.map_err(|error| failed(&printer.queue, error))
+    Ok(submitted.await?)
 }
 
-/// Removes a job that was not closed by its client.
-pub(crate) async fn discard(job: &SpooledJob) {
+/// Removes a job that was not closed by its client. `printer` is the directory of the share.
+pub(crate) async fn discard(printer: &Disk, job: &SpooledJob) {
     if let Some(spool) = job.spool.lock().await.take() {
         tracing::info!(title = job.title, "a print job is discarded because its client did not close it");
         spool.remove().await;
+        audit::job_closed(printer, &job.title, Status::CANCELLED);
     }
 }
 

@@ -126,9 +126,10 @@ pub(crate) async fn share(
     let share = match policy.share(name) {
         Some(share) => Some(share.clone()),
         None => match policy.home(name, user).await? {
-            None => match server.printer_share(policy, name).await {
-                None => policy.user_share(name).await?,
-                printer => printer,
+            // Before the printers, because a print system that does not answer must not delay them.
+            None => match policy.user_share(name).await? {
+                None => server.printer_share(policy, name).await,
+                of_user => of_user,
             },
             home => home,
         },

@@ -71,6 +71,13 @@ pub const VOLUMES_BEING_OPENED: usize = 64;
 /// Maximum number of characters of the title of a print job. CUPS takes 255 bytes (`name` of IPP).
 pub const JOB_TITLE_MAX: usize = 127;
 
+/// Maximum number of parts of a print job that were written while those between are missing. A client has few requests
+/// in flight.
+pub(crate) const JOB_PARTS_MAX: usize = 1024;
+
+/// Maximum number of directories of print shares that are remembered as free of the files of former jobs.
+pub(crate) const SPOOL_DIRECTORIES_MAX: usize = 4_096;
+
 /// Maximum number of jobs of one queue that are read from the print system.
 pub const LISTED_JOBS_MAX: usize = 10_000;
 

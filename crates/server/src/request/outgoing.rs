@@ -205,7 +205,7 @@ impl Outgoing {
         }
         let setting_up = matches!(request.header.command, Command::NEGOTIATE | Command::SESSION_SETUP);
         let session = channel.session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
-        let share = request.tree.as_ref().and_then(|tree| tree.disk()).is_some_and(|disk| disk.encrypt_data);
+        let share = request.tree.as_ref().is_some_and(|tree| tree.encrypts());
         request.sealed || (!setting_up && (session || share))
     }
 

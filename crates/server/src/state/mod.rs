@@ -14,6 +14,7 @@ pub mod open;
 mod server;
 pub mod session;
 
+pub(crate) use self::server::JOB_PREFIX;
 pub use self::server::{
     Connections, LogonDefence, OpenVolume, Server, ServerParts, Sessions, TooMany, VolumeId, Volumes,
     directories_overlap, wanted_xattrs,

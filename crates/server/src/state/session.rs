@@ -226,7 +226,7 @@ impl Session {
     pub(crate) fn protects_data(&self) -> bool {
         self.encrypt_data.load(Ordering::Relaxed)
             || self.sealed.load(Ordering::Relaxed)
-            || self.trees.lock().by_id.values().any(|it| it.tree.disk().is_some_and(|disk| disk.encrypt_data))
+            || self.trees.lock().by_id.values().any(|it| it.tree.encrypts())
     }
 
     /// Closes the session and returns the opens that the caller must close. Remaining references see the session as

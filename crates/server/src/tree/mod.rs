@@ -105,7 +105,7 @@ pub struct Disk {
 }
 
 impl Tree {
-    /// Returns the directory share, unless this is IPC$.
+    /// Returns the directory share, unless this is IPC$ or a printer.
     pub fn disk(&self) -> Option<&Disk> {
         match &self.kind {
             TreeKind::Disk(disk) => Some(disk),
@@ -118,6 +118,15 @@ impl Tree {
         match &self.kind {
             TreeKind::Printer(printer) => Some(printer),
             TreeKind::Pipes | TreeKind::Disk(_) => None,
+        }
+    }
+
+    /// Returns the record of what the client does, if there is one.
+    pub(crate) fn audit(&self) -> Option<&Arc<Trail>> {
+        match &self.kind {
+            TreeKind::Pipes => None,
+            TreeKind::Disk(disk) => disk.audit.as_ref(),
+            TreeKind::Printer(printer) => printer.spool.audit.as_ref(),
         }
     }
 

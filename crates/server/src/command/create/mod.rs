@@ -72,7 +72,8 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let mut asked = CreateRequest::decode(request.message)?;
     let tree = request.tree()?;
     if let Some(printer) = tree.printer() {
-        return print::create(request, reply, tree, printer, &asked).await;
+        let done = print::create(request, reply, tree, printer, &asked).await;
+        return done.inspect_err(|error| audit::job_not_opened(&printer.spool, &asked, error));
     }
     let Some(disk) = tree.disk() else { return open_pipe(request, &asked, reply) };
     // 3.3.5.9.

@@ -10,6 +10,9 @@ use std::fmt;
 pub const PRINT_VARIABLES: &[char] =
     &['s', 'f', 'p', 'j', 'J', 'z', 'c', 'u', 'U', 'g', 'G', 'm', 'M', 'I', 'i', 'S', 'R', 't', 'L', 'N', 'D'];
 
+/// The variables whose values a client may choose.
+const CHOSEN_BY_CLIENTS: &[char] = &['J', 'm', 'U', 'u'];
+
 /// A command with variables.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CommandLine {
@@ -106,12 +109,22 @@ impl CommandLine {
         self.words.iter().flatten().any(|part| *part == Part::Variable(variable))
     }
 
+    /// Returns a variable that may make an argument an option of the program: an argument begins with it, no `--` is
+    /// before it, and a client chooses its value.
+    pub fn exposed(&self) -> Option<char> {
+        let ends_options = |word: &&Vec<Part>| word[..] == [Part::Text("--".to_owned())];
+        self.words.iter().skip(1).take_while(|word| !ends_options(word)).find_map(|word| match word.first() {
+            Some(Part::Variable(letter)) if CHOSEN_BY_CLIENTS.contains(letter) => Some(*letter),
+            _ => None,
+        })
+    }
+
     /// Returns the program and its arguments. A variable without a value is empty.
     pub fn arguments(&self, value: impl Fn(char) -> Option<String>) -> Vec<String> {
         let expand = |part: &Part| match part {
             Part::Text(text) => text.clone(),
-            // An argument cannot contain a zero.
-            Part::Variable(letter) => value(*letter).unwrap_or_default().replace('\0', ""),
+            // An argument cannot contain a zero. A client may choose the value, which must not control a terminal.
+            Part::Variable(letter) => value(*letter).unwrap_or_default().replace(char::is_control, ""),
         };
         self.words.iter().map(|word| word.iter().map(expand).collect()).collect()
     }
@@ -146,6 +159,7 @@ mod tests {
             's' => Some("/spool/a b".to_owned()),
             'J' => Some("; touch x $(id) | '\" %s".to_owned()),
             'p' => Some("-P\0x".to_owned()),
+            'm' => Some("\u{1b}[2J\nbox\u{9b}".to_owned()),
             _ => None,
         };
         CommandLine::parse(text).unwrap_or_else(|why| panic!("{text}: {why}")).arguments(value)
@@ -158,6 +172,20 @@ mod tests {
         assert_eq!(arguments("lp -t'%J' \"<%s>\""), ["lp", &format!("-t{title}"), "</spool/a b>"]);
         assert_eq!(arguments("lp -P%p"), ["lp", "-P-Px"]);
         assert_eq!(arguments("lp %j ''"), ["lp", "", ""]);
+        assert_eq!(arguments("lp %m"), ["lp", "[2Jbox"]);
+    }
+
+    #[test]
+    fn a_value_of_a_client_may_be_an_option() {
+        for (text, expected) in [
+            ("x %s %J", Some('J')),
+            ("x '%m' %s", Some('m')),
+            ("x %U--", Some('U')),
+            ("x --title=%J -- %m", None),
+            ("x -t\\ %J %s %p %j", None),
+        ] {
+            assert_eq!(CommandLine::parse(text).expect("a command").exposed(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod channel_sequence;
 mod listing;
+mod written;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,6 +13,7 @@ use proto::status::Status;
 
 use self::channel_sequence::ChannelSequence;
 pub use self::listing::Listing;
+pub(crate) use self::written::Written;
 use crate::accounting::{Charge, Payer, Resource};
 use crate::error::{Error, Result};
 use crate::files::exported_locks::ExportedLocks;
@@ -64,6 +66,10 @@ pub enum Target {
 pub struct SpooledJob {
     /// The title.
     pub title: String,
+    /// The number of the file.
+    pub(crate) file: FileId,
+    /// Which parts of it were written.
+    pub(crate) written: parking_lot::Mutex<Written>,
     /// The file; `None` once it was handed over or removed.
     pub(crate) spool: tokio::sync::Mutex<Option<SpoolFile>>,
 }
@@ -159,7 +165,15 @@ impl Open {
         matches!(self.target, Target::Pipe(_))
     }
 
-    /// Returns the open file; `None` for a pipe.
+    /// Returns the print job; `None` for another open.
+    pub fn job(&self) -> Option<&SpooledJob> {
+        match &self.target {
+            Target::Job(job) => Some(job),
+            Target::File(_) | Target::Pipe(_) => None,
+        }
+    }
+
+    /// Returns the open file; `None` for a pipe or a print job.
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {
             Target::File(file) => Some(file),

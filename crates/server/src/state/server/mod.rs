@@ -26,6 +26,8 @@ pub use self::connections::{Connections, TooMany};
 pub use self::logons::LogonDefence;
 use self::opens::OpenState;
 pub use self::parts::ServerParts;
+pub(crate) use self::printers::JOB_PREFIX;
+use self::printers::PrintJobs;
 pub use self::sessions::Sessions;
 use self::turns::Turns;
 pub use self::volumes::{OpenVolume, VolumeId, Volumes, directories_overlap, wanted_xattrs};
@@ -71,6 +73,8 @@ pub struct Server {
     audit: Option<Arc<dyn Destinations>>,
     share_changes: Option<Arc<dyn ShareChanges>>,
     print_system: Option<Arc<dyn PrintSystem>>,
+    /// The print jobs that clients send.
+    pub(crate) jobs: PrintJobs,
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: OpenVolumes,
@@ -128,6 +132,7 @@ impl Server {
             audit,
             share_changes,
             print_system,
+            jobs: PrintJobs::new(environment.now()),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: OpenVolumes::default(),
             opens: OpenState::new(environment.clone()),

@@ -10,7 +10,7 @@ use proto::rpc::srvsvc::clients::{
     ACCESS_ATRIB, ACCESS_DELETE, ACCESS_EXEC, ACCESS_PERM, Connection, FILE_LEVELS, File, PERM_FILE_CREATE,
     PERM_FILE_READ, PERM_FILE_WRITE, SESS_GUEST, Session,
 };
-use proto::rpc::srvsvc::shares::{STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL};
+use proto::rpc::srvsvc::shares::{STYPE_DISKTREE, STYPE_IPC, STYPE_PRINTQ, STYPE_SPECIAL};
 use proto::rpc::srvsvc::{ConnectionEnum, FileClose, FileEnum, FileGetInfo, SessionDel, SessionEnum, status_response};
 
 use super::{number, windows_path};
@@ -18,9 +18,10 @@ use crate::policy::fold;
 use crate::rpc::interface::Call;
 use crate::rpc::listing::Listing;
 use crate::state::Server;
-use crate::state::open::{FileOpen, Open};
+use crate::state::open::Open;
 use crate::state::session;
 use crate::streams;
+use crate::tree::TreeKind;
 use crate::user::User;
 use crate::vfs::Time;
 
@@ -84,11 +85,11 @@ pub(super) async fn file_enum(call: &Call<'_>, asked: FileEnum) -> Vec<u8> {
     let _ = call
         .server
         .walk_opens(|open, of| {
-            if let Some(file) = open.file() {
-                let is_below = |base: &String| fold(&path_of(open, file)).starts_with(base);
+            if !open.is_pipe() {
+                let is_below = |base: &String| fold(&path_of(open)).starts_with(base);
                 let matches = is_user(&user, of) && base.as_ref().is_none_or(is_below);
                 if list.offer_now(matches) {
-                    list.add(&describe(call.server, open, file, of));
+                    list.add(&describe(call.server, open, of));
                 }
             }
             ControlFlow::Continue(())
@@ -104,12 +105,12 @@ pub(super) async fn file_get_info(call: &Call<'_>, asked: FileGetInfo) -> Vec<u8
         found = Err(error::FILE_NOT_FOUND);
         let _ = call
             .server
-            .walk_opens(|open, of| match open.file().filter(|_| open.file_number() == asked.id) {
-                Some(file) => {
-                    found = Ok(describe(call.server, open, file, of));
+            .walk_opens(|open, of| match !open.is_pipe() && open.file_number() == asked.id {
+                true => {
+                    found = Ok(describe(call.server, open, of));
                     ControlFlow::Break(())
                 }
-                None => ControlFlow::Continue(()),
+                false => ControlFlow::Continue(()),
             })
             .await;
     }
@@ -143,10 +144,13 @@ pub(super) async fn connection_enum(call: &Call<'_>, asked: ConnectionEnum) -> V
             for tree in trees {
                 if list.offer_now(by_client.is_some() || fold(tree.share_name()) == share) {
                     let opens = opens.get_or_insert_with(|| session.opens_by_tree());
-                    let is_disk = tree.disk().is_some();
                     list.add(&Connection {
                         id: tree.id,
-                        kind: if is_disk { STYPE_DISKTREE } else { STYPE_IPC | STYPE_SPECIAL },
+                        kind: match tree.kind {
+                            TreeKind::Disk(_) => STYPE_DISKTREE,
+                            TreeKind::Printer(_) => STYPE_PRINTQ,
+                            TreeKind::Pipes => STYPE_IPC | STYPE_SPECIAL,
+                        },
                         opens: opens.get(&tree.id).copied().map_or(0, number),
                         seconds: seconds_since(tree.created, now),
                         user: shown_name(of).to_owned(),
@@ -250,26 +254,32 @@ fn seconds_since(then: Time, now: Time) -> u32 {
     u32::try_from(now.secs.saturating_sub(then.secs).max(0)).unwrap_or(u32::MAX)
 }
 
-/// Returns the path of an open file on this host, in the notation of Windows.
-fn path_of(open: &Open, file: &FileOpen) -> String {
-    let mut path = open.tree.disk().map_or_else(PathBuf::new, |disk| disk.share.path.clone());
-    let below = file.name.path.lock().to_string();
+/// Returns the path of an open file on this host, in the notation of Windows. A print job has its title in it.
+fn path_of(open: &Open) -> String {
+    let mut path = match &open.tree.kind {
+        TreeKind::Disk(disk) => disk.share.path.clone(),
+        TreeKind::Printer(printer) => printer.spool.share.path.clone(),
+        TreeKind::Pipes => PathBuf::new(),
+    };
+    let of_file = open.file().map(|file| file.name.path.lock().to_string());
+    let below = of_file.or_else(|| open.job().map(|job| job.title.clone())).unwrap_or_default();
     if !below.is_empty() {
         path.push(below);
     }
     let path = windows_path(&path);
-    match streams::of(&file.node).and_then(|node| node.stream.name()) {
+    match open.file().and_then(|file| streams::of(&file.node)).and_then(|node| node.stream.name()) {
         Some(stream) => format!("{path}:{stream}"),
         None => path,
     }
 }
 
-fn describe(server: &Server, open: &Arc<Open>, file: &FileOpen, user: &str) -> File {
+fn describe(server: &Server, open: &Arc<Open>, user: &str) -> File {
+    let locks = open.file().map_or(0, |file| server.opens.files.lock_count_of(file.file, open.persistent_id));
     File {
         id: open.file_number(),
         permissions: permissions(open.granted),
-        locks: number(server.opens.files.lock_count_of(file.file, open.persistent_id)),
-        path: path_of(open, file),
+        locks: number(locks),
+        path: path_of(open),
         user: user.to_owned(),
     }
 }

@@ -149,9 +149,9 @@ pub(super) async fn find(policy: &Policy, name: &str, call: &Call<'_>) -> Option
     if let Some(home) = home(policy, name, call).await {
         return Some(home);
     }
-    match call.server.printer_share(policy, name).await {
-        None => policy.user_share(name).await.ok().flatten(),
-        printer => printer,
+    match policy.user_share(name).await.ok().flatten() {
+        None => call.server.printer_share(policy, name).await,
+        of_user => of_user,
     }
 }
 
