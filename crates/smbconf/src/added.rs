@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use server::policy::fold;
+use server::policy::printing::QueueSystem;
 
 use super::lines;
 use super::problem::{Code, Place, Problem, Problems, warning};
@@ -388,9 +389,16 @@ pub fn check(loaded: &Loaded, change: &Change, file: &Path) -> Result<(), Refusa
             _ => return Err(Refusal::Failed(why)),
         }
     }
-    if !loaded.policy.shares.contains_key(&fold(name)) {
+    let Some(share) = loaded.policy.shares.get(&fold(name)) else {
         let why = format!("the share [{name}] would not be served; `frevo check` says why other shares are not");
         return Err(Refusal::Failed(why));
+    };
+    // The server can change the added shares, and must not choose the commands that are executed with the privileges of
+    // its next start.
+    let system = share.printing.as_ref().map(|printing| &printing.system);
+    if matches!(system, Some(QueueSystem::Commands(_))) {
+        let why = "an added share cannot print by commands; set `printing = cups`, or define the share in smb.conf";
+        return Err(Refusal::Failed(why.to_owned()));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::lists::{InterfaceChoice, LogLevel, SocketOption};
 use accounts::PassdbBackend;
+use server::policy::printing::CommandLine;
 
 /// The settings of the process. Fields are named after their smb.conf parameters.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -72,6 +73,8 @@ pub struct Daemon {
     pub obey_pam_restrictions: bool,
     /// `cups server` and related parameters.
     pub printing: printing::Settings,
+    /// The commands of print shares, also of those of single queues.
+    pub print_commands: Vec<CommandLine>,
     /// `frevo:sandbox`.
     pub sandbox: bool,
 }
@@ -95,6 +98,10 @@ impl Daemon {
             (self.obey_pam_restrictions != now.obey_pam_restrictions, "`obey pam restrictions`"),
             (self.acl_cache != now.acl_cache, "`frevo:acl cache`"),
             (self.sandbox != now.sandbox, "`frevo:sandbox`"),
+            (
+                now.print_commands.iter().any(|command| !self.print_commands.contains(command)),
+                "`print command` and `lpq command`",
+            ),
             (self.metrics_port != now.metrics_port, "`frevo:metrics port`"),
         ];
         changed.into_iter().filter_map(|(changed, what)| changed.then_some(what)).collect()

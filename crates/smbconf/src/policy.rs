@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use server::policy::{Guest, MapToGuest, Policy, fold};
+use server::policy::printing::{CommandLine, QueueSystem};
+use server::policy::{Guest, MapToGuest, Policy, Share, fold};
 
 use super::homes::Homes;
 use super::printers::Printers;
@@ -18,7 +19,7 @@ use super::variables::ServerVariables;
 /// Builds the settings of the server with its shares. Problems are added to the reader's; if one of them is an error,
 /// the result is not used.
 pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
-    let Global { mut policy, daemon } = table::read_global(global);
+    let Global { mut policy, mut daemon } = table::read_global(global);
     policy.utc_offset = accounts::when::utc_offset;
     for section in &resolved.shares {
         let name = section.name.clone();
@@ -37,9 +38,20 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
             policy.shares.insert(fold(&name), Arc::new(share));
         }
     }
+    daemon.print_commands = print_commands(&policy);
     user_shares::build(global, &resolved.shares, &mut policy);
     policy.guest = guest(global, &policy);
     Global { policy, daemon }
+}
+
+/// Returns the commands of all print shares.
+fn print_commands(policy: &Policy) -> Vec<CommandLine> {
+    let of_share = |share: &Share| match share.printing.as_ref().map(|printing| &printing.system) {
+        Some(QueueSystem::Commands(commands)) => commands.all().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let section = policy.printers.as_ref().map(|printers| of_share(printers.section()));
+    policy.shares.values().flat_map(|share| of_share(share)).chain(section.into_iter().flatten()).collect()
 }
 
 /// Returns the guest, if the configuration allows guests.

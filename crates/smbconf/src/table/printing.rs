@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use printing::{Address, Printcap};
+use server::policy::limits::LISTED_JOBS_MAX;
 use server::policy::printing::{CommandLine, ListForm, QueueCommands, QueueSystem};
 use server::policy::{PrintPolicy, Share};
 
@@ -42,7 +43,8 @@ const LPQ: Parameter =
 const CUPS_OPTIONS: Parameter =
     share("cups options", TEXT, "", "Options of CUPS for each job, such as raw or media=A4.").read_by_others();
 const MAX_JOBS: Parameter =
-    share("max print jobs", NUMBER, "1000", "Maximum number of jobs in a queue; 0: no limit.").read_by_others();
+    share("max print jobs", NUMBER, "1000", "Maximum number of jobs in a queue, up to 10,000; 0: no limit.")
+        .read_by_others();
 const MIN_SPACE: Parameter = share("min print space", NUMBER, "0", "KiB that must be free for a job.").read_by_others();
 const USER_NAME: Parameter =
     share("printjob username", TEXT, "%U", "The name of a job's owner in the print system.").read_by_others();
@@ -73,7 +75,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("cups server", TEXT, "", "CUPS: a host, HOST:PORT, or a socket; by default that of this host.")
         .reads(read_cups_server),
     global("cups encrypt", TEXT, "no", "Use TLS for connections to CUPS.").unserved("TLS to CUPS"),
-    global("cups connection timeout", COUNT, "30", "Seconds in which CUPS must have taken over a job.")
+    global("cups connection timeout", COUNT, "30", "Seconds in which CUPS must have taken over a job; 0: the default.")
         .reads(|value, global| global.daemon.printing.cups_connection_timeout = seconds(value)),
     CUPS_OPTIONS,
     global("iprint server", TEXT, "", "The address of the iPrint server.").unserved("iPrint"),
@@ -142,8 +144,18 @@ pub(crate) fn policy(reader: &Reader<'_>, share: &Share) -> Option<PrintPolicy> 
         system: system(reader)?,
         user_name: reader.value(&USER_NAME).template(),
         min_space,
-        max_jobs: reader.value(&MAX_JOBS).number().unwrap_or(0),
+        max_jobs: max_jobs(&reader.value(&MAX_JOBS)),
     })
+}
+
+/// Returns the maximum number of jobs. More than this cannot be counted.
+fn max_jobs(value: &ValueReader<'_>) -> usize {
+    let number = value.number().unwrap_or(0);
+    if number > LISTED_JOBS_MAX {
+        let message = format!("`max print jobs = {number}` is more than the {LISTED_JOBS_MAX} jobs that are counted");
+        value.report(warning(Code::BadValue, message).remedy("write 10000 or less, or 0 for no limit"));
+    }
+    number.min(LISTED_JOBS_MAX)
 }
 
 /// Returns the print system of a share; `None`, with an error, if there is none.
@@ -175,7 +187,17 @@ fn command(value: ValueReader<'_>, default: &str) -> Option<Option<CommandLine>>
         return Some(None);
     }
     match CommandLine::parse(&text) {
-        Ok(command) => Some(Some(command)),
+        Ok(command) => {
+            if let Some(letter) = command.exposed() {
+                let name = value.name();
+                let message = format!(
+                    "an argument of `{name}` begins with %{letter}, whose value clients choose, so it may be an option"
+                );
+                let remedy = format!("write `-- %{letter}` or a text before it, such as --title=%{letter}");
+                value.report(warning(Code::BadValue, message).remedy(remedy));
+            }
+            Some(Some(command))
+        }
         Err(why) => {
             let message = format!("`{}` cannot be executed: {why}", value.name());
             let remedy = "write an executable script, and name it with the variables as its arguments; use '...' or \\ \

@@ -104,6 +104,8 @@ fn what_is_not_allowed_is_refused_and_named() {
     check(&[("path", "/does/not/exist")], "does not exist");
     check(&[("path", "relative")], "absolute path");
     check(&[("force user", "nobody-at-all")], "does not exist");
+    // The next server would execute the commands with more privileges than this one has.
+    check(&[("printable", "yes"), ("printing", "bsd")], "cannot print by commands");
     assert!(!place.path().join(FILE_NAME).exists());
     for name in
         ["", "global", "HOMES", "printers", "IPC$", "admin$", "a/b", "a]b", " a", "a  b", "a\nb", &"x".repeat(81)]

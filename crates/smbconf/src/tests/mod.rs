@@ -523,6 +523,8 @@ fn a_reload_lists_parameters_that_need_a_restart() {
     check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nsmb ports = 4450", &["smb ports"]);
     check("realm = A.TEST", &["passdb backend", "Kerberos"]);
     check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nfrevo:acl cache = 0", &["frevo:acl cache"]);
+    let printer = "passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\n[p]\nprintable = yes\nprinting = bsd";
+    check(printer, &["print command"]);
 }
 
 #[test]

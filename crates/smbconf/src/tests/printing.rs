@@ -55,6 +55,18 @@ fn a_command_that_needs_a_shell_is_an_error_of_its_share() {
 }
 
 #[test]
+fn values_that_do_not_do_what_they_say_are_warnings() {
+    let text = "[p]\nprintable = yes\nprinting = bsd\nprint command = plot %s %J\nmax print jobs = 20000\n";
+    let (loaded, _directory) = load_files(&[("smb.conf", text)]);
+    let loaded = loaded.expect("it loads");
+    let printing = loaded.policy.share("p").and_then(|share| share.printing.clone()).expect("a printer");
+    assert_eq!(printing.max_jobs, 10_000);
+    let text = loaded.warnings.to_string();
+    assert_eq!(loaded.warnings.0.len(), 2, "{text}");
+    assert!(text.contains("begins with %J") && text.contains("more than the 10000 jobs"), "{text}");
+}
+
+#[test]
 fn queues_are_made_into_shares_from_the_section_printers() {
     let text = "[printers]\npath = @DIR@/x\ncomment = the queue %S\nbrowseable = no\n";
     let directory = directory(&[("smb.conf", text)]);
@@ -76,6 +88,10 @@ fn the_commands_of_all_print_shares_are_known_before_the_start() {
     let needs = confinement(Some(&directory.path().join("smb.conf")), &NoUsers);
     let texts: Vec<&str> = needs.print_commands.iter().map(|command| command.text()).collect();
     assert_eq!(texts, ["lpr -P%p %s", "lpq -P%p", "own %s", "lpq -P%p"]);
+    // Those that a reload reports are the same.
+    let loaded = load(&directory.path().join("smb.conf"), &Owned).expect("it loads");
+    assert!(needs.print_commands.iter().all(|command| loaded.daemon.print_commands.contains(command)));
+    assert!(loaded.daemon.print_commands.iter().all(|command| needs.print_commands.contains(command)));
 }
 
 /// A host whose names can be looked up later.
