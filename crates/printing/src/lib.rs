@@ -7,6 +7,8 @@
 //!   is forked before the server gives up privileges, because the server cannot execute programs. That process executes
 //!   only the commands that the configuration had then.
 //! - `printcap` reads `/etc/printcap`.
+//! - `cache` shares the answers of questions, `turns` limits what is done at a time, of each user and of all, and
+//!   `reports` logs changes of state.
 //!
 //! Unsafe code is confined to `process`.
 #![deny(unsafe_code)]
@@ -20,7 +22,9 @@ mod message;
 mod printcap;
 #[allow(unsafe_code)]
 mod process;
+mod reports;
 mod system;
+mod turns;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +38,7 @@ pub use self::system::Printing;
 pub struct Settings {
     /// `cups server`.
     pub cups_server: Address,
-    /// `cups connection timeout`: how long CUPS may take to take over a job.
+    /// `cups connection timeout`: how long CUPS may take to take over a job; 0 means as long as by default.
     pub cups_connection_timeout: Duration,
     /// `lpq cache time`: how long the list of jobs is assumed to be unchanged.
     pub lpq_cache_time: Duration,

@@ -2,8 +2,8 @@
 
 use server::vfs::Identity;
 
-/// The maximum length of a request in bytes.
-pub(crate) const LONGEST_REQUEST: usize = 32 * 1024;
+/// The maximum length of a request in bytes. The groups of a user take 4 bytes each.
+pub(crate) const LONGEST_REQUEST: usize = 32 * 1024 + 4 * GROUPS;
 /// The maximum length of an output in bytes; the rest is discarded.
 pub(crate) const LONGEST_OUTPUT: usize = 96 * 1024;
 /// The maximum number of groups of a user, as in Linux.
@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) identity: Identity,
     /// The directory in which it is executed.
     pub(crate) directory: String,
+    /// How long it may take, in milliseconds.
+    pub(crate) limit: u32,
 }
 
 /// How a command ended.
@@ -33,6 +35,8 @@ pub(crate) enum Outcome {
     Late,
     /// It was not executed; the output says why.
     NotExecuted,
+    /// It took too long, and could not be killed; the output says why.
+    Lost,
 }
 
 /// The answer to a request.
@@ -66,7 +70,7 @@ impl Request {
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = self.id.to_le_bytes().to_vec();
         let Identity { uid, gid, groups } = &self.identity;
-        let head = [*uid, *gid, groups.len() as u32];
+        let head = [self.limit, *uid, *gid, groups.len() as u32];
         head.iter().chain(groups).for_each(|number| bytes.extend(number.to_le_bytes()));
         put(&mut bytes, &self.command);
         put(&mut bytes, &self.directory);
@@ -82,7 +86,7 @@ impl Request {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Request> {
         let (id, mut rest) = bytes.split_first_chunk()?;
         let rest = &mut rest;
-        let (uid, gid, count) = (number(rest)?, number(rest)?, number(rest)? as usize);
+        let (limit, uid, gid, count) = (number(rest)?, number(rest)?, number(rest)?, number(rest)? as usize);
         if count > GROUPS {
             return None;
         }
@@ -91,7 +95,8 @@ impl Request {
         let value = |rest: &mut &[u8]| Some((char::from_u32(number(rest)?)?, text(rest)?));
         let values = (0..count).map(|_| value(rest)).collect::<Option<_>>()?;
         let identity = Identity { uid, gid, groups };
-        rest.is_empty().then_some(Request { id: u64::from_le_bytes(*id), command, values, identity, directory })
+        let id = u64::from_le_bytes(*id);
+        rest.is_empty().then_some(Request { id, command, values, identity, directory, limit })
     }
 }
 
@@ -101,6 +106,7 @@ impl Answer {
             Outcome::Exited(status) => (0_u32, status),
             Outcome::Late => (1, 0),
             Outcome::NotExecuted => (2, 0),
+            Outcome::Lost => (3, 0),
         };
         let mut bytes = self.id.to_le_bytes().to_vec();
         bytes.extend(kind.to_le_bytes());
@@ -117,6 +123,7 @@ impl Answer {
             0 => Outcome::Exited(status),
             1 => Outcome::Late,
             2 => Outcome::NotExecuted,
+            3 => Outcome::Lost,
             _ => return None,
         };
         Some(Answer { id: u64::from_le_bytes(*id), outcome, output: rest.to_vec() })
@@ -135,6 +142,7 @@ mod tests {
             values: vec![('s', "/a b".into()), ('J', "é; x".into())],
             identity: Identity { uid: 1, gid: 2, groups: [3, 4].into() },
             directory: "/var/tmp".into(),
+            limit: 10_000,
         };
         let bytes = request.encode().expect("it is short");
         assert_eq!(Request::decode(&bytes), Some(request.clone()));
@@ -142,7 +150,7 @@ mod tests {
             assert_eq!(Request::decode(&bytes[..length]), None, "{length}");
         }
         assert_eq!(Request { command: "x".repeat(LONGEST_REQUEST), ..request }.encode(), None);
-        for outcome in [Outcome::Exited(-1), Outcome::Exited(3), Outcome::Late, Outcome::NotExecuted] {
+        for outcome in [Outcome::Exited(-1), Outcome::Exited(3), Outcome::Late, Outcome::NotExecuted, Outcome::Lost] {
             let answer = Answer { id: 7, outcome, output: b"rank\n".to_vec() };
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }

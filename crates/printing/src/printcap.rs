@@ -1,6 +1,7 @@
 //! `/etc/printcap`: entries of fields separated by colons, of which the first has the names.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use server::policy::limits::QUEUES_MAX;
@@ -12,10 +13,17 @@ const LONGEST: u64 = 1 << 20;
 /// Returns the queues of a file. This blocks.
 pub(crate) fn read(path: &Path) -> Result<Vec<QueueInfo>, PrintError> {
     let mut text = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+    let read = open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
     let why = |error| PrintError::Unavailable(format!("cannot read {} (`printcap name`): {error}", path.display()));
     read.map_err(why)?;
     Ok(parse(&String::from_utf8_lossy(&text)))
+}
+
+fn open(path: &Path) -> io::Result<std::fs::File> {
+    // A FIFO would block without the flag, which has no effect on a regular file.
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let is_text = file.metadata()?.is_file() || path == Path::new("/dev/null");
+    if is_text { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn parse(text: &str) -> Vec<QueueInfo> {
@@ -52,5 +60,15 @@ mod tests {
         };
         assert_eq!(parse(text), [queue("lp", "The laser printer"), queue("ink", "")]);
         assert!(read(Path::new("/nonexistent")).is_err());
+        assert_eq!(read(Path::new("/dev/null")), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_fifo_does_not_block() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let fifo = directory.path().join("printcap");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a FIFO");
+        let error = read(&fifo).expect_err("it is not a file");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
     }
 }

@@ -73,6 +73,9 @@ const NETBIOS_PORT: u16 = 139;
 /// How long connections may take to finish requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
+/// How long print jobs may then take that are being handed over to the print system.
+const PRINT_TIME: Duration = Duration::from_secs(5);
+
 /// How long the last audit lines may take when the server stops.
 const AUDIT_TIME: Duration = Duration::from_secs(1);
 
@@ -312,7 +315,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helper
         health: health.clone(),
         interfaces,
         discovery: discovery.clone(),
-        print_system,
+        print_system: print_system.clone(),
     });
     remote_changes.start(&control);
     let admin = Listener::bind(state.clone())?;
@@ -350,6 +353,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helper
         tracing::warn!("some connections did not finish in time");
         accepting.abort();
     }
+    print_system.stop(PRINT_TIME).await;
     drop(metrics);
     scavenging.abort();
     releasing.abort();

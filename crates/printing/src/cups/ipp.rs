@@ -1,5 +1,7 @@
 //! The messages of IPP (RFC 8010), as far as the operations here need them.
 
+use server::policy::limits::{LISTED_JOBS_MAX, QUEUES_MAX};
+
 /// Operations (RFC 8011 section 5.4.15, and CUPS-Get-Printers of CUPS).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
@@ -33,6 +35,10 @@ pub(super) enum Syntax {
 
 /// The maximum length of a name (RFC 8011 section 5.1.3).
 const LONGEST_NAME: usize = 255;
+
+/// The maximum number of groups of a response, and of the values in all of them.
+const GROUPS: usize = (if QUEUES_MAX > LISTED_JOBS_MAX { QUEUES_MAX } else { LISTED_JOBS_MAX }) + 16;
+const VALUES: usize = 16 * GROUPS;
 
 /// A request that is being built.
 pub(super) struct Request(Vec<u8>);
@@ -121,17 +127,20 @@ pub(super) struct Group {
 }
 
 impl Response {
-    /// Decodes a response; `None` if it is malformed.
+    /// Decodes a response; `None` if it is malformed, or has more groups or values than were asked for.
     pub(super) fn decode(bytes: &[u8]) -> Option<Response> {
         let ([_, _, high, low, ..], mut rest) = bytes.split_first_chunk::<8>()?;
         let mut response = Response { status: u16::from_be_bytes([*high, *low]), groups: Vec::new() };
+        let mut values = 0;
         loop {
             let (tag, after) = rest.split_first()?;
             rest = after;
             match *tag {
                 END => return Some(response),
+                _ if response.groups.len() > GROUPS || values > VALUES => return None,
                 kind if kind < 0x10 => response.groups.push(Group { kind, attributes: Vec::new() }),
                 syntax => {
+                    values += 1;
                     let (name, value) = (part(&mut rest)?, part(&mut rest)?);
                     let name = String::from_utf8_lossy(name).into_owned();
                     response.groups.last_mut()?.attributes.push((name, syntax, value.to_vec()));
@@ -228,6 +237,18 @@ mod tests {
     fn a_name_is_cut_between_characters() {
         let cut = Request(Vec::new()).text(Syntax::Name, "job-name", &"é".repeat(200)).0;
         assert_eq!(cut.len(), 1 + 2 + 8 + 2 + 254);
+    }
+
+    #[test]
+    fn a_response_takes_a_bounded_amount_of_memory() {
+        let head = b"\x01\x01\0\0\0\0\0\x01";
+        let groups = |count: usize| Response::decode(&[&head[..], &vec![JOB; count], &[END]].concat());
+        assert_eq!(groups(GROUPS).map(|response| response.jobs().count()), Some(GROUPS));
+        assert_eq!(groups(GROUPS + 2), None);
+        let values = |count: usize| {
+            Response::decode(&[&head[..], &[JOB], &b"\x44\0\0\0\0".repeat(count), &[END]].concat()).is_some()
+        };
+        assert!(values(VALUES) && !values(VALUES + 2));
     }
 
     #[test]

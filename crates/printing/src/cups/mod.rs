@@ -3,7 +3,7 @@
 //! Each call has a connection of its own. Over the UNIX socket, calls about queues and all users' jobs are made as root
 //! (`PeerCred`), and a job is submitted in the name of its owner, without authentication, as by Samba.
 
-mod http;
+pub(crate) mod http;
 mod ipp;
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use server::printing::{NewJob, PrintError, QueueInfo, Result};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use self::http::Post;
+use self::http::{Failure, Post};
 use self::ipp::{Operation, Request, Response, Syntax};
 
 /// The socket of CUPS on this host.
@@ -25,6 +25,13 @@ const SOCKET: &str = "/run/cups/cups.sock";
 const PORT: u16 = 631;
 /// How long a step of a call may take: a client waits for it.
 const STEP: Duration = Duration::from_secs(5);
+/// How long CUPS may take over a job if `cups connection timeout` is 0.
+const NO_LIMIT: Duration = Duration::from_secs(30);
+/// How long to wait until CUPS accepts a connection, if its queue of them is full.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The maximum number of bytes of a list, and of another response.
+const LONGEST_LIST: usize = 8 << 20;
+const LONGEST_RESPONSE: usize = 64 << 10;
 
 /// `cups server`: where CUPS is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,7 +79,7 @@ impl std::fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub(crate) struct Cups {
     pub(crate) address: Address,
-    /// How long it may take to take over a job.
+    /// How long it may take to take over a job; zero means as long as by default.
     pub(crate) limit: Duration,
 }
 
@@ -95,12 +102,12 @@ impl Cups {
         Ok(response.printers().filter_map(info).take(QUEUES_MAX).collect())
     }
 
-    /// Returns the number of jobs that are not completed.
-    pub(crate) async fn job_count(&self, queue: &str) -> Result<usize> {
+    /// Returns the number of jobs that are not completed. At most `most` are counted.
+    pub(crate) async fn job_count(&self, queue: &str, most: usize) -> Result<usize> {
         let request = Request::new(Operation::GetJobs)
             .text(Syntax::Uri, "printer-uri", &uri(queue))
             .text(Syntax::Name, "requesting-user-name", ADMINISTRATOR)
-            .integer("limit", i32::try_from(LISTED_JOBS_MAX).unwrap_or(i32::MAX))
+            .integer("limit", i32::try_from(most.min(LISTED_JOBS_MAX)).unwrap_or(i32::MAX))
             .text(Syntax::Keyword, "which-jobs", "not-completed")
             .keywords("requested-attributes", &["job-id"]);
         Ok(self.call("/", request, true, None).await?.jobs().count())
@@ -127,23 +134,24 @@ impl Cups {
     /// Makes a call. `privileged`: as root, where the server can verify that.
     async fn call(&self, path: &str, request: Request, privileged: bool, job: Option<&NewJob>) -> Result<Response> {
         let message = request.end();
-        let step = STEP.min(self.limit);
-        let response = if job.is_some() { self.limit } else { step };
+        let limit = if self.limit.is_zero() { NO_LIMIT } else { self.limit };
+        let step = STEP.min(limit);
+        let (response, longest) = if job.is_some() { (limit, LONGEST_RESPONSE) } else { (step, LONGEST_LIST) };
         let local = matches!(self.address, Address::Socket(_)) && rustix::process::geteuid().is_root();
         let authorization = (privileged && local).then(|| format!("PeerCred {ADMINISTRATOR}"));
         let document = job.map(|job| (&job.spool, job.size));
-        let post = Post { path, authorization, message: &message, document, step, response };
+        let post = Post { path, authorization, message: &message, document, step, response, longest };
         let exchanged = match &self.address {
-            Address::Socket(path) => match connected(step, UnixStream::connect(path)).await {
+            Address::Socket(path) => match connected(step, || UnixStream::connect(path)).await {
                 Ok(stream) => http::post(stream, post).await,
-                Err(error) => Err(error),
+                Err(error) => Err(error.into()),
             },
-            Address::Host(host, port) => match connected(step, TcpStream::connect((&**host, *port))).await {
+            Address::Host(host, port) => match connected(step, || TcpStream::connect((&**host, *port))).await {
                 Ok(stream) => http::post(stream, post).await,
-                Err(error) => Err(error),
+                Err(error) => Err(error.into()),
             },
         };
-        let body = exchanged.map_err(|error| self.unavailable(&error))?;
+        let body = exchanged.map_err(|failure| self.failed(failure))?;
         let malformed = || PrintError::Unavailable(format!("CUPS at {} sent a malformed response", self.address));
         let response = Response::decode(&body).ok_or_else(malformed)?;
         match check(&response) {
@@ -152,25 +160,50 @@ impl Cups {
         }
     }
 
-    fn unavailable(&self, error: &io::Error) -> PrintError {
+    fn failed(&self, failure: Failure) -> PrintError {
         let address = &self.address;
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => PrintError::NotPermitted(format!("CUPS at {address}: {error}")),
-            io::ErrorKind::TimedOut => PrintError::Unavailable(format!(
-                "CUPS at {address} does not answer in time; restart it (`systemctl restart cups`)"
+        match failure {
+            Failure::Document(why) => PrintError::Refused(why),
+            Failure::Status(401 | 403, line) => PrintError::NotPermitted(format!("CUPS at {address} answers {line:?}")),
+            Failure::Status(426, _) => PrintError::Refused(format!(
+                "CUPS at {address} requires TLS, which is not supported; set `DefaultEncryption IfRequested` there"
             )),
-            _ => PrintError::Unavailable(format!(
+            Failure::Status(status @ 500.., line) => PrintError::Unavailable(format!(
+                "CUPS at {address} answers {line:?} (HTTP status {status}); see its error log"
+            )),
+            Failure::Status(_, line) => PrintError::Refused(format!(
+                "the server at {address} answers {line:?} instead of IPP; correct `cups server`, or see its error log"
+            )),
+            Failure::Connection(error) if error.kind() == io::ErrorKind::TimedOut => self.late(),
+            Failure::Connection(error) => PrintError::Unavailable(format!(
                 "CUPS at {address} cannot be reached ({error}); start it (`systemctl start cups`) or correct `cups \
                  server`"
             )),
         }
+    }
+
+    /// Returns the error that CUPS does not answer.
+    pub(crate) fn late(&self) -> PrintError {
+        PrintError::Unavailable(format!(
+            "CUPS at {} does not answer in time; restart it (`systemctl restart cups`)",
+            self.address
+        ))
     }
 }
 
 /// The user in whose name calls about all users' jobs are made.
 const ADMINISTRATOR: &str = "root";
 
-async fn connected<S>(step: Duration, connecting: impl Future<Output = io::Result<S>>) -> io::Result<S> {
+/// Connects within the time of a step. If CUPS has many connections, those in its queue come first.
+async fn connected<S, F: Future<Output = io::Result<S>>>(step: Duration, connect: impl Fn() -> F) -> io::Result<S> {
+    let connecting = async {
+        loop {
+            match connect().await {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(PAUSE).await,
+                connected => return connected,
+            }
+        }
+    };
     timeout(step, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
@@ -238,17 +271,76 @@ mod tests {
     async fn a_server_that_is_not_there_is_an_error_with_a_remedy() {
         let address = Address::Socket("/nonexistent/cups.sock".into());
         let cups = Cups { address, limit: Duration::from_secs(30) };
-        let error = cups.job_count("lp").await.expect_err("there is no server");
+        let error = cups.job_count("lp", 1000).await.expect_err("there is no server");
         assert!(matches!(&error, PrintError::Unavailable(why) if why.contains("start it")), "{error}");
     }
 
-    #[tokio::test]
+    fn socket(directory: &tempfile::TempDir) -> PathBuf {
+        directory.path().join("socket")
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_server_that_hangs_is_given_up() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("socket");
-        let _listener = tokio::net::UnixListener::bind(&path).expect("a socket");
-        let cups = Cups { address: Address::Socket(path), limit: Duration::from_millis(50) };
-        let error = cups.queues().await.expect_err("it does not answer");
-        assert!(matches!(&error, PrintError::Unavailable(why) if why.contains("in time")), "{error}");
+        let _listener = tokio::net::UnixListener::bind(socket(&directory)).expect("a socket");
+        for limit in [Duration::from_millis(50), Duration::ZERO] {
+            let cups = Cups { address: Address::Socket(socket(&directory)), limit };
+            let error = cups.queues().await.expect_err("it does not answer");
+            assert!(matches!(&error, PrintError::Unavailable(why) if why.contains("in time")), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_timeout_is_the_default_and_not_no_time() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = tokio::net::UnixListener::bind(socket(&directory)).expect("a socket");
+        let cups = Cups { address: Address::Socket(socket(&directory)), limit: Duration::ZERO };
+        let answers = async {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let mut request = vec![0; 4096];
+            let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await.expect("a request");
+            let response = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n\x01\x01\0\0\0\0\0\x01\x02\x03";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, response).await.expect("it is received");
+        };
+        let (count, ()) = tokio::join!(cups.job_count("lp", 10), answers);
+        assert_eq!(count, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_server_with_too_many_connections_is_waited_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let address = rustix::net::SocketAddrUnix::new(socket(&directory)).expect("an address");
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let own = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a socket");
+        bind(&own, &address).expect("it is bound");
+        listen(&own, 0).expect("it listens");
+        let listener = tokio::net::UnixListener::from_std(own.into()).expect("a listener");
+        let path = socket(&directory);
+        let first = UnixStream::connect(&path).await.expect("the queue has one place");
+        assert_eq!(
+            UnixStream::connect(&path).await.expect_err("it is taken").kind(),
+            io::ErrorKind::WouldBlock,
+            "CUPS is not reached"
+        );
+        let accepts = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            listener.accept().await.expect("the first one")
+        };
+        let (second, _) = tokio::join!(connected(STEP, || UnixStream::connect(&path)), accepts);
+        second.expect("it gets the place");
+        drop(first);
+    }
+
+    #[test]
+    fn a_failure_names_its_reason() {
+        let cups = Cups { address: Address::default(), limit: STEP };
+        let status = |status, line: &str| cups.failed(Failure::Status(status, line.to_owned()));
+        assert!(matches!(status(401, "Unauthorized"), PrintError::NotPermitted(_)));
+        assert!(matches!(status(426, "Upgrade"), PrintError::Refused(why) if why.contains("TLS")));
+        assert!(matches!(status(413, "Too Large"), PrintError::Refused(why) if why.contains("Too Large")));
+        assert!(matches!(status(301, "Moved"), PrintError::Refused(_)));
+        assert!(matches!(status(503, "Busy"), PrintError::Unavailable(why) if !why.contains("start it")));
+        assert!(matches!(cups.failed(Failure::Document("gone".into())), PrintError::Refused(_)));
     }
 }

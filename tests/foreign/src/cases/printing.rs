@@ -17,6 +17,8 @@ use test_environment::{ALICE, BOB, Person, Server};
 pub(super) const CASES: &[Case] = &[
     Case::new("printing.cups", cups).needs_root().frevo_only(),
     Case::new("printing.cups_stopped", cups_stopped).needs_root().frevo_only(),
+    Case::new("printing.cups_stops_meanwhile", cups_stops_meanwhile).needs_root().frevo_only(),
+    Case::new("printing.server_stops", server_stops).needs_root().frevo_only(),
     Case::new("printing.cached_lists", cached_lists).needs_root().frevo_only(),
     Case::new("printing.commands", commands).needs_root().frevo_only(),
 ];
@@ -284,14 +286,93 @@ fn cups_stopped(fixture: &mut Fixture) -> Result<()> {
     is_empty(&spool)
 }
 
+/// Prints on `ink` what is written to the standard input of smbclient, and does something before the end of the data.
+fn held(fixture: &Fixture, server: &Server, spool: &Path, meanwhile: impl FnOnce() -> Result<()>) -> Result<String> {
+    let mut command = fixture.program("smbclient", server, &ALICE.credentials());
+    command.args(["//127.0.0.1/ink", "-c", "put - held"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("smbclient")?;
+    let mut data = child.stdin.take().context("a pipe")?;
+    data.write_all(b"half of a job\n")?;
+    until("a job is spooled", || Ok(fs::read_dir(spool)?.count() == 1))?;
+    let done = meanwhile();
+    drop(data);
+    let since = Instant::now();
+    let output = child.wait_with_output()?;
+    done?;
+    ensure!(since.elapsed() < SOON, "the client waited {:?}", since.elapsed());
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// CUPS stops, or hangs, between CREATE and CLOSE.
+fn cups_stops_meanwhile(fixture: &mut Fixture) -> Result<()> {
+    let empty = fixture.local("printing-meanwhile")?.join("empty");
+    fs::write(&empty, "")?;
+    let empty = format!("put {} x\n", empty.display());
+    let mut cups = Cups::start(fixture, "cups-meanwhile")?;
+    let global = format!("cups server = {}\ncups connection timeout = 3", cups.socket().display());
+    let (server, spool) = serve(fixture, "printing-meanwhile", &global, "")?;
+    let text = held(fixture, &server, &spool, || Ok(()))?;
+    ensure!(!text.contains("NT_STATUS_"), "{text}\n{}", server.log_tail());
+    print(fixture, &server, &ALICE, "laser", &empty)?;
+    let text = held(fixture, &server, &spool, || {
+        cups.stop();
+        Ok(())
+    })?;
+    ensure!(text.contains("NT_STATUS_DEVICE_NOT_READY"), "{text}");
+    is_empty(&spool)?;
+    // The queue is still known as a share, although CUPS does not answer.
+    let text = client(fixture, &server, &ALICE, "laser", &empty)?;
+    ensure!(text.contains("NT_STATUS_DEVICE_NOT_READY"), "{text}");
+    cups.run()?;
+    // An error is kept for two seconds.
+    until("CUPS is noticed", || {
+        Ok(!client(fixture, &server, &ALICE, "laser", &empty)?.contains("NT_STATUS_DEVICE_NOT_READY"))
+    })?;
+    let child = cups.child.as_ref().context("it runs")?.id().to_string();
+    let signal = |name: &str| Command::new("kill").args([name, &child]).status().context("kill").map(drop);
+    let text = held(fixture, &server, &spool, || signal("-STOP"));
+    signal("-CONT")?;
+    let text = text?;
+    ensure!(text.contains("NT_STATUS_DEVICE_NOT_READY"), "{text}");
+    is_empty(&spool)?;
+    // The job may have arrived, because CUPS got it before it could be told that nobody waits any more.
+    cups.job(1)?;
+    let count = cups.job_count()?;
+    ensure!((1..=2).contains(&count), "{count} jobs");
+    Ok(())
+}
+
+/// A server that stops waits for a job that is being handed over, and removes the files of others.
+fn server_stops(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("printing-stops")?;
+    fs::set_permissions(&local, fs::Permissions::from_mode(0o777))?;
+    let script = local.join("print.sh");
+    fs::write(&script, "#!/bin/sh\necho $$ >\"$2\"\nexec sleep 50\n")?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let begun = local.join("begun");
+    let share = format!("printing = bsd\nprint command = {} %s {}\nlpq command =\n", script.display(), begun.display());
+    let (server, spool) = serve(fixture, "printing-stops", "", &share)?;
+    let mut command = fixture.program("smbclient", &server, &ALICE.credentials());
+    command.args(["//127.0.0.1/ink", "-c", &format!("put {} job", script.display())]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    until("the job is handed over", || Ok(fs::read_to_string(&begun).is_ok_and(|text| text.ends_with('\n'))))?;
+    let process = format!("/proc/{}", fs::read_to_string(&begun)?.trim());
+    ensure!(Path::new(&process).exists(), "the command has ended");
+    server.signal(libc::SIGTERM);
+    until("the command is killed", || Ok(!Path::new(&process).exists()))?;
+    let _ = child.kill();
+    child.wait()?;
+    is_empty(&spool)
+}
+
 fn cached_lists(fixture: &mut Fixture) -> Result<()> {
     const JOBS: usize = 10;
     let local = fixture.local("printing-cached")?;
     let cups = Cups::start(fixture, "cups-cached")?;
-    let empty = local.join("empty");
-    fs::write(&empty, "")?;
-    // An empty job is not handed over, so the queue does not change.
-    let commands = format!("put {} x\n", empty.display()).repeat(JOBS);
+    let file = local.join("file");
+    fs::write(&file, "a job\n")?;
+    let commands = format!("put {} x\n", file.display()).repeat(JOBS);
     let count = |time: u32, expected: usize| {
         let global = format!("cups server = {}\nlpq cache time = {time}", cups.socket().display());
         let (server, spool) = serve(fixture, &format!("printing-cached-{time}"), &global, "")?;
@@ -302,7 +383,9 @@ fn cached_lists(fixture: &mut Fixture) -> Result<()> {
         is_empty(&spool)
     };
     count(600, 1)?;
-    count(0, JOBS)
+    count(0, JOBS)?;
+    ensure!(cups.job_count()? == 2 * JOBS, "{} jobs", cups.job_count()?);
+    Ok(())
 }
 
 fn commands(fixture: &mut Fixture) -> Result<()> {
