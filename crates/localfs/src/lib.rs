@@ -59,8 +59,9 @@ use backing::workers::Lane;
 use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::{
-    AclKind, Capabilities, Created, Enforcement, Errno, Features, FileId, Identity, Kind, Lookup, LookupOptions,
-    NewFile, Node, Op, Private, RelPath, Removed, RenameRequest, Replace, Result, SymlinkPolicy, Vfs, WantedXattrs,
+    AclKind, Capabilities, Created, Enforcement, Errno, Features, FileId, FileSystemState, Identity, Kind, Lookup,
+    LookupOptions, NewFile, Node, Op, Private, RelPath, Removed, RenameRequest, Replace, Result, SymlinkPolicy, Vfs,
+    WantedXattrs,
 };
 
 use crate::filesystem::FileSystem;
@@ -232,6 +233,10 @@ fn errno(error: rustix::io::Errno) -> Errno {
 impl Vfs for LocalFs {
     fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
+    }
+
+    fn probe(&self) -> Result<FileSystemState> {
+        space::state(self.0.root.fd())
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {

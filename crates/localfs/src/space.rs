@@ -4,7 +4,8 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use server::vfs::{Identity, Result, Space};
+use rustix::fs::StatVfsMountFlags;
+use server::vfs::{FileSystemState, Identity, Result, Space};
 
 use crate::node::Open;
 use crate::{errno, identity};
@@ -17,6 +18,16 @@ impl Open {
         identity::assume(who)?;
         space(self.fd())
     }
+}
+
+/// Returns the state of the file system of `fd`.
+pub(crate) fn state(fd: BorrowedFd<'_>) -> Result<FileSystemState> {
+    let said = rustix::fs::fstatvfs(fd).map_err(errno)?;
+    let device = rustix::fs::fstat(fd).map_err(errno)?.st_dev;
+    let unit = if said.f_frsize == 0 { said.f_bsize } else { said.f_frsize };
+    let bytes = |blocks: u64| blocks.saturating_mul(unit);
+    let read_only = said.f_flag.contains(StatVfsMountFlags::RDONLY);
+    Ok(FileSystemState { device, size: bytes(said.f_blocks), available: bytes(said.f_bavail), read_only })
 }
 
 /// Returns the space of the file system of `fd`, within the project quota of a directory.

@@ -1,21 +1,23 @@
 //! Health: whether the event loops and the file systems of shares answer, and whether a file system is full.
 //!
-//! [`watch`] looks at them every second. A fault is logged when it begins and when it ends, is part of the text for
-//! `systemctl status`, a metric, and in the answer of `frevo status --live` and `--ready`.
+//! [`watch`] looks at them every second: at the loops itself, at file systems on threads that may hang ([`probe`]), and
+//! at GlusterFS through what its calls have experienced. A fault is logged when it begins and when it ends, is part of
+//! the text for `systemctl status`, a metric, and in the answer of `frevo status --live` and `--ready`.
 
 mod probe;
+mod volumes;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::watch::watch;
 
-/// What is wrong.
+/// What is wrong. A share is the first one by name of those with the same file system.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
@@ -26,20 +28,30 @@ pub enum Fault {
     },
     /// The file system of a share does not answer.
     FileSystemHangs {
-        /// The share for which it was opened.
+        /// The share.
         share: String,
     },
     /// The file system of a share answers with an error.
     FileSystemBroken {
-        /// The share for which it was opened.
+        /// The share.
         share: String,
         /// The error of the operating system.
         error: String,
     },
+    /// The file system of a share has become read-only.
+    FileSystemReadOnly {
+        /// The share.
+        share: String,
+    },
     /// The file system of a share is full, or nearly.
     FileSystemFull {
-        /// The share for which it was opened.
+        /// The share.
         share: String,
+    },
+    /// Calls to a volume of GlusterFS fail or hang.
+    GlusterUnavailable {
+        /// The volume.
+        volume: String,
     },
 }
 
@@ -50,17 +62,21 @@ impl Fault {
             Fault::EventLoopBlocked { .. } => "event_loop_blocked",
             Fault::FileSystemHangs { .. } => "file_system_hangs",
             Fault::FileSystemBroken { .. } => "file_system_broken",
+            Fault::FileSystemReadOnly { .. } => "file_system_read_only",
             Fault::FileSystemFull { .. } => "file_system_full",
+            Fault::GlusterUnavailable { .. } => "gluster_unavailable",
         }
     }
 
-    /// The share that is affected; `None` if all are.
-    pub fn share(&self) -> Option<&str> {
+    /// The share or volume that is affected; `None` if all are.
+    pub fn subject(&self) -> Option<&str> {
         match self {
             Fault::EventLoopBlocked { .. } => None,
             Fault::FileSystemHangs { share }
             | Fault::FileSystemBroken { share, .. }
+            | Fault::FileSystemReadOnly { share }
             | Fault::FileSystemFull { share } => Some(share),
+            Fault::GlusterUnavailable { volume } => Some(volume),
         }
     }
 }
@@ -68,14 +84,22 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::EventLoopBlocked { number } => write!(f, "event loop {number} is blocked; restart the server"),
+            Fault::EventLoopBlocked { number } => {
+                write!(f, "event loop {number} is blocked; check the local disks, otherwise restart the server")
+            }
             Fault::FileSystemHangs { share } => {
                 write!(f, "share {share}: its file system does not answer; check its server or its disk")
             }
             Fault::FileSystemBroken { share, error } => {
-                write!(f, "share {share}: its file system fails: {error}; check its mount and its disk")
+                write!(f, "share {share}: its file system fails: {error}; check its path, its mount and its disk")
+            }
+            Fault::FileSystemReadOnly { share } => {
+                write!(f, "share {share}: its file system has become read-only; look for errors in the kernel's log")
             }
             Fault::FileSystemFull { share } => write!(f, "share {share}: its file system is full; make space"),
+            Fault::GlusterUnavailable { volume } => {
+                write!(f, "GlusterFS volume {volume}: calls fail or hang; check its bricks and the network")
+            }
         }
     }
 }
@@ -92,23 +116,29 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Returns whether too little is left for users: 1 %, or 1 GiB if that is less.
-    fn is_full(&self) -> bool {
-        self.size > 0 && self.available < (self.size / 100).min(1 << 30)
+    /// Returns whether too little is left for users: 1 %, or 1 GiB if that is less. A file system that `was_full` needs
+    /// twice as much.
+    fn is_full(&self, was_full: bool) -> bool {
+        let least = (self.size / 100).min(1 << 30) * if was_full { 2 } else { 1 };
+        self.size > 0 && self.available < least
     }
 }
 
-/// Maximum number of faults that are reported at a time.
+/// Maximum number of faults that are reported at a time, and that a look writes to the log.
 const FAULTS: usize = 100;
+/// After this time without a look, the health is not known.
+const OUTDATED: Duration = Duration::from_secs(10);
 
 /// What is known about the health of the server.
 #[derive(Default)]
 pub struct Health(Mutex<State>);
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct State {
     faults: Vec<Fault>,
     file_systems: BTreeMap<String, FileSystem>,
+    /// The time of the last look.
+    looked: Option<Instant>,
 }
 
 /// The answer to `frevo status --live` and `--ready`.
@@ -126,13 +156,14 @@ impl Health {
     /// Returns the report; `stopping` if the server no longer accepts clients.
     pub fn report(&self, stopping: bool) -> Report {
         let faults = self.faults();
-        let live = !faults.iter().any(|fault| matches!(fault, Fault::EventLoopBlocked { .. }));
+        let looks = self.0.lock().looked.is_none_or(|at| at.elapsed() < OUTDATED);
+        let live = looks && !faults.iter().any(|fault| matches!(fault, Fault::EventLoopBlocked { .. }));
         Report { live, ready: live && !stopping, faults }
     }
 
-    /// Returns the current faults.
+    /// Returns the current faults, the most serious first, and at most [`FAULTS`].
     pub fn faults(&self) -> Vec<Fault> {
-        self.0.lock().faults.clone()
+        self.0.lock().faults.iter().take(FAULTS).cloned().collect()
     }
 
     /// Returns the file systems of shares, up to `count`, by the name of the share.
@@ -144,15 +175,18 @@ impl Health {
     fn set(&self, mut faults: Vec<Fault>, file_systems: BTreeMap<String, FileSystem>) -> bool {
         faults.sort();
         faults.dedup();
-        faults.truncate(FAULTS);
-        let before = std::mem::replace(&mut *self.0.lock(), State { faults: faults.clone(), file_systems });
-        for begun in faults.iter().filter(|it| !before.faults.contains(it)) {
+        let state = State { faults: faults.clone(), file_systems, looked: Some(Instant::now()) };
+        let before = std::mem::replace(&mut *self.0.lock(), state).faults;
+        let new = |of: &[Fault], than: &[Fault]| {
+            of.iter().filter(|it| than.binary_search(it).is_err()).take(FAULTS).cloned().collect::<Vec<_>>()
+        };
+        for begun in new(&faults, &before) {
             tracing::error!(fault = begun.name(), "{begun}");
         }
-        for ended in before.faults.iter().filter(|it| !faults.contains(it)) {
-            tracing::info!(fault = ended.name(), share = ended.share(), "the fault has ended: {ended}");
+        for ended in new(&before, &faults) {
+            tracing::info!(fault = ended.name(), of = ended.subject(), "a fault has ended");
         }
-        before.faults != faults
+        before != faults
     }
 }
 
@@ -162,10 +196,12 @@ mod tests {
 
     #[test]
     fn a_file_system_is_full_below_one_percent_or_one_gibibyte() {
-        let of = |size, available| FileSystem { size, available, ..FileSystem::default() }.is_full();
+        let of = |size, available| FileSystem { size, available, ..FileSystem::default() }.is_full(false);
         assert!(of(1 << 20, 0) && of(1 << 20, 10_484) && !of(1 << 20, 10_485));
         assert!(!of(20 << 40, 1 << 30) && of(20 << 40, (1 << 30) - 1));
         assert!(!of(0, 0), "a file system without a size");
+        let still = |available| FileSystem { size: 1000, available, ..FileSystem::default() }.is_full(true);
+        assert!(still(19) && !still(20));
     }
 
     #[test]

@@ -183,8 +183,8 @@ fn of_shares(numbers: &Numbers) -> [Metric; 4] {
 
 fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric; 4] {
     let fault = |fault: &Fault| {
-        let share = fault.share().unwrap_or_default().to_owned();
-        (vec![("fault", fault.name().to_owned()), ("share", share)], 1.0)
+        let of = fault.subject().unwrap_or_default().to_owned();
+        (vec![("fault", fault.name().to_owned()), ("of", of)], 1.0)
     };
     let each = |of: fn(&FileSystem) -> f64| {
         file_systems.iter().map(|(share, it)| (vec![("share", share.clone())], of(it))).collect()

@@ -8,6 +8,7 @@ mod listeners;
 mod memory;
 mod netbios;
 mod notifications;
+mod operations;
 mod printing;
 mod privileges;
 mod reload;
@@ -38,12 +39,11 @@ use tokio::sync::watch;
 
 use self::completion::complete;
 use self::discovery::Discovery;
-use self::listeners::{Interfaces, Listeners};
+use self::listeners::Listeners;
+use self::operations::Operations;
 use self::shares::RemoteChanges;
 use self::volumes::ShareVolumes;
-use crate::admin::message::{Closing, ShareReply, ShareRequest, UserReply, UserRequest};
-use crate::admin::names::{self, Names, NamesRequest};
-use crate::admin::{self, Control, Listener};
+use crate::admin::{Control, Listener};
 use crate::audit::Audits;
 use crate::environment::SystemEnvironment;
 use crate::event_loops::EventLoops;
@@ -521,92 +521,5 @@ impl Means {
         let quarter = || usize::try_from(self.memory / 4).unwrap_or(usize::MAX).max(Limits::LEAST_MEMORY);
         limits.memory = memory_limit.unwrap_or_else(quarter);
         limits.fit_descriptors(usize::try_from(self.descriptors).unwrap_or(usize::MAX));
-    }
-}
-
-/// The operations of the running server for the control socket.
-struct Operations {
-    server: Arc<Server>,
-    accounts: Arc<Directory>,
-    state: Arc<StateDir>,
-    winbind: Arc<Winbind>,
-    plan: Mutex<Plan>,
-    log: Log,
-    audits: Arc<Audits>,
-    stop: Arc<watch::Sender<bool>>,
-    started: server::vfs::Time,
-    /// The settings with which the process was started.
-    daemon: Daemon,
-    means: Means,
-    notifier: Notifier,
-    health: Arc<Health>,
-    interfaces: Interfaces,
-    discovery: Arc<Discovery>,
-    print_system: Arc<::printing::Printing>,
-}
-
-impl Control for Operations {
-    fn status(&self) -> server::status::Snapshot {
-        server::status::snapshot(&self.server, self.started)
-    }
-
-    fn metrics(&self) -> String {
-        metrics::of(&self.server, &self.health)
-    }
-
-    fn health(&self) -> health::Report {
-        self.health.report(*self.stop.borrow())
-    }
-
-    fn user(&self, request: UserRequest) -> Result<UserReply> {
-        let forgiven = match &request {
-            UserRequest::Passwd { name, .. }
-            | UserRequest::Enable { name, enabled: true }
-            | UserRequest::AccountControl { name, locked: false, .. } => Some(name.clone()),
-            // Wrong passwords given for the name earlier must not count against a new account.
-            UserRequest::Add { name, .. } | UserRequest::Delete { name } => Some(name.clone()),
-            _ => None,
-        };
-        let mut reply = admin::perform(&self.accounts, request)?;
-        if let Some(name) = forgiven {
-            self.server.logons.clear_lockout(&name);
-        }
-        let shown = match &mut reply {
-            UserReply::Found(Some(account)) => std::slice::from_mut(account),
-            UserReply::List(accounts) => accounts.as_mut_slice(),
-            _ => &mut [],
-        };
-        shown.iter_mut().for_each(|account| account.locked |= self.server.logons.is_locked_out(&account.name));
-        Ok(reply)
-    }
-
-    fn names(&self, request: NamesRequest) -> Result<Names> {
-        tokio::runtime::Handle::current().block_on(names::answer(request, &*self.server.accounts.ids))
-    }
-
-    fn reload(&self) -> Result<String> {
-        self.notifier.reloading();
-        let outcome = self.read_again();
-        match &outcome {
-            Ok(done) => tracing::info!("{done}"),
-            Err(error) => tracing::error!("cannot reload the configuration: {error:#}"),
-        }
-        self.notifier.ready(match &outcome {
-            Ok(done) => done,
-            Err(_) => "the configuration has errors, the previous one remains in effect; see the log",
-        });
-        outcome
-    }
-
-    fn close(&self, what: Closing) -> Result<String> {
-        crate::close::perform(&self.server, what)
-    }
-
-    fn shares(&self, request: ShareRequest) -> Result<ShareReply> {
-        self.perform(request)
-    }
-
-    fn stop(&self) {
-        self.stop.send_replace(true);
     }
 }

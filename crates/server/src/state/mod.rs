@@ -16,6 +16,6 @@ pub mod session;
 
 pub(crate) use self::server::JOB_PREFIX;
 pub use self::server::{
-    Connections, LogonDefence, OpenVolume, Server, ServerParts, Sessions, TooMany, VolumeId, Volumes,
+    Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, VolumeId, VolumeState, Volumes,
     directories_overlap, wanted_xattrs,
 };

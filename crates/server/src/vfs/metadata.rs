@@ -140,6 +140,19 @@ pub struct Space {
     pub id: u64,
 }
 
+/// The state of a file system ([`Vfs::probe`](super::Vfs::probe)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileSystemState {
+    /// Its device number.
+    pub device: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes that users may still fill.
+    pub available: u64,
+    /// It is mounted read-only, possibly after an error.
+    pub read_only: bool,
+}
+
 /// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {

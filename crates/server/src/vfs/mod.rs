@@ -36,7 +36,9 @@ pub use copy::{copy_range, copy_through_memory};
 pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
-pub use metadata::{DataRange, DirectoryVersion, Entry, FileId, Kind, Metadata, SetMetadata, Space, Time};
+pub use metadata::{
+    DataRange, DirectoryVersion, Entry, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space, Time,
+};
 pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
 pub use payload::{Content, Payload, Pipe, ReadReply, ReadRequest, into_buffer, read_into};
@@ -85,6 +87,12 @@ pub struct Access {
 pub trait Vfs: Send + Sync {
     /// What the file system can do. Never waits.
     fn capabilities(&self) -> &Capabilities;
+
+    /// Asks for the state of the file system of the root, on the calling thread, which waits until it is answered: for
+    /// ever if the file system hangs. `Errno::OPNOTSUPP` where there is no such question.
+    fn probe(&self) -> Result<FileSystemState> {
+        Err(Errno::OPNOTSUPP)
+    }
 
     /// Resolves `path` and opens a handle for attributes on its target. A link that the options do not permit, or that
     /// is dangling or leads out of the root, is returned as [`Kind::Symlink`] when it is the last component, and fails

@@ -97,8 +97,8 @@ impl Session {
         expected.ct_eq(&mic).into()
     }
 
-    /// The first signature of `sender` without extended session security (3.4.4.1). Both sides then share one key, its
-    /// state and the sequence number, and the client signs first.
+    /// The first signature of `sender` without extended session security (3.4.4.1). As in Samba, both sides then share
+    /// one key, its state and the sequence number, and the client signs first.
     fn weak_signature(&self, sender: Sender, message: &[u8]) -> [u8; 16] {
         let mut signature = [0; 16];
         signature[..4].copy_from_slice(&1u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Logon with NTLMv2 ([MS-NLMP] 3.2.5.1), for accounts of this server or its domain, guests and anonymous users.
+//! Logon with NTLM ([MS-NLMP] 3.2.5.1), for accounts of this server or its domain, guests and anonymous users.
 
 use std::sync::Arc;
 

@@ -30,8 +30,8 @@ pub(crate) use self::printers::JOB_PREFIX;
 use self::printers::PrintJobs;
 pub use self::sessions::Sessions;
 use self::turns::Turns;
-pub use self::volumes::{OpenVolume, VolumeId, Volumes, directories_overlap, wanted_xattrs};
 use self::volumes::{OpenVolumes, Volume};
+pub use self::volumes::{VolumeId, VolumeState, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::{Cache, CacheStatistics};
@@ -232,9 +232,11 @@ impl Server {
         self.mounted.get(&*self.volumes, share, || self.next_id()).await
     }
 
-    /// Returns the volumes that are open or being opened.
-    pub fn open_volumes(&self) -> Vec<OpenVolume> {
-        self.mounted.all()
+    /// Returns the id of the volume of `share`, and what is known about it.
+    pub fn volume_state(&self, share: &Share) -> (VolumeId, VolumeState) {
+        let id = self.volumes.id(share);
+        let state = self.mounted.state(&id);
+        (id, state)
     }
 
     /// Opens the volumes of shares some of whose files are also files of `share`, so that streams of these files are

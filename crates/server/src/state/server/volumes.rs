@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::policy::Share;
-use crate::vfs::{self, Lookup, LookupOptions, RelPath, SERVER, Space, SymlinkPolicy, Vfs, WantedXattrs};
+use crate::vfs::{self, Vfs, WantedXattrs};
 
 /// Identifies a volume. Shares whose storage has the same id use one volume: one table of open files, one set of
 /// caches.
@@ -68,41 +69,38 @@ pub fn directories_overlap(share: &Share, other: &Share) -> bool {
 /// A file system and its volume number.
 pub(super) type Volume = (u64, Arc<dyn Vfs>);
 
-/// A volume that is open or being opened, for checks of its file system.
-pub struct OpenVolume {
-    /// Its id.
-    pub id: VolumeId,
-    /// The name of the share for which it was opened.
-    pub share: Arc<str>,
-    /// `None` while it is being opened.
-    vfs: Option<Arc<dyn Vfs>>,
-}
-
-impl OpenVolume {
-    /// Returns whether the volume is being opened.
-    pub fn is_being_opened(&self) -> bool {
-        self.vfs.is_none()
-    }
-
-    /// Asks the file system for its space, which it answers at once unless it hangs or is broken.
-    pub async fn space(self) -> vfs::Result<Space> {
-        let Some(vfs) = self.vfs else { return Err(vfs::Errno::AGAIN) };
-        let root = vfs.lookup(&SERVER, &RelPath::root(), LookupOptions::exact(SymlinkPolicy::NONE)).await?;
-        let Lookup::Found { node, .. } = root else { return Err(vfs::Errno::NOENT) };
-        node.space(&SERVER).await
-    }
+/// What is known about the volume of a share, for checks of its file system.
+pub enum VolumeState {
+    /// Nobody has used it.
+    Closed,
+    /// It has been being opened since.
+    Opening(Instant),
+    /// The last attempt to open it failed.
+    Failed(vfs::Errno),
+    /// It is open.
+    Open(Arc<dyn Vfs>),
 }
 
 /// The open volumes.
 #[derive(Default)]
 pub(super) struct OpenVolumes(Mutex<HashMap<VolumeId, Entry>>);
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Entry {
-    /// The name of the share for which the volume was opened.
-    share: Arc<str>,
     /// Locked while the volume is being opened.
     mounted: Arc<tokio::sync::Mutex<Mounted>>,
+    attempt: Arc<Mutex<Attempt>>,
+}
+
+/// The last attempt to open a volume.
+#[derive(Clone, Copy, Default)]
+enum Attempt {
+    /// There was none, or it succeeded.
+    #[default]
+    None,
+    /// It has not ended, as far as is known: its client may have gone.
+    Begun(Instant),
+    Failed(vfs::Errno),
 }
 
 /// A volume that was opened or is being opened.
@@ -133,12 +131,21 @@ impl OpenVolumes {
         share: &Share,
         number: impl FnOnce() -> u64,
     ) -> vfs::Result<Volume> {
-        let mounted = self.entry(volumes, share);
+        let Entry { mounted, attempt } = self.entry(volumes.id(share));
         let mut mounted = mounted.lock().await;
         if let Some(volume) = mounted.volume() {
             return Ok(volume);
         }
-        let vfs = volumes.open(share).await?;
+        // A path expanded from variables may be wrong, which says nothing about a file system.
+        let is_fixed = share.path_template.is_none();
+        if is_fixed && !matches!(*attempt.lock(), Attempt::Begun(_)) {
+            *attempt.lock() = Attempt::Begun(Instant::now());
+        }
+        let opened = volumes.open(share).await;
+        if is_fixed {
+            *attempt.lock() = opened.as_ref().err().map_or(Attempt::None, |&errno| Attempt::Failed(errno));
+        }
+        let vfs = opened?;
         let kept = share.path_template.is_none().then(|| vfs.clone());
         let mount_point = Arc::default();
         *mounted = Mounted { number: number(), vfs: Some(Arc::downgrade(&vfs)), _kept: kept, mount_point };
@@ -148,38 +155,36 @@ impl OpenVolumes {
     /// Returns the mount point of the directory of `share`, whose volume is open. `volumes` determines it once, and
     /// calls meanwhile wait for the same attempt.
     pub(super) async fn mount_point(&self, volumes: &dyn Volumes, share: &Share) -> vfs::Result<PathBuf> {
-        let mounted = self.entry(volumes, share);
+        let Entry { mounted, .. } = self.entry(volumes.id(share));
         let known = mounted.lock().await.mount_point.clone();
         known.get_or_try_init(|| volumes.mount_point(&share.path)).await.cloned()
     }
 
-    /// Returns the volumes that are open or being opened.
-    pub(super) fn all(&self) -> Vec<OpenVolume> {
-        let all = self.0.lock();
-        let open = |(id, entry): (&VolumeId, &Entry)| {
-            let vfs = match entry.mounted.try_lock() {
-                // It could not be opened, or is closed.
-                Ok(mounted) => Some(mounted.volume()?.1),
-                Err(_) => None,
-            };
-            Some(OpenVolume { id: id.clone(), share: entry.share.clone(), vfs })
-        };
-        all.iter().filter_map(open).collect()
+    /// Returns the state of a volume.
+    pub(super) fn state(&self, id: &VolumeId) -> VolumeState {
+        let Some(Entry { mounted, attempt }) = self.0.lock().get(id).cloned() else { return VolumeState::Closed };
+        let open = mounted.try_lock().ok().and_then(|mounted| mounted.volume());
+        match (open, *attempt.lock()) {
+            (Some((_, vfs)), _) => VolumeState::Open(vfs),
+            (None, Attempt::None) => VolumeState::Closed,
+            (None, Attempt::Begun(since)) => VolumeState::Opening(since),
+            (None, Attempt::Failed(errno)) => VolumeState::Failed(errno),
+        }
     }
 
-    fn entry(&self, volumes: &dyn Volumes, share: &Share) -> Arc<tokio::sync::Mutex<Mounted>> {
-        let id = volumes.id(share);
+    fn entry(&self, id: VolumeId) -> Entry {
         let mut all = self.0.lock();
         if let Some(known) = all.get(&id) {
-            return known.mounted.clone();
+            return known.clone();
         }
         // Entries that a call waits for have a second reference.
-        let is_used = |Entry { mounted, .. }: &Entry| {
-            Arc::strong_count(mounted) > 1 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
+        let is_used = |Entry { mounted, attempt }: &Entry| {
+            Arc::strong_count(mounted) > 1
+                || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
+                || !matches!(*attempt.lock(), Attempt::None)
         };
         all.retain(|_, entry| is_used(entry));
-        let new = || Entry { share: share.name.as_str().into(), mounted: Arc::default() };
-        all.entry(id).or_insert_with(new).mounted.clone()
+        all.entry(id).or_default().clone()
     }
 }
 
@@ -252,6 +257,28 @@ mod tests {
         volumes.ready.notify_one();
         let other = block_on(all.get(&volumes, &other, || 9)).expect("it opens");
         assert!(other.0 == 9 && !Arc::ptr_eq(&other.1, &first.1), "other rules for links are another volume");
+    }
+
+    #[test]
+    fn the_state_of_a_volume_is_that_of_the_last_attempt() {
+        let (volumes, all, share) = (counted(true), OpenVolumes::default(), Share::new("s", "/s"));
+        let id = volumes.id(&share);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(all.state(&id), VolumeState::Closed));
+        {
+            let mut first = pin!(all.get(&volumes, &share, || 1));
+            assert!(first.as_mut().poll(&mut context).is_pending());
+            assert!(matches!(all.state(&id), VolumeState::Opening(_)));
+        }
+        assert!(matches!(all.state(&id), VolumeState::Opening(_)), "the client has gone, the attempt may hang");
+        volumes.ready.notify_one();
+        assert!(block_on(all.get(&volumes, &share, || 1)).is_err());
+        all.entry(VolumeId::new(&[b"another"]));
+        assert!(matches!(all.state(&id), VolumeState::Failed(vfs::Errno::IO)));
+        let works = counted(false);
+        works.ready.notify_one();
+        let _open = block_on(all.get(&works, &share, || 1)).expect("it opens");
+        assert!(matches!(all.state(&id), VolumeState::Open(_)));
     }
 
     #[test]

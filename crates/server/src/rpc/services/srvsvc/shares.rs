@@ -1,6 +1,5 @@
 //! Shares. They are shown to every user. The path on this host is shown to administrators only. An anonymous user gets
-//! names, types and comments of all shares, and nothing of what only administrators get on Windows ([MS-SRVS] 6, <59>
-//! and <62>).
+//! names, types, comments and flags, and nothing of what only administrators get on Windows ([MS-SRVS] 6, <59>, <62>).
 
 use std::sync::Arc;
 

@@ -1,0 +1,246 @@
+//! The file systems of shares. Those whose paths the configuration contains literally are looked at, once a client has
+//! used them: a quota or a wrong path of one user is not a fault of the server.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use server::policy::{Policy, Share, Storage};
+use server::state::{Server, VolumeId, VolumeState};
+use server::vfs::{self, Errno, FileSystemState};
+
+use super::probe::{Probe, Threads};
+use super::{Fault, FileSystem};
+
+/// Maximum number of shares that are looked at in one look. More are looked at in turns.
+const SHARES: usize = 256;
+/// An error is a fault when it comes so often without another answer in between.
+const ERRORS: u32 = 2;
+/// A fault ends after this number of answers without it.
+const GOOD_ANSWERS: u32 = 3;
+
+/// The shares, and what is known about their volumes.
+#[derive(Default)]
+pub(super) struct Volumes {
+    policy: Option<Arc<Policy>>,
+    shares: Vec<Arc<Share>>,
+    /// The position of the next share that is looked at.
+    next: usize,
+    known: HashMap<VolumeId, Volume>,
+    threads: Threads,
+}
+
+/// What is known about a volume.
+#[derive(Default)]
+struct Volume {
+    share: String,
+    probe: Option<Probe<vfs::Result<FileSystemState>>>,
+    last: Option<FileSystem>,
+    device: Option<u64>,
+    was_writable: bool,
+    fault: Option<Trouble>,
+    errors: u32,
+    good: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trouble {
+    Hangs,
+    Broken(Errno),
+    ReadOnly,
+    Full,
+}
+
+impl Volumes {
+    /// Takes the answers of the volumes whose turn it is, and asks them again.
+    pub(super) fn look(&mut self, server: &Server, patience: Duration) {
+        let policy = server.policy();
+        if !self.policy.as_ref().is_some_and(|known| Arc::ptr_eq(known, &policy)) {
+            self.follow(server, &policy);
+        }
+        let hung = |it: &Volume| it.device.filter(|_| it.probe.is_some() && it.fault == Some(Trouble::Hangs));
+        let hung: HashSet<u64> = self.known.values().filter_map(hung).collect();
+        for _ in 0..self.shares.len().min(SHARES) {
+            self.next = (self.next + 1) % self.shares.len();
+            let share = &self.shares[self.next];
+            let (id, state) = server.volume_state(share);
+            let known =
+                self.known.entry(id).or_insert_with(|| Volume { share: share.name.clone(), ..Volume::default() });
+            match state {
+                VolumeState::Closed => {}
+                VolumeState::Opening(since) if since.elapsed() >= patience => known.fault = Some(Trouble::Hangs),
+                VolumeState::Opening(_) => {}
+                VolumeState::Failed(errno) => known.fault = Some(Trouble::Broken(errno)),
+                VolumeState::Open(vfs) => {
+                    known.update(patience);
+                    // One question to a file system that hangs is enough.
+                    if known.probe.is_none() && !known.device.is_some_and(|device| hung.contains(&device)) {
+                        let (probe, ask) = Probe::new(move || vfs.probe());
+                        known.probe = Some(probe);
+                        self.threads.ask(ask);
+                    }
+                }
+            }
+        }
+        if let Err(error) = self.threads.keep(act_as_process) {
+            tracing::warn!(%error, "no thread can be started to look at file systems; raise the limit on threads");
+        }
+    }
+
+    /// Looks at the shares of another configuration from now on.
+    fn follow(&mut self, server: &Server, policy: &Arc<Policy>) {
+        let mut ids = HashSet::new();
+        let is_fixed = |share: &&Arc<Share>| {
+            let is_directory = matches!(share.storage, Storage::Directory) && !share.path.as_os_str().is_empty();
+            share.available && share.path_template.is_none() && is_directory
+        };
+        let mut shares: Vec<_> = policy.shares.values().filter(is_fixed).cloned().collect();
+        shares.sort_by(|a, b| a.name.cmp(&b.name));
+        shares.retain(|share| ids.insert(server.volume_state(share).0));
+        self.known.retain(|id, _| ids.contains(id));
+        (self.shares, self.next, self.policy) = (shares, 0, Some(policy.clone()));
+    }
+
+    /// Returns the faults, one for each file system, and the file systems by share.
+    pub(super) fn found(&self) -> (Vec<Fault>, BTreeMap<String, FileSystem>) {
+        let mut seen = HashSet::new();
+        let mut faults: Vec<_> = self.known.values().filter_map(|it| Some((it.fault()?, it.device))).collect();
+        faults.sort();
+        faults.retain(|(fault, device)| device.is_none_or(|device| seen.insert((fault.name(), device))));
+        let file_systems = self.known.values().filter_map(|it| Some((it.share.clone(), it.last?))).collect();
+        (faults.into_iter().map(|(fault, _)| fault).collect(), file_systems)
+    }
+}
+
+/// Threads inherit the identity of the thread that starts them.
+fn act_as_process() {
+    // A thread that cannot switch gets errors from file systems that the user may not see.
+    let _ = localfs::identity::as_process(|| ());
+}
+
+impl Volume {
+    /// Takes the answer, if there is one, and decides whether there is a fault.
+    fn update(&mut self, patience: Duration) {
+        let Some(probe) = &self.probe else { return };
+        let Some((said, took)) = probe.take() else {
+            if probe.waits() >= patience {
+                self.fault = Some(Trouble::Hangs);
+            }
+            return;
+        };
+        self.probe = None;
+        let trouble = match said {
+            Ok(state) => self.answered(state, took),
+            // There is no such question.
+            Err(Errno::OPNOTSUPP) => None,
+            // The server itself may be refused where users are not, as by NFS with Kerberos.
+            Err(Errno::ACCES | Errno::PERM) => None,
+            // A file system with a time limit of its own.
+            Err(_) if took >= patience => Some(Trouble::Hangs),
+            Err(errno) => Some(Trouble::Broken(errno)),
+        };
+        self.errors = if matches!(trouble, Some(Trouble::Broken(_))) { self.errors + 1 } else { 0 };
+        self.good = if trouble.is_none() { self.good + 1 } else { 0 };
+        match trouble {
+            Some(Trouble::Broken(_)) if self.errors < ERRORS => {}
+            Some(trouble) => self.fault = Some(trouble),
+            None if self.good >= GOOD_ANSWERS => self.fault = None,
+            None => {}
+        }
+    }
+
+    fn answered(&mut self, state: FileSystemState, took: Duration) -> Option<Trouble> {
+        let FileSystemState { device, size, available, read_only } = state;
+        let file_system = FileSystem { size, available, took };
+        self.device = Some(device);
+        self.last = Some(file_system);
+        self.was_writable |= !read_only;
+        match read_only {
+            // A file system that never was writable is meant to be so, and always full.
+            true => self.was_writable.then_some(Trouble::ReadOnly),
+            false => file_system.is_full(self.fault == Some(Trouble::Full)).then_some(Trouble::Full),
+        }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let share = self.share.clone();
+        Some(match self.fault? {
+            Trouble::Hangs => Fault::FileSystemHangs { share },
+            Trouble::Broken(errno) => {
+                Fault::FileSystemBroken { share, error: io::Error::from_raw_os_error(errno.0).to_string() }
+            }
+            Trouble::ReadOnly => Fault::FileSystemReadOnly { share },
+            Trouble::Full => Fault::FileSystemFull { share },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(3);
+    const GOOD: FileSystemState = FileSystemState { device: 1, size: 1000, available: 500, read_only: false };
+
+    /// Gives the volume an answer.
+    fn answer(volume: &mut Volume, said: vfs::Result<FileSystemState>, patience: Duration) -> Option<Trouble> {
+        let (probe, ask) = Probe::new(move || said);
+        ask();
+        volume.probe = Some(probe);
+        volume.update(patience);
+        assert!(volume.probe.is_none());
+        volume.fault
+    }
+
+    #[test]
+    fn faults_begin_and_end() {
+        let mut volume = Volume::default();
+        let full = FileSystemState { available: 9, ..GOOD };
+        assert_eq!(answer(&mut volume, Ok(GOOD), PATIENCE), None);
+        assert_eq!(answer(&mut volume, Ok(full), PATIENCE), Some(Trouble::Full));
+        let nearly = FileSystemState { available: 19, ..GOOD };
+        for _ in 0..5 {
+            assert_eq!(answer(&mut volume, Ok(nearly), PATIENCE), Some(Trouble::Full), "it would flap");
+        }
+        assert_eq!(volume.last.map(|it| it.available), Some(19), "the space is known while it is full");
+        for _ in 1..GOOD_ANSWERS {
+            assert_eq!(answer(&mut volume, Ok(GOOD), PATIENCE), Some(Trouble::Full));
+        }
+        assert_eq!(answer(&mut volume, Ok(GOOD), PATIENCE), None);
+        assert_eq!(answer(&mut volume, Err(Errno::IO), PATIENCE), None, "once is an accident");
+        assert_eq!(answer(&mut volume, Err(Errno::IO), PATIENCE), Some(Trouble::Broken(Errno::IO)));
+        assert_eq!(answer(&mut volume, Err(Errno::TIMEDOUT), Duration::ZERO), Some(Trouble::Hangs));
+        for _ in 0..GOOD_ANSWERS {
+            answer(&mut volume, Err(Errno::ACCES), PATIENCE);
+        }
+        assert_eq!(volume.fault, None, "the server may not see it");
+    }
+
+    #[test]
+    fn only_what_was_writable_becomes_read_only() {
+        let read_only = FileSystemState { read_only: true, available: 0, ..GOOD };
+        let mut disc = Volume::default();
+        assert_eq!(answer(&mut disc, Ok(read_only), PATIENCE), None);
+        let mut disk = Volume::default();
+        answer(&mut disk, Ok(GOOD), PATIENCE);
+        assert_eq!(answer(&mut disk, Ok(read_only), PATIENCE), Some(Trouble::ReadOnly));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_come_is_a_fault_of_one_share_for_each_file_system() {
+        let volume = |share: &str| {
+            let mut volume = Volume { share: share.to_owned(), ..Volume::default() };
+            answer(&mut volume, Ok(GOOD), PATIENCE);
+            volume.probe = Some(Probe::new(|| Ok(GOOD)).0);
+            volume.update(PATIENCE);
+            assert_eq!(volume.fault, None, "it may still answer");
+            volume.update(Duration::ZERO);
+            (VolumeId::new(&[share.as_bytes()]), volume)
+        };
+        let volumes = Volumes { known: ["b", "a"].map(volume).into(), ..Volumes::default() };
+        let (faults, file_systems) = volumes.found();
+        assert_eq!(faults, [Fault::FileSystemHangs { share: "a".into() }]);
+        assert_eq!(file_systems.len(), 2);
+    }
+}
