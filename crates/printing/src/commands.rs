@@ -195,17 +195,28 @@ impl Commands {
         self.run(&commands.print, &job.user, values, &directory, LIMIT).await.map(drop)
     }
 
-    /// Returns the number of jobs in a queue. A list that is not complete has more jobs than can be counted.
-    pub(crate) async fn job_count(&self, queue: &str, commands: &QueueCommands, user: &PrintUser) -> Result<usize> {
-        let Some(list) = &commands.list else { return Ok(0) };
+    /// Executes a command that lists or changes jobs, and returns its output.
+    pub(crate) async fn ask(
+        &self,
+        command: &CommandLine,
+        user: &PrintUser,
+        values: Vec<(char, String)>,
+    ) -> Result<String> {
         let turn = self.lists.take(user.op.identity().uid, LIST_WAIT).await;
         let busy = || {
-            let why = format!("other questions kept the command `{}` waiting; make it faster", list.text());
+            let why = format!("others kept the command `{}` waiting; make it faster", command.text());
             PrintError::Unavailable(why)
         };
         let _turn = turn.ok_or_else(busy)?;
-        let output = self.run(list, user, vec![('p', queue.to_owned())], "/", LIST_LIMIT).await?;
-        Ok(if output.len() >= LONGEST_OUTPUT { usize::MAX } else { listing::count(commands.form, queue, &output) })
+        self.run(command, user, values, "/", LIST_LIMIT).await
+    }
+
+    /// Returns the number of jobs in a queue. A list that is not complete has more jobs than can be counted.
+    pub(crate) async fn job_count(&self, queue: &str, commands: &QueueCommands, user: &PrintUser) -> Result<usize> {
+        let Some(list) = &commands.list else { return Ok(0) };
+        let output = self.ask(list, user, vec![('p', queue.to_owned())]).await?;
+        let count = || listing::parse(commands.form, queue, &output, LISTED_JOBS_MAX).len();
+        Ok(if output.len() >= LONGEST_OUTPUT { usize::MAX } else { count() })
     }
 }
 

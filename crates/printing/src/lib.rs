@@ -22,6 +22,7 @@ mod message;
 mod printcap;
 #[allow(unsafe_code)]
 mod process;
+mod queue_commands;
 mod reports;
 mod system;
 mod turns;

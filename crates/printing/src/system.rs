@@ -11,7 +11,7 @@ use server::answer::Answer;
 use server::policy::PrintPolicy;
 use server::policy::limits::LISTED_JOBS_MAX;
 use server::policy::printing::QueueSystem;
-use server::printing::{NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, Result};
+use server::printing::{Action, NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, QueueJobs, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -47,6 +47,7 @@ struct Inner {
     commands: Option<Arc<Commands>>,
     queues: Cache<Arc<[QueueInfo]>>,
     counts: Cache<usize>,
+    jobs: Cache<Arc<QueueJobs>>,
     last_job: AtomicU32,
     handovers: Turns,
     questions: Semaphore,
@@ -89,6 +90,7 @@ impl Printing {
             commands,
             queues: Cache::default(),
             counts: Cache::default(),
+            jobs: Cache::default(),
             last_job: AtomicU32::new(0),
             handovers: Turns::new(HANDOVERS, HANDOVERS_OF_USER),
             questions: Semaphore::new(QUESTIONS),
@@ -105,6 +107,7 @@ impl Printing {
         if std::mem::replace(&mut *self.0.settings.write(), settings.clone()) != settings {
             self.0.queues.clear();
             self.0.counts.clear();
+            self.0.jobs.clear();
         }
     }
 
@@ -177,6 +180,23 @@ impl Inner {
         };
         self.reports.note("the printers of the host are not known", &queues);
         queues
+    }
+
+    /// Forgets what is known about a queue.
+    fn changed(&self, key: &str) {
+        self.counts.forget(key);
+        self.jobs.forget(key);
+    }
+
+    async fn list_jobs(self: Arc<Self>, queue: Arc<PrintPolicy>, user: PrintUser) -> Result<Arc<QueueJobs>> {
+        let jobs = match &queue.system {
+            QueueSystem::Cups { .. } => {
+                let cups = self.cups();
+                self.ask_cups(&cups, cups.jobs(&queue.queue)).await
+            }
+            QueueSystem::Commands(commands) => self.commands()?.jobs(&queue.queue, commands, &user).await,
+        };
+        jobs.map(Arc::new)
     }
 
     async fn count_jobs(self: Arc<Self>, queue: Arc<PrintPolicy>, user: PrintUser) -> Result<usize> {
@@ -260,6 +280,7 @@ impl PrintSystem for Printing {
                 Err(_) => inner.counts.forget(&key),
             }
             inner.reports.note(&format!("cannot print on the queue {}", queue.queue), &submitted);
+            inner.jobs.forget(&key);
             let NewJob { title, user, size, spool, .. } = job;
             if submitted.is_ok() {
                 tracing::info!(queue = queue.queue, user = user.name, title, size, "a job was handed over");
@@ -284,6 +305,32 @@ impl PrintSystem for Printing {
                 return ask().await;
             }
             Ok(count)
+        })
+    }
+
+    fn jobs(&self, queue: &Arc<PrintPolicy>, user: &PrintUser) -> Answer<Result<Arc<QueueJobs>>> {
+        let (inner, queue, user) = (self.0.clone(), queue.clone(), user.clone());
+        self.run(async move {
+            let time = inner.settings.read().lpq_cache_time;
+            let key = key(&queue, &user);
+            inner.jobs.get(&key, time, Take::Recent, inner.clone().list_jobs(queue, user)).await
+        })
+    }
+
+    fn control(&self, queue: &Arc<PrintPolicy>, user: &PrintUser, action: Action) -> Answer<Result<()>> {
+        let (inner, queue, user) = (self.0.clone(), queue.clone(), user.clone());
+        self.run(async move {
+            let done = match &queue.system {
+                QueueSystem::Cups { .. } => {
+                    let cups = inner.cups();
+                    inner.ask_cups(&cups, cups.control(&queue.queue, &action)).await
+                }
+                QueueSystem::Commands(commands) => {
+                    inner.commands()?.control(&queue.queue, commands, &action, &user).await
+                }
+            };
+            inner.changed(&key(&queue, &user));
+            done
         })
     }
 }

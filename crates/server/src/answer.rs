@@ -7,6 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+/// A future that a method of a trait object returns.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// A value that is ready, or a future of it.
 #[must_use = "an answer does nothing until it is awaited"]
 pub enum Answer<T> {

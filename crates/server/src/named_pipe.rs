@@ -2,7 +2,6 @@
 //! of `rpc`.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +11,12 @@ use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipePeekReply};
 use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
+pub use crate::answer::BoxFuture;
 use crate::error::Result;
+use crate::policy::Share;
+use crate::printing::SpoolFile;
+use crate::tree::Printer;
 use crate::user::User;
-
-/// A future that a method of a trait object returns.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The data of a READ. The status is BUFFER_OVERFLOW if the message is longer.
 pub type Message = (Bytes, Status);
@@ -58,9 +58,13 @@ pub trait NamedPipe: Send + Sync {
     /// Returns the status with which READs end, if there will be no more messages.
     fn ended(&self) -> Option<Status>;
 
-    /// Closes the pipe, with its open, tree connect or session; waiting READs end.
-    fn close(&self);
+    /// Closes the pipe, with its open, tree connect or session; waiting READs end. Returns the documents that its client
+    /// has begun to print.
+    fn close(&self) -> Vec<Arc<Spool>>;
 }
+
+/// The file of a document that a client prints through a pipe; `None` once it was handed over or removed.
+pub type Spool = tokio::sync::Mutex<Option<SpoolFile>>;
 
 /// A file as calls name it.
 #[derive(Clone, Copy, Debug)]
@@ -110,5 +114,25 @@ pub trait Caller: Sync {
         file: SharedFile<'a>,
         parts: SecurityInformation,
         descriptor: &'a [u8],
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// Returns whether the user may connect to a share.
+    fn may_connect<'a>(&'a self, share: &'a Share) -> BoxFuture<'a, bool>;
+
+    /// Connects to a print share, as TREE_CONNECT does.
+    fn connect_printer<'a>(&'a self, share: &'a str) -> BoxFuture<'a, Result<Printer>>;
+
+    /// Begins a document, with the checks of CREATE on a print share.
+    fn begin_document<'a>(&'a self, printer: &'a Printer) -> BoxFuture<'a, Result<Arc<Spool>>>;
+
+    /// Appends data to a document.
+    fn write_document<'a>(&'a self, spool: &'a Spool, data: Vec<u8>) -> BoxFuture<'a, Result<()>>;
+
+    /// Hands a document over to the print system.
+    fn print_document<'a>(
+        &'a self,
+        printer: &'a Printer,
+        title: &'a str,
+        spool: &'a Spool,
     ) -> BoxFuture<'a, Result<()>>;
 }

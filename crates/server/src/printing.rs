@@ -30,6 +30,12 @@ pub trait PrintSystem: Send + Sync {
 
     /// Returns the number of jobs in a queue. `user` asks.
     fn job_count(&self, queue: &Arc<PrintPolicy>, user: &PrintUser) -> Answer<Result<usize>>;
+
+    /// Returns what a queue does and its jobs, in their order. `user` asks.
+    fn jobs(&self, queue: &Arc<PrintPolicy>, user: &PrintUser) -> Answer<Result<Arc<QueueJobs>>>;
+
+    /// Changes a job or a queue. The caller has checked that the user may do so.
+    fn control(&self, queue: &Arc<PrintPolicy>, user: &PrintUser, action: Action) -> Answer<Result<()>>;
 }
 
 /// A queue of the print system.
@@ -141,6 +147,71 @@ impl Drop for Counted {
             }
         }
     }
+}
+
+/// What a queue does, and its jobs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueJobs {
+    /// What it does.
+    pub state: QueueState,
+    /// The jobs that are not completed.
+    pub jobs: Vec<Job>,
+}
+
+/// What a queue does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueState {
+    /// It waits for jobs, or it is not known what it does.
+    Idle,
+    /// It prints.
+    Printing,
+    /// It is stopped; jobs wait.
+    Stopped,
+}
+
+/// A job in a queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// The number in the print system.
+    pub id: u32,
+    /// The owner's name.
+    pub user: String,
+    /// The title.
+    pub title: String,
+    /// The size in bytes.
+    pub size: u64,
+    /// What happens to it.
+    pub state: JobState,
+    /// When it was submitted, in seconds since 1970; 0 if it is not known.
+    pub submitted: i64,
+}
+
+/// What happens to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobState {
+    /// It waits.
+    Queued,
+    /// A user has held it.
+    Held,
+    /// It is printed.
+    Printing,
+}
+
+/// A change of a job or a queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// A job is deleted.
+    Cancel(Job),
+    /// A job is held.
+    Hold(Job),
+    /// A held job is released.
+    Release(Job),
+    /// The queue stops printing.
+    Pause,
+    /// The queue prints again.
+    Resume,
+    /// All jobs are deleted.
+    Purge,
 }
 
 /// Why the print system has not done something.

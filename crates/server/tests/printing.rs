@@ -24,7 +24,7 @@ use server::accounts::Unavailable;
 use server::answer::{Answer, block_on};
 use server::policy::printing::QueueSystem;
 use server::policy::{PrintPolicy, Printers, Share, Template, UserShares};
-use server::printing::{NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, Result};
+use server::printing::{Action, NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, QueueJobs, QueueState, Result};
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::{
     Access, Create as FileToCreate, ListRequest, Lookup, LookupOptions, NewFile, Op, RelPath, SetMetadata,
@@ -83,6 +83,14 @@ impl PrintSystem for Shared {
     fn job_count(&self, _queue: &Arc<PrintPolicy>, _user: &PrintUser) -> Answer<Result<usize>> {
         self.0.answer(self.0.waiting.load(Ordering::Relaxed))
     }
+
+    fn jobs(&self, _queue: &Arc<PrintPolicy>, _user: &PrintUser) -> Answer<Result<Arc<QueueJobs>>> {
+        self.0.answer(Arc::new(QueueJobs { state: QueueState::Idle, jobs: Vec::new() }))
+    }
+
+    fn control(&self, _queue: &Arc<PrintPolicy>, _user: &PrintUser, _action: Action) -> Answer<Result<()>> {
+        self.0.answer(())
+    }
 }
 
 fn printer(name: &str) -> Share {
@@ -92,6 +100,7 @@ fn printer(name: &str) -> Share {
         user_name: Template::parse("%U").expect("a template"),
         min_space: 0,
         max_jobs: 3,
+        max_reported: 0,
     };
     Share { printing: Some(Arc::new(printing)), ..Share::new(name, "/spool") }
 }

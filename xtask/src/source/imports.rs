@@ -27,7 +27,6 @@ const ORDER: &[&str] = &[
     "accounts",
     "user",
     "error",
-    "named_pipe",
     // Configuration, accounting and logons.
     "accounting",
     "domain",
@@ -45,6 +44,7 @@ const ORDER: &[&str] = &[
     // Files, and a share as one session uses it.
     "acl",
     "tree",
+    "named_pipe",
     "links",
     "streams",
     "security",

@@ -7,7 +7,14 @@ use server::policy::limits::{LISTED_JOBS_MAX, QUEUES_MAX};
 #[repr(u16)]
 pub(super) enum Operation {
     PrintJob = 0x0002,
+    CancelJob = 0x0008,
     GetJobs = 0x000a,
+    GetPrinterAttributes = 0x000b,
+    HoldJob = 0x000c,
+    ReleaseJob = 0x000d,
+    PausePrinter = 0x0010,
+    ResumePrinter = 0x0011,
+    PurgeJobs = 0x0012,
     CupsGetPrinters = 0x4002,
 }
 
@@ -23,6 +30,7 @@ const PRINTER: u8 = 0x04;
 pub(super) enum Syntax {
     Integer = 0x21,
     Boolean = 0x22,
+    Enum = 0x23,
     #[cfg(test)]
     Text = 0x41,
     Name = 0x42,
@@ -195,11 +203,11 @@ impl Group {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Returns the first value of a number.
-    #[cfg(test)]
-    fn number(&self, name: &str) -> Option<i32> {
+    /// Returns the first value of a number or an enumeration.
+    pub(super) fn number(&self, name: &str) -> Option<i32> {
         let (syntax, value) = self.find(name)?;
-        value.try_into().ok().filter(|_| syntax == Syntax::Integer as u8).map(i32::from_be_bytes)
+        let is_number = syntax == Syntax::Integer as u8 || syntax == Syntax::Enum as u8;
+        value.try_into().ok().filter(|_| is_number).map(i32::from_be_bytes)
     }
 }
 

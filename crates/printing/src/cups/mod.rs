@@ -5,6 +5,7 @@
 
 pub(crate) mod http;
 mod ipp;
+mod jobs;
 
 use std::fmt::Write as _;
 use std::io;

@@ -12,6 +12,7 @@ pub mod lsarpc;
 pub mod ndr;
 pub mod pdu;
 pub mod samr;
+pub mod spoolss;
 pub mod srvsvc;
 pub mod svcctl;
 pub mod winreg;

@@ -9,6 +9,7 @@ use proto::status::Status;
 use super::audit;
 use super::change_notify;
 use super::directory_lease;
+use super::document;
 use super::print;
 use super::recycle::{self, Discarded};
 use crate::attributes;
@@ -66,7 +67,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result
     match &open.target {
         Target::File(file) => close_file(server, open, file).await,
         Target::Pipe(pipe) => {
-            pipe.close();
+            for spool in pipe.close() {
+                document::discard(&spool).await;
+            }
             Ok(())
         }
         Target::Job(job) => {

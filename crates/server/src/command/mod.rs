@@ -7,6 +7,7 @@ pub(crate) mod change_notify;
 pub(crate) mod close;
 pub(crate) mod create;
 pub(crate) mod directory_lease;
+mod document;
 pub(crate) mod echo;
 mod file_security;
 pub(crate) mod flush;

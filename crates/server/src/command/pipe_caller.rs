@@ -8,14 +8,16 @@ use proto::crypto::kdf::Key;
 use proto::smb2::SecurityInformation;
 use tokio::sync::Mutex;
 
-use super::file_security;
+use super::{document, file_security};
 use crate::error::{Disconnect, Result};
 use crate::logon_throttle::Guess;
-use crate::named_pipe::{BoxFuture, Caller, SharedFile};
+use crate::named_pipe::{BoxFuture, Caller, SharedFile, Spool};
+use crate::policy::Share;
 use crate::policy::template::Variable;
 use crate::request::{Reply, Request};
 use crate::state::connection::Failed;
 use crate::state::connection::NoRoom;
+use crate::tree::Printer;
 use crate::user::User;
 
 /// The request and its response.
@@ -87,5 +89,30 @@ impl Caller for PipeCaller<'_, '_> {
         Box::pin(
             async move { file_security::set(self.request, *self.reply.lock().await, file, parts, descriptor).await },
         )
+    }
+
+    fn may_connect<'a>(&'a self, share: &'a Share) -> BoxFuture<'a, bool> {
+        Box::pin(document::may_connect(self.request, share))
+    }
+
+    fn connect_printer<'a>(&'a self, share: &'a str) -> BoxFuture<'a, Result<Printer>> {
+        Box::pin(document::connect(self.request, share))
+    }
+
+    fn begin_document<'a>(&'a self, printer: &'a Printer) -> BoxFuture<'a, Result<Arc<Spool>>> {
+        Box::pin(async move { document::begin(self.request, *self.reply.lock().await, printer).await })
+    }
+
+    fn write_document<'a>(&'a self, spool: &'a Spool, data: Vec<u8>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(document::write(self.request, spool, data))
+    }
+
+    fn print_document<'a>(
+        &'a self,
+        printer: &'a Printer,
+        title: &'a str,
+        spool: &'a Spool,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { document::submit(self.request, *self.reply.lock().await, printer, title, spool).await })
     }
 }

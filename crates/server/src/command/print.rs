@@ -66,7 +66,7 @@ pub(super) fn connect(request: &Request<'_>, spool: Disk, user: &User) -> Result
     Ok(Printer { user: PrintUser { name, op: spool.op.clone(), values }, queue, spool })
 }
 
-fn system(server: &Server) -> Result<&Arc<dyn PrintSystem>> {
+pub(super) fn system(server: &Server) -> Result<&Arc<dyn PrintSystem>> {
     server.print_system().ok_or(Error::because(Status::BAD_NETWORK_NAME, "the server has no print system"))
 }
 
@@ -147,7 +147,11 @@ pub(super) async fn create(
 
 /// Checks whether the queue takes another job (`max print jobs`), and the disk (`min print space`). A print system that
 /// does not answer is reported before the client sends its data.
-async fn check_queue(request: &Request<'_>, reply: &mut Reply, printer: &Printer) -> Result<Option<Counted>> {
+pub(super) async fn check_queue(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    printer: &Printer,
+) -> Result<Option<Counted>> {
     let Printer { spool, queue, user } = printer;
     let mut counted = None;
     if queue.max_jobs > 0 {
@@ -171,7 +175,7 @@ async fn check_queue(request: &Request<'_>, reply: &mut Reply, printer: &Printer
 }
 
 /// Creates the file of a job.
-async fn make(server: &Server, disk: &Disk, charges: Vec<Charge>) -> Result<(SpoolFile, Metadata)> {
+pub(super) async fn make(server: &Server, disk: &Disk, charges: Vec<Charge>) -> Result<(SpoolFile, Metadata)> {
     let random: String = server.random::<16>().iter().map(|byte| format!("{byte:02x}")).collect();
     let file_name = format!("{JOB_PREFIX}{random}");
     let name = RelPath::root().join(file_name.as_bytes()).ok_or(Error::new(Status::INTERNAL_ERROR))?;
@@ -211,7 +215,7 @@ pub(super) async fn write(request: &Request<'_>, job: &SpooledJob, offset: u64, 
 }
 
 /// Charges the file of a job for its size, which is at least `size`.
-fn charge(request: &Request<'_>, spool: &mut SpoolFile, size: u64) -> Result<()> {
+pub(super) fn charge(request: &Request<'_>, spool: &mut SpoolFile, size: u64) -> Result<()> {
     if size > request.connection.server.policy().limits.print_job {
         return Err(Error::because(Status::NO_SPOOL_SPACE, "the print job is too large"));
     }
@@ -251,7 +255,7 @@ pub(super) async fn flush(job: &SpooledJob) -> Result<()> {
 
 /// Hands over a job that its client has closed. A job without data is not printed, as in Samba.
 pub(super) async fn submit(request: &Request<'_>, reply: &mut Reply, open: &Open, job: &SpooledJob) -> Result<()> {
-    let done = hand_over(request, reply, open, job).await;
+    let done = complete(request, reply, open, job).await;
     if let Some(printer) = open.tree.printer() {
         audit::job_closed(
             &printer.spool,
@@ -262,7 +266,7 @@ pub(super) async fn submit(request: &Request<'_>, reply: &mut Reply, open: &Open
     done
 }
 
-async fn hand_over(request: &Request<'_>, reply: &mut Reply, open: &Open, job: &SpooledJob) -> Result<()> {
+async fn complete(request: &Request<'_>, reply: &mut Reply, open: &Open, job: &SpooledJob) -> Result<()> {
     let (Some(printer), Some(spool)) = (open.tree.printer(), job.spool.lock().await.take()) else {
         return Err(Error::new(Status::FILE_CLOSED));
     };
@@ -270,19 +274,31 @@ async fn hand_over(request: &Request<'_>, reply: &mut Reply, open: &Open, job: &
         let written = job.written.lock();
         (written.end(), written.is_whole())
     };
+    if !is_whole {
+        spool.remove().await;
+        return Err(Error::because(Status::INVALID_PARAMETER, "parts of the print job were not written"));
+    }
+    hand_over(request, reply, printer, &job.title, spool, size).await
+}
+
+/// Hands the file of a job with `size` bytes over to the print system.
+pub(super) async fn hand_over(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    printer: &Printer,
+    title: &str,
+    spool: SpoolFile,
+    size: u64,
+) -> Result<()> {
     let system = match system(&request.connection.server) {
-        Ok(system) if size > 0 && is_whole => system,
+        Ok(system) if size > 0 => system,
         refused => {
             spool.remove().await;
-            refused?;
-            if is_whole {
-                return Ok(());
-            }
-            return Err(Error::because(Status::INVALID_PARAMETER, "parts of the print job were not written"));
+            return refused.map(drop);
         }
     };
     let client = request.connection.peer.remote.ip().to_canonical().to_string();
-    let new = NewJob { title: job.title.clone(), user: printer.user.clone(), client, spool, size };
+    let new = NewJob { title: title.to_owned(), user: printer.user.clone(), client, spool, size };
     let submitted = system.submit(&printer.queue, new);
     // If it cannot be sent, the client only waits longer without knowing why.
     let _ = reply.go_async(request);

@@ -142,6 +142,8 @@ pub struct Policy {
     pub printers: Option<Arc<dyn Printers>>,
     /// `load printers`: the shares of `[printers]` are in lists of shares.
     pub load_printers: bool,
+    /// `disable spoolss`: whether the pipe of the print system does not exist.
+    pub disable_spoolss: bool,
     /// `usershare path` and related parameters: shares that users define; `None` if there are none.
     pub user_shares: Option<Arc<dyn UserShares>>,
     /// Policies that depend on the session, by `include` of a file whose name has variables; `None` if there are none.
@@ -245,6 +247,7 @@ impl Default for Policy {
             homes: None,
             printers: None,
             load_printers: true,
+            disable_spoolss: false,
             user_shares: None,
             sessions: None,
             username_map: None,

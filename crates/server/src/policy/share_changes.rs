@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use proto::dtyp::SecurityDescriptor;
 
 use super::CscPolicy;
-use crate::named_pipe::BoxFuture;
+use crate::answer::BoxFuture;
 
 /// The configuration as far as administrators may change it while the server runs.
 pub trait ShareChanges: Send + Sync {

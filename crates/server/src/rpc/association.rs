@@ -172,8 +172,15 @@ impl RpcPipe {
             return Err(pdu::FAULT_UNKNOWN_INTERFACE);
         }
         let payer = &self.state.lock().memory.payer().clone();
-        let context =
-            Call { server, caller, handles: &self.handles, security: &self.security, payer, order: with.order };
+        let context = Call {
+            server,
+            caller,
+            handles: &self.handles,
+            documents: &self.documents,
+            security: &self.security,
+            payer,
+            order: with.order,
+        };
         interface::execute(self.interface, call.opnum, &with.stub, &context).await
     }
 }

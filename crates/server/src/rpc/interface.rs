@@ -8,6 +8,7 @@ use proto::dtyp::Sid;
 use proto::rpc::pdu::{ByteOrder, FAULT_OP_RANGE, SyntaxId};
 
 use super::context_handles::ContextHandles;
+use super::documents::Documents;
 use super::security_context::SecurityContext;
 use crate::accounting::Payer;
 use crate::named_pipe::{BoxFuture, Caller};
@@ -64,6 +65,8 @@ pub(super) struct Call<'a> {
     pub(super) caller: &'a dyn Caller,
     /// The context handles that the client has opened through the pipe.
     pub(super) handles: &'a Mutex<ContextHandles>,
+    /// The documents that the client has begun to print.
+    pub(super) documents: &'a Mutex<Documents>,
     /// The authentication of the pipe itself.
     pub(super) security: &'a SecurityContext,
     /// The payer of the pipe's memory.

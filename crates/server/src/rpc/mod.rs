@@ -9,6 +9,7 @@
 //! - [`interface`]: the table of operations that a service has, and the context of a call
 //! - [`listing`]: responses with many entries
 //! - [`context_handles`]: objects that a client has opened
+//! - [`documents`]: documents that a client prints
 //! - [`messages`]: fragments of responses that the client has not read
 //! - [`memory`]: the charge for the memory of a pipe
 //!
@@ -18,6 +19,7 @@
 
 mod association;
 mod context_handles;
+mod documents;
 mod interface;
 mod listing;
 mod memory;
@@ -40,7 +42,11 @@ use crate::state::Server;
 
 /// Opens the pipe called `name`, whose memory is charged to `payer`; some clients send a leading backslash.
 pub(crate) fn open(name: &str, server: &Arc<Server>, payer: &Arc<Payer>) -> Result<Box<dyn NamedPipe>> {
+    let is_disabled = |service: &&dyn interface::Interface| {
+        service.pipe() == services::PRINT_SYSTEM && server.policy().disable_spoolss
+    };
     let interface = services::find(name.strip_prefix('\\').unwrap_or(name))
+        .filter(|service| !is_disabled(service))
         .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("there is no pipe {name:?}")))?;
     Ok(Box::new(RpcPipe::new(interface, server, payer)))
 }

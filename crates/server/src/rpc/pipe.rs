@@ -10,6 +10,7 @@ use proto::status::Status;
 
 use super::association::PartialCall;
 use super::context_handles::ContextHandles;
+use super::documents::Documents;
 use super::interface::Interface;
 use super::memory::MemoryCharge;
 use super::messages::{MessageQueue, Response, WaitingRead};
@@ -17,7 +18,7 @@ use super::security_context::SecurityContext;
 use crate::accounting::Payer;
 use crate::answer::yield_now;
 use crate::error::{Error, Result};
-use crate::named_pipe::{BoxFuture, Caller, Message, NamedPipe, PipeRead};
+use crate::named_pipe::{BoxFuture, Caller, Message, NamedPipe, PipeRead, Spool};
 use crate::state::Server;
 
 /// PDUs of one WRITE that are executed before the task yields.
@@ -29,6 +30,7 @@ pub(super) struct RpcPipe {
     server: Weak<Server>,
     pub(super) state: Mutex<State>,
     pub(super) handles: Mutex<ContextHandles>,
+    pub(super) documents: Mutex<Documents>,
     pub(super) security: SecurityContext,
 }
 
@@ -105,6 +107,7 @@ impl RpcPipe {
             server: Arc::downgrade(server),
             state: Mutex::new(State::new(MemoryCharge::nothing(payer))),
             handles: Mutex::default(),
+            documents: Mutex::default(),
             security: SecurityContext::default(),
         }
     }
@@ -221,12 +224,13 @@ impl NamedPipe for RpcPipe {
         self.state.lock().output.ended()
     }
 
-    fn close(&self) {
+    fn close(&self) -> Vec<Arc<Spool>> {
         let mut state = self.state.lock();
         state.input = BytesMut::new();
         state.call = None;
         state.output.close(Status::FILE_CLOSED);
         state.count();
+        self.documents.lock().end()
     }
 }
 

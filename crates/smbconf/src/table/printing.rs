@@ -14,7 +14,7 @@ use crate::reader::{Reader, ValueReader};
 
 const DRIVERS: &str = "clients use their own drivers";
 const PRINT_SYSTEM: &str = "printers are added to the print system of the host";
-const NO_QUEUES: &str = "clients neither see nor change the jobs of a queue";
+const NO_NOTIFICATIONS: &str = "clients are not notified about jobs; they ask";
 
 /// The directory of the files of jobs if a share has no `path`.
 pub(super) const SPOOL: &str = "/var/tmp";
@@ -38,8 +38,19 @@ const PRINTER_NAME: Parameter =
 const PRINT: Parameter =
     share("print command", TEXT, "", "A command, without a shell, that prints the file %s.").read_by_others();
 const LPQ: Parameter =
-    share("lpq command", TEXT, "%p", "A command, without a shell, that lists the queue %p, for max print jobs.")
-        .read_by_others();
+    share("lpq command", TEXT, "%p", "A command, without a shell, that lists the queue %p.").read_by_others();
+const LPRM: Parameter =
+    share("lprm command", TEXT, "", "A command, without a shell, that deletes the job %j.").read_by_others();
+const LPPAUSE: Parameter =
+    share("lppause command", TEXT, "", "A command, without a shell, that holds the job %j.").read_by_others();
+const LPRESUME: Parameter =
+    share("lpresume command", TEXT, "", "A command, without a shell, that releases the job %j.").read_by_others();
+const QUEUE_PAUSE: Parameter =
+    share("queuepause command", TEXT, "", "A command, without a shell, that stops the queue %p.").read_by_others();
+const QUEUE_RESUME: Parameter =
+    share("queueresume command", TEXT, "", "A command, without a shell, that starts the queue %p.").read_by_others();
+const MAX_REPORTED: Parameter =
+    share("max reported print jobs", NUMBER, "0", "Maximum number of listed jobs; 0: no limit.").read_by_others();
 const CUPS_OPTIONS: Parameter =
     share("cups options", TEXT, "", "Options of CUPS for each job, such as raw or media=A4.").read_by_others();
 const MAX_JOBS: Parameter =
@@ -60,12 +71,12 @@ pub(super) static TABLE: &[Parameter] = &[
     PRINTER_NAME,
     PRINT,
     LPQ,
-    share("lprm command", TEXT, "", "A command that deletes a job.").accepted(NO_QUEUES),
-    share("lppause command", TEXT, "", "A command that holds a job.").accepted(NO_QUEUES),
-    share("lpresume command", TEXT, "", "A command that releases a job.").accepted(NO_QUEUES),
-    share("queuepause command", TEXT, "", "A command that stops a queue.").accepted(NO_QUEUES),
-    share("queueresume command", TEXT, "", "A command that starts a queue.").accepted(NO_QUEUES),
-    global("lpq cache time", COUNT, "30", "Seconds for which the number of jobs in a queue is cached.")
+    LPRM,
+    LPPAUSE,
+    LPRESUME,
+    QUEUE_PAUSE,
+    QUEUE_RESUME,
+    global("lpq cache time", COUNT, "30", "Seconds for which the jobs in a queue are cached.")
         .reads(|value, global| global.daemon.printing.lpq_cache_time = seconds(value)),
     global("load printers", BOOL, "yes", "List the queues of the host, if there is a section [printers].")
         .reads(|value, global| global.policy.load_printers = value.boolean()),
@@ -83,16 +94,16 @@ pub(super) static TABLE: &[Parameter] = &[
     share("force printername", BOOL, "no", "Show printers under the share's name.")
         .accepted("printers always have the name of their share"),
     MAX_JOBS,
-    share("max reported print jobs", NUMBER, "0", "Maximum number of listed jobs; 0: no limit.").accepted(NO_QUEUES),
+    MAX_REPORTED,
     MIN_SPACE,
     USER_NAME,
     share("print notify backchannel", BOOL, "no", "Notify clients about jobs on a separate connection.")
-        .accepted(NO_QUEUES),
+        .accepted(NO_NOTIFICATIONS),
     share("use client driver", BOOL, "no", "Let clients use their own drivers.").accepted(DRIVERS),
     global("show add printer wizard", BOOL, "yes", "Show the wizard in the printers folder.").accepted(PRINT_SYSTEM),
-    global("disable spoolss", BOOL, "no", "Disable the spoolss pipe.")
+    global("disable spoolss", BOOL, "no", "Refuse the spoolss pipe, by which clients see printers and jobs.")
         .also(&["!enable spoolss"])
-        .accepted("there is no spoolss pipe"),
+        .reads(|value, global| global.policy.disable_spoolss = value.boolean()),
     global("addprinter command", TEXT, "", "A command that adds a printer.").accepted(PRINT_SYSTEM),
     global("deleteprinter command", TEXT, "", "A command that deletes a printer.").accepted(PRINT_SYSTEM),
     global("addport command", TEXT, "", "A command that adds a port.").accepted(PRINT_SYSTEM),
@@ -131,9 +142,20 @@ fn is_cups(printing: &str) -> bool {
     printing.eq_ignore_ascii_case("cups")
 }
 
-/// The defaults of `print command` and `lpq command`, as in Samba, without what needs a shell.
-const LPR: [&str; 2] = ["lpr -P%p %s", "lpq -P%p"];
-const LP: [&str; 2] = ["lp -c -d%p %s", "lpstat -o%p"];
+/// The defaults of the commands, as in Samba, without what needs a shell: print, lpq, lprm, lppause, lpresume,
+/// queuepause, queueresume.
+const LPR: [&str; 7] = ["lpr -P%p %s", "lpq -P%p", "lprm -P%p %j", "", "", "", ""];
+const LPRNG: [&str; 7] =
+    ["lpr -P%p %s", "lpq -P%p", "lprm -P%p %j", "lpc hold %p %j", "lpc release %p %j", "lpc stop %p", "lpc start %p"];
+const LP: [&str; 7] = [
+    "lp -c -d%p %s",
+    "lpstat -o%p",
+    "cancel %p-%j",
+    "lp -i %p-%j -H hold",
+    "lp -i %p-%j -H resume",
+    "disable %p",
+    "enable %p",
+];
 
 /// Returns how a print share prints; `None`, with an error, if it cannot.
 pub(crate) fn policy(reader: &Reader<'_>, share: &Share) -> Option<PrintPolicy> {
@@ -145,6 +167,7 @@ pub(crate) fn policy(reader: &Reader<'_>, share: &Share) -> Option<PrintPolicy> 
         user_name: reader.value(&USER_NAME).template(),
         min_space,
         max_jobs: max_jobs(&reader.value(&MAX_JOBS)),
+        max_reported: reader.value(&MAX_REPORTED).number().unwrap_or(0),
     })
 }
 
@@ -164,20 +187,29 @@ pub(crate) fn system(reader: &Reader<'_>) -> Option<QueueSystem> {
     let (defaults, form) = match &*printing.normalized().to_ascii_lowercase() {
         "cups" => return Some(QueueSystem::Cups { options: options(&reader.value(&CUPS_OPTIONS).text()) }),
         "bsd" | "plp" => (LPR, ListForm::Bsd),
-        "lprng" => (LPR, ListForm::Lprng),
+        "lprng" => (LPRNG, ListForm::Lprng),
         "sysv" | "hpux" => (LP, ListForm::Sysv),
         other => {
             printing.bad_value(other, "cups, bsd, lprng, plp, sysv or hpux");
             return None;
         }
     };
-    let [print, list] = defaults;
-    let (print, list) = (command(reader.value(&PRINT), print)?, command(reader.value(&LPQ), list)?);
-    let Some(print) = print else {
-        reader.value(&PRINT).bad_value("", "a command that prints the file %s");
-        return None;
+    let [print, list, cancel, hold, release, pause, resume] = defaults;
+    let print = command(reader.value(&PRINT), print)?;
+    let commands = QueueCommands {
+        list: command(reader.value(&LPQ), list)?,
+        cancel: command(reader.value(&LPRM), cancel)?,
+        hold: command(reader.value(&LPPAUSE), hold)?,
+        release: command(reader.value(&LPRESUME), release)?,
+        pause: command(reader.value(&QUEUE_PAUSE), pause)?,
+        resume: command(reader.value(&QUEUE_RESUME), resume)?,
+        form,
+        print: print.or_else(|| {
+            reader.value(&PRINT).bad_value("", "a command that prints the file %s");
+            None
+        })?,
     };
-    Some(QueueSystem::Commands(Arc::new(QueueCommands { print, list, form })))
+    Some(QueueSystem::Commands(Arc::new(commands)))
 }
 
 /// Returns a command, or its default if it is not set. The outer `None` is an error, the inner one an empty command.

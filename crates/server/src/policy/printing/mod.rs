@@ -23,6 +23,8 @@ pub struct PrintPolicy {
     pub min_space: u64,
     /// `max print jobs`: jobs in the queue, beyond which no other is accepted; 0 is no limit.
     pub max_jobs: usize,
+    /// `max reported print jobs`: jobs that clients see; 0 is no limit.
+    pub max_reported: usize,
 }
 
 /// What prints the jobs of a share.
@@ -44,6 +46,16 @@ pub struct QueueCommands {
     pub print: CommandLine,
     /// `lpq command`; without it, the jobs in the queue are not counted.
     pub list: Option<CommandLine>,
+    /// `lprm command`.
+    pub cancel: Option<CommandLine>,
+    /// `lppause command`.
+    pub hold: Option<CommandLine>,
+    /// `lpresume command`.
+    pub release: Option<CommandLine>,
+    /// `queuepause command`.
+    pub pause: Option<CommandLine>,
+    /// `queueresume command`.
+    pub resume: Option<CommandLine>,
     /// The form of the list of jobs.
     pub form: ListForm,
 }
@@ -51,7 +63,8 @@ pub struct QueueCommands {
 impl QueueCommands {
     /// Returns all commands.
     pub fn all(&self) -> impl Iterator<Item = &CommandLine> {
-        std::iter::once(&self.print).chain(&self.list)
+        let others = [&self.list, &self.cancel, &self.hold, &self.release, &self.pause, &self.resume];
+        std::iter::once(&self.print).chain(others.into_iter().flatten())
     }
 }
 

@@ -3,12 +3,16 @@
 mod fixed_rights;
 mod lsarpc;
 mod samr;
+mod spoolss;
 mod srvsvc;
 mod svcctl;
 mod winreg;
 mod wkssvc;
 
 use super::interface::Interface;
+
+/// The pipe of the print system.
+pub(super) const PRINT_SYSTEM: &str = "spoolss";
 
 /// All services.
 pub(super) const SERVICES: &[&dyn Interface] = &[
@@ -18,6 +22,7 @@ pub(super) const SERVICES: &[&dyn Interface] = &[
     &wkssvc::Wkssvc,
     &winreg::Winreg,
     &svcctl::Svcctl,
+    &spoolss::Spoolss,
     #[cfg(test)]
     &super::tests::Calculator,
 ];

@@ -111,7 +111,8 @@ impl Server {
         queues.iter().filter(|queue| policy.share(&queue.name).is_none()).map(share).collect()
     }
 
-    async fn queues(&self) -> Arc<[QueueInfo]> {
+    /// Returns the queues of the print system; none if it does not answer.
+    pub(crate) async fn queues(&self) -> Arc<[QueueInfo]> {
         let Some(system) = self.print_system() else { return Arc::default() };
         system.queues().await.unwrap_or_else(|error| {
             tracing::debug!("the printers of the host are not known: {error}");

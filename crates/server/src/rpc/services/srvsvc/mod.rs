@@ -4,7 +4,7 @@ mod clients;
 mod file_security;
 mod server;
 mod share_changes;
-mod shares;
+pub(in crate::rpc::services) mod shares;
 #[cfg(test)]
 mod tests;
 

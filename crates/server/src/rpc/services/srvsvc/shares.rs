@@ -155,7 +155,7 @@ pub(super) async fn find(policy: &Policy, name: &str, call: &Call<'_>) -> Option
 }
 
 /// Returns the policy of the caller's session; one without shares if it cannot be determined.
-pub(super) async fn session_policy(call: &Call<'_>) -> Arc<Policy> {
+pub(in crate::rpc::services) async fn session_policy(call: &Call<'_>) -> Arc<Policy> {
     let policy = call.server.policy().clone();
     let value = |variable: Variable| call.caller.variable(variable.0);
     policy.of_session(value).await.unwrap_or_default()

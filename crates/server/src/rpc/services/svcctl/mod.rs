@@ -61,39 +61,51 @@ impl Interface for Svcctl {
     }
 }
 
+/// The services of a server without print shares, and with some.
+static SERVICES: [[Service; 5]; 2] = [services(false), services(true)];
+
 /// The services: the server, and those that Samba always lists.
-const SERVICES: &[Service] = &[
-    Service {
-        name: "LanmanServer",
-        display_name: "Server",
-        description: "Shares files and named pipes with computers in the network.",
-        running: true,
-    },
-    Service {
-        name: "NETLOGON",
-        display_name: "Net Logon",
-        description: "Authenticates users of a domain for other computers. This server is not a domain controller.",
-        running: false,
-    },
-    Service {
-        name: "RemoteRegistry",
-        display_name: "Remote Registry Service",
-        description: "Shows values that describe this server to programs on other computers.",
-        running: true,
-    },
-    Service {
-        name: "Spooler",
-        display_name: "Print Spooler",
-        description: "Accepts documents for printers. This server has no printers.",
-        running: false,
-    },
-    Service {
-        name: "WINS",
-        display_name: "Windows Internet Name Service (WINS)",
-        description: "Resolves NetBIOS names for other computers. This server does not use NetBIOS.",
-        running: false,
-    },
-];
+const fn services(prints: bool) -> [Service; 5] {
+    [
+        Service {
+            name: "LanmanServer",
+            display_name: "Server",
+            description: "Shares files and named pipes with computers in the network.",
+            running: true,
+        },
+        Service {
+            name: "NETLOGON",
+            display_name: "Net Logon",
+            description: "Authenticates users of a domain for other computers. This server is not a domain controller.",
+            running: false,
+        },
+        Service {
+            name: "RemoteRegistry",
+            display_name: "Remote Registry Service",
+            description: "Shows values that describe this server to programs on other computers.",
+            running: true,
+        },
+        Service {
+            name: "Spooler",
+            display_name: "Print Spooler",
+            description: "Accepts documents for printers, if the server has any.",
+            running: prints,
+        },
+        Service {
+            name: "WINS",
+            display_name: "Windows Internet Name Service (WINS)",
+            description: "Resolves NetBIOS names for other computers. This server does not use NetBIOS.",
+            running: false,
+        },
+    ]
+}
+
+/// Returns the services of the server. The print spooler runs if the configuration has print shares.
+fn all(call: &Call<'_>) -> &'static [Service] {
+    let policy = call.server.policy();
+    let prints = policy.printers.is_some() || policy.shares.values().any(|share| share.printing.is_some());
+    &SERVICES[usize::from(prints)]
+}
 
 /// The process that clients see for all services. The real one is of no use to them.
 const PROCESS: u32 = 1;
@@ -176,8 +188,8 @@ fn service(call: &Call<'_>, handle: &ContextHandle, needed: u32) -> Result<&'sta
     }
 }
 
-fn find(name: &str) -> Result<&'static Service, u32> {
-    let found = SERVICES.iter().find(|service| service.name.eq_ignore_ascii_case(name));
+fn find(call: &Call<'_>, name: &str) -> Result<&'static Service, u32> {
+    let found = all(call).iter().find(|service| service.name.eq_ignore_ascii_case(name));
     found.ok_or(error::SERVICE_DOES_NOT_EXIST)
 }
 
@@ -192,7 +204,7 @@ async fn open_manager(call: &Call<'_>, asked: OpenManager) -> Vec<u8> {
 }
 
 async fn open_service(call: &Call<'_>, asked: NamedService) -> Vec<u8> {
-    let found = manager(call, &asked.handle, rights::SC_MANAGER_CONNECT).and_then(|()| find(&asked.name));
+    let found = manager(call, &asked.handle, rights::SC_MANAGER_CONNECT).and_then(|()| find(call, &asked.name));
     let opened = match found {
         Ok(service) => {
             let granted = SERVICE.grant(call, AccessMask(asked.number)).await;
@@ -299,7 +311,7 @@ async fn enum_services(call: &Call<'_>, asked: EnumServices) -> Vec<u8> {
         // No service has a load order group. An empty name selects the services without one.
         let in_group = asked.group.as_ref().is_none_or(String::is_empty);
         let is_listed = |service: &&Service| in_group && service.matches(asked.types, asked.states);
-        SERVICES.iter().filter(is_listed).collect::<Vec<_>>()
+        all(call).iter().filter(is_listed).collect::<Vec<_>>()
     });
     svcctl::services_response(&asked, listed.as_deref().map_err(|status| *status), PROCESS, error::MORE_DATA)
 }
@@ -313,13 +325,13 @@ async fn enum_services_ex(call: &Call<'_>, EnumServicesEx(asked): EnumServicesEx
 }
 
 async fn display_name(call: &Call<'_>, asked: NamedService) -> Vec<u8> {
-    let found = manager(call, &asked.handle, rights::SC_MANAGER_CONNECT).and_then(|()| find(&asked.name));
+    let found = manager(call, &asked.handle, rights::SC_MANAGER_CONNECT).and_then(|()| find(call, &asked.name));
     svcctl::name_response(found.map(|service| service.display_name), asked.number, error::INSUFFICIENT_BUFFER)
 }
 
 async fn key_name(call: &Call<'_>, asked: NamedService) -> Vec<u8> {
     let by_display_name = || {
-        let found = SERVICES.iter().find(|service| service.display_name.eq_ignore_ascii_case(&asked.name));
+        let found = all(call).iter().find(|service| service.display_name.eq_ignore_ascii_case(&asked.name));
         found.ok_or(error::SERVICE_DOES_NOT_EXIST)
     };
     let found = manager(call, &asked.handle, rights::SC_MANAGER_CONNECT).and_then(|()| by_display_name());

@@ -1,0 +1,203 @@
+//! Printers and the server, as clients open them ([MS-RPRN] 3.1.4.2.2, 3.1.4.2.9, 3.1.4.2.14).
+
+use std::sync::Arc;
+
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
+use proto::rpc::enumeration::error;
+use proto::rpc::ndr::ContextHandle;
+use proto::rpc::spoolss::{self, OpenPrinter, rights};
+use proto::status::Status;
+
+use super::documents;
+use crate::error::Error;
+use crate::rpc::interface::Call;
+use crate::tree::Printer;
+
+/// What a handle is of.
+#[derive(Clone)]
+pub(super) enum Object {
+    /// The server.
+    Server,
+    /// A printer.
+    Printer(Arc<Opened>),
+}
+
+/// A printer that a client has opened.
+pub(super) struct Opened {
+    /// The name of the server that the client uses, with its backslashes; empty if it uses none.
+    pub(super) server: String,
+    /// The print share.
+    pub(super) printer: Printer,
+    /// The rights of the handle.
+    rights: u32,
+}
+
+impl Opened {
+    /// Returns whether the handle has this right.
+    pub(super) fn has(&self, right: u32) -> bool {
+        self.rights & right == right
+    }
+}
+
+/// Returns the object of a handle.
+pub(super) fn find(call: &Call<'_>, handle: &ContextHandle) -> Result<Object, u32> {
+    call.handles.lock().get::<Object>(handle).cloned().ok_or(error::INVALID_HANDLE)
+}
+
+/// Returns the printer of a handle.
+pub(super) fn printer(call: &Call<'_>, handle: &ContextHandle) -> Result<Arc<Opened>, u32> {
+    match find(call, handle)? {
+        Object::Printer(opened) => Ok(opened),
+        Object::Server => Err(error::INVALID_HANDLE),
+    }
+}
+
+/// The rights to an object.
+struct Rights {
+    users: u32,
+    administrators: u32,
+}
+
+const OF_SERVER: Rights = Rights { users: rights::SERVER_READ, administrators: rights::SERVER_ALL_ACCESS };
+const OF_PRINTER: Rights = Rights { users: rights::PRINTER_READ, administrators: rights::PRINTER_ALL_ACCESS };
+
+impl Rights {
+    /// Returns the rights that a handle gets for which a client desires these. Without a desire, it can be read.
+    async fn grant(&self, call: &Call<'_>, desired: u32) -> Result<u32, u32> {
+        let read = AccessMask(self.users);
+        let mapping = GenericMapping {
+            generic_read: read,
+            generic_write: read,
+            generic_execute: read,
+            generic_all: AccessMask(self.administrators),
+        };
+        let maximum = desired & AccessMask::MAXIMUM_ALLOWED.0 != 0;
+        let wanted = AccessMask(desired & !AccessMask::MAXIMUM_ALLOWED.0).expand(&mapping).0;
+        let allowed = match wanted & !self.users {
+            0 if !maximum => self.users,
+            _ if call.is_administrator().await => self.administrators,
+            _ => self.users,
+        };
+        if wanted & !allowed != 0 {
+            return Err(error::ACCESS_DENIED);
+        }
+        Ok(if maximum || wanted == 0 { allowed } else { wanted })
+    }
+}
+
+/// Returns the security descriptor of a printer for a user that may connect to its share: `guests` may, too.
+pub(super) fn descriptor(guests: bool) -> Vec<u8> {
+    let users = if guests { Sid::EVERYONE } else { Sid::AUTHENTICATED_USERS };
+    let aces = [(users, OF_PRINTER.users), (Sid::BUILTIN_ADMINISTRATORS, OF_PRINTER.administrators)];
+    let aces = aces.map(|(sid, rights)| Ace::allow(sid, AccessMask(rights), AceFlags::NONE));
+    let descriptor = SecurityDescriptor {
+        owner: Some(Sid::BUILTIN_ADMINISTRATORS),
+        group: Some(Sid::BUILTIN_ADMINISTRATORS),
+        control: Control::DACL_PRESENT,
+        dacl: Acl::new(Acl::REVISION, aces.to_vec()),
+        ..SecurityDescriptor::default()
+    };
+    descriptor.to_bytes()
+}
+
+/// Divides a name into those of the server, with its backslashes, and of the printer, without what implementations add
+/// after a comma ([MS-RPRN] 2.2.4.14). `None` if it is neither of them, or the name of a job, port or monitor.
+fn parts(name: &str) -> Option<(&str, &str)> {
+    let (server, rest) = match name.strip_prefix(r"\\") {
+        Some(after) => {
+            let end = after.find('\\').map_or(name.len(), |at| at + 2);
+            (&name[..end], name[end..].strip_prefix('\\').unwrap_or_default())
+        }
+        None => ("", name),
+    };
+    let (printer, added) = rest.split_once(',').unwrap_or((rest, ""));
+    let added = added.trim_start();
+    let is_other = ["Job ", "Port", "XcvPort", "XcvMonitor"].iter().any(|word| added.starts_with(word));
+    let is_empty = server == r"\\" || (server.is_empty() && printer.is_empty());
+    (!is_other && !is_empty && !printer.contains('\\')).then_some((server, printer))
+}
+
+/// Returns the server in the name that a client uses in a call, with its backslashes; empty if there is none.
+pub(super) fn server_name(name: Option<&str>) -> &str {
+    name.and_then(parts).map_or("", |(server, _)| server)
+}
+
+/// Returns the Win32 error code of an error of a print share.
+pub(super) fn error_of(error: &Error) -> u32 {
+    match error.status {
+        Status::BAD_NETWORK_NAME | Status::OBJECT_NAME_NOT_FOUND => spoolss::error::INVALID_PRINTER_NAME,
+        Status::ACCESS_DENIED => error::ACCESS_DENIED,
+        Status::DEVICE_NOT_READY => spoolss::error::NOT_READY,
+        Status::PRINT_QUEUE_FULL => spoolss::error::PRINTQ_FULL,
+        Status::NO_SPOOL_SPACE => spoolss::error::NO_SPOOL_SPACE,
+        Status::DISK_FULL => spoolss::error::DISK_FULL,
+        Status::INSUFFICIENT_RESOURCES => error::NOT_ENOUGH_MEMORY,
+        _ => error::GEN_FAILURE,
+    }
+}
+
+/// RpcOpenPrinter and RpcOpenPrinterEx.
+pub(super) async fn open(call: &Call<'_>, asked: OpenPrinter) -> Vec<u8> {
+    let opened = match object(call, &asked).await {
+        Ok(object) => call.handles.lock().open(object, &*call.server.environment).ok_or(error::NOT_ENOUGH_MEMORY),
+        Err(status) => Err(status),
+    };
+    spoolss::handle_response(&opened.unwrap_or_default(), opened.err().unwrap_or(error::SUCCESS))
+}
+
+async fn object(call: &Call<'_>, asked: &OpenPrinter) -> Result<Object, u32> {
+    let (server, name) = match &asked.name {
+        Some(name) => parts(name).ok_or(spoolss::error::INVALID_PRINTER_NAME)?,
+        None => ("", ""),
+    };
+    if name.is_empty() {
+        return OF_SERVER.grant(call, asked.desired).await.map(|_| Object::Server);
+    }
+    let printer = call.caller.connect_printer(name).await.map_err(|error| error_of(&error))?;
+    if asked.datatype.as_ref().is_some_and(|datatype| !documents::is_raw(datatype)) {
+        return Err(spoolss::error::INVALID_DATATYPE);
+    }
+    let rights = OF_PRINTER.grant(call, asked.desired).await?;
+    Ok(Object::Printer(Arc::new(Opened { server: server.to_owned(), printer, rights })))
+}
+
+/// RpcClosePrinter.
+pub(super) async fn close(call: &Call<'_>, handle: ContextHandle) -> Vec<u8> {
+    let is_open = {
+        let mut handles = call.handles.lock();
+        handles.get::<Object>(&handle).is_some() && handles.close(&handle)
+    };
+    documents::discard(call, &handle).await;
+    let status = if is_open { error::SUCCESS } else { error::INVALID_HANDLE };
+    spoolss::handle_response(&ContextHandle::default(), status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_a_server_or_of_a_printer() {
+        for (name, expected) in [
+            (r"\\server\ink", Some((r"\\server", "ink"))),
+            (r"\\server", Some((r"\\server", ""))),
+            (r"\\server\", Some((r"\\server", ""))),
+            ("ink", Some(("", "ink"))),
+            (r"\\server\ink,LocalOnly", Some((r"\\server", "ink"))),
+            ("ink, Job 3", None),
+            (r"\\server\,XcvMonitor Standard TCP/IP Port", None),
+            ("ink, Port", None),
+            ("", None),
+            (r"\\", None),
+            (r"\\\", None),
+            (r"\\\ink", None),
+            (r"\\server\a\b", None),
+            (",", None),
+        ] {
+            assert_eq!(parts(name), expected, "{name}");
+        }
+        assert_eq!((server_name(None), server_name(Some(r"\\a"))), ("", r"\\a"));
+    }
+}
