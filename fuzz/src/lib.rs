@@ -231,6 +231,7 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::svcctl::QueryConfig::decode(bytes);
     let _ = rpc::spoolss::EnumPrinters::decode(bytes);
     let _ = rpc::spoolss::OpenPrinter::decode(bytes);
+    let _ = rpc::spoolss::OpenPrinterEx::decode(bytes);
     let _ = rpc::spoolss::SetJob::decode(bytes);
     let _ = rpc::spoolss::GetJob::decode(bytes);
     let _ = rpc::spoolss::EnumJobs::decode(bytes);

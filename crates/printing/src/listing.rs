@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(parse(ListForm::Bsd, "lp", bsd, 10), [active, job(13, "bob", "(stdin)", 5, JobState::Queued)]);
         assert_eq!(parse(ListForm::Bsd, "lp", bsd, 1).len(), 1);
         let lprng = "Printer: lp@host\n Rank   Owner/ID        Class Job Files    Size Time\n\
-                     active ann@host+12      A    12 a.txt    1234 12:00:00\nhold   bob@host+13      A    13 b c  5 1:0\n";
+                     active ann@host+12      A    12 a.txt    1234 12:00:00\nhold   bob@host+13  A  13 b c  5 1:0\n";
         let held = job(13, "bob", "b c", 5, JobState::Held);
         assert_eq!(parse(ListForm::Lprng, "lp", lprng, 10), [job(12, "ann", "a.txt", 1234, JobState::Printing), held]);
         let sysv = "lp-12    ann    1234   Mon Jan  1 12:00:00 2024\nother-1  bob  5  x\nlp-x bob 5\n";

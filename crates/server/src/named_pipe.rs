@@ -58,8 +58,8 @@ pub trait NamedPipe: Send + Sync {
     /// Returns the status with which READs end, if there will be no more messages.
     fn ended(&self) -> Option<Status>;
 
-    /// Closes the pipe, with its open, tree connect or session; waiting READs end. Returns the documents that its client
-    /// has begun to print.
+    /// Closes the pipe, with its open, tree connect or session; waiting READs end. Returns the documents that its
+    /// client has begun to print.
     fn close(&self) -> Vec<Arc<Spool>>;
 }
 

@@ -1,7 +1,7 @@
 //! The jobs of a queue, and changes of jobs and queues.
 
 use server::policy::limits::LISTED_JOBS_MAX;
-use server::printing::{Action, Job, JobState, QueueJobs, QueueState, Result};
+use server::printing::{Action, Job, JobState, PrintError, QueueJobs, QueueState, Result};
 
 use super::ipp::{Group, Operation, Request, Syntax};
 use super::{ADMINISTRATOR, Cups, uri};
@@ -59,7 +59,11 @@ impl Cups {
             ),
             None => request.text(Syntax::Name, "requesting-user-name", ADMINISTRATOR),
         };
-        self.call(path, request, job.is_none(), None).await.map(drop)
+        match (self.call(path, request, job.is_none(), None).await, action) {
+            // There is nothing to release.
+            (Err(PrintError::Refused(_)), Action::Release(job)) if job.state != JobState::Held => Ok(()),
+            (done, _) => done.map(drop),
+        }
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("printing.server_stops", server_stops).needs_root().frevo_only(),
     Case::new("printing.cached_lists", cached_lists).needs_root().frevo_only(),
     Case::new("printing.commands", commands).needs_root().frevo_only(),
+    Case::new("printing.spoolss", spoolss).needs_root().frevo_only(),
+    Case::new("printing.spoolss_commands", spoolss_commands).needs_root().frevo_only(),
 ];
 
 /// How long a program may take on a busy machine.
@@ -70,7 +72,7 @@ PageLog @DIR@/page.log
 ";
 
 /// A CUPS with a directory of its own, which is stopped when the value is dropped.
-struct Cups {
+pub(super) struct Cups {
     dir: PathBuf,
     child: Option<Child>,
 }
@@ -83,7 +85,7 @@ impl Drop for Cups {
 
 impl Cups {
     /// Starts CUPS with the queue `laser`, which keeps jobs.
-    fn start(fixture: &Fixture, name: &str) -> Result<Cups> {
+    pub(super) fn start(fixture: &Fixture, name: &str) -> Result<Cups> {
         let dir = fixture.environment.dir().join(name);
         let _ = fs::remove_dir_all(&dir);
         for part in ["cache", "state", "jobs/tmp", "ppd", "ssl"] {
@@ -101,7 +103,7 @@ impl Cups {
         Ok(cups)
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(super) fn socket(&self) -> PathBuf {
         self.dir.join("cups.sock")
     }
 
@@ -129,7 +131,7 @@ impl Cups {
     }
 
     /// Runs a program of CUPS.
-    fn program(&self, name: &str, arguments: &[&str]) -> Result<String> {
+    pub(super) fn program(&self, name: &str, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(name);
         command.args(arguments).env("CUPS_SERVER", self.socket()).env("LC_ALL", "C").stdin(Stdio::null());
         let output = command.output().with_context(|| format!("cannot start {name}"))?;
@@ -416,4 +418,103 @@ fn commands(fixture: &mut Fixture) -> Result<()> {
     ensure!(text.contains("NT_STATUS_UNEXPECTED_IO_ERROR"), "{text}");
     ensure!(server.log_tail().contains("ended with status 1"), "{}", server.log_tail());
     is_empty(&spool)
+}
+
+/// Runs a command of rpcclient.
+fn rpcclient(fixture: &Fixture, server: &Server, person: &Person, what: &str) -> Result<String> {
+    let mut command = fixture.program("rpcclient", server, &person.credentials());
+    let output = command.args(["127.0.0.1", "-c", what]).stdin(Stdio::null()).output()?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// Printers and jobs through the pipe `spoolss`: users change their own jobs, and alice, an administrator, all.
+fn spoolss(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("printing-spoolss")?;
+    let cups = Cups::start(fixture, "cups-spoolss")?;
+    let global = format!("cups server = {}\nadmin users = alice\nlpq cache time = 600", cups.socket().display());
+    let secret = "comment = for all\n[secret]\nprintable = yes\nprinter name = laser\nvalid users = alice\n";
+    let (server, spool) = serve(fixture, "printing-spoolss", &global, secret)?;
+    fs::write(local.join("small"), "a small job\n")?;
+    let put = |person: &Person, title: &str| {
+        let commands = format!("put {} {title}\n", local.join("small").display());
+        print(fixture, &server, person, "ink", &commands)
+    };
+    let said = |person: &Person, what: &str, expected: &[&str], absent: &[&str]| {
+        let text = rpcclient(fixture, &server, person, what)?;
+        let is_fine = expected.iter().all(|it| text.contains(it)) && !absent.iter().any(|it| text.contains(it));
+        ensure!(is_fine, "{what} of {}: not {expected:?} without {absent:?}:\n{text}", person.name);
+        Ok(())
+    };
+    let laser = r"name:[\\127.0.0.1\laser]";
+    let secret = r"name:[\\127.0.0.1\secret]";
+    said(&ALICE, "enumprinters 1", &[laser, secret, r"name:[\\127.0.0.1\ink]", "comment:[for all]"], &[])?;
+    said(&BOB, "enumprinters 1", &[laser], &[secret])?;
+    said(&BOB, "enumprinters 2", &["sharename:[laser]", "comment:[The laser]", "cjobs:[0x0]"], &["[secret]"])?;
+    said(&ALICE, "openprinter_ex ink", &["opened successfully"], &[])?;
+    said(&BOB, "openprinter_ex ink", &["WERR_ACCESS_DENIED"], &[])?;
+    said(&BOB, "openprinter_ex secret", &["WERR_ACCESS_DENIED"], &[])?;
+    said(&BOB, "getprinter secret 1", &["WERR_ACCESS_DENIED"], &[])?;
+    let mut command = fixture.program("net", &server, &BOB.credentials());
+    let listed = command.args(["rpc", "printer", "list", "-S", "127.0.0.1"]).stdin(Stdio::null()).output()?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    ensure!(listed.contains("laser, shared as: laser"), "{listed}");
+    put(&ALICE, "first")?;
+    put(&BOB, "second")?;
+    // The list is cached, but known to have changed.
+    said(&BOB, "enumjobs laser", &["jobid[1]: alice first", "jobid[2]: bob second"], &[])?;
+    said(&BOB, "getjob ink 2 2", &["jobid[2]: bob second", "1024 bytes"], &[])?;
+    said(&BOB, "setjob ink 1 cancel", &["WERR_ACCESS_DENIED"], &[])?;
+    said(&BOB, "setjob ink 99 cancel", &["WERR_INVALID_PARAMETER"], &[])?;
+    said(&BOB, "setjob ink 2 pause", &[], &["WERR"])?;
+    ensure!(cups.program("lpstat", &["-l", "-o", "laser"])?.contains("job-hold-until-specified"), "it is not held");
+    said(&BOB, "setjob ink 2 resume", &[], &["WERR"])?;
+    said(&BOB, "setjob ink 2 restart", &[], &["WERR"])?;
+    said(&BOB, "setjob ink 2 cancel", &[], &["WERR"])?;
+    said(&BOB, "enumjobs ink", &["jobid[1]"], &["jobid[2]"])?;
+    ensure!(cups.job_count()? == 1, "{} jobs", cups.job_count()?);
+    put(&BOB, "third")?;
+    said(&ALICE, "setjob ink 3 cancel", &[], &["WERR"])?;
+    ensure!(cups.job_count()? == 1, "{} jobs", cups.job_count()?);
+    said(&ALICE, "getdata laser ChangeID", &["REG_DWORD"], &[])?;
+    said(&ALICE, "getdriver laser", &["WERR_UNKNOWN_PRINTER_DRIVER"], &[])?;
+    said(&ALICE, "enumforms laser", &["A4", "width: 210000, length: 297000"], &[])?;
+    is_empty(&spool)
+}
+
+/// The commands of a queue that is not one of CUPS, and `max reported print jobs`.
+fn spoolss_commands(fixture: &mut Fixture) -> Result<()> {
+    let local = fixture.local("printing-spoolss-commands")?;
+    fs::set_permissions(&local, fs::Permissions::from_mode(0o777))?;
+    let script = local.join("queue.sh");
+    fs::write(
+        &script,
+        "#!/bin/sh\nif [ \"$1\" = list ]; then\necho 'Rank Owner Job Files Total Size'\n\
+         echo 'active alice 7 one.txt 100 bytes'\necho '1st bob 8 two.txt 200 bytes'\n\
+         echo '2nd bob 9 three.txt 300 bytes'\nelse\necho \"$@\" >>\"$(dirname \"$0\")/done\"\nfi\n",
+    )?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let of = |what: &str, variables: &str| format!("{what} = {} {variables}\n", script.display());
+    let share = [
+        "printing = bsd\nmax reported print jobs = 2\n".to_owned(),
+        of("print command", "print %s"),
+        of("lpq command", "list %p"),
+        of("lprm command", "delete %p %j"),
+        of("lppause command", "hold %p %j"),
+    ]
+    .concat();
+    let (server, _) = serve(fixture, "printing-spoolss-commands", "", &share)?;
+    let jobs = rpcclient(fixture, &server, &BOB, "enumjobs ink 2")?;
+    for line in ["1: jobid[7]: alice one.txt  0/0 pages, 100 bytes", "2: jobid[8]: bob two.txt  0/0 pages, 200 bytes"] {
+        ensure!(jobs.contains(line), "{line:?} is not in:\n{jobs}");
+    }
+    ensure!(!jobs.contains("jobid[9]"), "`max reported print jobs` is not in force:\n{jobs}");
+    for (what, expected) in
+        [("8 pause", ""), ("9 cancel", ""), ("7 cancel", "ACCESS_DENIED"), ("8 resume", "GEN_FAILURE")]
+    {
+        let text = rpcclient(fixture, &server, &BOB, &format!("setjob ink {what}"))?;
+        ensure!(text.contains(expected) && text.contains("WERR") != expected.is_empty(), "setjob {what}: {text}");
+    }
+    let done = fs::read_to_string(local.join("done"))?;
+    ensure!(done == "hold laser 8\ndelete laser 9\n", "{done}");
+    Ok(())
 }

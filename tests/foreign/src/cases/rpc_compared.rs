@@ -11,11 +11,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::people::output;
+use super::printing::Cups;
 use super::twins::{Twin, Twins};
 use crate::fixture::Fixture;
 use crate::suite::Case;
@@ -27,6 +29,7 @@ pub(super) const CASES: &[Case] = &[
         .frevo_only(),
     Case::new("rpc.compared.net", |fixture| compare(fixture, "net", &net())).needs_root().frevo_only(),
     Case::new("rpc.compared.impacket", impacket).needs_root().frevo_only(),
+    Case::new("rpc.compared.printers", printers).needs_root().frevo_only(),
 ];
 
 const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rpc-differences.txt");
@@ -46,6 +49,79 @@ const GLOBALS: &str = "[global]
 	path = @TREE@
 	max connections = 7
 ";
+
+/// A configuration with printers.
+const PRINTERS: &str = "[global]
+@TARGET@
+	netbios name = BED
+	admin users = alice
+	printing = cups
+	printcap name = cups
+	load printers = yes
+	cups server = @CUPS@
+	lpq cache time = 0
+[printers]
+	path = @TREE@
+	printable = yes
+[ink]
+	comment = in the hall
+	path = @TREE@
+	printable = yes
+	printer name = laser
+";
+
+/// Calls of rpcclient about printers.
+const OF_PRINTERS: &[&str] = &[
+    "enumprinters 1",
+    "enumprinters 2",
+    "enumprinters 4",
+    "enumprinters 5",
+    "openprinter laser",
+    "openprinter_ex laser",
+    "openprinter_ex none",
+    "openprinter_ex files",
+    "getprinter laser 0",
+    "getprinter laser 1",
+    "getprinter laser 2",
+    "getprinter laser 3",
+    "getprinter laser 4",
+    "getprinter laser 5",
+    "getprinter laser 7",
+    "enumjobs laser",
+    "enumjobs laser 2",
+    "getjob laser 99",
+    "setjob laser 99 cancel",
+    "getform laser Letter",
+    "getform laser A4",
+    "getform laser none",
+    "enumports 1",
+    "enumports 2",
+    "enummonitors 1",
+    "enummonitors 2",
+    "enumprocs",
+    "enumprocdatatypes",
+    "enumdrivers 1",
+    "getdriver laser",
+    "getdriverdir",
+    "getprintprocdir",
+    "getdata laser ChangeID",
+    "getdata laser none",
+    "getdata . OSVersion",
+    "getdata . Architecture",
+    "getdata . MajorVersion",
+    "getdata . MinorVersion",
+    "getdata . DefaultSpoolDirectory",
+    "getdata . W3SvcInstalled",
+    "getdata . BeepEnabled",
+    "getdata . EventLog",
+    "getdata . NetPopup",
+    "getdata . DsPresent",
+    "getdata . DNSMachineName",
+    "getdata . none",
+    "enumdata laser",
+    "enumdataex laser PrinterDriverData",
+    "enumkey laser",
+];
 
 /// Calls of rpcclient by alice, an administrator of Frevo.
 const CALLS: &[&str] = &[
@@ -162,6 +238,30 @@ fn net() -> Vec<Call> {
     NET.iter().map(of).chain([lists]).collect()
 }
 
+/// Printers of the same CUPS.
+fn printers(fixture: &mut Fixture) -> Result<()> {
+    let cups = Cups::start(fixture, "cups-compared")?;
+    // Samba learns only after a while that a queue is stopped.
+    cups.program("cupsenable", &["laser"])?;
+    // Samba refuses names of printers with an address that no interface of its own has.
+    let of = |person: &Person, what: &&str| {
+        call(what, person, &["rpcclient", "BED", "-I", "@ADDRESS@", "-U", "@USER@", "-c", what])
+    };
+    let list = ["net", "rpc", "printer", "list", "-S", "BED", "-I", "@ADDRESS@", "-U", "@USER@"];
+    let first = of(&ALICE, &"enumprinters 1");
+    let by_bob = ["openprinter_ex laser", "setprinter laser new", "getprinter laser 1"];
+    let calls = OF_PRINTERS.iter().map(|what| of(&ALICE, what)).chain(by_bob.iter().map(|what| of(&BOB, what)));
+    let calls: Vec<Call> = calls.chain([call("rpc printer list", &ALICE, &list)]).collect();
+    let template = PRINTERS.replace("@CUPS@", &cups.socket().display().to_string());
+    compare_with(fixture, "printers", &template, &calls, |twins| {
+        // Samba reads the list of queues in the background.
+        let is_known = |_: &usize| run(twins, Twin::Samba, &first).is_ok_and(|text| text.contains("laser"));
+        let again = (0..100).inspect(|_| sleep(Duration::from_millis(100))).find(is_known);
+        ensure!(again.is_some(), "Samba does not list the queue of CUPS");
+        Ok(())
+    })
+}
+
 /// The programs that are installed with the library.
 fn impacket(fixture: &mut Fixture) -> Result<()> {
     let python = fixture.python.display().to_string();
@@ -233,9 +333,20 @@ fn listed(case: &str) -> Result<Vec<Difference>> {
 }
 
 fn compare(fixture: &mut Fixture, case: &str, calls: &[Call]) -> Result<()> {
+    compare_with(fixture, case, GLOBALS, calls, |_| Ok(()))
+}
+
+fn compare_with(
+    fixture: &mut Fixture,
+    case: &str,
+    template: &str,
+    calls: &[Call],
+    wait: impl FnOnce(&Twins) -> Result<()>,
+) -> Result<()> {
     let tree = fixture.environment.make_dir(&format!("data/compared-{case}"), &ALICE, 0o777)?;
     fs::write(tree.join("held.txt"), "held")?;
-    let twins = Twins::start(fixture, &format!("compared-{case}"), GLOBALS, [&tree, &tree])?;
+    let twins = Twins::start(fixture, &format!("compared-{case}"), template, [&tree, &tree])?;
+    wait(&twins)?;
     let (mut found, mut shown) = (Vec::new(), String::new());
     for call in calls {
         let [samba, frevo] = [Twin::Samba, Twin::Frevo].map(|twin| run(&twins, twin, call));

@@ -80,7 +80,7 @@ arguments! {
         buffer: Buffer = Buffer::read,
     }
 
-    /// The arguments of RpcOpenPrinter, and those of RpcOpenPrinterEx without the description of the client.
+    /// The arguments of RpcOpenPrinter.
     OpenPrinter {
         /// The name of a printer or server.
         name: Option<String> = Decoder::optional_string,
@@ -90,6 +90,14 @@ arguments! {
         devmode: () = skip_container,
         /// The desired rights.
         desired: u32 = Decoder::u32,
+    }
+
+    /// The arguments of RpcOpenPrinterEx.
+    OpenPrinterEx {
+        /// The arguments of RpcOpenPrinter.
+        open: OpenPrinter = OpenPrinter::read,
+        /// Whether the client describes itself.
+        has_client: bool = client,
     }
 
     /// The arguments of RpcSetJob.
@@ -295,6 +303,13 @@ fn document(from: &mut Decoder<'_>) -> Result<Option<DocInfo>> {
     let [name, output_file, datatype] = [from.pointer()?, from.pointer()?, from.pointer()?];
     let mut text = |is_given: bool| if is_given { from.string().map(Some) } else { Ok(None) };
     Ok(Some(DocInfo { name: text(name)?, output_file: text(output_file)?, datatype: text(datatype)? }))
+}
+
+/// Reads whether a SPLCLIENT_CONTAINER ([MS-RPRN] 2.2.1.2.14) has a description of a known level. Nothing after it is
+/// needed.
+fn client(from: &mut Decoder<'_>) -> Result<bool> {
+    let (level, arm) = (from.u32()?, from.u32()?);
+    Ok((1..=3).contains(&level) && level == arm && from.pointer()?)
 }
 
 /// Reads bytes with their size in front of them and behind them.

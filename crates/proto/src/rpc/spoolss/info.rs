@@ -76,6 +76,11 @@ impl Infos {
         self.data(&bytes, 2);
     }
 
+    /// Writes a text and its offset, or a null pointer for an empty text.
+    pub fn optional_text(&mut self, text: &str) {
+        if text.is_empty() { self.numbers(&[0]) } else { self.text(text) }
+    }
+
     /// Writes a text without an offset, which is all that is returned.
     pub fn whole_text(&mut self, text: &str) {
         text.encode_utf16().chain([0]).for_each(|unit| self.short(unit));

@@ -6,8 +6,8 @@ mod results;
 
 pub use self::arguments::{
     Buffer, DocInfo, DriverQuery, EnumJobs, EnumPrinterData, EnumPrinterDataEx, EnumPrinterKey, EnumPrinters, GetForm,
-    GetJob, GetPrinter, GetPrinterData, GetPrinterDataEx, GetPrinterDriver2, Named, OpenPrinter, SetJob, SetPrinter,
-    StartDocPrinter, WritePrinter, XcvData,
+    GetJob, GetPrinter, GetPrinterData, GetPrinterDataEx, GetPrinterDriver2, Named, OpenPrinter, OpenPrinterEx, SetJob,
+    SetPrinter, StartDocPrinter, WritePrinter, XcvData,
 };
 pub use self::info::{Infos, SystemTime};
 pub use self::results::{

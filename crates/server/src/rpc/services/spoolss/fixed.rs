@@ -1,5 +1,5 @@
-//! Forms, ports, monitors, print processors and drivers ([MS-RPRN] 3.1.4.4 to 3.1.4.8). Clients bring their own drivers,
-//! so what they ask for here is the same for all printers.
+//! Forms, ports, monitors, print processors and drivers ([MS-RPRN] 3.1.4.4 to 3.1.4.8). Clients bring their own
+//! drivers, so what they ask for here is the same for all printers.
 
 use proto::rpc::enumeration::error;
 use proto::rpc::ndr::ContextHandle;
@@ -20,6 +20,8 @@ const ENVIRONMENTS: &[(&str, &str)] = &[
     ("Windows NT x86", "W32X86"),
     ("Windows NT R4000", "W32MIPS"),
     ("Windows NT Alpha_AXP", "W32ALPHA"),
+    // The name that rpcclient uses.
+    ("Windows NT Alpha AXP", "W32ALPHA"),
     ("Windows NT PowerPC", "W32PPC"),
     ("Windows IA64", "IA64"),
     ("Windows x64", "x64"),
@@ -159,7 +161,7 @@ pub(super) async fn processors(call: &Call<'_>, asked: DriverQuery) -> Vec<u8> {
 /// RpcEnumPrintProcessorDatatypes.
 pub(super) async fn datatypes(call: &Call<'_>, asked: DriverQuery) -> Vec<u8> {
     const UNKNOWN_PRINTPROCESSOR: u32 = 1798;
-    if asked.environment.as_ref().is_some_and(|name| !name.eq_ignore_ascii_case(PROCESSOR)) {
+    if !asked.environment.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(PROCESSOR)) {
         return Answer::list(asked.buffer, Err(UNKNOWN_PRINTPROCESSOR));
     }
     list(call, asked.buffer, asked.level, 1, |out| {
@@ -168,10 +170,10 @@ pub(super) async fn datatypes(call: &Call<'_>, asked: DriverQuery) -> Vec<u8> {
     })
 }
 
-/// Returns a text, which is the whole buffer.
+/// Returns a text, which is the whole buffer. As in Samba, any level is accepted.
 fn path(call: &Call<'_>, asked: &DriverQuery, path: impl FnOnce(&str) -> String) -> Vec<u8> {
     let found = directory(asked.environment.as_deref()).and_then(|directory| {
-        let mut answer = at_level(Answer::new(call, asked.buffer)?, asked.level, 1)?;
+        let mut answer = Answer::new(call, asked.buffer)?;
         answer.infos.whole_text(&path(directory));
         Ok(answer)
     });

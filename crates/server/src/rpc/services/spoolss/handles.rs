@@ -7,7 +7,7 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
 use proto::rpc::enumeration::error;
 use proto::rpc::ndr::ContextHandle;
-use proto::rpc::spoolss::{self, OpenPrinter, rights};
+use proto::rpc::spoolss::{self, OpenPrinter, OpenPrinterEx, rights};
 use proto::status::Status;
 
 use super::documents;
@@ -89,8 +89,17 @@ impl Rights {
 
 /// Returns the security descriptor of a printer for a user that may connect to its share: `guests` may, too.
 pub(super) fn descriptor(guests: bool) -> Vec<u8> {
+    descriptor_of(&OF_PRINTER, guests)
+}
+
+/// Returns the security descriptor of the server.
+pub(super) fn server_descriptor() -> Vec<u8> {
+    descriptor_of(&OF_SERVER, true)
+}
+
+fn descriptor_of(rights: &Rights, guests: bool) -> Vec<u8> {
     let users = if guests { Sid::EVERYONE } else { Sid::AUTHENTICATED_USERS };
-    let aces = [(users, OF_PRINTER.users), (Sid::BUILTIN_ADMINISTRATORS, OF_PRINTER.administrators)];
+    let aces = [(users, rights.users), (Sid::BUILTIN_ADMINISTRATORS, rights.administrators)];
     let aces = aces.map(|(sid, rights)| Ace::allow(sid, AccessMask(rights), AceFlags::NONE));
     let descriptor = SecurityDescriptor {
         owner: Some(Sid::BUILTIN_ADMINISTRATORS),
@@ -102,8 +111,11 @@ pub(super) fn descriptor(guests: bool) -> Vec<u8> {
     descriptor.to_bytes()
 }
 
-/// Divides a name into those of the server, with its backslashes, and of the printer, without what implementations add
-/// after a comma ([MS-RPRN] 2.2.4.14). `None` if it is neither of them, or the name of a job, port or monitor.
+/// What a client adds to the name of a printer after a comma, without a meaning here ([MS-RPRN] 2.2.4.14, <223>).
+const POSTFIXES: [&str; 2] = ["LocalOnly", "DrvConvert"];
+
+/// Divides a name into those of the server, with its backslashes, and of the printer, without a known postfix. `None`
+/// if it is neither of them, or the name of a job, port or monitor.
 fn parts(name: &str) -> Option<(&str, &str)> {
     let (server, rest) = match name.strip_prefix(r"\\") {
         Some(after) => {
@@ -112,11 +124,12 @@ fn parts(name: &str) -> Option<(&str, &str)> {
         }
         None => ("", name),
     };
-    let (printer, added) = rest.split_once(',').unwrap_or((rest, ""));
-    let added = added.trim_start();
-    let is_other = ["Job ", "Port", "XcvPort", "XcvMonitor"].iter().any(|word| added.starts_with(word));
+    let (printer, postfix) = rest.split_once(',').map_or((rest, None), |(name, added)| (name, Some(added.trim())));
+    if !postfix.is_none_or(|added| POSTFIXES.iter().any(|known| known.eq_ignore_ascii_case(added))) {
+        return None;
+    }
     let is_empty = server == r"\\" || (server.is_empty() && printer.is_empty());
-    (!is_other && !is_empty && !printer.contains('\\')).then_some((server, printer))
+    (!is_empty && !printer.contains('\\')).then_some((server, printer))
 }
 
 /// Returns the server in the name that a client uses in a call, with its backslashes; empty if there is none.
@@ -138,7 +151,15 @@ pub(super) fn error_of(error: &Error) -> u32 {
     }
 }
 
-/// RpcOpenPrinter and RpcOpenPrinterEx.
+/// RpcOpenPrinterEx (3.1.4.2.14). The client must describe itself (3.1.4.1.8.8); the description has no use.
+pub(super) async fn open_ex(call: &Call<'_>, asked: OpenPrinterEx) -> Vec<u8> {
+    match asked.has_client {
+        true => open(call, asked.open).await,
+        false => spoolss::handle_response(&ContextHandle::default(), error::INVALID_PARAMETER),
+    }
+}
+
+/// RpcOpenPrinter.
 pub(super) async fn open(call: &Call<'_>, asked: OpenPrinter) -> Vec<u8> {
     let opened = match object(call, &asked).await {
         Ok(object) => call.handles.lock().open(object, &*call.server.environment).ok_or(error::NOT_ENOUGH_MEMORY),
@@ -186,6 +207,8 @@ mod tests {
             (r"\\server\", Some((r"\\server", ""))),
             ("ink", Some(("", "ink"))),
             (r"\\server\ink,LocalOnly", Some((r"\\server", "ink"))),
+            ("ink,   drvconvert", Some(("", "ink"))),
+            ("ink, LocalOnl", None),
             ("ink, Job 3", None),
             (r"\\server\,XcvMonitor Standard TCP/IP Port", None),
             ("ink, Port", None),

@@ -97,7 +97,7 @@ impl Interface for Spoolss {
                 "RpcRouterRefreshPrinterChangeNotification",
                 printers::nothing_new
             ),
-            (opnum::OPEN_PRINTER_EX, "RpcOpenPrinterEx", handles::open),
+            (opnum::OPEN_PRINTER_EX, "RpcOpenPrinterEx", handles::open_ex),
             (opnum::ENUM_PRINTER_DATA, "RpcEnumPrinterData", data::enumerate),
             (opnum::DELETE_PRINTER_DATA, "RpcDeletePrinterData", refuse),
             (opnum::SET_PRINTER_DATA_EX, "RpcSetPrinterDataEx", refuse),

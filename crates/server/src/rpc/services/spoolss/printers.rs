@@ -74,7 +74,7 @@ impl Shown<'_> {
         match level {
             0 => {
                 out.text(&name);
-                out.text(self.server);
+                out.optional_text(self.server);
                 out.numbers(&[self.job_count(), 0, 0]);
                 out.time(SystemTime::from_unix(0));
                 // No counter is kept. The version and the processor are those of Samba.
@@ -91,7 +91,8 @@ impl Shown<'_> {
                 out.text(self.comment);
             }
             2 => {
-                for text in [self.server, &name, self.share, fixed::PORT, "", self.comment, self.location] {
+                out.optional_text(self.server);
+                for text in [&name, self.share, fixed::PORT, "", self.comment, self.location] {
                     out.text(text);
                 }
                 // No DEVMODE.
@@ -105,7 +106,7 @@ impl Shown<'_> {
             3 => out.bytes(&handles::descriptor(self.guests)),
             4 => {
                 out.text(&name);
-                out.text(self.server);
+                out.optional_text(self.server);
                 out.numbers(&[ATTRIBUTES]);
             }
             5 => {
@@ -212,11 +213,24 @@ fn failed(opened: &Opened, why: PrintError) -> u32 {
 
 /// RpcGetPrinter.
 pub(super) async fn get(call: &Call<'_>, asked: GetPrinter) -> Vec<u8> {
-    let found = match handles::printer(call, &asked.handle) {
-        Ok(opened) => describe(call, &opened, &asked).await,
+    let found = match handles::find(call, &asked.handle) {
+        Ok(Object::Printer(opened)) => describe(call, &opened, &asked).await,
+        Ok(Object::Server) => describe_server(call, &asked),
         Err(status) => Err(status),
     };
     Answer::one(asked.buffer, found)
+}
+
+/// Returns what there is to know about the server: its security descriptor.
+fn describe_server(call: &Call<'_>, asked: &GetPrinter) -> Result<Answer, u32> {
+    const SECURITY: u32 = 3;
+    let mut answer = Answer::new(call, asked.buffer)?;
+    if asked.level != SECURITY {
+        return Err(error::INVALID_LEVEL);
+    }
+    answer.infos.begin();
+    answer.infos.bytes(&handles::server_descriptor());
+    Ok(answer)
 }
 
 async fn describe(call: &Call<'_>, opened: &Opened, asked: &GetPrinter) -> Result<Answer, u32> {

@@ -160,6 +160,9 @@ impl Client {
             out.u32(0);
             out.null();
             out.u32(desired);
+            // A client, whose description is not read.
+            [1, 1].iter().for_each(|number| out.u32(*number));
+            out.pointer();
         });
         match last(&results) {
             error::SUCCESS => Ok(Decoder::new(&results).handle().expect("a handle")),
@@ -315,6 +318,16 @@ fn a_printer_has_its_properties() {
         assert_eq!(get(level).2, error::SUCCESS, "level {level}");
     }
     assert_eq!(get(10).2, error::INVALID_LEVEL);
+    let server = bob.printer(r"\\here");
+    let mut of_server = |level: u32| {
+        let write = |out: &mut Encoder, size: u32| {
+            out.array(4, &server);
+            out.u32(level);
+            buffer(out, size);
+        };
+        bob.query(opnum::GET_PRINTER, false, write).2
+    };
+    assert_eq!((of_server(3), of_server(2)), (error::SUCCESS, error::INVALID_LEVEL));
 }
 
 #[test]
