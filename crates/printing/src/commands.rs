@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use server::policy::limits::LISTED_JOBS_MAX;
 use server::policy::printing::{CommandLine, QueueCommands};
 use server::printing::{NewJob, PrintError, PrintUser, Result};
 use tokio::net::UnixDatagram;

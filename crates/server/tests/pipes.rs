@@ -416,7 +416,7 @@ fn a_request_may_arrive_in_any_parts() {
 #[test]
 fn a_pipe_that_exists_is_never_waited_for() {
     let (mut client, pipe) = with_many_shares();
-    let expected = [("srvsvc", Status::SUCCESS), ("spoolss", Status::OBJECT_NAME_NOT_FOUND)];
+    let expected = [("srvsvc", Status::SUCCESS), ("netdfs", Status::OBJECT_NAME_NOT_FOUND)];
     for (name, expected) in expected {
         let mut input = Vec::new();
         PipeWaitRequest { timeout: None, name: &utf16_bytes(name) }.encode(&mut Writer::new(&mut input));

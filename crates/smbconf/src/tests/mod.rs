@@ -283,7 +283,15 @@ fn parameters_that_run_commands_are_not_served() {
     let warnings = loaded.expect("it starts").warnings;
     assert_eq!((warnings.0[0].code, warnings.0.len()), (Code::NotServed, 1), "{warnings}");
     // These are executed without a shell.
-    let printing = ["print command", "lpq command"];
+    let printing = [
+        "print command",
+        "lpq command",
+        "lprm command",
+        "lppause command",
+        "lpresume command",
+        "queuepause command",
+        "queueresume command",
+    ];
     let runs = |name: &str| (name.ends_with("script") || name.ends_with("command")) && !printing.contains(&name);
     for entry in table::all().filter(|entry| runs(entry.name)) {
         assert_ne!(entry.status, table::Status::Served, "{}", entry.name);

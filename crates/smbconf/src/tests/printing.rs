@@ -35,8 +35,9 @@ fn commands_are_those_of_the_print_system_unless_they_are_set() {
         let QueueSystem::Commands(commands) = &printing.system else { panic!("{name} has commands") };
         commands.all().map(|command| command.text().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(commands("a"), ["lpr -P%p %s", "lpq -P%p"]);
-    assert_eq!(commands("b"), ["p '%J' %s"]);
+    assert_eq!(commands("a"), ["lpr -P%p %s", "lpq -P%p", "lprm -P%p %j"]);
+    let of_b = ["p '%J' %s", "cancel %p-%j", "lp -i %p-%j -H hold", "lp -i %p-%j -H resume", "disable %p", "enable %p"];
+    assert_eq!(commands("b"), of_b);
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn the_commands_of_all_print_shares_are_known_before_the_start() {
     let directory = directory(&[("smb.conf", text)]);
     let needs = confinement(Some(&directory.path().join("smb.conf")), &NoUsers);
     let texts: Vec<&str> = needs.print_commands.iter().map(|command| command.text()).collect();
-    assert_eq!(texts, ["lpr -P%p %s", "lpq -P%p", "own %s", "lpq -P%p"]);
+    assert_eq!(texts, ["lpr -P%p %s", "lpq -P%p", "lprm -P%p %j", "own %s", "lpq -P%p", "lprm -P%p %j"]);
     // Those that a reload reports are the same.
     let loaded = load(&directory.path().join("smb.conf"), &Owned).expect("it loads");
     assert!(needs.print_commands.iter().all(|command| loaded.daemon.print_commands.contains(command)));
