@@ -91,6 +91,7 @@ impl World {
             system: QueueSystem::Cups { options: Vec::new() },
             user_name: Template::parse("%U").expect("a template"),
             min_space: 0,
+            max_reported: 0,
             max_jobs: 10,
         };
         let printing = Printing::new(settings, None).expect("no helper is needed");

@@ -26,7 +26,7 @@ use server::policy::audit::{Audit, Destination, Operations};
 use server::policy::printing::QueueSystem;
 use server::policy::recycle::Recycle;
 use server::policy::{PrintPolicy, Share, Template};
-use server::printing::{NewJob, PrintSystem, PrintUser, QueueInfo};
+use server::printing::{Action, NewJob, PrintSystem, PrintUser, QueueInfo, QueueJobs, QueueState};
 use server::testing::{self, ManualClock, TestClient, TestServer, status};
 use server::vfs::{Create, NewFile};
 
@@ -59,6 +59,14 @@ impl PrintSystem for Printer {
 
     fn job_count(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<usize> {
         Answer::now(Ok(0))
+    }
+
+    fn jobs(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<Arc<QueueJobs>> {
+        Answer::now(Ok(Arc::new(QueueJobs { state: QueueState::Idle, jobs: Vec::new() })))
+    }
+
+    fn control(&self, _: &Arc<PrintPolicy>, _: &PrintUser, _: Action) -> Asked<()> {
+        Answer::now(Ok(()))
     }
 }
 
@@ -175,6 +183,7 @@ fn print_jobs_are_recorded() {
             user_name: Template::parse("%U").expect("a template"),
             min_space: 0,
             max_jobs: 10,
+            max_reported: 0,
         };
         share.printing = Some(Arc::new(printing));
     });

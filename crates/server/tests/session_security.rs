@@ -16,7 +16,7 @@ use proto::status::Status;
 use server::answer::Answer;
 use server::policy::printing::QueueSystem;
 use server::policy::{Encryption, Guest, MapToGuest, Policy, PrintPolicy, Signing, Template};
-use server::printing::{NewJob, PrintSystem, PrintUser, QueueInfo};
+use server::printing::{Action, NewJob, PrintSystem, PrintUser, QueueInfo, QueueJobs, QueueState};
 use server::testing::{self, ManualClock, PASSWORD, PipelinedClient, TestServer, opened};
 
 const GUID: [u8; 16] = [7; 16];
@@ -94,6 +94,7 @@ fn an_unencrypted_session_setup_changes_nothing_if_a_printer_encrypts() {
                 user_name: Template::parse("%U").expect("a template"),
                 min_space: 0,
                 max_jobs: 0,
+                max_reported: 0,
             };
             share.printing = Some(Arc::new(printing));
             share.access.server_smb_encrypt = Encryption::Required;
@@ -122,6 +123,14 @@ impl PrintSystem for NoQueues {
 
     fn job_count(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<usize> {
         Answer::now(Ok(0))
+    }
+
+    fn jobs(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<Arc<QueueJobs>> {
+        Answer::now(Ok(Arc::new(QueueJobs { state: QueueState::Idle, jobs: Vec::new() })))
+    }
+
+    fn control(&self, _: &Arc<PrintPolicy>, _: &PrintUser, _: Action) -> Asked<()> {
+        Answer::now(Ok(()))
     }
 }
 
