@@ -12,6 +12,7 @@ use proto::auth::spnego::{MechType, NegState, NegTokenInit, NegTokenResp};
 use proto::status::Status;
 use zeroize::Zeroizing;
 
+use crate::audit::Sent;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::policy::limits::LOGON_TOKEN_BYTES;
@@ -39,6 +40,19 @@ pub(crate) enum Mechanism {
 pub(crate) struct Kerberos {
     /// The client was sent an error and may try once more.
     pub(crate) announced: bool,
+}
+
+/// What becomes known about an authentication while it is executed.
+#[derive(Default)]
+pub(crate) struct Attempt {
+    /// The name of the account whose password was wrong.
+    pub(crate) guessed: Option<String>,
+    /// The names that the client has sent.
+    pub(crate) sent: Sent,
+    /// The mechanism, as [`crate::audit::Logon::method`].
+    pub(crate) method: &'static str,
+    /// The reason of a refusal, if it is more exact than the status that the client gets.
+    pub(crate) cause: Option<Status>,
 }
 
 /// An NTLM authentication in progress.

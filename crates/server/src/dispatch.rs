@@ -37,6 +37,7 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
     {
         return Err(Error::because(status, "the preceding CREATE of the chain failed"));
     }
+    let _room = command::audit_room::admit(request)?;
     let done = match command {
         Command::TREE_DISCONNECT => command::tree_disconnect::tree_disconnect(request, reply).await,
         Command::CREATE => command::create::create(request, reply).await,

@@ -21,8 +21,8 @@ use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::answer::Answer;
-use server::audit::{Destinations, Queue};
-use server::policy::audit::{Audit, Destination, Operations};
+use server::audit::{Destinations, Event, Moved, Queue, Record};
+use server::policy::audit::{Audit, Destination, Operations, Overflow};
 use server::policy::printing::QueueSystem;
 use server::policy::recycle::Recycle;
 use server::policy::{PrintPolicy, Share, Template};
@@ -134,10 +134,11 @@ impl Fixture {
         loop {
             let batch = self.lines.next(Duration::ZERO);
             assert_eq!(batch.lost, 0);
-            if batch.records.is_empty() {
+            if batch.events.is_empty() {
                 return lines;
             }
-            lines.extend(batch.records.iter().map(|record| record.line().to_string()));
+            self.lines.written(batch.events.len(), 0);
+            lines.extend(batch.events.iter().map(ToString::to_string));
         }
     }
 
@@ -213,8 +214,7 @@ fn a_tree_connect_begins_and_ends() {
     let file = fixture.file("f");
     let Fixture { client, lines, server } = fixture;
     client.disconnect();
-    let records = lines.next(Duration::ZERO).records;
-    let lines: Vec<_> = records.iter().map(|record| record.line().to_string()).collect();
+    let lines: Vec<_> = lines.next(Duration::ZERO).events.iter().map(ToString::to_string).collect();
     assert_eq!(lines, ["P|close|ok|/share/f", "P|disconnect|ok|share"], "{file:?}");
     assert_eq!(server.open_files(), 0);
 }
@@ -431,10 +431,11 @@ fn a_stalled_destination_delays_no_request() {
     loop {
         let batch = fixture.lines.next(Duration::ZERO);
         lost += usize::try_from(batch.lost).expect("a small number");
-        records += batch.records.len();
-        if batch.records.is_empty() {
+        records += batch.events.len();
+        if batch.events.is_empty() {
             break;
         }
+        fixture.lines.written(batch.events.len(), 0);
     }
     assert_eq!(lost + records, 2 * WRITES);
     // The queue is bounded.
@@ -442,6 +443,110 @@ fn a_stalled_destination_delays_no_request() {
     let response = fixture.client.request(Command::WRITE, |out| write.encode(out));
     assert_eq!(status(&response), Status::SUCCESS);
     assert_eq!(fixture.lines().len(), 2);
+}
+
+/// Returns the records since the last call.
+fn records(fixture: &Fixture) -> Vec<Record> {
+    let batch = fixture.lines.next(Duration::ZERO);
+    fixture.lines.written(batch.events.len(), 0);
+    let of_share = |event| match event {
+        Event::Operation(record) => record,
+        Event::Logon(logon) => panic!("{logon}"),
+    };
+    batch.events.into_iter().map(of_share).collect()
+}
+
+#[test]
+fn the_bytes_of_each_operation_and_of_the_open_are_recorded() {
+    let mut fixture = Fixture::new(audit());
+    let file = fixture.file("f");
+    let write = WriteRequest::new(file, 0, b"content");
+    for _ in 0..2 {
+        fixture.client.request(Command::WRITE, |out| write.encode(out));
+    }
+    for (offset, length) in [(0, 100), (3, 2), (50, 1)] {
+        let read = ReadRequest { file_id: file, offset, length, ..ReadRequest::default() };
+        fixture.client.request(Command::READ, |out| read.encode(out));
+    }
+    let written = WriteRequest::new(file, 0, b"");
+    fixture.client.request(Command::WRITE, |out| written.encode(out));
+    fixture.client.close(file);
+    let moved: Vec<_> = records(&fixture)
+        .into_iter()
+        .filter(|record| record.moved != Moved::Nothing)
+        .map(|record| (record.operation.name(), record.moved, record.path().map(str::to_owned)))
+        .collect();
+    let path = || Some("/share/f".to_owned());
+    assert_eq!(
+        moved,
+        [
+            ("pwrite_recv", Moved::Once(7), path()),
+            ("pwrite_recv", Moved::Once(7), path()),
+            ("pread_recv", Moved::Once(7), path()),
+            ("pread_recv", Moved::Once(2), path()),
+            ("pread_recv", Moved::Once(0), path()),
+            ("pwrite_recv", Moved::Once(0), path()),
+            ("close", Moved::InAll { read: 9, written: 14 }, path()),
+        ]
+    );
+}
+
+/// Fills the queue until a request that changes the file is refused.
+fn fill(fixture: &mut Fixture, file: FileId) {
+    let write = WriteRequest::new(file, 0, b"x");
+    let mut done = 0;
+    while status(&fixture.client.request(Command::WRITE, |out| write.encode(out))) == Status::SUCCESS {
+        done += 1;
+        assert!(done < 100_000, "no request is refused");
+    }
+}
+
+#[test]
+fn requests_that_cannot_be_recorded_are_refused_if_configured() {
+    let mut fixture = Fixture::new(Audit { overflow: Overflow::Refuse, ..audit() });
+    let file = fixture.file("f");
+    let other = fixture.file("g");
+    fill(&mut fixture, file);
+    // Nothing that changes the share is carried out.
+    let large = WriteRequest::new(file, 100, b"large");
+    let refused = fixture.client.request(Command::WRITE, |out| large.encode(out));
+    assert_eq!(status(&refused), Status::AUDIT_FAILED);
+    assert_eq!(fixture.set(other, InfoType::FILE, FileInformationClass::DISPOSITION.0, &[1]), Status::AUDIT_FAILED);
+    let name = name_of("new");
+    let new = create(&name, READ_AND_WRITE, CreateDisposition::CREATE, NO_OPTIONS);
+    assert_eq!(fixture.try_create(&new), Err(Status::AUDIT_FAILED));
+    let read = ReadRequest { file_id: file, length: 1, ..ReadRequest::default() };
+    let refused = fixture.client.request(Command::READ, |out| read.encode(out));
+    assert_eq!(status(&refused), Status::AUDIT_FAILED);
+    assert_eq!(fixture.lines.numbers().refused, 5);
+    // The event of a tree connect is smaller than those of a WRITE.
+    let mut client = TestClient::new(&fixture.server);
+    client.negotiate(proto::smb2::negotiate::SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on("alice", testing::PASSWORD, 0), Status::SUCCESS);
+    let refused = (0..10).map(|_| client.tree_connect("share")).find(|status| *status != Status::SUCCESS);
+    assert_eq!(refused, Some(Status::AUDIT_FAILED));
+    // What cannot be refused is recorded nevertheless.
+    fixture.client.close(other);
+    assert_eq!(fixture.lines.numbers().lost, 0);
+    let lines = fixture.lines();
+    assert!(lines.iter().all(|line| !line.contains("new")));
+    assert_eq!(lines.last().map(String::as_str), Some("P|close|ok|/share/g"));
+    // The destination works again.
+    assert_eq!(status(&fixture.client.request(Command::WRITE, |out| large.encode(out))), Status::SUCCESS);
+    assert!(fixture.try_create(&new).is_ok());
+    assert_eq!(fixture.lines.numbers().lost, 0);
+}
+
+#[test]
+fn a_request_that_is_not_recorded_is_not_refused() {
+    let success = Operations::parse(["pwrite_recv"]).expect("a known name");
+    let failure = Operations::NONE;
+    let mut fixture = Fixture::new(Audit { overflow: Overflow::Refuse, success, failure, ..audit() });
+    let file = fixture.file("f");
+    fill(&mut fixture, file);
+    let read = ReadRequest { file_id: file, length: 1, ..ReadRequest::default() };
+    assert_eq!(status(&fixture.client.request(Command::READ, |out| read.encode(out))), Status::SUCCESS);
+    fixture.file("g");
 }
 
 #[test]

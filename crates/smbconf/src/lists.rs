@@ -1,6 +1,8 @@
 //! Lists with their own grammar: hosts, users, interfaces, log levels, socket options.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use server::policy::hosts::{HostList, HostRule};
 
@@ -189,26 +191,39 @@ pub struct LogLevel {
     pub level: u8,
     /// The levels of single classes, by Samba's names (`auth`, `smb2`, `vfs`...).
     pub classes: Vec<(String, u8)>,
+    /// The files of classes that are recorded apart from the log (`auth_audit:3@/var/log/auth`). Other classes share
+    /// the log.
+    pub files: BTreeMap<String, PathBuf>,
 }
 
 impl Default for LogLevel {
     fn default() -> Self {
-        LogLevel { level: 2, classes: Vec::new() }
+        LogLevel { level: 2, classes: Vec::new(), files: BTreeMap::new() }
     }
 }
 
+/// The classes of `log level` that can have a file of their own.
+const WITH_FILES: [&str; 2] = ["auth_audit", "auth_json_audit"];
+
 /// Parses `log level`; the error is the invalid element.
 pub(super) fn log_level(elements: &[String]) -> Result<LogLevel, String> {
-    let mut log = LogLevel { level: 2, classes: Vec::new() };
+    let mut log = LogLevel::default();
     for element in elements {
-        // In Samba `auth:5@/var/log/auth` names a separate file; here all classes share one log.
-        let plain = element.split('@').next().unwrap_or(element);
+        let (plain, file) =
+            element.split_once('@').map_or((element.as_str(), None), |(plain, file)| (plain, Some(file)));
         let (class, level) = plain.split_once(':').unwrap_or(("all", plain));
         let level = level.parse::<u8>().ok().filter(|level| *level <= 100).ok_or_else(|| element.clone())?;
         match class {
             "" => return Err(element.clone()),
             "all" => log.level = level,
-            class => log.classes.push((class.to_ascii_lowercase(), level)),
+            class => {
+                let class = class.to_ascii_lowercase();
+                if let Some(file) = file.filter(|_| WITH_FILES.contains(&&*class)) {
+                    let file = Some(PathBuf::from(file)).filter(|file| file.is_absolute());
+                    log.files.insert(class.clone(), file.ok_or_else(|| element.clone())?);
+                }
+                log.classes.push((class, level));
+            }
         }
     }
     Ok(log)
@@ -348,7 +363,9 @@ mod tests {
         assert_eq!(read("3"), Ok((3, 0)));
         assert_eq!(read("1 auth:5 smb2:10@/tmp/x all:2"), Ok((2, 2)));
         assert_eq!(read(""), Ok((2, 0)));
-        for wrong in ["x", "-1", "auth:", ":5", "auth:x", "101"] {
+        let audits = log_level(&list("1 auth_audit:3@/tmp/x auth:3@y")).expect("known levels");
+        assert_eq!(audits.files, [("auth_audit".to_owned(), "/tmp/x".into())].into());
+        for wrong in ["x", "-1", "auth:", ":5", "auth:x", "101", "auth_json_audit:3@x"] {
             assert_eq!(read(wrong), Err(wrong.to_owned()));
         }
         assert_eq!(socket_option("tcp_nodelay"), Some(SocketOption { name: "TCP_NODELAY", value: 1 }));

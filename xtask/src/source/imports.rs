@@ -39,8 +39,8 @@ const ORDER: &[&str] = &[
     "logon_throttle",
     "unauthenticated",
     "logon_attempts",
-    "authentication",
     "audit",
+    "authentication",
     // Files, and a share as one session uses it.
     "acl",
     "tree",

@@ -1,22 +1,13 @@
-//! An audit line as a JSON object.
+//! An event as a JSON object.
+
+use std::io::{self, Write};
 
 use serde::Serialize;
-use server::audit::Record;
+use serde_json::ser::{Formatter, Serializer};
+use server::audit::Event;
 use server::vfs::Time;
 
-#[derive(Serialize)]
-struct Object<'a> {
-    time: String,
-    share: &'a str,
-    user: &'a str,
-    client: &'a str,
-    prefix: &'a str,
-    operation: &'a str,
-    result: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
-    arguments: &'a [String],
-}
+use super::fields::{Fields, time};
 
 #[derive(Serialize)]
 struct Gap {
@@ -24,32 +15,37 @@ struct Gap {
     lost: u64,
 }
 
-/// Returns the line of a record.
-pub(super) fn line(record: &Record) -> String {
-    let origin = &record.origin;
-    let object = Object {
-        time: time(record.time),
-        share: &origin.share,
-        user: &origin.user,
-        client: &origin.client,
-        prefix: &record.prefix(),
-        operation: record.operation.name(),
-        result: if record.failure.is_some() { "fail" } else { "ok" },
-        error: record.failure,
-        arguments: &record.arguments,
-    };
-    serde_json::to_string(&object).unwrap_or_default() + "\n"
+/// Returns the object of an event.
+pub(super) fn object(event: &Event) -> String {
+    let fields = Fields::of(event);
+    match event {
+        Event::Operation(_) => serde_json::to_string(&fields).unwrap_or_default(),
+        Event::Logon(_) => spaced(&fields),
+    }
 }
 
-/// Returns the line that says that lines are missing before it.
+/// Returns the line that says that events are missing.
 pub(super) fn gap(now: Time, lost: u64) -> String {
-    serde_json::to_string(&Gap { time: time(now), lost }).unwrap_or_default() + "\n"
+    serde_json::to_string(&Gap { time: time(now) + "Z", lost }).unwrap_or_default() + "\n"
 }
 
-/// Returns a time as in RFC 3339, in UTC.
-fn time(time: Time) -> String {
-    let (days, second) = (time.secs.div_euclid(86_400), time.secs.rem_euclid(86_400));
-    let (year, month, day) = proto::calendar::date(days);
-    let (hour, minute, second, micros) = (second / 3_600, second / 60 % 60, second % 60, time.nanos / 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+/// Returns an object with a space after each colon, as in Samba's objects, which filters are written for.
+fn spaced(fields: &Fields<'_>) -> String {
+    let mut text = Vec::new();
+    match fields.serialize(&mut Serializer::with_formatter(&mut text, Spaced)) {
+        Ok(()) => String::from_utf8(text).unwrap_or_default(),
+        Err(_) => String::new(),
+    }
+}
+
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
 }

@@ -1,9 +1,12 @@
-//! The destinations of audit lines (`vfs objects = full_audit`): syslog or the journal, the log, and JSON files.
+//! The destinations of audit events (`vfs objects = full_audit`, `log level = auth_audit:3`): syslog, the journal, the
+//! log, and files.
 //!
 //! Each destination has a queue and a thread of its own, so that one that blocks delays neither requests nor other
 //! destinations. The thread exists from the first tree connect that needs it. Threads of the server act for a user at
 //! times, so it first becomes the process.
 
+mod fields;
+mod journal;
 mod json;
 mod output;
 mod writer;
@@ -15,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use server::audit::{Destinations, Queue};
+use server::audit::{Destinations, Queue, QueueNumbers};
 use server::policy::audit::Destination;
 
 use self::output::Output;
@@ -23,20 +26,24 @@ use self::output::Output;
 /// The socket of the syslog daemon or the journal.
 const SYSLOG: &str = "/dev/log";
 
+/// The socket of the journal for its own protocol.
+const JOURNAL: &str = "/run/systemd/journal/socket";
+
 /// The queues of the destinations in use.
 pub(crate) struct Audits {
     syslog: PathBuf,
+    journal: PathBuf,
     queues: Mutex<HashMap<Destination, Arc<Queue>>>,
 }
 
 impl Audits {
     /// Creates the destinations of this host.
     pub(crate) fn new() -> Audits {
-        Audits::with_syslog(Path::new(SYSLOG))
+        Audits::with_sockets(Path::new(SYSLOG), Path::new(JOURNAL))
     }
 
-    fn with_syslog(socket: &Path) -> Audits {
-        Audits { syslog: socket.to_owned(), queues: Mutex::default() }
+    fn with_sockets(syslog: &Path, journal: &Path) -> Audits {
+        Audits { syslog: syslog.to_owned(), journal: journal.to_owned(), queues: Mutex::default() }
     }
 
     /// Has the files opened again by their names, as after logrotate has renamed them.
@@ -44,21 +51,39 @@ impl Audits {
         self.queues.lock().values().for_each(|queue| queue.reopen());
     }
 
-    /// Waits until the lines are written, but not longer than `time`.
+    /// Waits until the events are written, but not longer than `time`. The log has the number of those that are not.
     pub(crate) fn drain(&self, time: Duration) {
         let end = Instant::now() + time;
-        let queues: Vec<_> = self.queues.lock().values().cloned().collect();
-        while Instant::now() < end && queues.iter().any(|queue| !queue.is_idle()) {
+        let queues: Vec<_> = self.queues.lock().iter().map(|(to, queue)| (name(to), Arc::clone(queue))).collect();
+        while Instant::now() < end && queues.iter().any(|(_, queue)| !queue.is_idle()) {
             thread::sleep(Duration::from_millis(10));
+        }
+        for (destination, queue) in queues.iter().filter(|(_, queue)| !queue.is_idle()) {
+            let lost = queue.numbers().waiting;
+            tracing::error!(destination, lost, "the server stops before its audit events are written");
         }
     }
 
     fn output(&self, destination: &Destination) -> Output {
         match destination {
-            Destination::Syslog => Output::Syslog { socket: None, path: self.syslog.clone() },
-            Destination::Log => Output::Log,
-            Destination::File(path) => Output::File { file: None, path: path.clone() },
+            Destination::Syslog => Output::syslog(&self.syslog),
+            Destination::Journal => Output::journal(&self.journal),
+            Destination::Log => Output::Log { json: false },
+            Destination::JsonLog => Output::Log { json: true },
+            Destination::File(path) => Output::file(path, true),
+            Destination::Lines(path) => Output::file(path, false),
         }
+    }
+}
+
+/// Returns the name of a destination in metrics and in the log.
+fn name(destination: &Destination) -> String {
+    match destination {
+        Destination::Syslog => "syslog".to_owned(),
+        Destination::Journal => "journal".to_owned(),
+        Destination::Log => "log".to_owned(),
+        Destination::JsonLog => "log (JSON)".to_owned(),
+        Destination::File(path) | Destination::Lines(path) => path.display().to_string(),
     }
 }
 
@@ -78,13 +103,17 @@ impl Destinations for Audits {
         let (lines, output) = (Arc::clone(&queue), self.output(destination));
         let write = move || match localfs::identity::as_process(|| ()) {
             Ok(()) => writer::run(&lines, output),
-            Err(error) => tracing::error!(%error, "audit lines are lost: the thread cannot act as the process"),
+            Err(error) => tracing::error!(%error, "audit events are lost: the thread cannot act as the process"),
         };
         if let Err(error) = thread::Builder::new().name("audit".to_owned()).spawn(write) {
-            tracing::error!(%error, "audit lines are lost: cannot start a thread");
+            tracing::error!(%error, "audit events are lost: cannot start a thread");
         }
         queues.insert(destination.clone(), Arc::clone(&queue));
         queue
+    }
+
+    fn numbers(&self) -> Vec<(String, QueueNumbers)> {
+        self.queues.lock().iter().map(|(destination, queue)| (name(destination), queue.numbers())).collect()
     }
 }
 

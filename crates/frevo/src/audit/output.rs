@@ -5,116 +5,201 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use server::audit::Record;
+use server::audit::Event;
 use server::environment::Environment;
 
-use super::json;
+use super::{journal, json};
 use crate::environment::SystemEnvironment;
 
-/// The program in the messages to syslog.
-const PROGRAM: &str = "smbd_audit";
+/// The program in the messages to syslog and the journal.
+pub(super) const PROGRAM: &str = "smbd_audit";
 
 /// The largest message to syslog in bytes. The journal splits longer ones, and syslog daemons cut them.
 const LONGEST_MESSAGE: usize = 8_192;
 
-/// A destination. It is opened by the first line, and again after an error.
+/// How long a daemon may take to accept a message before that counts as a failure.
+const SENDING: Duration = Duration::from_secs(1);
+
+/// A destination. It is opened by the first event, and again after an error.
 pub(super) enum Output {
-    /// The syslog daemon or the journal.
-    Syslog {
-        /// The socket, once it is connected.
-        socket: Option<UnixDatagram>,
-        /// Its name.
-        path: PathBuf,
-    },
     /// The log of the server.
-    Log,
-    /// A file with JSON objects.
-    File {
-        /// The file, once it is open.
-        file: Option<File>,
-        /// Its name.
-        path: PathBuf,
+    Log {
+        /// JSON objects instead of lines.
+        json: bool,
     },
+    /// A daemon with a datagram socket.
+    Socket(Socket),
+    /// A file.
+    File(Lines),
 }
 
-/// Records that could not be written.
+/// The socket of the syslog daemon or the journal.
+pub(super) struct Socket {
+    path: PathBuf,
+    /// Once it is connected.
+    open: Option<UnixDatagram>,
+    /// Writes the message of an event.
+    message: fn(&Event) -> Vec<u8>,
+}
+
+/// A file to which lines are appended.
+pub(super) struct Lines {
+    path: PathBuf,
+    /// JSON objects instead of the lines of Samba.
+    json: bool,
+    /// Once it is open.
+    open: Option<File>,
+    /// The lines that are being written.
+    text: Vec<u8>,
+    /// How much of them is written.
+    written: usize,
+}
+
+/// Why a destination does not accept events at the moment.
+#[derive(Debug)]
 pub(super) struct Failed {
-    /// How many of them.
+    /// How many of the events need not be written again.
+    pub(super) done: usize,
+    /// How many of those the destination can never accept.
     pub(super) lost: usize,
-    /// Why.
+    /// The reason.
     pub(super) why: io::Error,
 }
 
 impl Output {
-    /// Closes the destination, so that the next line opens it again.
+    pub(super) fn syslog(path: &Path) -> Output {
+        Output::Socket(Socket { path: path.to_owned(), open: None, message })
+    }
+
+    pub(super) fn journal(path: &Path) -> Output {
+        Output::Socket(Socket { path: path.to_owned(), open: None, message: journal::entry })
+    }
+
+    pub(super) fn file(path: &Path, json: bool) -> Output {
+        Output::File(Lines { path: path.to_owned(), json, open: None, text: Vec::new(), written: 0 })
+    }
+
+    /// Closes the destination, so that the next event opens it again.
     pub(super) fn close(&mut self) {
         match self {
-            Output::Syslog { socket, .. } => *socket = None,
-            Output::File { file, .. } => *file = None,
-            Output::Log => {}
+            Output::Socket(socket) => socket.open = None,
+            Output::File(lines) => lines.close(),
+            Output::Log { .. } => {}
         }
     }
 
     /// Returns the name of the destination.
     pub(super) fn name(&self) -> String {
         match self {
-            Output::Syslog { path, .. } | Output::File { path, .. } => path.display().to_string(),
-            Output::Log => "log".to_owned(),
+            Output::Socket(Socket { path, .. }) | Output::File(Lines { path, .. }) => path.display().to_string(),
+            Output::Log { .. } => "log".to_owned(),
         }
     }
 
-    /// Writes records; `gap` records are missing before them.
-    pub(super) fn write(&mut self, records: &[Record], gap: u64) -> Result<(), Failed> {
+    /// Writes events; `gap` events are missing. Returns how many of them the destination can never accept. If it
+    /// fails, the caller tries the events that are not done again.
+    pub(super) fn write(&mut self, events: &[Event], gap: u64) -> Result<usize, Failed> {
         match self {
-            Output::Log => {
-                // As a message of Samba at level 1.
-                records.iter().for_each(|record| tracing::warn!(target: "audit", "{}", record.line()));
-                Ok(())
+            Output::Log { json } => {
+                for event in events {
+                    // As a message of Samba at level 1.
+                    match json {
+                        true => tracing::warn!(target: "audit", "{}", json::object(event)),
+                        false => tracing::warn!(target: "audit", "{event}"),
+                    }
+                }
+                Ok(0)
             }
-            Output::File { file, path } => append(file, path, records, gap).map_err(|why| {
-                *file = None;
-                Failed { lost: records.len(), why }
-            }),
-            Output::Syslog { socket, path } => send(socket, path, records),
+            Output::File(lines) => {
+                lines.append(events, gap).map_err(|why| Failed { done: 0, lost: 0, why }).map(|()| 0)
+            }
+            Output::Socket(socket) => socket.send(events),
         }
     }
 }
 
-/// Appends the records to the file, with one call for all of them.
-fn append(file: &mut Option<File>, path: &Path, records: &[Record], gap: u64) -> io::Result<()> {
-    let mut text = String::new();
-    if gap > 0 {
-        text += &json::gap(SystemEnvironment::new().now(), gap);
+impl Lines {
+    /// Appends the events, with one call for all of them if possible. After a failure, such as of a full disk, it
+    /// continues where it was.
+    fn append(&mut self, events: &[Event], gap: u64) -> io::Result<()> {
+        if self.text.is_empty() {
+            self.compose(events, gap);
+        }
+        while self.written < self.text.len() {
+            let open = match &mut self.open {
+                Some(open) => open,
+                None => {
+                    let mut options = OpenOptions::new();
+                    self.open.insert(options.append(true).create(true).mode(0o640).open(&self.path)?)
+                }
+            };
+            match open.write(&self.text[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // A batch of long lines must not occupy its memory forever.
+        (self.text, self.written) = (Vec::new(), 0);
+        Ok(())
     }
-    text.extend(records.iter().map(json::line));
-    let open = match file {
-        Some(open) => open,
-        None => file.insert(OpenOptions::new().append(true).create(true).mode(0o640).open(path)?),
-    };
-    open.write_all(text.as_bytes())
+
+    fn compose(&mut self, events: &[Event], gap: u64) {
+        if gap > 0 && self.json {
+            self.text.extend_from_slice(json::gap(SystemEnvironment::new().now(), gap).as_bytes());
+        }
+        for event in events {
+            // The lines of Samba's log follow a heading, and are indented.
+            let line = if self.json { json::object(event) } else { format!("  {event}") };
+            self.text.extend_from_slice(line.as_bytes());
+            self.text.push(b'\n');
+        }
+    }
+
+    /// Closes the file. A line of which only a part is written is written again as a whole.
+    fn close(&mut self) {
+        self.open = None;
+        let line = self.text[..self.written].iter().rposition(|byte| *byte == b'\n');
+        self.written = line.map_or(0, |end| end + 1);
+    }
 }
 
-/// Sends each record, with one call. Records after one that cannot be sent are tried over a new socket, because the
-/// daemon may have been restarted meanwhile.
-fn send(socket: &mut Option<UnixDatagram>, path: &Path, records: &[Record]) -> Result<(), Failed> {
-    let mut failed: Option<Failed> = None;
-    for (at, record) in records.iter().enumerate() {
-        let message = message(record);
-        let sent = match send_one(socket, path, &message) {
-            // Only a new socket reaches a daemon that was restarted.
-            Err(error) if is_gone(&error) && socket.take().is_some() => send_one(socket, path, &message),
-            sent => sent,
+impl Socket {
+    /// Sends each event, with one call.
+    fn send(&mut self, events: &[Event]) -> Result<usize, Failed> {
+        let mut lost = 0;
+        for (done, event) in events.iter().enumerate() {
+            let message = (self.message)(event);
+            let sent = match self.send_one(&message) {
+                // Only a new socket reaches a daemon that was restarted.
+                Err(error) if is_gone(&error) && self.open.take().is_some() => self.send_one(&message),
+                sent => sent,
+            };
+            match sent {
+                Ok(()) => {}
+                // It will not become shorter.
+                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => lost += 1,
+                Err(why) => return Err(Failed { done, lost, why }),
+            }
+        }
+        Ok(lost)
+    }
+
+    fn send_one(&mut self, message: &[u8]) -> io::Result<()> {
+        let open = match &self.open {
+            Some(open) => open,
+            None => {
+                let new = UnixDatagram::unbound()?;
+                new.set_write_timeout(Some(SENDING))?;
+                new.connect(&self.path)?;
+                self.open.insert(new)
+            }
         };
-        let Err(why) = sent else { continue };
-        let lost = failed.map_or(0, |failed| failed.lost) + 1;
-        if socket.is_none() {
-            // There is no daemon.
-            return Err(Failed { lost: lost + records.len() - at - 1, why });
-        }
-        failed = Some(Failed { lost, why });
+        open.send(message).map(drop)
     }
-    failed.map_or(Ok(()), Err)
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -124,21 +209,9 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-fn send_one(socket: &mut Option<UnixDatagram>, path: &Path, message: &[u8]) -> io::Result<()> {
-    let open = match socket {
-        Some(open) => open,
-        None => {
-            let new = UnixDatagram::unbound()?;
-            new.connect(path)?;
-            socket.insert(new)
-        }
-    };
-    open.send(message).map(drop)
-}
-
-/// Returns the message of a record (RFC 3164), as the C library sends it to the daemon of its host.
-fn message(record: &Record) -> Vec<u8> {
-    let text = format!("<{}>{} {PROGRAM}: {}", record.origin.priority, record.syslog_time(), record.line());
+/// Returns the message of an event (RFC 3164), as the C library sends it to the daemon of its host.
+fn message(event: &Event) -> Vec<u8> {
+    let text = format!("<{}>{} {PROGRAM}: {event}", event.priority(), event.syslog_time());
     let mut message = text.into_bytes();
     message.truncate(LONGEST_MESSAGE);
     message

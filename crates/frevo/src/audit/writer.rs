@@ -1,20 +1,22 @@
-//! The thread that writes the lines of one destination.
+//! The thread that writes the events of one destination.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use server::audit::Queue;
 
-use super::output::Output;
+use super::output::{Failed, Output};
 
-/// How long the thread waits for lines. It then only waits again.
+/// How long the thread waits for events. It then only waits again.
 const IDLE: Duration = Duration::from_secs(3600);
-/// How long it lets lines gather before it waits again, so that not every request has to wake it.
+/// How long it lets events gather before it waits again, so that not every request has to wake it.
 const GATHERING: Duration = Duration::from_millis(10);
 /// How long it waits after a destination has failed, so that the attempts cost little.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often the log says that a destination still fails.
+const REMINDER: Duration = Duration::from_secs(60);
 
-/// Writes the lines of the queue, for as long as the process exists.
+/// Writes the events of the queue, for as long as the process exists.
 pub(super) fn run(queue: &Queue, mut output: Output) {
     let mut losses = Losses::default();
     loop {
@@ -25,41 +27,68 @@ pub(super) fn run(queue: &Queue, mut output: Output) {
     }
 }
 
-/// The lines that are lost since the destination last worked.
+/// What the log does not have yet.
 #[derive(Default)]
 pub(super) struct Losses {
+    /// The events that were lost since the destination last worked.
     lost: u64,
-    /// The log already has the reason.
-    is_reported: bool,
+    /// When the log got the reason of a failure that lasts.
+    reported: Option<Instant>,
 }
 
-/// Writes the next lines. Lines that are lost are counted, and the log has their number once the destination works
-/// again.
+/// Writes the next events. If the destination fails, they are tried again until it works. Meanwhile others fill the
+/// queue. The log has the number of those that did not fit once the destination works again.
 pub(super) fn step(queue: &Queue, output: &mut Output, losses: &mut Losses, idle: Duration, pause: Duration) {
     let batch = queue.next(idle);
     if batch.reopens {
         output.close();
     }
     losses.lost += batch.lost;
-    if batch.records.is_empty() {
-        queue.written();
+    if batch.events.is_empty() {
         return;
     }
-    let destination = output.name();
-    match output.write(&batch.records, losses.lost) {
-        Ok(()) if losses.lost > 0 => {
-            tracing::error!(destination, lost = losses.lost, "audit lines were lost; the destination works again");
-            *losses = Losses::default();
-        }
-        Ok(()) => losses.is_reported = false,
-        Err(failed) => {
-            losses.lost += failed.lost as u64;
-            if !std::mem::replace(&mut losses.is_reported, true) {
-                tracing::error!(destination, error = %failed.why, "cannot write audit lines, which are lost");
+    let (mut rest, mut unacceptable) = (&batch.events[..], 0);
+    loop {
+        match output.write(rest, losses.lost) {
+            Ok(lost) => {
+                unacceptable += lost;
+                break;
             }
-            output.close();
-            thread::sleep(pause);
+            Err(failed) => {
+                rest = rest.get(failed.done..).unwrap_or_default();
+                unacceptable += failed.lost;
+                report(queue, output, losses, &failed);
+                if queue.pause(pause) || !matches!(output, Output::File(_)) {
+                    output.close();
+                }
+            }
         }
     }
-    queue.written();
+    queue.written(batch.events.len(), unacceptable);
+    let destination = output.name();
+    let lost = std::mem::take(&mut losses.lost) + unacceptable as u64;
+    if losses.reported.take().is_some() {
+        queue.stalls(false);
+        tracing::warn!(destination, "the destination accepts audit events again");
+    }
+    if lost > 0 {
+        tracing::error!(destination, lost, "audit events were lost");
+    }
+}
+
+/// Logs a failure, and from time to time that it lasts.
+fn report(queue: &Queue, output: &Output, losses: &mut Losses, failed: &Failed) {
+    queue.stalls(true);
+    if losses.reported.is_some_and(|last| last.elapsed() < REMINDER) {
+        return;
+    }
+    losses.reported = Some(Instant::now());
+    let numbers = queue.numbers();
+    tracing::error!(
+        destination = output.name(),
+        error = %failed.why,
+        waiting = numbers.waiting,
+        lost = numbers.lost,
+        "cannot write audit events; they wait and are tried again"
+    );
 }

@@ -12,6 +12,9 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("smb2", &["server::state::connection", "server::frame", "server::request", "server::dispatch", "server::command"]),
     ("acls", &["server::acl", "server::security"]),
     ("rpc_srv", &["server::rpc"]),
+    // The target of audit events.
+    ("auth_audit", &["audit"]),
+    ("auth_json_audit", &["audit"]),
 ];
 
 /// The set of logged events.
@@ -124,7 +127,11 @@ mod tests {
         check("1 auth:10, vfs:3@/var/log/vfs", "localfs::dir", Level::DEBUG, Some(Level::TRACE));
         check("1 auth:10, vfs:3@/var/log/vfs", "frevo", Level::WARN, Some(Level::INFO));
         check("2 winbind:10", "frevo", Level::INFO, Some(Level::DEBUG));
-        let configured = smbconf::LogLevel { level: 1, classes: vec![("vfs".into(), 3), ("winbind".into(), 9)] };
+        let configured = smbconf::LogLevel {
+            level: 1,
+            classes: vec![("vfs".into(), 3), ("winbind".into(), 9)],
+            ..Default::default()
+        };
         assert_eq!(LogLevel::from(&configured), LogLevel::parse("1 vfs:3 winbind:9").unwrap());
         for bad in ["11", "-1", "loud", "1 auth:loud", "auth:"] {
             assert!(LogLevel::parse(bad).is_err(), "{bad}");

@@ -26,6 +26,7 @@ pub fn of(server: &Arc<Server>, health: &Health) -> String {
         shares: server.policy().shares.len(),
         faults: health.faults(),
         file_systems: health.file_systems(FILE_SYSTEMS),
+        audit: server.audit_numbers(),
         process: process::Process::now(),
     })
 }

@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use proto::smb2::header::Command;
 use proto::status::Status;
 use server::accounting::{Report, Unit, Usage};
+use server::audit::QueueNumbers;
 use server::metrics::{BOUNDS, Numbers, Requests};
 use server::status::CacheStatistics;
 
@@ -28,6 +29,7 @@ pub(super) struct Source {
     pub(super) shares: usize,
     pub(super) faults: Vec<Fault>,
     pub(super) file_systems: Vec<(String, FileSystem)>,
+    pub(super) audit: Vec<(String, QueueNumbers)>,
     pub(super) process: Process,
 }
 
@@ -108,7 +110,7 @@ fn histogram(to: &mut MetricEncoder<'_>, requests: &Requests) -> fmt::Result {
 }
 
 fn lines(source: &Source) -> Vec<Metric> {
-    let Source { numbers, held, descriptors, shares, faults, file_systems, process } = source;
+    let Source { numbers, held, descriptors, shares, faults, file_systems, audit, process } = source;
     let mut metrics = vec![
         gauges(
             "frevo_build_info",
@@ -134,6 +136,7 @@ fn lines(source: &Source) -> Vec<Metric> {
         gauges("frevo_acl_cache_files", "Files whose ACL is cached.", vec![(Vec::new(), descriptors.entries as f64)]),
     ]);
     metrics.extend(of_health(faults, file_systems));
+    metrics.extend(of_audit(audit));
     metrics.extend(of_memory(held));
     metrics.extend(of_process(process));
     metrics
@@ -202,6 +205,27 @@ fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric
             "How long a share's file system took to tell its space.",
             each(|it| it.took.as_secs_f64()),
         ),
+    ]
+}
+
+fn of_audit(destinations: &[(String, QueueNumbers)]) -> [Metric; 5] {
+    let labels = |name: &String| vec![("destination", name.clone())];
+    let counts = |of: fn(&QueueNumbers) -> u64| {
+        destinations.iter().map(|(name, numbers)| (labels(name), of(numbers))).collect::<Vec<_>>()
+    };
+    let values = |of: fn(&QueueNumbers) -> f64| {
+        destinations.iter().map(|(name, numbers)| (labels(name), of(numbers))).collect::<Vec<_>>()
+    };
+    [
+        counters("frevo_audit_events_written", "Audit events that were written.", counts(|it| it.written)),
+        counters("frevo_audit_events_lost", "Audit events that were lost.", counts(|it| it.lost)),
+        counters(
+            "frevo_audit_requests_refused",
+            "Requests that were refused because their audit events did not fit.",
+            counts(|it| it.refused),
+        ),
+        gauges("frevo_audit_queued_bytes", "Audit events that wait.", values(|it| it.bytes as f64)),
+        gauges("frevo_audit_stalled", "1 if the destination accepts no audit events.", values(|it| it.stalled.into())),
     ]
 }
 

@@ -355,7 +355,7 @@ impl From<server::status::Lock> for Lock {
 }
 
 /// [MS-SMB2] 2.2.4, DialectRevision.
-fn dialect(revision: u16) -> String {
+pub(crate) fn dialect(revision: u16) -> String {
     match revision {
         0x0202 => "2.0.2".into(),
         0x0210 => "2.1".into(),

@@ -1,4 +1,4 @@
-//! One line of the record.
+//! What a client has done with the files of a share.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use proto::calendar;
 
+use super::Event;
 use super::trail::Origin;
 use crate::policy::audit::Operation;
 use crate::vfs::Time;
@@ -23,6 +24,25 @@ pub struct Record {
     pub failure: Option<&'static str>,
     /// The arguments of the operation, such as paths.
     pub arguments: Vec<String>,
+    /// The bytes that were read or written.
+    pub moved: Moved,
+}
+
+/// The bytes that an operation, or the operations of an open, have moved.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Moved {
+    /// The operation moves none.
+    #[default]
+    Nothing,
+    /// The bytes of this operation.
+    Once(u64),
+    /// The bytes of all READs and WRITEs through an open, at its end.
+    InAll {
+        /// The bytes that were read.
+        read: u64,
+        /// The bytes that were written.
+        written: u64,
+    },
 }
 
 impl Record {
@@ -30,12 +50,19 @@ impl Record {
     /// are included, because it may be the last one.
     pub(super) fn size(&self) -> usize {
         let texts: usize = self.arguments.iter().map(|text| text.len() + size_of::<String>()).sum();
-        size_of::<Record>() + self.origin.size() + texts
+        size_of::<Event>() + self.origin.size() + texts
     }
 
-    /// Returns the line as Samba writes it.
-    pub fn line(&self) -> Line<'_> {
-        Line(self)
+    /// Returns the bytes of an event with four arguments and without the text of its path. A name that is changed
+    /// meanwhile may be longer.
+    pub(super) fn most(origin: &Origin) -> usize {
+        const OTHERS: usize = 256;
+        size_of::<Event>() + origin.size() + 4 * size_of::<String>() + OTHERS
+    }
+
+    /// Returns the path that the operation is about.
+    pub fn path(&self) -> Option<&str> {
+        self.arguments.get(self.operation.path_argument()?).map(String::as_str)
     }
 
     /// Returns the prefix.
@@ -45,18 +72,19 @@ impl Record {
 }
 
 /// `PREFIX|OPERATION|RESULT|ARGUMENTS`, without control characters.
-pub struct Line<'a>(&'a Record);
-
-impl fmt::Display for Line<'_> {
+impl fmt::Display for Record {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Record { operation, failure, arguments, .. } = self.0;
-        write!(out, "{}|{}|", self.0.prefix(), operation.name())?;
+        let Record { operation, failure, arguments, .. } = self;
+        write!(out, "{}|{}|", self.prefix(), operation.name())?;
         match failure {
             None => out.write_str("ok|")?,
             Some(why) => write!(out, "fail ({why})|")?,
         }
-        for (at, argument) in arguments.iter().enumerate() {
-            let separator = if at > 0 { "|" } else { "" };
+        // Samba's lines of some operations have fewer arguments.
+        let shown = if operation.has_arguments() { &arguments[..] } else { &[] };
+        let between = if *operation == Operation::FSET_NT_ACL { " " } else { "|" };
+        for (at, argument) in shown.iter().enumerate() {
+            let separator = if at > 0 { between } else { "" };
             write!(out, "{separator}{}", plain(argument))?;
         }
         Ok(())
@@ -101,16 +129,32 @@ impl Moment {
     /// Returns the time as in the argument of `fntimes`. The zone of local time is its offset, because the server does
     /// not know its name.
     pub(super) fn with_zone(&self) -> String {
-        let Moment { year, day, hour, minute, second, offset, .. } = self;
-        let zone = match offset {
+        let Moment { year, day, hour, minute, second, .. } = self;
+        let (weekday, month, zone) = (self.weekday_name(), self.month_name(), self.zone());
+        format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year} {zone}")
+    }
+
+    fn zone(&self) -> String {
+        let offset = self.offset;
+        match offset {
             0 => "UTC".to_owned(),
             _ => {
-                let sign = if *offset < 0 { '-' } else { '+' };
+                let sign = if offset < 0 { '-' } else { '+' };
                 format!("{sign}{:02}{:02}", offset.abs() / 3_600, offset.abs() / 60 % 60)
             }
-        };
-        let (weekday, month) = (WEEKDAYS.get(self.weekday).copied().unwrap_or_default(), self.month_name());
-        format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year} {zone}")
+        }
+    }
+
+    fn weekday_name(&self) -> &'static str {
+        WEEKDAYS.get(self.weekday).copied().unwrap_or_default()
+    }
+
+    /// Returns the time as in the line of a logon.
+    pub(super) fn of_logon(&self, micros: u32) -> String {
+        let Moment { year, day, hour, minute, second, .. } = self;
+        let (weekday, month) = (self.weekday_name(), self.month_name());
+        let zone = self.zone();
+        format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{micros:06} {zone}")
     }
 
     /// Returns the value of `%T`.
@@ -129,13 +173,6 @@ impl Moment {
     pub(super) fn of_syslog(&self) -> String {
         let Moment { day, hour, minute, second, .. } = self;
         format!("{} {day:2} {hour:02}:{minute:02}:{second:02}", self.month_name())
-    }
-}
-
-impl Record {
-    /// Returns the local time as in the header of a message to syslog.
-    pub fn syslog_time(&self) -> String {
-        self.origin.moment(self.time.secs).of_syslog()
     }
 }
 

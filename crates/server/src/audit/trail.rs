@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proto::dtyp::FileTime;
 use proto::status::Status;
 
+use super::Event;
 use super::outcome::failure;
-use super::queue::Queue;
-use super::record::{Moment, Record, plain};
+use super::queue::{Queue, Reservation};
+use super::record::{Moment, Moved, Record, plain};
 use crate::environment::Environment;
-use crate::policy::audit::{Audit, Operation};
+use crate::policy::audit::{Audit, Operation, Operations, Overflow};
 use crate::policy::snapshots::UtcOffset;
 use crate::policy::template::Variable;
 use crate::vfs::RelPath;
@@ -28,7 +29,9 @@ pub struct Origin {
     /// The user's name.
     pub user: String,
     /// The client's address.
-    pub client: String,
+    pub address: String,
+    /// The session.
+    pub session: u64,
     /// The priority value of syslog.
     pub priority: u8,
     utc_offset: UtcOffset,
@@ -45,7 +48,8 @@ impl Origin {
     /// Returns what the lines of a tree connect have in common. `value` returns the values of variables.
     pub fn new(
         audit: &Audit,
-        [share, user, client]: [String; 3],
+        [share, user, address]: [String; 3],
+        session: u64,
         utc_offset: UtcOffset,
         value: impl Fn(Variable) -> Option<String>,
     ) -> Origin {
@@ -58,11 +62,12 @@ impl Origin {
                 other => plain(&value(other).unwrap_or_default()).replace('|', "_"),
             })
         });
-        Origin { prefix: prefix.unwrap_or_default(), share, user, client, priority: audit.priority, utc_offset }
+        let (prefix, priority) = (prefix.unwrap_or_default(), audit.priority);
+        Origin { prefix, share, user, address, session, priority, utc_offset }
     }
 
     pub(super) fn size(&self) -> usize {
-        size_of::<Origin>() + self.prefix.len() + self.share.len() + self.user.len() + self.client.len()
+        size_of::<Origin>() + self.prefix.len() + self.share.len() + self.user.len() + self.address.len()
     }
 
     pub(super) fn moment(&self, secs: i64) -> Moment {
@@ -112,13 +117,13 @@ impl Trail {
 
     /// Records the beginning of the tree connect.
     pub(crate) fn begin(&self) {
-        self.done(Operation::CONNECT, || vec![self.origin.share.clone()]);
+        self.follows(Operation::CONNECT, Status::SUCCESS, || vec![self.origin.share.clone()], Moved::Nothing);
     }
 
     /// Records the end of the tree connect, once.
     pub(crate) fn end(&self) {
         if !self.disconnected.swap(true, Ordering::Relaxed) {
-            self.done(Operation::DISCONNECT, || vec![self.origin.share.clone()]);
+            self.follows(Operation::DISCONNECT, Status::SUCCESS, || vec![self.origin.share.clone()], Moved::Nothing);
         }
     }
 
@@ -127,25 +132,76 @@ impl Trail {
         &self.audit
     }
 
+    /// Returns whether any of the operations is recorded if it succeeds or fails.
+    pub(crate) fn records(&self, operations: &[Operation]) -> bool {
+        let listed = |set: Operations| operations.iter().any(|operation| set.contains(*operation));
+        listed(self.audit.success) || listed(self.audit.failure)
+    }
+
+    /// Returns whether requests whose events do not fit are refused.
+    pub(crate) fn refuses(&self) -> bool {
+        self.audit.overflow == Overflow::Refuse
+    }
+
+    /// Reserves room for `count` events of a request with a path of at most `path` bytes, and `more` bytes of other
+    /// arguments; `None` if there is not enough.
+    pub(crate) fn reserve(&self, count: usize, path: usize, more: usize) -> Option<Reservation> {
+        self.queue.reserve(count * (Record::most(&self.origin) + self.root.len() + path) + more)
+    }
+
     /// Records an operation that succeeded.
     pub(crate) fn done(&self, operation: Operation, arguments: impl FnOnce() -> Vec<String>) {
-        if self.audit.success.contains(operation) {
-            self.write(operation, None, arguments());
-        }
+        self.ended(operation, Status::SUCCESS, arguments);
     }
 
     /// Records an operation with its result.
     pub(crate) fn ended(&self, operation: Operation, status: Status, arguments: impl FnOnce() -> Vec<String>) {
-        match failure(status) {
-            None => self.done(operation, arguments),
-            failure if self.audit.failure.contains(operation) => self.write(operation, failure, arguments()),
-            Some(_) => {}
+        self.moved(operation, status, arguments, Moved::Nothing);
+    }
+
+    /// Records an operation with its result and the bytes that it has moved.
+    pub(crate) fn moved(
+        &self,
+        operation: Operation,
+        status: Status,
+        arguments: impl FnOnce() -> Vec<String>,
+        moved: Moved,
+    ) {
+        if let Some(record) = self.record(operation, status, arguments, moved) {
+            match self.refuses() {
+                true => self.queue.push_reserved(record),
+                false => self.queue.push(record),
+            }
         }
     }
 
-    fn write(&self, operation: Operation, failure: Option<&'static str>, arguments: Vec<String>) {
-        let (origin, time) = (Arc::clone(&self.origin), self.environment.now());
-        self.queue.push(Record { origin, time, operation, failure, arguments });
+    /// Records an operation that cannot be refused, so that no room is reserved for it: an end, and what follows it.
+    pub(crate) fn follows(
+        &self,
+        operation: Operation,
+        status: Status,
+        arguments: impl FnOnce() -> Vec<String>,
+        moved: Moved,
+    ) {
+        if let Some(record) = self.record(operation, status, arguments, moved) {
+            self.queue.push(record);
+        }
+    }
+
+    fn record(
+        &self,
+        operation: Operation,
+        status: Status,
+        arguments: impl FnOnce() -> Vec<String>,
+        moved: Moved,
+    ) -> Option<Event> {
+        let failure = failure(status);
+        let wanted = if failure.is_none() { self.audit.success } else { self.audit.failure };
+        if !wanted.contains(operation) {
+            return None;
+        }
+        let (origin, time, arguments) = (Arc::clone(&self.origin), self.environment.now(), arguments());
+        Some(Event::Operation(Record { origin, time, operation, failure, arguments, moved }))
     }
 
     /// Returns the absolute path of a file of the share, and of a stream if it is one.

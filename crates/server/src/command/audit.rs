@@ -4,10 +4,12 @@
 //! operation itself, in the same order. docs/differences-from-samba.md lists what is not recorded.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proto::bytes::Reader;
 use proto::dtyp::{AccessMask, SecurityDescriptor, sddl};
 use proto::fscc::{FileBasicInformation, FileInformationClass as Class, FileLinkInformation, FileRenameInformation};
+use proto::smb2::FileId;
 use proto::smb2::InfoType;
 use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
 use proto::smb2::header::Command;
@@ -15,7 +17,8 @@ use proto::smb2::ioctl::{FsctlCode, IoctlRequest};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
 
-use crate::audit::{Origin, Trail};
+use super::audit_room::refusal;
+use crate::audit::{Moved, Origin, Trail};
 use crate::error::{Error, Result};
 use crate::information::ea;
 use crate::name::Stream;
@@ -41,16 +44,21 @@ pub(super) fn trail(
     let destinations = server.audit().ok_or_else(|| {
         Error::because(Status::BAD_NETWORK_NAME, "the share has an audit, but the server has no destination for it")
     })?;
-    let client = request.connection.peer.remote.ip().to_string();
+    let address = request.connection.peer.remote.ip().to_canonical().to_string();
     let root = share.path.to_string_lossy().into_owned();
     let value = |variable| match variable {
         Variable::ROOT => Some(root.clone()),
         other => value(other),
     };
     let offset = server.policy().utc_offset;
-    let origin = Origin::new(audit, [share.name.clone(), user.name.clone(), client], offset, value);
+    let session = request.session()?.id;
+    let origin = Origin::new(audit, [share.name.clone(), user.name.clone(), address], session, offset, value);
     let queue = destinations.queue(&audit.destination);
-    Ok(Some(Arc::new(Trail::new(audit, origin, &share.path, queue, &server.environment))))
+    let trail = Trail::new(audit, origin, &share.path, queue, &server.environment);
+    if trail.refuses() && trail.records(&[Operation::CONNECT]) && trail.reserve(1, 0, 0).is_none() {
+        return Err(refusal());
+    }
+    Ok(Some(Arc::new(trail)))
 }
 
 /// Records the beginning of a tree connect.
@@ -84,12 +92,12 @@ pub(crate) fn executed(request: &Request<'_>, reply: &Reply, done: &Result<Statu
     if request.tree.as_ref().and_then(|tree| tree.disk()).is_none_or(|disk| disk.audit.is_none()) {
         return;
     }
-    let ([send, receive], names_file) = match request.header.command {
-        Command::READ => ([Operation::PREAD_SEND, Operation::PREAD_RECV], true),
-        Command::WRITE => ([Operation::PWRITE_SEND, Operation::PWRITE_RECV], true),
-        Command::FLUSH => ([Operation::FSYNC_SEND, Operation::FSYNC_RECV], true),
+    let [send, receive] = match request.header.command {
+        Command::READ => [Operation::PREAD_SEND, Operation::PREAD_RECV],
+        Command::WRITE => [Operation::PWRITE_SEND, Operation::PWRITE_RECV],
+        Command::FLUSH => [Operation::FSYNC_SEND, Operation::FSYNC_RECV],
         Command::IOCTL => match copy(request) {
-            Some(operations) => (operations, false),
+            Some((operations, _)) => operations,
             None => return,
         },
         _ => return,
@@ -100,26 +108,38 @@ pub(crate) fn executed(request: &Request<'_>, reply: &Reply, done: &Result<Statu
     };
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
     let Some(trail) = &disk.audit else { return };
-    let arguments = || if names_file { vec![path_of(trail, disk, file)] } else { Vec::new() };
+    let moved = match request.header.command {
+        Command::READ => {
+            file.bytes_read.fetch_add(reply.moved, Ordering::Relaxed);
+            Moved::Once(reply.moved)
+        }
+        Command::WRITE => {
+            file.bytes_written.fetch_add(reply.moved, Ordering::Relaxed);
+            Moved::Once(reply.moved)
+        }
+        Command::IOCTL if receive == Operation::OFFLOAD_WRITE_RECV => Moved::Once(reply.moved),
+        _ => Moved::Nothing,
+    };
+    let arguments = || vec![path_of(trail, disk, file)];
     trail.done(send, arguments);
-    trail.ended(receive, status(done), arguments);
+    trail.moved(receive, status(done), arguments, moved);
 }
 
-/// Returns the operations of an FSCTL that copies.
-fn copy(request: &Request<'_>) -> Option<[Operation; 2]> {
-    match IoctlRequest::decode(request.message).ok()?.ctl_code {
+/// Returns the operations of an FSCTL that copies, and its open.
+pub(super) fn copy(request: &Request<'_>) -> Option<([Operation; 2], FileId)> {
+    let asked = IoctlRequest::decode(request.message).ok()?;
+    let operations = match asked.ctl_code {
         FsctlCode::SRV_REQUEST_RESUME_KEY | FsctlCode::OFFLOAD_READ => {
-            Some([Operation::OFFLOAD_READ_SEND, Operation::OFFLOAD_READ_RECV])
+            [Operation::OFFLOAD_READ_SEND, Operation::OFFLOAD_READ_RECV]
         }
         FsctlCode::SRV_COPYCHUNK
         | FsctlCode::SRV_COPYCHUNK_WRITE
         | FsctlCode::OFFLOAD_WRITE
         | FsctlCode::DUPLICATE_EXTENTS_TO_FILE
-        | FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX => {
-            Some([Operation::OFFLOAD_WRITE_SEND, Operation::OFFLOAD_WRITE_RECV])
-        }
-        _ => None,
-    }
+        | FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX => [Operation::OFFLOAD_WRITE_SEND, Operation::OFFLOAD_WRITE_RECV],
+        _ => return None,
+    };
+    Some((operations, asked.file_id))
 }
 
 /// Returns the arguments of `create_file`.
@@ -176,7 +196,7 @@ pub(super) fn opened(
     if action == CreateAction::CREATED
         && let Some(descriptor) = descriptor
     {
-        trail.done(Operation::FSET_NT_ACL, || vec![with_descriptor(trail, &base, Some(descriptor))]);
+        trail.done(Operation::FSET_NT_ACL, || with_descriptor(trail, &base, Some(descriptor)));
     }
     trail.done(Operation::CREATE_FILE, || create_file(asked, path));
 }
@@ -239,9 +259,11 @@ pub(super) fn listed(disk: &Disk, file: &FileOpen, done: &Result<Status>) {
 pub(super) fn closed(disk: &Disk, file: &FileOpen, status: Status) {
     let Some(trail) = &disk.audit else { return };
     if file.kind == Kind::Directory && file.listing.try_lock().is_ok_and(|listing| listing.begun) {
-        trail.done(Operation::CLOSEDIR, Vec::new);
+        trail.follows(Operation::CLOSEDIR, Status::SUCCESS, || vec![path_of(trail, disk, file)], Moved::Nothing);
     }
-    trail.ended(Operation::CLOSE, status, || vec![path_of(trail, disk, file)]);
+    let [read, written] = [&file.bytes_read, &file.bytes_written].map(|bytes| bytes.load(Ordering::Relaxed));
+    let moved = if file.kind == Kind::Directory { Moved::Nothing } else { Moved::InAll { read, written } };
+    trail.follows(Operation::CLOSE, status, || vec![path_of(trail, disk, file)], moved);
 }
 
 /// Records the deletion of a file or stream. `bin` is the path in the recycle bin to which the file was moved.
@@ -249,15 +271,18 @@ pub(super) fn deleted(disk: &Disk, path: &RelPath, stream: Option<&str>, bin: Op
     let Some(trail) = &disk.audit else { return };
     let path = || trail.path(&disk.shown(path), stream);
     match bin.filter(|_| trail.audit().sees_recycling) {
-        Some(bin) => trail.ended(Operation::RENAMEAT, status, || vec![path(), trail.path(bin, None)]),
-        None => trail.ended(Operation::UNLINKAT, status, || vec![path()]),
+        Some(bin) => {
+            let arguments = || vec![path(), trail.path(bin, None)];
+            trail.follows(Operation::RENAMEAT, status, arguments, Moved::Nothing);
+        }
+        None => trail.follows(Operation::UNLINKAT, status, || vec![path()], Moved::Nothing),
     }
 }
 
-/// Returns the argument of `fset_nt_acl`.
-fn with_descriptor(trail: &Trail, path: &str, descriptor: Option<&SecurityDescriptor>) -> String {
+/// Returns the arguments of `fset_nt_acl`.
+fn with_descriptor(trail: &Trail, path: &str, descriptor: Option<&SecurityDescriptor>) -> Vec<String> {
     let text = descriptor.filter(|_| trail.audit().log_secdesc).and_then(|it| sddl::encode(it).ok());
-    format!("{path} [{}]", text.unwrap_or_default())
+    vec![path.to_owned(), format!("[{}]", text.unwrap_or_default())]
 }
 
 /// A SET_INFO request that is being executed.
@@ -283,7 +308,7 @@ impl<'a> Change<'a> {
             InfoType::FILE => self.of_file(Class(asked.file_info_class), asked.buffer, status),
             InfoType::SECURITY => trail.ended(Operation::FSET_NT_ACL, status, || {
                 let descriptor = SecurityDescriptor::decode(asked.buffer).ok();
-                vec![with_descriptor(trail, &self.path, descriptor.as_ref())]
+                with_descriptor(trail, &self.path, descriptor.as_ref())
             }),
             _ => {}
         }

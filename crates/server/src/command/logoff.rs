@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proto::smb2::logoff::{LogoffRequest, LogoffResponse};
 use proto::status::Status;
 
-use super::audit;
 use super::close::close_unasked;
+use super::{audit, logon_audit};
 use crate::error::Result;
 use crate::request::{Reply, Request};
 use crate::state::Server;
@@ -47,6 +47,7 @@ async fn end(server: &Server, session: &Arc<Session>, keep: impl Fn(&Arc<Open>) 
         close_unasked(server, &open).await;
     }
     trees.iter().for_each(|tree| audit::disconnected(tree));
+    logon_audit::ended(server, session);
     // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has
     // no open yet.
     connections.iter().for_each(|connection| connection.cancel_all_of(session));

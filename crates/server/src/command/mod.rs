@@ -2,6 +2,7 @@
 //! 3.3.5).
 
 pub(crate) mod audit;
+pub(crate) mod audit_room;
 pub(crate) mod cancel;
 pub(crate) mod change_notify;
 pub(crate) mod close;
@@ -15,6 +16,7 @@ pub(crate) mod forced_close;
 pub(crate) mod ioctl;
 pub(crate) mod lock;
 pub(crate) mod logoff;
+mod logon_audit;
 pub(crate) mod negotiate;
 pub(crate) mod oplock_break;
 mod pipe_caller;

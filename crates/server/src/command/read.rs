@@ -84,6 +84,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if (count == 0 && length > 0) || count < asked.minimum_count as usize {
         return Err(Error::new(Status::END_OF_FILE));
     }
+    reply.moved = count as u64;
     if let Some(disk) = open.tree.disk() {
         disk.counters.read(count);
     }

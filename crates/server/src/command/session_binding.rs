@@ -13,7 +13,8 @@ use proto::smb2::negotiate::{Capabilities, Dialect, SigningAlgorithm};
 use proto::smb2::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
 
-use crate::authentication::{Outcome, SetupStep};
+use crate::authentication::{Attempt, Outcome, SetupStep};
+use crate::command::logon_audit;
 use crate::command::session_setup::{derive_signing, end_previous, refuse_foreign, slow_down, step};
 use crate::error::{Error, Result};
 use crate::policy::Policy;
@@ -55,22 +56,25 @@ pub(super) async fn bind(
     if let Some(preauth) = &mut *channel.preauth.lock() {
         preauth.update(request.message);
     }
-    let mut guessed = None;
-    let (token, status) = match step(request, &channel, asked.buffer, policy, &mut guessed).await {
+    let mut attempt = Attempt::default();
+    let (token, status) = match step(request, &channel, asked.buffer, policy, &mut attempt).await {
         Ok(SetupStep::Continue(token)) => {
             reply.hash = Hash::Session(channel);
             (token, Status::MORE_PROCESSING_REQUIRED)
         }
         Ok(SetupStep::Done(done)) => {
             connection.state.lock().bindings.remove(&session.id);
-            let token = complete(request, &channel, *done, negotiated, policy)?;
+            let token = complete(request, &channel, *done, negotiated, policy)
+                .inspect_err(|error| logon_audit::refused(request, &session, &mut attempt, error.status))?;
+            logon_audit::admitted(request, &session, &mut attempt);
             reply.sign_with = channel.signing();
             end_previous(request, &channel, asked.previous_session_id).await;
             (token, Status::SUCCESS)
         }
         Err(error) => {
             connection.state.lock().bindings.remove(&session.id);
-            slow_down(request, guessed, arrived).await;
+            logon_audit::refused(request, &session, &mut attempt, error.status);
+            slow_down(request, attempt.guessed, arrived).await;
             return Err(error);
         }
     };

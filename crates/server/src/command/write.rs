@@ -72,6 +72,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
             files.defer_write_time(file.file, modified, request.connection.server.environment.uptime(), delay);
         }
         file.node.write(&file.op, offset, request.message.slice_ref(asked.buffer).into(), through).await?;
+        reply.moved = length as u64;
         file.restore_times(held).await?;
         if let Some(disk) = open.tree.disk() {
             disk.counters.written(length);

@@ -20,9 +20,34 @@ pub struct Audit {
     pub log_secdesc: bool,
     /// The destination of the lines.
     pub destination: Destination,
+    /// `frevo:audit overflow`.
+    pub overflow: Overflow,
     /// `vfs objects` has recycle before full_audit: a deletion that moves the file to the recycle bin is recorded as a
     /// rename.
     pub sees_recycling: bool,
+}
+
+/// What is done if the events that wait for the destination reach their bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overflow {
+    /// Events are lost, and counted.
+    Drop,
+    /// Requests whose events do not fit are refused.
+    Refuse,
+}
+
+/// The record of logons.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct LogonAudit {
+    /// The destinations, with the level of Samba's class `auth_audit` or `auth_json_audit`.
+    pub sinks: Vec<(Destination, u8)>,
+}
+
+impl LogonAudit {
+    /// Returns whether any logon is recorded.
+    pub fn is_on(&self) -> bool {
+        !self.sinks.is_empty()
+    }
 }
 
 /// The destination of the lines.
@@ -30,8 +55,14 @@ pub struct Audit {
 pub enum Destination {
     /// The syslog daemon or the journal of the host.
     Syslog,
+    /// `frevo:audit journal`: the journal, in its own protocol with fields.
+    Journal,
     /// The log of the server (`full_audit:syslog = no`).
     Log,
+    /// The log of the server, with JSON objects (`log level = auth_json_audit:3`).
+    JsonLog,
+    /// A file with the lines of Samba (`log level = auth_audit:3@FILE`).
+    Lines(PathBuf),
     /// `frevo:audit file`: a file with a JSON object in each line.
     File(PathBuf),
 }
@@ -45,6 +76,7 @@ impl Default for Audit {
             priority: (1 << 3) | 5,
             log_secdesc: false,
             destination: Destination::Syslog,
+            overflow: Overflow::Drop,
             sees_recycling: false,
         }
     }
@@ -166,6 +198,28 @@ impl Operation {
     /// Returns the name.
     pub fn name(self) -> &'static str {
         WRITTEN.get(usize::from(self.0)).copied().unwrap_or_default()
+    }
+
+    /// Returns the position of the path among its arguments.
+    pub fn path_argument(self) -> Option<usize> {
+        match self {
+            Operation::CONNECT | Operation::DISCONNECT => None,
+            Operation::CREATE_FILE => Some(3),
+            Operation::OPENAT => Some(1),
+            _ => Some(0),
+        }
+    }
+
+    /// Returns whether Samba's line has the arguments. The other lines have none, although the path is recorded.
+    pub fn has_arguments(self) -> bool {
+        !matches!(
+            self,
+            Operation::CLOSEDIR
+                | Operation::OFFLOAD_READ_SEND
+                | Operation::OFFLOAD_READ_RECV
+                | Operation::OFFLOAD_WRITE_SEND
+                | Operation::OFFLOAD_WRITE_RECV
+        )
     }
 
     fn bit(self) -> u128 {

@@ -60,8 +60,10 @@ pub(crate) const NOTIFY_WAITING_CHANGES: usize = 64 * 1024;
 /// 500 bytes.
 pub(crate) const RECYCLE_BINS: usize = 65_536;
 /// Maximum bytes of the audit lines that wait for one destination. It suffices for ten seconds of 2,000 operations a
-/// second. Lines beyond it are lost, and counted.
+/// second. Lines beyond it are lost, and counted. Requests are refused from half of it on, if that is configured.
 pub(crate) const AUDIT_QUEUE_BYTES: usize = 8 << 20;
+/// The longest part of a name in the record of a logon, in characters. A name of a Windows user has at most 256.
+pub(crate) const AUDITED_NAME: usize = 256;
 /// Maximum number of audit lines that the writer of a destination takes at once.
 pub(crate) const AUDIT_BATCH: usize = 1024;
 /// Maximum number of targets of one DFS link in a referral. Few servers hold the same files.

@@ -136,6 +136,8 @@ pub struct Policy {
     pub kernel_change_notify: bool,
     /// The offset of local time from UTC, for `%t` in the path of a share.
     pub utc_offset: UtcOffset,
+    /// The classes `auth_audit` and `auth_json_audit` of `log level`: the record of logons.
+    pub logon_audit: audit::LogonAudit,
     /// `[homes]`: the users' home directories as shares.
     pub homes: Option<Arc<dyn Homes>>,
     /// `[printers]`: the queues of the print system as shares.
@@ -244,6 +246,7 @@ impl Default for Policy {
             change_notify: true,
             kernel_change_notify: true,
             utc_offset: |_| 0,
+            logon_audit: audit::LogonAudit::default(),
             homes: None,
             printers: None,
             load_printers: true,

@@ -25,6 +25,8 @@ pub(crate) struct Reply {
     pub(crate) tree_id: Option<u32>,
     /// The file that the request used, for related requests.
     pub(crate) file_id: Option<FileId>,
+    /// The bytes that the request has read, written or copied.
+    pub(crate) moved: u64,
     /// The signing key, if it is not that of the request's channel: that of a new session, or of a channel being bound.
     pub(crate) sign_with: Option<Arc<SigningKey>>,
     /// The use of the response's bytes for the preauthentication hash.
@@ -60,6 +62,7 @@ impl Reply {
             session_id: None,
             tree_id: None,
             file_id: None,
+            moved: 0,
             sign_with: None,
             hash: Hash::Nobody,
             async_id: None,

@@ -13,6 +13,7 @@ use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 
 use crate::accounting::{Charge, Full, Payer, Resource};
+use crate::audit::Logon;
 use crate::restrictions::HostSession;
 pub use crate::state::channel::{Channel, Terms};
 use crate::state::channel::{Channels, NoChannel};
@@ -70,6 +71,8 @@ pub struct Session {
     /// they do not.
     expires: AtomicU64,
     user: RwLock<Option<Arc<User>>>,
+    /// Its logon, if that was recorded.
+    pub(crate) logged_on: Mutex<Option<Box<Logon>>>,
     /// The session of the host, which ends with this one.
     of_host: Mutex<HostSession>,
     keys: RwLock<Option<Arc<SessionKeys>>>,
@@ -130,6 +133,7 @@ impl Session {
             phase: RwLock::new(Phase::InProgress),
             expires: AtomicU64::new(NEVER),
             user: RwLock::new(None),
+            logged_on: Mutex::new(None),
             of_host: Mutex::new(None),
             keys: RwLock::new(None),
             signing_required: AtomicBool::new(false),

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use server::policy::Share;
-use server::policy::audit::{Audit, Destination, Operation, Operations};
+use server::policy::audit::{Audit, Destination, LogonAudit, Operation, Operations, Overflow};
 
 use super::share::VFS_OBJECTS;
 use super::{BOOL, LIST, PATH, Parameter, TEXT, fold_name, share};
+use crate::lists::LogLevel;
 use crate::problem::{Code, warning};
 use crate::reader::{Reader, ValueReader};
 use crate::share::modules;
@@ -41,6 +42,22 @@ const FILE: Parameter = share(
 )
 .read_by_others();
 
+const JOURNAL: Parameter = share(
+    "frevo:audit journal",
+    BOOL,
+    "no",
+    "Write the lines of full_audit to the journal with fields, such as FREVO_USER, instead of syslog. Not in Samba.",
+)
+.read_by_others();
+
+const OVERFLOW: Parameter = share(
+    "frevo:audit overflow",
+    TEXT,
+    "drop",
+    "If a destination does not keep up: drop events, or refuse the requests that they would record. Not in Samba.",
+)
+.read_by_others();
+
 pub(super) static TABLE: &[Parameter] = &[
     share("full_audit:prefix", TEXT, "%u|%I", "The start of each line of the audit.").reads(read),
     SUCCESS,
@@ -50,6 +67,8 @@ pub(super) static TABLE: &[Parameter] = &[
     SYSLOG,
     LOG_SECDESC,
     FILE,
+    JOURNAL,
+    OVERFLOW,
 ];
 
 /// The facilities of syslog with their numbers.
@@ -91,6 +110,7 @@ fn read(prefix: ValueReader<'_>, share: &mut Share) {
         priority: facility(section.value(&FACILITY)) << 3 | priority(section.value(&PRIORITY)),
         log_secdesc: section.value(&LOG_SECDESC).boolean(),
         destination: destination(&section),
+        overflow: overflow(section.value(&OVERFLOW)),
         sees_recycling: sees_recycling(&section),
     }));
 }
@@ -147,7 +167,64 @@ fn destination(section: &Reader<'_>) -> Destination {
     if !path.as_os_str().is_empty() {
         file.bad_value(&file.choice(), "an absolute path");
     }
-    if section.value(&SYSLOG).boolean() { Destination::Syslog } else { Destination::Log }
+    match (section.value(&JOURNAL).boolean(), section.value(&SYSLOG).boolean()) {
+        (true, _) => Destination::Journal,
+        (false, true) => Destination::Syslog,
+        (false, false) => Destination::Log,
+    }
+}
+
+fn overflow(value: ValueReader<'_>) -> Overflow {
+    match &*value.choice().to_ascii_lowercase() {
+        "drop" => Overflow::Drop,
+        "refuse" => Overflow::Refuse,
+        other => {
+            value.bad_value(other, "drop or refuse");
+            Overflow::Drop
+        }
+    }
+}
+
+/// Returns the record of logons for the classes `auth_audit` and `auth_json_audit` of `log level`. A class without a
+/// file goes to the destination that `[global]` names for events, or else to the log, as in Samba.
+pub(super) fn logons(section: &Reader<'_>, levels: &LogLevel) -> LogonAudit {
+    let mut sinks: Vec<(Destination, u8)> = Vec::new();
+    for (class, level) in &levels.classes {
+        let json = match class.as_str() {
+            "auth_audit" => false,
+            "auth_json_audit" => true,
+            _ => continue,
+        };
+        let destination = match levels.files.get(class) {
+            Some(file) if json => Destination::File(file.clone()),
+            Some(file) => Destination::Lines(file.clone()),
+            None => common(section, json),
+        };
+        // The last of two levels of one class is in effect.
+        sinks.retain(|(other, _)| *other != destination);
+        sinks.push((destination, *level));
+    }
+    // Nothing is written below the level of failures.
+    sinks.retain(|(_, level)| *level >= 2);
+    LogonAudit { sinks }
+}
+
+/// Returns the destination of logons whose class has no file.
+fn common(section: &Reader<'_>, json: bool) -> Destination {
+    // The name of a file for each share or user is not one for logons.
+    let file = PathBuf::from(section.value(&FILE).template().constant().unwrap_or_default());
+    let is_set = |parameter| section.value(parameter).is_set() && section.value(parameter).boolean();
+    if json && file.is_absolute() {
+        Destination::File(file)
+    } else if is_set(&JOURNAL) {
+        Destination::Journal
+    } else if is_set(&SYSLOG) {
+        Destination::Syslog
+    } else if json {
+        Destination::JsonLog
+    } else {
+        Destination::Log
+    }
 }
 
 /// Returns whether recycle is before full_audit in `vfs objects`, so that Samba's full_audit records a rename.
@@ -205,6 +282,37 @@ mod tests {
         assert_eq!(destination("frevo:audit file = /var/log/%S.json"), Destination::File("/var/log/x.json".into()));
         assert!(share_with("vfs objects = full_audit\nfrevo:audit file = audit.json").is_err());
         assert!(share_with("vfs objects = full_audit\nfrevo:audit file = /var/log/%U.json").is_err());
+    }
+
+    #[test]
+    fn the_destination_may_be_the_journal_and_requests_may_be_refused() {
+        let audit = audit_with("vfs objects = full_audit\nfrevo:audit journal = yes\nfrevo:audit overflow = Refuse");
+        assert_eq!((audit.destination, audit.overflow), (Destination::Journal, Overflow::Refuse));
+        assert_eq!(audit_with("vfs objects = full_audit").overflow, Overflow::Drop);
+        assert!(share_with("vfs objects = full_audit\nfrevo:audit overflow = block").is_err());
+    }
+
+    #[test]
+    fn classes_of_the_log_level_record_logons() {
+        let logons = |lines: &str| {
+            let (loaded, _directory) = load_files(&[("smb.conf", &format!("[global]\n{lines}\n"))]);
+            loaded.expect("it loads").policy.logon_audit.sinks
+        };
+        assert_eq!(logons("log level = 3"), []);
+        assert_eq!(logons("log level = 1 auth_audit:1"), []);
+        assert_eq!(logons("log level = 1 auth_audit:3"), [(Destination::Log, 3)]);
+        assert_eq!(logons("log level = 1 auth_json_audit:2"), [(Destination::JsonLog, 2)]);
+        assert_eq!(
+            logons("log level = 1 auth_audit:3@/var/log/auth.log auth_json_audit:5@/var/log/auth.json"),
+            [(Destination::Lines("/var/log/auth.log".into()), 3), (Destination::File("/var/log/auth.json".into()), 5)]
+        );
+        let both = "log level = 1 auth_audit:3 auth_json_audit:3\n";
+        assert_eq!(
+            logons(&format!("{both}frevo:audit file = /var/log/audit.json")),
+            [(Destination::Log, 3), (Destination::File("/var/log/audit.json".into()), 3)]
+        );
+        assert_eq!(logons(&format!("{both}frevo:audit journal = yes")), [(Destination::Journal, 3)]);
+        assert_eq!(logons("log level = auth_audit:3\nfull_audit:syslog = yes"), [(Destination::Syslog, 3)]);
     }
 
     #[test]

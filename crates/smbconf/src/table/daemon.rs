@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use server::policy::Limits;
 
 use super::{
-    BOOL, BYTES, COMMANDS, CONTROLLERS_ONLY, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global,
+    BOOL, BYTES, COMMANDS, CONTROLLERS_ONLY, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, audit, global,
 };
 use crate::daemon::LogTarget;
 use crate::lists::{self, LogLevel};
@@ -70,7 +70,10 @@ pub(super) static TABLE: &[Parameter] = &[
     .reads(|value, global| global.daemon.log = log_target(value)),
     global("log level", LIST, "2", "Verbosity of the log, 0 to 10; class:level for single classes. Samba: 1.")
         .also(&["debug level"])
-        .reads(|value, global| global.daemon.log_level = log_level(value)),
+        .reads(|value, global| {
+            global.daemon.log_level = log_level(value);
+            global.policy.logon_audit = audit::logons(&value.section, &global.daemon.log_level);
+        }),
     global(
         "frevo:memory limit",
         BYTES,
@@ -231,7 +234,7 @@ fn log_target(value: ValueReader<'_>) -> LogTarget {
 
 fn log_level(value: ValueReader<'_>) -> LogLevel {
     lists::log_level(&value.list()).unwrap_or_else(|wrong| {
-        value.ignored_value(&wrong, "a number from 0 to 10, and class:number for single classes");
+        value.ignored_value(&wrong, "a number from 0 to 10, and class:number or class:number@FILE for single classes");
         LogLevel::default()
     })
 }

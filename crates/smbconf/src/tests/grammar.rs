@@ -135,7 +135,7 @@ fn invalid_values_that_give_nobody_more_rights_are_warnings() {
     check(
         "[global]\nlog level = loud\nsocket options = TCP_NODELAY TCP_MAGIC\n[x]\npath = @DIR@/x\n",
         "@DIR@/smb.conf:2: warning: `loud` is not a valid value for `log level`, and is ignored\n  \
-         remedy: allowed: a number from 0 to 10, and class:number for single classes\n\
+         remedy: allowed: a number from 0 to 10, and class:number or class:number@FILE for single classes\n\
          @DIR@/smb.conf:3: warning: `TCP_MAGIC` is not a valid value for `socket options`, and is ignored\n  \
          remedy: allowed: TCP_NODELAY, SO_KEEPALIVE, SO_RCVBUF=65536 and other options of socket(7) and tcp(7)",
     );

@@ -64,7 +64,7 @@ pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
     };
     // 3.3.5.15.6.1: an error response contains how much was copied.
     let status = outcome.map_or_else(|error| error.status, |()| Status::SUCCESS);
-    Ok(Output::with(status, |out| written.encode(out)))
+    Ok(Output::with(status, |out| written.encode(out)).copied(written.total_bytes_written.into()))
 }
 
 /// Returns the response to a request above the limits, which contains them (3.3.5.15.6.2).

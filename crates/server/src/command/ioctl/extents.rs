@@ -77,7 +77,7 @@ async fn carry_out(control: &Control<'_>, asked: Asked) -> Result<Output> {
     if asked.length > 0 {
         share_room(control, from, target, asked).await?;
     }
-    Ok(Output::new(|_| ()))
+    Ok(Output::new(|_| ()).copied(asked.length))
 }
 
 async fn share_room(control: &Control<'_>, from: &FileOpen, target: &FileOpen, asked: Asked) -> Result<()> {

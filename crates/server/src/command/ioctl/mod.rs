@@ -57,6 +57,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
             let open = request.open(asked.file_id, reply)?;
             let output = control(&Control { request, asked: &asked, open }, reply).await?;
             respond(&asked, &output.bytes, reply);
+            reply.moved = output.copied;
             Ok(output.status)
         }
     }
@@ -258,6 +259,8 @@ where
 struct Output {
     status: Status,
     bytes: Vec<u8>,
+    /// The bytes that were copied.
+    copied: u64,
 }
 
 impl Output {
@@ -270,7 +273,12 @@ impl Output {
     fn with(status: Status, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Output {
         let mut bytes = Vec::new();
         encode(&mut proto::bytes::Writer::new(&mut bytes));
-        Output { status, bytes }
+        Output { status, bytes, copied: 0 }
+    }
+
+    /// Adds the number of bytes that were copied.
+    fn copied(self, copied: u64) -> Output {
+        Output { copied, ..self }
     }
 }
 

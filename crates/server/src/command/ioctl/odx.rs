@@ -149,7 +149,7 @@ pub(super) async fn write(control: &Control<'_>) -> Result<Output> {
     // The last sector is included as a whole here too, although the file does not grow.
     let length_written = written.next_multiple_of(SECTOR);
     let output = OffloadWriteOutput { size: OffloadWriteOutput::SIZE as u32, length_written };
-    Ok(Output::new(|out| output.encode(out)))
+    Ok(Output::new(|out| output.encode(out)).copied(written))
 }
 
 /// Writes at most `wanted` bytes of a token's range; returns how many.

@@ -9,7 +9,8 @@ use super::mapped;
 use super::user::{check_uid, known_user};
 use crate::accounts::principals::may_come_from_domain;
 use crate::accounts::{Account, Unavailable};
-use crate::authentication::{Authenticated, Kerberos, MechanismStep};
+use crate::audit::Sent;
+use crate::authentication::{Attempt, Authenticated, Kerberos, MechanismStep};
 use crate::domain::Refused;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
@@ -25,7 +26,9 @@ impl Kerberos {
         request: &Request<'_>,
         message: &[u8],
         policy: &Policy,
+        attempt: &mut Attempt,
     ) -> Result<MechanismStep> {
+        attempt.method = "Kerberos";
         let server = &request.connection.server;
         let tickets = server.tickets().ok_or(Error::because(Status::LOGON_FAILURE, "Kerberos is not configured"))?;
         let ticket = match tickets.accept(message.to_vec()).await {
@@ -33,6 +36,9 @@ impl Kerberos {
             Err(refusal) => return self.refuse(refusal),
         };
         let Ticket { client, logon, reply, key, lifetime, signatures } = ticket;
+        if policy.logon_audit.is_on() {
+            attempt.sent = Sent::new(&client.realm, &client.components.join("/"), "");
+        }
         let account = match account(server, &client, logon.and_then(believed), policy).await {
             Ok(account) => account,
             Err(Refused::Unknown | Refused::Wrong) => {
@@ -41,6 +47,7 @@ impl Kerberos {
                     peer = %request.connection.peer.remote,
                     "valid Kerberos ticket of a client without an account here; add the account"
                 );
+                attempt.cause = Some(Status::NO_SUCH_USER);
                 return Err(Error::because(Status::LOGON_FAILURE, format!("{client} has no account here")));
             }
             Err(refused) => return Err(refused.error(&client.to_string())),

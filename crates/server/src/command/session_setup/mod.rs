@@ -22,8 +22,9 @@ use proto::status::Status;
 pub(super) use self::keys::derive_signing;
 pub(super) use self::spnego::step;
 pub(crate) use self::user::known_user;
-use crate::authentication::{Outcome, SetupStep};
+use crate::authentication::{Attempt, Outcome, SetupStep};
 use crate::command::logoff::end_session;
+use crate::command::logon_audit;
 use crate::command::session_binding;
 use crate::error::{Disconnect, Error, Result};
 use crate::logon_throttle::Guess;
@@ -67,13 +68,14 @@ async fn set_up(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     if hashing && let Some(preauth) = &mut *channel.preauth.lock() {
         preauth.update(request.message);
     }
-    let mut guessed = None;
-    let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
+    let mut attempt = Attempt::default();
+    let step = match step(request, &channel, asked.buffer, &policy, &mut attempt).await {
         Ok(step) => step,
         Err(error) => {
+            logon_audit::refused(request, &channel.session, &mut attempt, error.status);
             // 3.3.5.5.3: a failed authentication, including a later one, ends the session on all its channels.
             end_session(&connection.server, &channel.session).await;
-            slow_down(request, guessed, arrived).await;
+            slow_down(request, attempt.guessed, arrived).await;
             return Err(error);
         }
     };
@@ -86,8 +88,12 @@ async fn set_up(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
         }
         SetupStep::Done(done) => {
             let (token, flags) = match establish(request, &channel, &asked, *done, negotiated, &policy) {
-                Ok(established) => established,
+                Ok(established) => {
+                    logon_audit::admitted(request, &channel.session, &mut attempt);
+                    established
+                }
                 Err(error) => {
+                    logon_audit::refused(request, &channel.session, &mut attempt, error.status);
                     end_session(&connection.server, &channel.session).await;
                     return Err(error);
                 }

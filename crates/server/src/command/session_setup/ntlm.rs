@@ -11,7 +11,8 @@ use super::pass_through;
 use super::user::known_user;
 use crate::accounts::{Account, AccountPolicy, LogonOutcome, Unavailable};
 use crate::address_bucket::AddressBucket;
-use crate::authentication::{Authenticated, MechanismStep, Ntlm, check_kept};
+use crate::audit::Sent;
+use crate::authentication::{Attempt, Authenticated, MechanismStep, Ntlm, check_kept};
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
 use crate::policy::{MapToGuest, Policy};
@@ -22,16 +23,16 @@ use crate::user::User;
 use crate::vfs::Time;
 
 impl Ntlm {
-    /// Processes the client's next message. If the password was wrong, `guessed` is set to its user.
+    /// Processes the client's next message. `attempt` is set to what becomes known.
     pub(super) async fn step(
         &mut self,
         request: &Request<'_>,
         message: &[u8],
         policy: &Policy,
-        guessed: &mut Option<String>,
+        attempt: &mut Attempt,
     ) -> Result<MechanismStep> {
         if self.challenged {
-            return self.finish(request, message, policy, guessed).await;
+            return self.finish(request, message, policy, attempt).await;
         }
         check_kept(message)?;
         let server = &request.connection.server;
@@ -47,14 +48,18 @@ impl Ntlm {
         request: &Request<'_>,
         message: &[u8],
         policy: &Policy,
-        guessed: &mut Option<String>,
+        attempt: &mut Attempt,
     ) -> Result<MechanismStep> {
         let claim = self.acceptor.authenticate(message).map_err(not_ntlm)?;
+        attempt.method = if claim.anonymous { "anonymous" } else { "NTLMv2" };
+        if policy.logon_audit.is_on() {
+            attempt.sent = Sent::new(&claim.domain, &claim.user, &claim.workstation);
+        }
         if claim.anonymous {
             return unproven(&claim, policy);
         }
         let mut meant = claim.user.clone();
-        match self.prove(request, &claim, policy, &mut meant, guessed).await {
+        match self.prove(request, &claim, policy, &mut meant, &mut attempt.guessed).await {
             Ok((verified, account)) => {
                 super::spn::check(claim.target_name.as_deref(), request.connection.peer.local.ip(), policy)?;
                 let user = known_user(&account, claim.workstation, policy);
@@ -77,7 +82,8 @@ impl Ntlm {
                     MapToGuest::BadPassword => true,
                 };
                 if !guest || policy.guest.is_none() {
-                    *guessed = Some(meant);
+                    attempt.cause = Some(cause(&refused));
+                    attempt.guessed = Some(meant);
                     return Err(Error::because(Status::LOGON_FAILURE, format!("user {:?}", claim.user)));
                 }
                 unproven(&claim, policy)
@@ -85,7 +91,7 @@ impl Ntlm {
             Err(refused) => {
                 // The response is delayed for a right password too, so that it does not differ from a wrong one.
                 if matches!(refused, Refused::Because(Status::ACCOUNT_LOCKED_OUT)) {
-                    *guessed = Some(meant);
+                    attempt.guessed = Some(meant);
                 }
                 Err(refused.error(&claim.user))
             }
@@ -165,6 +171,11 @@ impl Ntlm {
         let hash = account.and_then(|account| account.nt_hash.as_ref()).map(|hash| &hash.0);
         self.acceptor.verify(claim, hash).ok()
     }
+}
+
+/// Returns the reason of a refusal, which the client must not learn.
+fn cause(refused: &Refused) -> Status {
+    if matches!(refused, Refused::Unknown) { Status::NO_SUCH_USER } else { Status::WRONG_PASSWORD }
 }
 
 fn not_ntlm(_: impl std::error::Error) -> Error {

@@ -4,7 +4,7 @@
 use proto::auth::spnego::Token;
 use proto::status::Status;
 
-use crate::authentication::{Authentication, Mechanism, MechanismStep, Ntlm, SetupStep, no_ntlm};
+use crate::authentication::{Attempt, Authentication, Mechanism, MechanismStep, Ntlm, SetupStep, no_ntlm};
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::request::Request;
@@ -12,16 +12,16 @@ use crate::restrictions::{HostLogon, HostSession};
 use crate::state::session::Channel;
 use crate::user::User;
 
-/// Processes one token for the authentication of `channel`. If the password was wrong, `guessed` is set to its user.
-/// An authenticated user must also be admitted by the host.
+/// Processes one token for the authentication of `channel`. `attempt` is set to what becomes known. An authenticated
+/// user must also be admitted by the host.
 pub(in crate::command) async fn step(
     request: &Request<'_>,
     channel: &Channel,
     token: &[u8],
     policy: &Policy,
-    guessed: &mut Option<String>,
+    attempt: &mut Attempt,
 ) -> Result<SetupStep> {
-    let mut step = authenticate(request, channel, token, policy, guessed).await?;
+    let mut step = authenticate(request, channel, token, policy, attempt).await?;
     if let SetupStep::Done(done) = &mut step {
         done.host_session = ask_host(request, channel, &done.user).await?;
     }
@@ -46,7 +46,7 @@ async fn authenticate(
     channel: &Channel,
     token: &[u8],
     policy: &Policy,
-    guessed: &mut Option<String>,
+    attempt: &mut Attempt,
 ) -> Result<SetupStep> {
     let running = channel.authentication.lock().take();
     let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "not a SPNEGO token"))?;
@@ -75,8 +75,8 @@ async fn authenticate(
     }
     let said = match (message, &mut authentication.mechanism) {
         (None, _) => MechanismStep::More(Vec::new()),
-        (Some(message), Mechanism::Kerberos(kerberos)) => kerberos.step(request, message, policy).await?,
-        (Some(message), Mechanism::Ntlm(ntlm)) => ntlm.step(request, message, policy, guessed).await?,
+        (Some(message), Mechanism::Kerberos(kerberos)) => kerberos.step(request, message, policy, attempt).await?,
+        (Some(message), Mechanism::Ntlm(ntlm)) => ntlm.step(request, message, policy, attempt).await?,
     };
     let step = match said {
         MechanismStep::More(token) => SetupStep::Continue(authentication.answer(&token, None)),

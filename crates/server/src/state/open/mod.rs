@@ -101,6 +101,10 @@ pub struct FileOpen {
     pub delete_on_close: AtomicBool,
     /// `FilePositionInformation`: the position after the last byte read or written. Only reported to the client.
     pub position: AtomicU64,
+    /// The bytes that were read through it, if its share has an audit.
+    pub(crate) bytes_read: AtomicU64,
+    /// The bytes that were written through it, if its share has an audit.
+    pub(crate) bytes_written: AtomicU64,
     /// `Open.CurrentEaIndex`, counted from 0: the extended attribute at which the next query continues.
     pub ea_index: AtomicUsize,
     /// Bytes that the opener asked to reserve; reported as `AllocationSize` if the file takes less.
@@ -266,6 +270,8 @@ impl FileOpen {
             settles: AtomicBool::new(false),
             delete_on_close: AtomicBool::new(false),
             position: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
             ea_index: AtomicUsize::new(0),
             asked_allocation: AtomicU64::new(0),
             sticky: StickyTimes::default(),

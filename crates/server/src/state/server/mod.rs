@@ -35,7 +35,7 @@ pub use self::volumes::{VolumeId, VolumeState, Volumes, directories_overlap, wan
 use crate::accounting::{Accounting, Resource};
 use crate::accounts::Accounts;
 use crate::acl::cache::{Cache, CacheStatistics};
-use crate::audit::Destinations;
+use crate::audit::{Destinations, QueueNumbers};
 use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
@@ -285,7 +285,12 @@ impl Server {
         self.buffers.put(buffer);
     }
 
-    /// Returns the destinations of audit lines.
+    /// Returns the numbers of the destinations of audit events, by their names.
+    pub fn audit_numbers(&self) -> Vec<(String, QueueNumbers)> {
+        self.audit.as_ref().map(|audit| audit.numbers()).unwrap_or_default()
+    }
+
+    /// Returns the destinations of audit events.
     pub(crate) fn audit(&self) -> Option<&Arc<dyn Destinations>> {
         self.audit.as_ref()
     }
