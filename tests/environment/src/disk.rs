@@ -52,6 +52,24 @@ impl Disk {
         Ok(disk)
     }
 
+    /// Mounts an empty file system of `bytes` bytes in memory. Afterwards, the calling thread is in its own mount
+    /// namespace.
+    ///
+    /// # Errors
+    ///
+    /// If this process is not root.
+    pub fn in_memory(base: &Path, bytes: u64) -> Result<Disk> {
+        let dir = tempfile::Builder::new().prefix("frevo-disk-").tempdir_in(base)?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        own_mounts().context("cannot create a mount namespace")?;
+        let mut disk = Disk { mounted: false, dir };
+        fs::create_dir(disk.point())?;
+        let options = format!("size={bytes},mode=755");
+        done(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(disk.point()))?;
+        disk.mounted = true;
+        Ok(disk)
+    }
+
     /// Returns the mount point.
     pub fn point(&self) -> PathBuf {
         self.dir.path().join("mnt")

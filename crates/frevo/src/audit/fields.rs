@@ -115,7 +115,7 @@ fn of_operation(record: &Record) -> Fields<'_> {
         bytes_read,
         bytes_written,
         prefix: Some(record.prefix()),
-        arguments: Some(&record.arguments),
+        arguments: Some(record.shown_arguments()),
         logon: None,
     }
 }

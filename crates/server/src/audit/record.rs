@@ -65,6 +65,11 @@ impl Record {
         self.arguments.get(self.operation.path_argument()?).map(String::as_str)
     }
 
+    /// Returns the arguments that Samba's line has.
+    pub fn shown_arguments(&self) -> &[String] {
+        if self.operation.has_arguments() { &self.arguments } else { &[] }
+    }
+
     /// Returns the prefix.
     pub fn prefix(&self) -> Cow<'_, str> {
         self.origin.prefix_at(self.time)
@@ -74,16 +79,14 @@ impl Record {
 /// `PREFIX|OPERATION|RESULT|ARGUMENTS`, without control characters.
 impl fmt::Display for Record {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Record { operation, failure, arguments, .. } = self;
+        let Record { operation, failure, .. } = self;
         write!(out, "{}|{}|", self.prefix(), operation.name())?;
         match failure {
             None => out.write_str("ok|")?,
             Some(why) => write!(out, "fail ({why})|")?,
         }
-        // Samba's lines of some operations have fewer arguments.
-        let shown = if operation.has_arguments() { &arguments[..] } else { &[] };
         let between = if *operation == Operation::FSET_NT_ACL { " " } else { "|" };
-        for (at, argument) in shown.iter().enumerate() {
+        for (at, argument) in self.shown_arguments().iter().enumerate() {
             let separator = if at > 0 { between } else { "" };
             write!(out, "{separator}{}", plain(argument))?;
         }

@@ -3,6 +3,7 @@
 mod acls;
 mod addresses;
 mod audit;
+mod audit_events;
 mod budgets;
 mod characters;
 mod config;
@@ -108,6 +109,7 @@ const AREAS: &[&[Case]] = &[
     dfs::CASES,
     recycle::CASES,
     audit::CASES,
+    audit_events::CASES,
     characters::CASES,
 ];
 
