@@ -6,6 +6,7 @@
 //! system calls of `localfs`. The foreign cases `budgets.` count these.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::seal::SealingKey;
@@ -24,6 +25,8 @@ use proto::smb2::transform::TransformHeader;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::acl::model::evaluate::{self, Token};
+use server::audit::{Destinations, Queue};
+use server::policy::audit::{Audit, Destination, Operations};
 use server::testing::{TestClient, TestServer, status};
 
 /// Length of the data that is signed, encrypted, read and written.
@@ -45,6 +48,7 @@ const OPERATIONS: &[Operation] = &[
     ("create_close", create_close),
     ("read", read),
     ("write", write),
+    ("write_audited", write_audited),
     ("query_directory", query_directory),
 ];
 
@@ -179,6 +183,30 @@ fn write(times: usize) {
     let data = [2; DATA];
     let write = WriteRequest { length: DATA as u32, file_id, buffer: &data, ..WriteRequest::default() };
     (0..times).for_each(|_| drop(send(&mut client, Command::WRITE, |out| write.encode(out))));
+}
+
+/// The share has an audit of all writes and deletions.
+fn write_audited(times: usize) {
+    let recorded = ["pwrite_recv", "unlinkat", "renameat", "close"];
+    let success = Operations::parse(recorded).expect("known operations");
+    let audit = Audit { success, ..Audit::default() };
+    let builder = TestServer::builder().audit(Arc::new(Events::default()));
+    let server = builder.share(|share| share.audit = Some(Arc::new(audit))).start();
+    let mut client = TestClient::logged_on(&server, "alice");
+    let file_id = file(&mut client);
+    let data = [2; DATA];
+    let write = WriteRequest { length: DATA as u32, file_id, buffer: &data, ..WriteRequest::default() };
+    (0..times).for_each(|_| drop(send(&mut client, Command::WRITE, |out| write.encode(out))));
+}
+
+/// One queue, which holds all events.
+#[derive(Default)]
+struct Events(Arc<Queue>);
+
+impl Destinations for Events {
+    fn queue(&self, _: &Destination) -> Arc<Queue> {
+        Arc::clone(&self.0)
+    }
 }
 
 fn query_directory(times: usize) {

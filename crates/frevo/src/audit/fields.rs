@@ -31,7 +31,8 @@ pub(super) struct Fields<'a> {
     pub(super) prefix: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<&'a [String]>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    /// [`json`](super::json) adds these to the object of a logon.
+    #[serde(skip)]
     pub(super) logon: Option<OfLogon<'a>>,
 }
 

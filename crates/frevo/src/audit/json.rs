@@ -7,7 +7,7 @@ use serde_json::ser::{Formatter, Serializer};
 use server::audit::Event;
 use server::vfs::Time;
 
-use super::fields::{Fields, time};
+use super::fields::{Fields, OfLogon, time};
 
 #[derive(Serialize)]
 struct Gap {
@@ -29,10 +29,20 @@ pub(super) fn gap(now: Time, lost: u64) -> String {
     serde_json::to_string(&Gap { time: time(now) + "Z", lost }).unwrap_or_default() + "\n"
 }
 
+/// All fields of a logon.
+#[derive(Serialize)]
+struct WithLogon<'a> {
+    #[serde(flatten)]
+    fields: &'a Fields<'a>,
+    #[serde(flatten)]
+    logon: &'a Option<OfLogon<'a>>,
+}
+
 /// Returns an object with a space after each colon, as in Samba's objects, which filters are written for.
 fn spaced(fields: &Fields<'_>) -> String {
     let mut text = Vec::new();
-    match fields.serialize(&mut Serializer::with_formatter(&mut text, Spaced)) {
+    let all = WithLogon { fields, logon: &fields.logon };
+    match all.serialize(&mut Serializer::with_formatter(&mut text, Spaced)) {
         Ok(()) => String::from_utf8(text).unwrap_or_default(),
         Err(_) => String::new(),
     }

@@ -206,7 +206,12 @@ impl Trail {
 
     /// Returns the absolute path of a file of the share, and of a stream if it is one.
     pub(crate) fn path(&self, path: &RelPath, stream: Option<&str>) -> String {
-        let mut text = if path.is_root() { self.root.clone() } else { format!("{}/{path}", self.root) };
+        let mut text = String::with_capacity(self.root.len() + 64);
+        text.push_str(&self.root);
+        for component in path.components() {
+            text.push('/');
+            text.push_str(&String::from_utf8_lossy(component));
+        }
         if text.is_empty() {
             text.push('/');
         }

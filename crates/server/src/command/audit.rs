@@ -83,6 +83,9 @@ fn status(done: &Result<Status>) -> Status {
 /// Returns the path of an open file, with the stream if there is one.
 fn path_of(trail: &Trail, disk: &Disk, file: &FileOpen) -> String {
     let stream = streams::of(&file.node).and_then(|node| node.stream.name());
+    if disk.snapshot.is_none() {
+        return trail.path(&file.name.path.lock(), stream.as_deref());
+    }
     let path = file.name.path.lock().clone();
     trail.path(&disk.shown(&path), stream.as_deref())
 }
@@ -120,8 +123,10 @@ pub(crate) fn executed(request: &Request<'_>, reply: &Reply, done: &Result<Statu
         Command::IOCTL if receive == Operation::OFFLOAD_WRITE_RECV => Moved::Once(reply.moved),
         _ => Moved::Nothing,
     };
-    let arguments = || vec![path_of(trail, disk, file)];
-    trail.done(send, arguments);
+    // One path is enough if both are recorded.
+    let mut path = None;
+    let mut arguments = || vec![path.get_or_insert_with(|| path_of(trail, disk, file)).clone()];
+    trail.done(send, &mut arguments);
     trail.moved(receive, status(done), arguments, moved);
 }
 
