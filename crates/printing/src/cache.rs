@@ -13,11 +13,15 @@ use tokio::time::Instant;
 
 /// How long the error of a question is returned to others that ask the same.
 const ERROR_TIME: Duration = Duration::from_secs(2);
-/// The maximum number of answers that are kept. A question may depend on the user.
+/// The maximum number of answers that are kept unless said otherwise. A question may depend on the user.
 const KEPT: usize = 4_096;
 
 /// Answers by the question's name.
-pub(crate) struct Cache<T>(Arc<Mutex<HashMap<String, Slot<T>>>>);
+pub(crate) struct Cache<T> {
+    slots: Arc<Mutex<HashMap<String, Slot<T>>>>,
+    /// The maximum number of answers that are kept.
+    kept: usize,
+}
 
 struct Slot<T> {
     known: Option<Known<T>>,
@@ -47,7 +51,14 @@ pub(crate) enum Take {
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
-        Cache(Arc::default())
+        Cache::keeping(KEPT)
+    }
+}
+
+impl<T> Cache<T> {
+    /// A cache that keeps up to `kept` answers.
+    pub(crate) fn keeping(kept: usize) -> Self {
+        Cache { slots: Arc::default(), kept }
     }
 }
 
@@ -67,8 +78,8 @@ impl<T: Clone + Send + Sync + 'static> Cache<T> {
         ask: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let mut asking = {
-            let mut slots = self.0.lock();
-            if slots.len() >= KEPT && !slots.contains_key(name) {
+            let mut slots = self.slots.lock();
+            if slots.len() >= self.kept && !slots.contains_key(name) {
                 slots.retain(|_, slot| slot.asking.is_some());
             }
             let slot = slots.entry(name.to_owned()).or_default();
@@ -87,10 +98,10 @@ impl<T: Clone + Send + Sync + 'static> Cache<T> {
                     let (sender, receiver) = watch::channel(None);
                     slot.asking = Some(receiver.clone());
                     slot.changed = false;
-                    let (slots, name) = (self.0.clone(), name.to_owned());
+                    let (slots, name) = (self.slots.clone(), name.to_owned());
                     Handle::current().spawn(async move {
                         let answer = ask.await;
-                        Self::answered(&slots, &name, &answer);
+                        Self::answered(&slots, &name, take, &answer);
                         sender.send_replace(Some(answer));
                     });
                     receiver
@@ -109,17 +120,17 @@ impl<T: Clone + Send + Sync + 'static> Cache<T> {
             Err(server::printing::PrintError::Unavailable(why))
         });
         match (answered, take) {
-            (Err(error), Take::LastGood) => self.0.lock().get(name).and_then(|slot| slot.good.clone()).ok_or(error),
+            (Err(error), Take::LastGood) => self.slots.lock().get(name).and_then(|slot| slot.good.clone()).ok_or(error),
             (answered, _) => answered,
         }
     }
 
-    fn answered(slots: &Mutex<HashMap<String, Slot<T>>>, name: &str, answer: &Result<T>) {
+    fn answered(slots: &Mutex<HashMap<String, Slot<T>>>, name: &str, take: Take, answer: &Result<T>) {
         let mut slots = slots.lock();
         let Some(slot) = slots.get_mut(name) else { return };
         slot.asking = None;
         slot.known = None;
-        if let Ok(answer) = answer {
+        if let (Ok(answer), Take::LastGood) = (answer, take) {
             slot.good = Some(answer.clone());
         }
         if !slot.changed {
@@ -130,7 +141,7 @@ impl<T: Clone + Send + Sync + 'static> Cache<T> {
     /// Changes a known answer, after a change of what it says. One that is being asked for may be older than the
     /// change, and is not kept.
     pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut T)) {
-        let mut slots = self.0.lock();
+        let mut slots = self.slots.lock();
         let Some(slot) = slots.get_mut(name) else { return };
         slot.changed = true;
         if let Some(known) = &mut slot.known
@@ -143,19 +154,19 @@ impl<T: Clone + Send + Sync + 'static> Cache<T> {
 
     /// Returns whether the known answer was changed since it was asked for.
     pub(crate) fn is_estimated(&self, name: &str) -> bool {
-        self.0.lock().get(name).and_then(|slot| slot.known.as_ref()).is_some_and(|known| known.estimated)
+        self.slots.lock().get(name).and_then(|slot| slot.known.as_ref()).is_some_and(|known| known.estimated)
     }
 
     /// Forgets an answer, after a change. One that is being asked for may be older than the change, and is not kept.
     pub(crate) fn forget(&self, name: &str) {
-        if let Some(slot) = self.0.lock().get_mut(name) {
+        if let Some(slot) = self.slots.lock().get_mut(name) {
             (slot.known, slot.changed) = (None, true);
         }
     }
 
     /// Forgets all answers.
     pub(crate) fn clear(&self) {
-        self.0.lock().clear();
+        self.slots.lock().clear();
     }
 }
 
@@ -255,6 +266,6 @@ mod tests {
             let name = number.to_string();
             assert_eq!(cache.get(&name, HOUR, Take::Recent, async move { Ok(number) }).await, Ok(number));
         }
-        assert!(cache.0.lock().len() <= KEPT);
+        assert!(cache.slots.lock().len() <= KEPT);
     }
 }

@@ -25,7 +25,12 @@ fn bsd(line: &str) -> Option<Job> {
 fn lprng(line: &str) -> Option<Job> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [rank, owner, _class, id, title @ .., size, _time] = &words[..] else { return None };
-    let (id, size) = (id.parse().ok()?, size.parse().ok()?);
+    let (id, size): (u32, u64) = (id.parse().ok()?, size.parse().ok()?);
+    // A class or a title with spaces moves the columns, but not this number.
+    let (owner, number) = owner.rsplit_once('+')?;
+    if number.parse() != Ok(id) {
+        return None;
+    }
     let user = owner.split('@').next().unwrap_or_default().to_owned();
     Some(Job { id, user, title: title.join(" "), size, state: state(rank), submitted: 0 })
 }

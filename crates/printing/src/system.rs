@@ -34,6 +34,8 @@ const HANDOVER_WAIT: Duration = Duration::from_secs(30);
 const QUESTIONS: usize = 4;
 /// How long CUPS may take for an answer. A client waits for it before it sends its job.
 const QUESTION_TIME: Duration = Duration::from_secs(4);
+/// How many lists of jobs are kept.
+const LISTS: usize = 64;
 /// How long the files of jobs may take to be removed when the server stops.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
@@ -90,7 +92,7 @@ impl Printing {
             commands,
             queues: Cache::default(),
             counts: Cache::default(),
-            jobs: Cache::default(),
+            jobs: Cache::keeping(LISTS),
             last_job: AtomicU32::new(0),
             handovers: Turns::new(HANDOVERS, HANDOVERS_OF_USER),
             questions: Semaphore::new(QUESTIONS),
@@ -182,10 +184,10 @@ impl Inner {
         queues
     }
 
-    /// Forgets what is known about a queue.
-    fn changed(&self, key: &str) {
-        self.counts.forget(key);
-        self.jobs.forget(key);
+    /// Forgets what is known about a queue that a user has changed. Others see the change after `lpq cache time`.
+    fn changed(&self, queue: &PrintPolicy, user: &PrintUser) {
+        self.counts.forget(&key(queue, user));
+        self.jobs.forget(&key_of_jobs(queue, user));
     }
 
     async fn list_jobs(self: Arc<Self>, queue: Arc<PrintPolicy>, user: PrintUser) -> Result<Arc<QueueJobs>> {
@@ -196,6 +198,7 @@ impl Inner {
             }
             QueueSystem::Commands(commands) => self.commands()?.jobs(&queue.queue, commands, &user).await,
         };
+        self.reports.note(&format!("the jobs of the queue {} are not known", queue.queue), &jobs);
         jobs.map(Arc::new)
     }
 
@@ -243,11 +246,20 @@ fn key(queue: &PrintPolicy, user: &PrintUser) -> String {
     match &queue.system {
         QueueSystem::Cups { .. } => format!("cups {}", queue.queue),
         QueueSystem::Commands(commands) => {
-            let Some(list) = &commands.list else { return queue.queue.clone() };
+            let Some(list) = &commands.list else { return format!("none {}", queue.queue) };
             let own: Vec<_> = user.values.iter().filter(|(letter, _)| list.has(*letter)).collect();
             let uid = (!own.is_empty()).then(|| user.op.identity().uid);
             format!("{} {} {uid:?} {own:?}", list.text(), queue.queue)
         }
+    }
+}
+
+/// Returns the name of the question for the jobs themselves. What a command lists may depend on the user that executes
+/// it.
+fn key_of_jobs(queue: &PrintPolicy, user: &PrintUser) -> String {
+    match &queue.system {
+        QueueSystem::Cups { .. } => key(queue, user),
+        QueueSystem::Commands(_) => format!("{} {}", user.op.identity().uid, key(queue, user)),
     }
 }
 
@@ -280,7 +292,7 @@ impl PrintSystem for Printing {
                 Err(_) => inner.counts.forget(&key),
             }
             inner.reports.note(&format!("cannot print on the queue {}", queue.queue), &submitted);
-            inner.jobs.forget(&key);
+            inner.jobs.forget(&key_of_jobs(&queue, &job.user));
             let NewJob { title, user, size, spool, .. } = job;
             if submitted.is_ok() {
                 tracing::info!(queue = queue.queue, user = user.name, title, size, "a job was handed over");
@@ -312,7 +324,7 @@ impl PrintSystem for Printing {
         let (inner, queue, user) = (self.0.clone(), queue.clone(), user.clone());
         self.run(async move {
             let time = inner.settings.read().lpq_cache_time;
-            let key = key(&queue, &user);
+            let key = key_of_jobs(&queue, &user);
             inner.jobs.get(&key, time, Take::Recent, inner.clone().list_jobs(queue, user)).await
         })
     }
@@ -329,7 +341,8 @@ impl PrintSystem for Printing {
                     inner.commands()?.control(&queue.queue, commands, &action, &user).await
                 }
             };
-            inner.changed(&key(&queue, &user));
+            inner.reports.note(&format!("cannot change the queue {}", queue.queue), &done);
+            inner.changed(&queue, &user);
             done
         })
     }

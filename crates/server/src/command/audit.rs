@@ -241,6 +241,12 @@ pub(super) fn job_opened(spool: &Disk, asked: &CreateRequest<'_>, title: &str) {
     trail.done(Operation::CREATE_FILE, || create_file(asked, path));
 }
 
+/// Records a document of the pipe `spoolss`, when it is handed over.
+pub(super) fn document_opened(spool: &Disk, title: &str) {
+    let Some(trail) = &spool.audit else { return };
+    trail.done(Operation::OPENAT, || vec![mode(true), path_of_job(trail, title)]);
+}
+
 /// Records a CREATE of a print job that has failed.
 pub(super) fn job_not_opened(spool: &Disk, asked: &CreateRequest<'_>, error: &Error) {
     let Some(trail) = &spool.audit else { return };

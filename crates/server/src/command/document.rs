@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
-use super::{print, tree_connect};
+use super::{audit, print, tree_connect};
 use crate::accounting::{Charge, Resource};
 use crate::error::{Error, Result};
 use crate::named_pipe::Spool;
 use crate::policy::Share;
+use crate::printing::SpoolFile;
 use crate::request::{Reply, Request};
 use crate::tree::Printer;
 
@@ -59,15 +60,24 @@ pub(super) async fn begin(request: &Request<'_>, reply: &mut Reply, printer: &Pr
     reply.survives = true;
     let counted = print::check_queue(request, reply, printer).await?;
     reply.go_async(request)?;
+    request.connection.server.jobs.clean(&printer.spool).await;
     let (mut spool, _) = print::make(&request.connection.server, &printer.spool, charges).await?;
     spool.counted = counted;
     Ok(Arc::new(Spool::new(Some(spool))))
 }
 
-/// Appends data to a document.
+/// Appends data to a document. A document of which a part is missing is not printed.
 pub(super) async fn write(request: &Request<'_>, spool: &Spool, data: Vec<u8>) -> Result<()> {
-    let mut spool = spool.lock().await;
-    let spool = spool.as_mut().ok_or(Error::new(Status::FILE_CLOSED))?;
+    let mut document = spool.lock().await;
+    let spool = document.as_mut().ok_or(Error::new(Status::FILE_CLOSED))?;
+    let written = append(request, spool, data).await;
+    if let (Err(_), Some(spool)) = (&written, written.is_err().then(|| document.take()).flatten()) {
+        spool.remove().await;
+    }
+    written
+}
+
+async fn append(request: &Request<'_>, spool: &mut SpoolFile, data: Vec<u8>) -> Result<()> {
     let offset = spool.node.metadata(&spool.op).await?.size;
     let end = offset.checked_add(data.len() as u64).ok_or(Error::new(Status::INVALID_PARAMETER))?;
     print::charge(request, spool, end)?;
@@ -92,7 +102,11 @@ pub(super) async fn submit(
             return Err(errno.into());
         }
     };
-    print::hand_over(request, reply, printer, title, spool, size).await
+    audit::document_opened(&printer.spool, title);
+    let done = print::hand_over(request, reply, printer, title, spool, size).await;
+    let status = done.as_ref().map_or_else(|error| error.status, |()| Status::SUCCESS);
+    audit::job_closed(&printer.spool, title, status);
+    done
 }
 
 /// Removes a document that was not completed.

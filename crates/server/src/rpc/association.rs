@@ -136,6 +136,8 @@ impl RpcPipe {
             state.call = Some(whole);
             return Ok(Received::Part);
         }
+        state.executed = whole.stub.capacity();
+        state.count();
         Ok(Received::Whole(Arguments { stub: whole.stub, order, bound: state.bound.contains(&call.context_id) }))
     }
 

@@ -41,11 +41,13 @@ pub(super) struct State {
     input: BytesMut,
     /// The call whose last fragment has not arrived yet.
     pub(super) call: Option<PartialCall>,
+    /// Bytes of the arguments of the call that is being executed.
+    pub(super) executed: usize,
     /// The bound presentation contexts.
     pub(super) bound: Vec<u16>,
     pub(super) sizes: Option<FragmentSizes>,
     output: MessageQueue,
-    /// The charge for the memory of `input`, `call` and `output`.
+    /// The charge for the memory of `input`, `call`, `executed` and `output`.
     pub(super) memory: MemoryCharge,
 }
 
@@ -55,6 +57,7 @@ impl State {
             busy: false,
             input: BytesMut::new(),
             call: None,
+            executed: 0,
             bound: Vec::new(),
             sizes: None,
             output: MessageQueue::default(),
@@ -66,6 +69,7 @@ impl State {
     fn give_up(&mut self) {
         self.input = BytesMut::new();
         self.call = None;
+        self.executed = 0;
         self.output.end(Status::PIPE_BROKEN);
         self.count();
     }
@@ -85,16 +89,18 @@ impl State {
         Ok(())
     }
 
-    fn count(&mut self) {
+    pub(super) fn count(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
         }
         let stub = self.call.as_ref().map_or(0, |call| call.stub.capacity());
-        self.memory.set(self.input.capacity() + stub + self.output.allocated());
+        // A call that is executed has its arguments twice: encoded and decoded.
+        self.memory.set(self.input.capacity() + stub + 2 * self.executed + self.output.allocated());
     }
 
     pub(super) fn push(&mut self, answer: Response, security: &SecurityContext) {
         self.output.push(answer, security);
+        self.executed = 0;
         self.count();
     }
 }

@@ -49,7 +49,13 @@ async fn begin(call: &Call<'_>, asked: &StartDocPrinter) -> Result<u32, u32> {
     if call.documents.lock().get(&asked.handle).is_some() {
         return Err(error::INVALID_HANDLE);
     }
-    let spool = call.caller.begin_document(&opened.printer).await.map_err(|why| handles::error_of(&why))?;
+    // The user may have lost the printer since they opened it.
+    let printer = call.caller.connect_printer(&opened.printer.spool.share.name).await;
+    let spool = match printer {
+        Ok(printer) => call.caller.begin_document(&printer).await,
+        Err(error) => Err(error),
+    };
+    let spool = spool.map_err(|why| handles::error_of(&why))?;
     let document = Document { title: title(document.name.as_deref()), spool };
     let added = call.documents.lock().add(asked.handle, document);
     match added {

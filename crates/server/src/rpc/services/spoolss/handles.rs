@@ -114,6 +114,9 @@ fn descriptor_of(rights: &Rights, guests: bool) -> Vec<u8> {
 /// What a client adds to the name of a printer after a comma, without a meaning here ([MS-RPRN] 2.2.4.14, <223>).
 const POSTFIXES: [&str; 2] = ["LocalOnly", "DrvConvert"];
 
+/// Maximum bytes of the name of a server or printer.
+const NAME: usize = 512;
+
 /// Divides a name into those of the server, with its backslashes, and of the printer, without a known postfix. `None`
 /// if it is neither of them, or the name of a job, port or monitor.
 fn parts(name: &str) -> Option<(&str, &str)> {
@@ -129,7 +132,8 @@ fn parts(name: &str) -> Option<(&str, &str)> {
         return None;
     }
     let is_empty = server == r"\\" || (server.is_empty() && printer.is_empty());
-    (!is_empty && !printer.contains('\\')).then_some((server, printer))
+    let fits = server.len() <= NAME && printer.len() <= NAME;
+    (!is_empty && fits && !printer.contains('\\')).then_some((server, printer))
 }
 
 /// Returns the server in the name that a client uses in a call, with its backslashes; empty if there is none.
@@ -221,6 +225,8 @@ mod tests {
         ] {
             assert_eq!(parts(name), expected, "{name}");
         }
+        let long = "x".repeat(NAME + 1);
+        assert_eq!((parts(&long), parts(&format!(r"\\{long}\ink"))), (None, None));
         assert_eq!((server_name(None), server_name(Some(r"\\a"))), ("", r"\\a"));
     }
 }

@@ -109,7 +109,9 @@ async fn change(call: &Call<'_>, asked: &SetJob) -> Result<(), u32> {
     let opened = handles::printer(call, &asked.handle)?;
     let queue = printers::queue(call, &opened).await?;
     let job = queue.jobs.iter().find(|job| job.id == asked.id).ok_or(error::INVALID_PARAMETER)?;
-    let is_own = call.has_account() && job.user == opened.printer.user.name;
+    // Other programs choose the titles that a command lists, and may pretend to be another entry.
+    let is_unique = queue.jobs.iter().filter(|job| job.id == asked.id).count() == 1;
+    let is_own = call.has_account() && is_unique && job.user == opened.printer.user.name;
     if !is_own && !opened.has(rights::PRINTER_ACCESS_ADMINISTER) && !call.is_administrator().await {
         return Err(error::ACCESS_DENIED);
     }

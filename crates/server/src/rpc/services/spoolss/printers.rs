@@ -167,12 +167,14 @@ async fn list(call: &Call<'_>, asked: &EnumPrinters) -> Result<Answer, u32> {
         if !call.caller.may_connect(&share).await {
             continue;
         }
-        let queue = if has_queue(asked.level) && left > 0 {
-            left -= 1;
-            jobs_of(call, &share.name).await
-        } else {
-            None
-        };
+        let mut queue = None;
+        if has_queue(asked.level) && left > 0 {
+            // A print system that does not answer is not asked for each queue.
+            (queue, left) = match jobs_of(call, &share.name).await {
+                Err(PrintError::Unavailable(_)) => (None, 0),
+                jobs => (jobs.ok(), left - 1),
+            };
+        }
         let is_configured = policy.share(&share.name).is_some();
         let queue_name = if is_configured { &printing.queue } else { &share.name };
         let shown = Shown {
@@ -188,26 +190,37 @@ async fn list(call: &Call<'_>, asked: &EnumPrinters) -> Result<Answer, u32> {
     Ok(answer)
 }
 
-/// Returns the jobs of a print share; `None` if they are not known.
-async fn jobs_of(call: &Call<'_>, share: &str) -> Option<Arc<QueueJobs>> {
-    let printer = call.caller.connect_printer(share).await.ok()?;
-    call.server.print_system()?.jobs(&printer.queue, &printer.user).await.ok()
+/// Returns the jobs of a print share.
+async fn jobs_of(call: &Call<'_>, share: &str) -> Result<Arc<QueueJobs>, PrintError> {
+    let none = || PrintError::Unavailable("there is no print system".to_owned());
+    let printer = call.caller.connect_printer(share).await.map_err(|error| PrintError::Refused(error.to_string()))?;
+    call.server.print_system().ok_or_else(none)?.jobs(&printer.queue, &printer.user).await
+}
+
+/// Returns an error if the user of a handle may not connect to its printer any more.
+async fn check(call: &Call<'_>, opened: &Opened) -> Result<(), u32> {
+    let name = &opened.printer.spool.share.name;
+    let printer = call.caller.connect_printer(name).await.map_err(|error| handles::error_of(&error))?;
+    let is_same = printer.queue.queue == opened.printer.queue.queue;
+    if is_same { Ok(()) } else { Err(error::INVALID_HANDLE) }
 }
 
 /// Returns what a queue does, and its jobs.
 pub(super) async fn queue(call: &Call<'_>, opened: &Opened) -> Result<Arc<QueueJobs>, u32> {
+    check(call, opened).await?;
     let system = call.server.print_system().ok_or(spoolss::error::NOT_READY)?;
     system.jobs(&opened.printer.queue, &opened.printer.user).await.map_err(|why| failed(opened, why))
 }
 
 /// Changes a job or the queue.
 pub(super) async fn control(call: &Call<'_>, opened: &Opened, action: Action) -> Result<(), u32> {
+    check(call, opened).await?;
     let system = call.server.print_system().ok_or(spoolss::error::NOT_READY)?;
     system.control(&opened.printer.queue, &opened.printer.user, action).await.map_err(|why| failed(opened, why))
 }
 
 fn failed(opened: &Opened, why: PrintError) -> u32 {
-    tracing::warn!(queue = opened.printer.queue.queue, "the print system refuses a request: {why}");
+    tracing::debug!(queue = opened.printer.queue.queue, "the print system refuses a request: {why}");
     handles::error_of(&why.into())
 }
 
@@ -238,7 +251,8 @@ async fn describe(call: &Call<'_>, opened: &Opened, asked: &GetPrinter) -> Resul
     if !LEVELS.contains(&asked.level) {
         return Err(error::INVALID_LEVEL);
     }
-    let queue = if has_queue(asked.level) { Some(queue(call, opened).await?) } else { None };
+    // A printer is shown although its print system does not answer.
+    let queue = if has_queue(asked.level) { queue(call, opened).await.ok() } else { None };
     let (comment, location) = texts(call.server, &*session_policy(call).await, opened).await;
     let share = &opened.printer.spool.share;
     let shown = Shown {
