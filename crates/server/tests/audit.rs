@@ -6,12 +6,12 @@ use std::time::Duration;
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::{AccessMask, FileTime, SecurityDescriptor};
 use proto::fscc::{FileBasicInformation, FileInformationClass};
-use proto::smb2::FileId;
 use proto::smb2::InfoType;
 use proto::smb2::close::CloseRequest;
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
+use proto::smb2::create_context::{DurableHandleReconnect, DurableHandleRequest};
 use proto::smb2::flush::FlushRequest;
 use proto::smb2::header::Command;
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
@@ -19,6 +19,7 @@ use proto::smb2::read::ReadRequest;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::Answer;
 use server::audit::{Destinations, Event, Moved, Queue, Record};
@@ -491,6 +492,27 @@ fn the_bytes_of_each_operation_and_of_the_open_are_recorded() {
     );
 }
 
+#[test]
+fn each_request_of_a_chain_has_its_own_bytes() {
+    let mut fixture = Fixture::new(audit());
+    let file = fixture.file("f");
+    let write = WriteRequest::new(file, 0, b"content");
+    fixture.client.request(Command::WRITE, |out| write.encode(out));
+    let reads = [0, 100].map(|offset| {
+        let read = ReadRequest { file_id: file, offset, length: 7, minimum_count: 1, ..ReadRequest::default() };
+        fixture.client.compose(Command::READ, |out| read.encode(out))
+    });
+    fixture.client.send(&testing::chain(&reads, false));
+    fixture.client.close(file);
+    let moved: Vec<_> = records(&fixture)
+        .into_iter()
+        .filter(|record| ["pread_recv", "close"].contains(&record.operation.name()))
+        .map(|record| record.moved)
+        .collect();
+    // The second READ is after the end of the file.
+    assert_eq!(moved, [Moved::Once(7), Moved::Once(0), Moved::InAll { read: 7, written: 7 }]);
+}
+
 /// Fills the queue until a request that changes the file is refused.
 fn fill(fixture: &mut Fixture, file: FileId) {
     let write = WriteRequest::new(file, 0, b"x");
@@ -547,6 +569,60 @@ fn a_request_that_is_not_recorded_is_not_refused() {
     let read = ReadRequest { file_id: file, length: 1, ..ReadRequest::default() };
     assert_eq!(status(&fixture.client.request(Command::READ, |out| read.encode(out))), Status::SUCCESS);
     fixture.file("g");
+}
+
+#[test]
+fn requests_without_an_event_are_not_refused() {
+    let names = ["pwrite_recv", "create_file", "fdopendir", "renameat", "fsetxattr"];
+    let success = Operations::parse(names).expect("known names");
+    let failure = Operations::NONE;
+    let mut fixture = Fixture::new(Audit { overflow: Overflow::Refuse, success, failure, ..audit() });
+    let name = name_of("durable");
+    let plain = create(&name, READ_AND_WRITE, CreateDisposition::OPEN_IF, NO_OPTIONS);
+    let durable = CreateRequest {
+        requested_oplock_level: OplockLevel::BATCH,
+        create_contexts: vec![DurableHandleRequest.to_context()],
+        ..plain.clone()
+    };
+    let kept = fixture.try_create(&durable).expect("a durable open");
+    let client = TestClient::logged_on(&fixture.server, "alice");
+    std::mem::replace(&mut fixture.client, client).disconnect();
+    let directory = fixture.create("d", 0x81, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE);
+    let page = |fixture: &mut Fixture| {
+        let pattern = utf16_bytes("*");
+        let query = QueryDirectoryRequest {
+            file_information_class: 37,
+            flags: QueryDirectoryFlags(0),
+            file_index: 0,
+            file_id: directory,
+            file_name: &pattern,
+            output_buffer_length: 65_536,
+        };
+        status(&fixture.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out)))
+    };
+    assert_eq!(page(&mut fixture), Status::SUCCESS);
+    let file = fixture.file("f");
+    let write = WriteRequest::new(file, 0, b"x");
+    while status(&fixture.client.request(Command::WRITE, |out| write.encode(out))) == Status::SUCCESS {}
+    assert_eq!(fixture.try_create(&plain), Err(Status::AUDIT_FAILED));
+    // The next page, another change of the file, and the return to an open have no event.
+    assert_eq!(page(&mut fixture), Status::NO_MORE_FILES);
+    let end = FileInformationClass::END_OF_FILE.0;
+    assert_eq!(fixture.set(file, InfoType::FILE, end, &9_u64.to_le_bytes()), Status::SUCCESS);
+    let again = CreateRequest { create_contexts: vec![DurableHandleReconnect { file_id: kept }.to_context()], ..plain };
+    assert_eq!(fixture.try_create(&again).map(|id| id.persistent), Ok(kept.persistent));
+}
+
+#[test]
+fn a_large_request_needs_room_for_its_text_only() {
+    let mut fixture = Fixture::new(Audit { overflow: Overflow::Refuse, ..audit() });
+    let file = fixture.file("f");
+    // The client may set a megabyte, which is not a descriptor.
+    assert_ne!(fixture.set(file, InfoType::SECURITY, 0, &[0xff; 1 << 20]), Status::AUDIT_FAILED);
+    let mut fixture = Fixture::new(Audit { overflow: Overflow::Refuse, log_secdesc: true, ..audit() });
+    let file = fixture.file("f");
+    assert_ne!(fixture.set(file, InfoType::SECURITY, 0, &[0xff; 1 << 20]), Status::AUDIT_FAILED);
+    assert_eq!(fixture.lines.numbers().refused, 0);
 }
 
 #[test]

@@ -9,7 +9,9 @@ use proto::smb2::negotiate::{Dialect, SecurityMode};
 use proto::status::Status;
 use server::audit::{Destinations, Event, Logon, LogonEvent, Queue};
 use server::policy::audit::{Destination, LogonAudit};
+use server::policy::{Guest, MapToGuest, Policy};
 use server::testing::{self, ManualClock, TestClient, TestServer};
+use server::vfs::Identity;
 
 /// One queue for all destinations, which the test reads.
 #[derive(Default)]
@@ -28,10 +30,19 @@ struct Fixture {
 
 impl Fixture {
     fn new(level: u8) -> Fixture {
+        Fixture::with_policy(level, |_| ())
+    }
+
+    fn with_policy(level: u8, change: impl FnOnce(&mut Policy)) -> Fixture {
         let events = Arc::<Queue>::default();
         let builder = TestServer::builder().clock(ManualClock::ticking()).audit(Arc::new(Events(Arc::clone(&events))));
         let sinks = if level > 0 { vec![(Destination::Log, level)] } else { Vec::new() };
-        let server = builder.configure(|policy| policy.logon_audit = LogonAudit { sinks }).start();
+        let server = builder
+            .configure(|policy| {
+                policy.logon_audit = LogonAudit { sinks };
+                change(policy);
+            })
+            .start();
         Fixture { server, events }
     }
 
@@ -101,6 +112,25 @@ fn a_refused_logon_has_its_cause_and_the_names_that_were_sent() {
     // Logons that succeed are of a higher level.
     let (_client, status) = fixture.log_on("alice", testing::PASSWORD);
     assert_eq!((status, fixture.events().len()), (Status::SUCCESS, 0));
+}
+
+#[test]
+fn a_wrong_password_is_recorded_although_the_client_becomes_a_guest() {
+    let identity = Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
+    let guest = Some(Guest { name: "nobody".into(), identity });
+    let fixture = Fixture::with_policy(3, |policy| {
+        (policy.map_to_guest, policy.guest) = (MapToGuest::BadPassword, guest);
+    });
+    let (_client, status) = fixture.log_on("alice", "wrong");
+    assert_eq!(status, Status::SUCCESS);
+    let events: Vec<_> = fixture
+        .events()
+        .into_iter()
+        .map(|logon| (logon.status, logon.sent.user, logon.became.map(|became| became.kind)))
+        .collect();
+    let alice = || "alice".to_owned();
+    let expected = [(Status::WRONG_PASSWORD, alice(), None), (Status::SUCCESS, alice(), Some("guest"))];
+    assert_eq!(events, expected);
 }
 
 #[test]

@@ -39,12 +39,13 @@ pub struct Sent {
 impl Sent {
     /// Returns the names in the form in which they are recorded.
     pub fn new(domain: &str, user: &str, workstation: &str) -> Sent {
-        let [domain, user, workstation] = [domain, user, workstation].map(name);
+        let [domain, user, workstation] = [domain, user, workstation].map(sent_name);
         Sent { domain, user, workstation }
     }
 }
 
-fn name(sent: &str) -> String {
+/// Returns a name that a client has sent, in the form in which events and the log of the server have it.
+pub(crate) fn sent_name(sent: &str) -> String {
     let short: String = sent.chars().take(AUDITED_NAME).collect();
     plain(&short).replace(['[', ']'], "?")
 }

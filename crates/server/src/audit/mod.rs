@@ -15,6 +15,7 @@ mod trail;
 use std::sync::Arc;
 
 pub use self::event::Event;
+pub(crate) use self::logon::sent_name;
 pub use self::logon::{Became, Endpoint, Logon, LogonEvent, Sent};
 pub use self::queue::{Batch, Queue, QueueNumbers, Reservation};
 pub use self::record::{Moved, Record};

@@ -143,6 +143,11 @@ impl Trail {
         self.audit.overflow == Overflow::Refuse
     }
 
+    /// Returns how many of the operations are recorded if they succeed or fail.
+    pub(crate) fn count(&self, operations: &[Operation]) -> usize {
+        operations.iter().filter(|operation| self.records(&[**operation])).count()
+    }
+
     /// Reserves room for `count` events of a request with a path of at most `path` bytes, and `more` bytes of other
     /// arguments; `None` if there is not enough.
     pub(crate) fn reserve(&self, count: usize, path: usize, more: usize) -> Option<Reservation> {

@@ -24,6 +24,7 @@ use crate::information::ea;
 use crate::name::Stream;
 use crate::policy::Share;
 use crate::policy::audit::Operation;
+use crate::policy::limits::AUDITED_DESCRIPTOR;
 use crate::policy::template::Variable;
 use crate::request::{Reply, Request};
 use crate::state::open::FileOpen;
@@ -91,10 +92,9 @@ fn path_of(trail: &Trail, disk: &Disk, file: &FileOpen) -> String {
 }
 
 /// Records the requests that only refer to an open file.
-pub(crate) fn executed(request: &Request<'_>, reply: &Reply, done: &Result<Status>) {
-    if request.tree.as_ref().and_then(|tree| tree.disk()).is_none_or(|disk| disk.audit.is_none()) {
-        return;
-    }
+pub(crate) fn executed(request: &Request<'_>, reply: &mut Reply, done: &Result<Status>) {
+    // The session may not have the open any more: a CLOSE or the end of the connection does not wait for the request.
+    let Some(open) = reply.audited.take() else { return };
     let [send, receive] = match request.header.command {
         Command::READ => [Operation::PREAD_SEND, Operation::PREAD_RECV],
         Command::WRITE => [Operation::PWRITE_SEND, Operation::PWRITE_RECV],
@@ -104,10 +104,6 @@ pub(crate) fn executed(request: &Request<'_>, reply: &Reply, done: &Result<Statu
             None => return,
         },
         _ => return,
-    };
-    let Some(id) = reply.file_id else { return };
-    let Some(open) = request.session().ok().and_then(|session| session.open(id.persistent, id.volatile)) else {
-        return;
     };
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
     let Some(trail) = &disk.audit else { return };
@@ -293,7 +289,10 @@ pub(super) fn deleted(disk: &Disk, path: &RelPath, stream: Option<&str>, bin: Op
 /// Returns the arguments of `fset_nt_acl`.
 fn with_descriptor(trail: &Trail, path: &str, descriptor: Option<&SecurityDescriptor>) -> Vec<String> {
     let text = descriptor.filter(|_| trail.audit().log_secdesc).and_then(|it| sddl::encode(it).ok());
-    vec![path.to_owned(), format!("[{}]", text.unwrap_or_default())]
+    let mut text = text.unwrap_or_default();
+    let end = (0..=AUDITED_DESCRIPTOR.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or_default());
+    vec![path.to_owned(), format!("[{text}]")]
 }
 
 /// A SET_INFO request that is being executed.

@@ -14,7 +14,8 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 
 use super::create::WithinRequest;
-use super::{audit, create, tree_connect};
+use super::{audit, audit_room, create, tree_connect};
+use crate::audit::Reservation;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::information::security;
@@ -29,7 +30,8 @@ pub(super) async fn query(
     file: SharedFile<'_>,
     parts: SecurityInformation,
 ) -> Result<Vec<u8>> {
-    let opened = open(request, reply, file, security::needed_to_ask(security::known_parts(parts.0))).await?;
+    let rights = security::needed_to_ask(security::known_parts(parts.0));
+    let (opened, _room) = open(request, reply, file, rights, None).await?;
     let asked = QueryInfoRequest { additional_information: parts.0, ..QueryInfoRequest::default() };
     let answer = match opened.disk() {
         Ok(disk) => security::query(&asked, opened.granted(), &opened.file, disk).await,
@@ -47,7 +49,8 @@ pub(super) async fn set(
     parts: SecurityInformation,
     descriptor: &[u8],
 ) -> Result<()> {
-    let opened = open(request, reply, file, security::needed_to_set(security::known_parts(parts.0))).await?;
+    let rights = security::needed_to_set(security::known_parts(parts.0));
+    let (opened, _room) = open(request, reply, file, rights, Some(descriptor)).await?;
     let asked = SetInfoRequest {
         info_type: InfoType::SECURITY,
         file_info_class: 0,
@@ -77,13 +80,15 @@ async fn change(request: &Request<'_>, asked: &SetInfoRequest<'_>, opened: &With
     done
 }
 
-/// Opens the file for the user of the request, with these rights.
+/// Opens the file for the user of the request, with these rights. The events of the open, and of the change to
+/// `descriptor`, have the room that is returned.
 async fn open(
     request: &Request<'_>,
     reply: &mut Reply,
     file: SharedFile<'_>,
     rights: AccessMask,
-) -> Result<WithinRequest> {
+    descriptor: Option<&[u8]>,
+) -> Result<(WithinRequest, Option<Reservation>)> {
     let session = request.session()?;
     let user = session.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
     let disk = tree_connect::connect(request, file.share, &user).await?;
@@ -97,6 +102,7 @@ async fn open(
             "the session is not encrypted, but the share requires encryption",
         ));
     }
+    let room = audit_room::admit_within(&disk, file.name, descriptor)?;
     let tree = Arc::new(Tree {
         id: 0,
         created: request.connection.server.environment.now(),
@@ -105,5 +111,5 @@ async fn open(
     });
     // A query of no part needs no right, but an open has at least one.
     let rights = if rights == AccessMask::NONE { AccessMask::FILE_READ_ATTRIBUTES } else { rights };
-    create::open_within(request, reply, tree, file.name, rights).await
+    Ok((create::open_within(request, reply, tree, file.name, rights).await?, room))
 }

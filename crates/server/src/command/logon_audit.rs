@@ -19,11 +19,22 @@ pub(super) fn refused(request: &Request<'_>, session: &Session, attempt: &mut At
 
 /// Records a logon that has succeeded.
 pub(super) fn admitted(request: &Request<'_>, session: &Session, attempt: &mut Attempt) {
+    let server = &request.connection.server;
+    // A wrong password that has made the client a guest is a guess nevertheless.
+    if let Some(cause) = attempt.cause.take()
+        && let Some(guess) = logon(request, session, attempt, cause)
+    {
+        attempt.sent.clone_from(&guess.sent);
+        record(server, guess);
+    }
     let Some(mut logon) = logon(request, session, attempt, Status::SUCCESS) else { return };
     logon.became = session.user().map(|user| became(&user));
-    // The end of the session is recorded with the address and the names of its first logon.
-    session.logged_on.lock().get_or_insert_with(|| Box::new(logon.clone()));
-    record(&request.connection.server, logon);
+    // The end of the session is recorded with the address of its first logon, and the names of its last one.
+    match &mut *session.logged_on.lock() {
+        Some(first) => (first.sent, first.became) = (logon.sent.clone(), logon.became.clone()),
+        none => *none = Some(Box::new(logon.clone())),
+    }
+    record(server, logon);
 }
 
 /// Records the end of a session, once.

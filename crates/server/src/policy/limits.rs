@@ -64,6 +64,10 @@ pub(crate) const RECYCLE_BINS: usize = 65_536;
 pub(crate) const AUDIT_QUEUE_BYTES: usize = 8 << 20;
 /// The longest part of a name in the record of a logon, in characters. A name of a Windows user has at most 256.
 pub(crate) const AUDITED_NAME: usize = 256;
+/// The longest text of a security descriptor in the audit in bytes. Longer ones are cut.
+pub(crate) const AUDITED_DESCRIPTOR: usize = 64 << 10;
+/// The longest text of a path in the audit in bytes: 32,760 units of UTF-16 with at most three bytes of UTF-8 each.
+pub(crate) const AUDITED_PATH: usize = 3 * 32_760;
 /// Maximum number of audit lines that the writer of a destination takes at once.
 pub(crate) const AUDIT_BATCH: usize = 1024;
 /// Maximum number of targets of one DFS link in a referral. Few servers hold the same files.

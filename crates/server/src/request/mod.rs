@@ -129,6 +129,9 @@ impl Request<'_> {
         if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
             return Err(Error::because(Status::FILE_CLOSED, "the open belongs to another tree connect"));
         }
+        if open.tree.disk().is_some_and(|disk| disk.audit.is_some()) {
+            reply.audited = Some(open.clone());
+        }
         // 3.3.5.2.10, once per request.
         let counted = reply.outstanding.as_ref().is_some_and(|outstanding| outstanding.is_on(&open));
         if !counted && self.connection.dialect().0 >= Dialect::SMB_3_0.0 {

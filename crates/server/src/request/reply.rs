@@ -13,6 +13,7 @@ use super::Request;
 use super::outgoing::Outgoing;
 use crate::error::{Disconnect, Error, Result};
 use crate::state::connection::{Connection, Negotiated, Pending};
+use crate::state::open::Open;
 use crate::state::open::channel_sequence::Outstanding;
 use crate::state::session::Channel;
 
@@ -25,6 +26,8 @@ pub(crate) struct Reply {
     pub(crate) tree_id: Option<u32>,
     /// The file that the request used, for related requests.
     pub(crate) file_id: Option<FileId>,
+    /// The open that the request used, if its share has an audit. It may be closed before the request is complete.
+    pub(crate) audited: Option<Arc<Open>>,
     /// The bytes that the request has read, written or copied.
     pub(crate) moved: u64,
     /// The signing key, if it is not that of the request's channel: that of a new session, or of a channel being bound.
@@ -62,6 +65,7 @@ impl Reply {
             session_id: None,
             tree_id: None,
             file_id: None,
+            audited: None,
             moved: 0,
             sign_with: None,
             hash: Hash::Nobody,
@@ -99,6 +103,8 @@ impl Reply {
         self.session_id = None;
         self.tree_id = None;
         self.file_id = None;
+        self.audited = None;
+        self.moved = 0;
         self.sign_with = None;
         self.hash = Hash::Nobody;
         self.async_id = None;

@@ -103,14 +103,22 @@ fn read(prefix: ValueReader<'_>, share: &mut Share) {
     if !modules::are_asked_for(&section, "full_audit") {
         return;
     }
+    let destination = destination(&section);
+    let overflow = overflow(section.value(&OVERFLOW));
+    if overflow == Overflow::Refuse && destination == Destination::Log {
+        let value = section.value(&OVERFLOW);
+        let message = "the log of the server keeps no events, so that requests are not refused".to_owned();
+        let remedy = "set `frevo:audit file` or `frevo:audit journal`, or remove `full_audit:syslog = no`";
+        value.report(warning(Code::Contradiction, message).remedy(remedy));
+    }
     share.audit = Some(Arc::new(Audit {
         prefix: prefix.template(),
         success: operations(section.value(&SUCCESS)),
         failure: operations(section.value(&FAILURE)),
         priority: facility(section.value(&FACILITY)) << 3 | priority(section.value(&PRIORITY)),
         log_secdesc: section.value(&LOG_SECDESC).boolean(),
-        destination: destination(&section),
-        overflow: overflow(section.value(&OVERFLOW)),
+        destination,
+        overflow,
         sees_recycling: sees_recycling(&section),
     }));
 }
@@ -189,20 +197,19 @@ fn overflow(value: ValueReader<'_>) -> Overflow {
 /// file goes to the destination that `[global]` names for events, or else to the log, as in Samba.
 pub(super) fn logons(section: &Reader<'_>, levels: &LogLevel) -> LogonAudit {
     let mut sinks: Vec<(Destination, u8)> = Vec::new();
-    for (class, level) in &levels.classes {
-        let json = match class.as_str() {
-            "auth_audit" => false,
-            "auth_json_audit" => true,
-            _ => continue,
-        };
+    for (class, json) in [("auth_audit", false), ("auth_json_audit", true)] {
+        // The last of two levels of one class is in effect.
+        let Some((_, level)) = levels.classes.iter().rev().find(|(name, _)| name == class) else { continue };
         let destination = match levels.files.get(class) {
             Some(file) if json => Destination::File(file.clone()),
             Some(file) => Destination::Lines(file.clone()),
             None => common(section, json),
         };
-        // The last of two levels of one class is in effect.
-        sinks.retain(|(other, _)| *other != destination);
-        sinks.push((destination, *level));
+        // Both classes may have the same destination.
+        match sinks.iter_mut().find(|(other, _)| *other == destination) {
+            Some((_, other)) => *other = (*other).max(*level),
+            None => sinks.push((destination, *level)),
+        }
     }
     // Nothing is written below the level of failures.
     sinks.retain(|(_, level)| *level >= 2);
@@ -293,6 +300,18 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_keeps_no_events_is_named_if_requests_are_to_be_refused() {
+        let warns = |lines: &str| {
+            let lines =
+                format!("[x]\npath = @DIR@/x\nvfs objects = full_audit\nfrevo:audit overflow = refuse\n{lines}\n");
+            let (loaded, _directory) = load_files(&[("smb.conf", &lines)]);
+            loaded.expect("it loads").warnings.to_string().contains("keeps no events")
+        };
+        assert!(warns("full_audit:syslog = no"));
+        assert!(!warns("") && !warns("full_audit:syslog = no\nfrevo:audit journal = yes"));
+    }
+
+    #[test]
     fn classes_of_the_log_level_record_logons() {
         let logons = |lines: &str| {
             let (loaded, _directory) = load_files(&[("smb.conf", &format!("[global]\n{lines}\n"))]);
@@ -312,6 +331,10 @@ mod tests {
             [(Destination::Log, 3), (Destination::File("/var/log/audit.json".into()), 3)]
         );
         assert_eq!(logons(&format!("{both}frevo:audit journal = yes")), [(Destination::Journal, 3)]);
+        let levels = |levels: &str| logons(&format!("log level = {levels}\nfrevo:audit journal = yes"));
+        assert_eq!(levels("auth_audit:3 auth_json_audit:0"), [(Destination::Journal, 3)], "the higher of two classes");
+        assert_eq!(levels("auth_audit:2 auth_json_audit:5"), [(Destination::Journal, 5)]);
+        assert_eq!(levels("auth_audit:5 auth_audit:2"), [(Destination::Journal, 2)], "the last of one class");
         assert_eq!(logons("log level = auth_audit:3\nfull_audit:syslog = yes"), [(Destination::Syslog, 3)]);
     }
 

@@ -9,7 +9,7 @@ use super::mapped;
 use super::user::{check_uid, known_user};
 use crate::accounts::principals::may_come_from_domain;
 use crate::accounts::{Account, Unavailable};
-use crate::audit::Sent;
+use crate::audit::{Sent, sent_name};
 use crate::authentication::{Attempt, Authenticated, Kerberos, MechanismStep};
 use crate::domain::Refused;
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ impl Kerberos {
                 attempt.cause = Some(Status::NO_SUCH_USER);
                 return Err(Error::because(Status::LOGON_FAILURE, format!("{client} has no account here")));
             }
-            Err(refused) => return Err(refused.error(&client.to_string())),
+            Err(refused) => return Err(refused.error(&sent_name(&client.to_string()))),
         };
         check_account(&account, server.environment.now())?;
         server.logons.authenticated(&account.name, request.connection.peer.remote.ip().into());

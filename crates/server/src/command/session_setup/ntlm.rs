@@ -11,7 +11,7 @@ use super::pass_through;
 use super::user::known_user;
 use crate::accounts::{Account, AccountPolicy, LogonOutcome, Unavailable};
 use crate::address_bucket::AddressBucket;
-use crate::audit::Sent;
+use crate::audit::{Sent, sent_name};
 use crate::authentication::{Attempt, Authenticated, MechanismStep, Ntlm, check_kept};
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
@@ -81,10 +81,11 @@ impl Ntlm {
                     MapToGuest::BadUser => matches!(refused, Refused::Unknown),
                     MapToGuest::BadPassword => true,
                 };
+                // It is recorded even if the client becomes a guest.
+                attempt.cause = Some(cause(&refused));
                 if !guest || policy.guest.is_none() {
-                    attempt.cause = Some(cause(&refused));
                     attempt.guessed = Some(meant);
-                    return Err(Error::because(Status::LOGON_FAILURE, format!("user {:?}", claim.user)));
+                    return Err(Error::because(Status::LOGON_FAILURE, format!("user {:?}", sent_name(&claim.user))));
                 }
                 unproven(&claim, policy)
             }
@@ -93,7 +94,7 @@ impl Ntlm {
                 if matches!(refused, Refused::Because(Status::ACCOUNT_LOCKED_OUT)) {
                     attempt.guessed = Some(meant);
                 }
-                Err(refused.error(&claim.user))
+                Err(refused.error(&sent_name(&claim.user)))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Connection;
 use crate::accounting::Resource;
+use crate::audit::sent_name;
 use crate::logon_throttle::{Guess, OVERHEAD, Verdict};
 use crate::state::Server;
 
@@ -25,7 +26,7 @@ impl Failed<'_> {
         let (name, peer) = (self.guess.name, self.connection.peer.remote);
         let Verdict::At { answer, first } = server.logons.throttle.failed(self.guess, now) else { return Err(NoRoom) };
         if first {
-            tracing::info!(user = name, %peer, "logon failed: unknown user or wrong password");
+            tracing::info!(user = sent_name(name), %peer, "logon failed: unknown user or wrong password");
         }
         let payer = self.connection.payer();
         let _held = payer.charge(Resource::Logons, self.length + OVERHEAD).map_err(|_| NoRoom)?;

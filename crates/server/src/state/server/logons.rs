@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::accounts::Authenticator;
 use crate::address_bucket::AddressBucket;
+use crate::audit::sent_name;
 use crate::environment::Environment;
 use crate::lockout::Lockouts;
 use crate::logon_attempts::LogonAttempts;
@@ -45,7 +46,8 @@ impl LogonDefence {
     pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
         let policy = self.authenticator.policy();
         if self.lockouts.failed(name, exists, &policy, self.environment.uptime()) {
-            tracing::warn!(user = name, attempts = policy.lockout_attempts, "account locked after wrong passwords");
+            let (user, attempts) = (sent_name(name), policy.lockout_attempts);
+            tracing::warn!(user, attempts, "account locked after wrong passwords");
             if exists && policy.lockout_duration.is_none() {
                 self.authenticator.lock(name);
             }

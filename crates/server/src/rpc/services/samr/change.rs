@@ -9,6 +9,7 @@ use proto::rpc::samr::{ChangePassword, ChangePassword4};
 use proto::status::Status;
 
 use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
+use crate::audit::sent_name;
 use crate::named_pipe::Caller;
 use crate::state::Server;
 use crate::yielding::Work;
@@ -48,7 +49,7 @@ pub(super) async fn change_password(asked: &Asked<'_>, server: &Server, caller: 
     let (account, opened) = match prove(asked, server, caller).await {
         Ok(found) => found,
         Err(why) => {
-            tracing::error!(user = asked.user(), why = why.0, "the account back end is unavailable");
+            tracing::error!(user = sent_name(asked.user()), why = why.0, "the account back end is unavailable");
             return Status::NO_LOGON_SERVERS;
         }
     };

@@ -12,6 +12,9 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::{FileId, OplockLevel, SecurityInformation};
 use proto::status::Status;
 
+use crate::audit::{Destinations, Queue};
+use crate::policy::audit::{Audit, Destination, Operations, Overflow};
+use crate::policy::limits::AUDIT_QUEUE_BYTES;
 use crate::policy::{Encryption, Share};
 use crate::rpc::tests::client::PipeClient;
 use crate::rpc::tests::lists::last;
@@ -196,6 +199,41 @@ fn a_share_that_refuses_the_user_or_the_change_refuses_the_call() {
     let mut bob = pipe(&server, "bob");
     assert!(get(&mut bob, Some("share"), "file", DACL).is_ok());
     assert_eq!(get(&mut bob, Some("sealed"), "file", DACL), Err(error::ACCESS_DENIED));
+}
+
+/// One queue for all destinations.
+struct Events(Arc<Queue>);
+
+impl Destinations for Events {
+    fn queue(&self, _: &Destination) -> Arc<Queue> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_recorded_is_refused_if_configured() {
+    let queue = Arc::<Queue>::default();
+    let success = Operations::parse(["fset_nt_acl"]).expect("a known name");
+    let server = TestServer::builder()
+        .clock(ManualClock::new())
+        .audit(Arc::new(Events(Arc::clone(&queue))))
+        .volume_options(Options { mode: 0o777, ..Options::default() })
+        .share(|share| {
+            share.acls.stored = Some(testing::stored_acls());
+            share.audit = Some(Arc::new(Audit { success, overflow: Overflow::Refuse, ..Audit::default() }));
+        })
+        .start();
+    let mut client = TestClient::logged_on(&server, "alice");
+    create(&mut client, "file", AccessMask::FILE_READ_DATA, OplockLevel::NONE);
+    let mut alice = pipe(&server, "alice");
+    let full = queue.reserve(AUDIT_QUEUE_BYTES / 2).expect("all the room for requests");
+    assert_ne!(set(&mut alice, "file", DACL, &for_all(AccessMask::FILE_ALL_ACCESS)), error::SUCCESS);
+    assert!(get(&mut alice, Some("share"), "file", DACL).is_ok(), "a query has no event");
+    assert_eq!((queue.numbers().refused, queue.numbers().waiting), (1, 0));
+    drop(full);
+    assert_eq!(set(&mut alice, "file", DACL, &for_all(AccessMask::FILE_ALL_ACCESS)), error::SUCCESS);
+    assert_eq!((queue.numbers().lost, queue.numbers().waiting), (0, 1));
+    assert!(queue.reserve(AUDIT_QUEUE_BYTES / 2 - queue.numbers().bytes).is_some(), "nothing is reserved any more");
 }
 
 #[test]
