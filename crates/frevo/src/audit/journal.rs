@@ -31,7 +31,12 @@ pub(super) fn entry(event: &Event) -> Vec<u8> {
     field("FREVO_USER", fields.user);
     field("FREVO_ADDRESS", &fields.address);
     field("FREVO_SESSION", &fields.session);
-    let texts = [("FREVO_ERROR", fields.error.as_deref()), ("FREVO_SHARE", fields.share), ("FREVO_PATH", fields.path)];
+    let texts = [
+        ("FREVO_ERROR", fields.error.as_deref()),
+        ("FREVO_SHARE", fields.share),
+        ("FREVO_PATH", fields.path),
+        ("FREVO_PREFIX", fields.prefix.as_deref()),
+    ];
     for (name, value) in texts {
         value.into_iter().for_each(|value| field(name, value));
     }
@@ -44,9 +49,17 @@ pub(super) fn entry(event: &Event) -> Vec<u8> {
         value.into_iter().for_each(|value| field(name, &value.to_string()));
     }
     if let Some(logon) = &fields.logon {
+        field("FREVO_PORT", &logon.port.to_string());
         field("FREVO_METHOD", logon.method);
         field("FREVO_DIALECT", &logon.dialect);
-        field("FREVO_KIND", logon.kind.unwrap_or_default());
+        logon.kind.into_iter().for_each(|kind| field("FREVO_KIND", kind));
     }
+    if let Event::Logon(logon) = event {
+        field("FREVO_CLIENT_DOMAIN", &logon.sent.domain);
+        field("FREVO_CLIENT_ACCOUNT", &logon.sent.user);
+        field("FREVO_WORKSTATION", &logon.sent.workstation);
+    }
+    // A field may have several values.
+    fields.arguments.into_iter().flatten().for_each(|argument| field("FREVO_ARGUMENT", argument));
     entry
 }

@@ -22,6 +22,7 @@ use server::audit::{Destinations, Queue, QueueNumbers};
 use server::policy::audit::Destination;
 
 use self::output::Output;
+use self::writer::Writing;
 
 /// The socket of the syslog daemon or the journal.
 const SYSLOG: &str = "/dev/log";
@@ -29,11 +30,16 @@ const SYSLOG: &str = "/dev/log";
 /// The socket of the journal for its own protocol.
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
+/// How often destinations are checked for one that hangs.
+const WATCHING: Duration = Duration::from_secs(10);
+
+type Queues = HashMap<Destination, (Arc<Queue>, Arc<Writing>)>;
+
 /// The queues of the destinations in use.
 pub(crate) struct Audits {
     syslog: PathBuf,
     journal: PathBuf,
-    queues: Mutex<HashMap<Destination, Arc<Queue>>>,
+    queues: Mutex<Queues>,
 }
 
 impl Audits {
@@ -48,19 +54,41 @@ impl Audits {
 
     /// Has the files opened again by their names, as after logrotate has renamed them.
     pub(crate) fn reopen(&self) {
-        self.queues.lock().values().for_each(|queue| queue.reopen());
+        self.queues.lock().values().for_each(|(queue, _)| queue.reopen());
+    }
+
+    /// Has the log name destinations that hang, until the task is aborted.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(WATCHING);
+        loop {
+            ticks.tick().await;
+            self.report_hanging(Instant::now());
+        }
+    }
+
+    /// Returns the number of destinations that hang and that the log did not have yet.
+    fn report_hanging(&self, now: Instant) -> usize {
+        let queues = self.queues.lock();
+        let hanging = queues.iter().filter(|(_, (_, writing))| writing.is_to_be_reported(now));
+        hanging
+            .map(|(destination, (queue, _))| {
+                let (destination, waiting) = (name(destination), queue.numbers().waiting);
+                tracing::error!(destination, waiting, "the destination neither accepts audit events nor fails");
+            })
+            .count()
     }
 
     /// Waits until the events are written, but not longer than `time`. The log has the number of those that are not.
     pub(crate) fn drain(&self, time: Duration) {
         let end = Instant::now() + time;
-        let queues: Vec<_> = self.queues.lock().iter().map(|(to, queue)| (name(to), Arc::clone(queue))).collect();
+        let queues: Vec<_> = self.queues.lock().iter().map(|(to, (queue, _))| (name(to), Arc::clone(queue))).collect();
         while Instant::now() < end && queues.iter().any(|(_, queue)| !queue.is_idle()) {
             thread::sleep(Duration::from_millis(10));
         }
         for (destination, queue) in queues.iter().filter(|(_, queue)| !queue.is_idle()) {
-            let lost = queue.numbers().waiting;
-            tracing::error!(destination, lost, "the server stops before its audit events are written");
+            let numbers = queue.numbers();
+            let (lost, lost_before) = (numbers.waiting, numbers.lost);
+            tracing::error!(destination, lost, lost_before, "the server stops before its audit events are written");
         }
     }
 
@@ -96,24 +124,31 @@ impl Default for Audits {
 impl Destinations for Audits {
     fn queue(&self, destination: &Destination) -> Arc<Queue> {
         let mut queues = self.queues.lock();
-        if let Some(queue) = queues.get(destination) {
+        if let Some((queue, _)) = queues.get(destination) {
             return Arc::clone(queue);
         }
-        let queue = Arc::<Queue>::default();
-        let (lines, output) = (Arc::clone(&queue), self.output(destination));
+        let (queue, writing) = (Arc::<Queue>::default(), Arc::<Writing>::default());
+        let (lines, output, attempt) = (Arc::clone(&queue), self.output(destination), Arc::clone(&writing));
         let write = move || match localfs::identity::as_process(|| ()) {
-            Ok(()) => writer::run(&lines, output),
+            Ok(()) => writer::run(&lines, output, attempt),
             Err(error) => tracing::error!(%error, "audit events are lost: the thread cannot act as the process"),
         };
         if let Err(error) = thread::Builder::new().name("audit".to_owned()).spawn(write) {
             tracing::error!(%error, "audit events are lost: cannot start a thread");
+            // The next use of the destination tries it again.
+            return queue;
         }
-        queues.insert(destination.clone(), Arc::clone(&queue));
+        queues.insert(destination.clone(), (Arc::clone(&queue), writing));
         queue
     }
 
     fn numbers(&self) -> Vec<(String, QueueNumbers)> {
-        self.queues.lock().iter().map(|(destination, queue)| (name(destination), queue.numbers())).collect()
+        let (now, queues) = (Instant::now(), self.queues.lock());
+        let numbers = queues.iter().map(|(destination, (queue, writing))| {
+            let numbers = queue.numbers();
+            (name(destination), QueueNumbers { stalled: numbers.stalled || writing.hangs(now), ..numbers })
+        });
+        numbers.collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -132,7 +132,14 @@ impl Lines {
                 Some(open) => open,
                 None => {
                     let mut options = OpenOptions::new();
-                    self.open.insert(options.append(true).create(true).mode(0o640).open(&self.path)?)
+                    let open = options.append(true).create(true).mode(0o640).open(&self.path)?;
+                    // Of the text, only whole lines are written. The file may have a part of a line nevertheless.
+                    match (ends_within_line(&open, &self.path), self.text.get(self.written) == Some(&b'\n')) {
+                        (true, false) => self.text.insert(self.written, b'\n'),
+                        (false, true) => self.written += 1,
+                        _ => {}
+                    }
+                    self.open.insert(open)
                 }
             };
             match open.write(&self.text[self.written..]) {
@@ -165,6 +172,17 @@ impl Lines {
         let line = self.text[..self.written].iter().rposition(|byte| *byte == b'\n');
         self.written = line.map_or(0, |end| end + 1);
     }
+}
+
+/// Returns whether a file ends with a part of a line, as after a full disk or a crash.
+fn ends_within_line(open: &File, path: &Path) -> bool {
+    let Ok(metadata) = open.metadata() else { return false };
+    if !metadata.is_file() || metadata.len() == 0 {
+        return false;
+    }
+    let mut last = [0];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, metadata.len() - 1));
+    read.is_ok() && last != *b"\n"
 }
 
 impl Socket {

@@ -174,6 +174,7 @@ fn the_journal_gets_fields() {
         "FREVO_USER=ann",
         "FREVO_SHARE=share",
         "FREVO_BYTES=5",
+        "FREVO_PREFIX=P",
     ] {
         assert!(entry.lines().any(|own| own == line), "{line} in {entry}");
     }
@@ -182,6 +183,8 @@ fn the_journal_gets_fields() {
     let entry = received(&daemon);
     assert!(entry.contains("MESSAGE=Auth: [SMB2,(null)] user [DOM]\\[ann?bob] at [Wed, 01 Jan 2020 "), "{entry}");
     assert!(entry.contains("\nFREVO_RESULT=fail\n") && entry.contains("\nFREVO_METHOD=NTLMv2\n"), "{entry}");
+    assert!(entry.contains("\nFREVO_PORT=50000\n") && entry.contains("\nFREVO_CLIENT_DOMAIN=DOM\n"), "{entry}");
+    assert!(!entry.contains("FREVO_KIND"), "only a logon that succeeds has it: {entry}");
 }
 
 #[test]
@@ -242,6 +245,42 @@ fn a_full_disk_loses_nothing() {
         queue.reopen();
     });
     assert_eq!((text(&path).lines().count(), queue.numbers().lost), (4, 0));
+}
+
+#[test]
+fn a_part_of_a_line_is_ended_before_the_next_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (path, queue) = (directory.path().join("audit.json"), Queue::default());
+    let write = |before: &str| {
+        std::fs::write(&path, before).expect("the file");
+        queue.push(event(Operation::CLOSE, "/f"));
+        let (mut output, mut losses) = (Output::file(&path, true), Losses::default());
+        step(&queue, &mut output, &mut losses, Duration::ZERO, Duration::ZERO);
+        text(&path)
+    };
+    let whole = write("");
+    assert_eq!(whole.lines().count(), 1);
+    assert_eq!(write("{\"time"), format!("{{\"time\n{whole}"));
+    assert_eq!(write("{}\n"), format!("{{}}\n{whole}"));
+}
+
+#[test]
+fn a_destination_that_hangs_is_reported_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success()));
+    let audits = Audits::with_sockets(directory.path(), directory.path());
+    let queue = audits.queue(&Destination::File(path.clone()));
+    let later = Instant::now() + Duration::from_secs(3_600);
+    assert_eq!(audits.report_hanging(later), 0, "there is nothing to write");
+    // The thread waits for a reader of the pipe.
+    queue.push(event(Operation::CLOSE, "/f"));
+    while audits.report_hanging(later) == 0 {
+        thread::yield_now();
+    }
+    assert_eq!((audits.report_hanging(later), audits.report_hanging(Instant::now())), (0, 0));
+    assert_eq!(queue.numbers().waiting, 1, "it is not written");
+    drop(std::fs::File::open(&path).expect("a reader"));
 }
 
 #[test]

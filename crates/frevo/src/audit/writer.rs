@@ -1,8 +1,10 @@
 //! The thread that writes the events of one destination.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use server::audit::Queue;
 
 use super::output::{Failed, Output};
@@ -16,9 +18,43 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often the log says that a destination still fails.
 const REMINDER: Duration = Duration::from_secs(60);
 
+/// How long a destination may take for a batch before it counts as one that accepts nothing.
+const HANGS: Duration = Duration::from_secs(10);
+
+/// Since when a thread writes its batch. A destination may neither accept it nor fail.
+#[derive(Default)]
+pub(super) struct Writing(Mutex<Option<Attempt>>);
+
+struct Attempt {
+    since: Instant,
+    /// The log has it.
+    reported: bool,
+}
+
+impl Writing {
+    fn begin(&self, since: Instant) {
+        *self.0.lock() = Some(Attempt { since, reported: false });
+    }
+
+    /// Returns whether the log has the attempt.
+    fn end(&self) -> bool {
+        self.0.lock().take().is_some_and(|attempt| attempt.reported)
+    }
+
+    /// Returns whether the attempt takes too long.
+    pub(super) fn hangs(&self, now: Instant) -> bool {
+        self.0.lock().as_ref().is_some_and(|attempt| now.saturating_duration_since(attempt.since) > HANGS)
+    }
+
+    /// Returns whether the attempt takes too long, once.
+    pub(super) fn is_to_be_reported(&self, now: Instant) -> bool {
+        self.hangs(now) && self.0.lock().as_mut().is_some_and(|attempt| !std::mem::replace(&mut attempt.reported, true))
+    }
+}
+
 /// Writes the events of the queue, for as long as the process exists.
-pub(super) fn run(queue: &Queue, mut output: Output) {
-    let mut losses = Losses::default();
+pub(super) fn run(queue: &Queue, mut output: Output, writing: Arc<Writing>) {
+    let mut losses = Losses { writing, ..Losses::default() };
     loop {
         step(queue, &mut output, &mut losses, IDLE, PAUSE);
         if queue.is_idle() {
@@ -34,6 +70,7 @@ pub(super) struct Losses {
     lost: u64,
     /// When the log got the reason of a failure that lasts.
     reported: Option<Instant>,
+    writing: Arc<Writing>,
 }
 
 /// Writes the next events. If the destination fails, they are tried again until it works. Meanwhile others fill the
@@ -49,8 +86,14 @@ pub(super) fn step(queue: &Queue, output: &mut Output, losses: &mut Losses, idle
     }
     let (mut rest, mut unacceptable) = (&batch.events[..], 0);
     loop {
-        match output.write(rest, losses.lost) {
+        losses.writing.begin(Instant::now());
+        let written = output.write(rest, losses.lost);
+        let was_slow = losses.writing.end();
+        match written {
             Ok(lost) => {
+                if was_slow {
+                    tracing::warn!(destination = output.name(), "the destination accepts audit events again");
+                }
                 unacceptable += lost;
                 break;
             }

@@ -12,9 +12,6 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("smb2", &["server::state::connection", "server::frame", "server::request", "server::dispatch", "server::command"]),
     ("acls", &["server::acl", "server::security"]),
     ("rpc_srv", &["server::rpc"]),
-    // The target of audit events.
-    ("auth_audit", &["audit"]),
-    ("auth_json_audit", &["audit"]),
 ];
 
 /// The set of logged events.
@@ -50,7 +47,9 @@ impl LogLevel {
     }
 
     pub(super) fn targets(&self) -> Targets {
-        Targets::new().with_default(self.all).with_targets(self.parts.iter().copied())
+        let targets = Targets::new().with_default(self.all).with_targets(self.parts.iter().copied());
+        // Events of the audit are chosen before they come here, and would be lost without a notice.
+        targets.with_target("audit", LevelFilter::TRACE)
     }
 }
 
@@ -121,6 +120,7 @@ mod tests {
         check("5", "frevo", Level::DEBUG, Some(Level::TRACE));
         check("10", "frevo", Level::TRACE, None);
         check("debug", "frevo", Level::DEBUG, Some(Level::TRACE));
+        check("0 auth_audit:0", "audit", Level::WARN, None);
         check("all:2", "frevo", Level::INFO, Some(Level::DEBUG));
         check("1 auth:10, vfs:3@/var/log/vfs", "accounts::unix", Level::TRACE, None);
         check("1 passdb:10", "ldap::servers", Level::TRACE, None);

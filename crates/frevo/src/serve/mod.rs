@@ -335,6 +335,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helper
     let releasing = tokio::spawn(memory::release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
+    let stalls = tokio::spawn(audits.clone().watch());
     let status = status_text(server.clone(), health.clone());
     let first = status();
     let watching = {
@@ -356,6 +357,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helper
     print_system.stop(PRINT_TIME).await;
     drop(metrics);
     scavenging.abort();
+    stalls.abort();
     releasing.abort();
     server.close_detached().await;
     let _ = tokio::task::spawn_blocking(move || audits.drain(AUDIT_TIME)).await;

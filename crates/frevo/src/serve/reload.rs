@@ -19,8 +19,8 @@ impl Operations {
 
     /// Reads the configuration again.
     pub(super) fn read_again(&self) -> Result<String> {
-        self.log.reopen()?;
         self.audits.reopen();
+        self.log.reopen()?;
         let mut plan = self.plan();
         match plan.load() {
             Ok(loaded) => {

@@ -204,8 +204,8 @@ fn on_full_disk(fixture: &Fixture) -> Result<()> {
     Ok(())
 }
 
-/// Filters that users of fail2ban have for Samba; `<HOST>` and `<ADDR>` are written out as fail2ban does. The last is
-/// for the JSON objects.
+/// Filters that users of fail2ban have for Samba. Python's `re`, which fail2ban uses, searches with them; fail2ban
+/// itself does not run. `<ADDR>` is written out. The last is for the JSON objects.
 const FILTERS: &[(&str, &str)] = &[
     (
         "auth.log",
@@ -231,6 +231,13 @@ const FILTERS: &[(&str, &str)] = &[
     ("auth.json", r#".*(NT_STATUS_WRONG_PASSWORD|NT_STATUS_NO_SUCH_USER).*remoteAddress": "ipv4:<ADDR>:"#),
 ];
 
+/// The date pattern of docs/audit.md with its parts written out, and the year in place of the address. fail2ban takes
+/// the date from what it matches.
+const DATE: &str = concat!(
+    r"\] at \[(?:\w{3}, )?\d\d \w{3} (?P<address>\d{4}) \d\d:\d\d:\d\d(?:\.\d+)?",
+    r"(?: (?:UTC|[+-]\d{4}))?\] with \["
+);
+
 /// Prints the address that a filter finds in each line of a file.
 const FIND: &str = r"import re, sys
 filter = re.compile(sys.argv[2].replace('<ADDR>', r'(?P<address>[0-9a-fA-F.:]+)'))
@@ -248,6 +255,8 @@ fn fail2ban(fixture: &mut Fixture) -> Result<()> {
         (ALICE.credentials(), true),
         ("alice%wrong".to_owned(), false),
         ("nobody here%wrong".to_owned(), false),
+        ("2020-01-01 00:00:00%wrong".to_owned(), false),
+        ("x] at [Wed, 01 Jan 2020 00:00:00 UTC] with [%wrong".to_owned(), false),
         ("x] remote host [ipv4:192.0.2.99:1%wrong".to_owned(), false),
         (r#"x", "remoteAddress": "ipv4:192.0.2.99:%wrong"#.to_owned(), false),
     ];
@@ -265,15 +274,22 @@ fn fail2ban(fixture: &mut Fixture) -> Result<()> {
         "no end: {events:#?}"
     );
     let causes: Vec<&str> = events.iter().filter(logon).filter_map(|event| event["error"].as_str()).collect();
-    let expected = [&["NT_STATUS_WRONG_PASSWORD"][..], &["NT_STATUS_NO_SUCH_USER"; 3]].concat();
+    let expected = [&["NT_STATUS_WRONG_PASSWORD"][..], &["NT_STATUS_NO_SUCH_USER"; 5]].concat();
     ensure!(causes == expected, "{causes:?}");
-    for (file, filter) in FILTERS {
+    let find = |file: &str, filter: &str| -> Result<Vec<String>> {
         let output = Command::new(&fixture.python).args(["-c", FIND]).arg(tree.join(file)).arg(filter).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
-        let said = String::from_utf8_lossy(&output.stderr);
-        let found: Vec<&str> = text.lines().filter(|line| *line != "-").collect();
-        ensure!(found == ["127.0.0.1"; 4], "{filter} finds {found:?} in\n{text}{said}");
+        Ok(text.lines().filter(|line| *line != "-").map(str::to_owned).collect())
+    };
+    let refused = attempts.iter().filter(|(_, succeeds)| !succeeds).count();
+    for (file, filter) in FILTERS {
+        let found = find(file, filter)?;
+        ensure!(found == vec!["127.0.0.1"; refused], "{filter} finds {found:?}");
     }
-    println!("    {} filters find 4 of {} logons", FILTERS.len(), attempts.len());
+    // Each line has its own date, whatever the name is.
+    let (lines, years) = (fs::read_to_string(tree.join("auth.log"))?.lines().count(), find("auth.log", DATE)?);
+    ensure!(years.len() == lines && !years.contains(&"2020".to_owned()), "{lines} lines with the years {years:?}");
+    println!("    {} filters find {refused} of {} logons", FILTERS.len(), attempts.len());
     Ok(())
 }
