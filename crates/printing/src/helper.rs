@@ -117,8 +117,9 @@ fn serve(commands: Vec<CommandLine>, socket: std::os::fd::BorrowedFd<'_>) -> io:
         let (own, answers) = (shared.clone(), socket.clone());
         let started = thread::Builder::new().stack_size(256 * 1024).spawn(move || {
             let answer = answer(&own, request);
-            let _ = rustix::net::send(&*answers, &answer.encode(), SendFlags::NOSIGNAL);
+            // The server may send the next request as soon as it has the answer.
             own.running.fetch_sub(1, Ordering::AcqRel);
+            let _ = rustix::net::send(&*answers, &answer.encode(), SendFlags::NOSIGNAL);
         });
         if started.is_err() {
             shared.running.fetch_sub(1, Ordering::AcqRel);
@@ -224,8 +225,11 @@ fn execute(
         // After the end, so that nothing is missed.
         take(&mut output, &mut said)?;
         match (ended, &killed) {
-            (Some(_), Some(_)) => return Ok((Outcome::Late, said)),
-            (Some(status), None) => {
+            (Some(status), Some(_)) if status.signal() == Some(Signal::KILL.as_raw()) => {
+                return Ok((Outcome::Late, said));
+            }
+            // It may have ended by itself just before it was killed.
+            (Some(status), _) => {
                 let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
                 return Ok((Outcome::Exited(status), said));
             }

@@ -105,9 +105,8 @@ impl Printing {
 
     /// Puts settings into effect, and has the queues listed again.
     pub fn configure(&self, settings: Settings) {
-        self.0.queues.forget("");
+        self.0.queues.clear();
         if std::mem::replace(&mut *self.0.settings.write(), settings.clone()) != settings {
-            self.0.queues.clear();
             self.0.counts.clear();
             self.0.jobs.clear();
         }

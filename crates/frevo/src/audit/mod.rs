@@ -68,14 +68,16 @@ impl Audits {
 
     /// Returns the number of destinations that hang and that the log did not have yet.
     fn report_hanging(&self, now: Instant) -> usize {
-        let queues = self.queues.lock();
-        let hanging = queues.iter().filter(|(_, (_, writing))| writing.is_to_be_reported(now));
-        hanging
-            .map(|(destination, (queue, _))| {
-                let (destination, waiting) = (name(destination), queue.numbers().waiting);
-                tracing::error!(destination, waiting, "the destination neither accepts audit events nor fails");
-            })
-            .count()
+        let hanging: Vec<_> = {
+            let queues = self.queues.lock();
+            let hanging = queues.iter().filter(|(_, (_, writing))| writing.is_to_be_reported(now));
+            hanging.map(|(destination, (queue, _))| (name(destination), queue.numbers().waiting)).collect()
+        };
+        // The log may wait for the same disk.
+        for (destination, waiting) in &hanging {
+            tracing::error!(destination, waiting, "the destination neither accepts audit events nor fails");
+        }
+        hanging.len()
     }
 
     /// Waits until the events are written, but not longer than `time`. The log has the number of those that are not.

@@ -37,6 +37,13 @@ impl<T: Send + 'static> Probe<T> {
         (probe, ask)
     }
 
+    /// Returns a probe whose question waits for its answer from now on.
+    pub(super) fn asked(question: impl FnOnce() -> T + Send + 'static) -> (Probe<T>, impl FnOnce() + Send + 'static) {
+        let (probe, ask) = Probe::new(question);
+        *probe.0.lock() = Progress::Asked(Instant::now());
+        (probe, ask)
+    }
+
     /// Takes the answer and the time that it took; `None` if there is none yet.
     pub(super) fn take(&self) -> Option<(T, Duration)> {
         let mut progress = self.0.lock();

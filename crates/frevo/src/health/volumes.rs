@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use server::policy::{Policy, Share, Storage};
 use server::state::{Server, VolumeId, VolumeState};
@@ -17,6 +17,8 @@ use super::{Fault, FileSystem};
 const SHARES: usize = 256;
 /// An error is a fault when it comes so often without another answer in between.
 const ERRORS: u32 = 2;
+/// How often a volume that could not be opened is tried again.
+const RETRY: Duration = Duration::from_secs(10);
 /// A fault ends after this number of answers without it.
 const GOOD_ANSWERS: u32 = 3;
 
@@ -42,6 +44,8 @@ struct Volume {
     fault: Option<Trouble>,
     errors: u32,
     good: u32,
+    /// When the volume was last opened again after a failure.
+    retried: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,28 +58,37 @@ enum Trouble {
 
 impl Volumes {
     /// Takes the answers of the volumes whose turn it is, and asks them again.
-    pub(super) fn look(&mut self, server: &Server, patience: Duration) {
+    pub(super) fn look(&mut self, server: &Arc<Server>, patience: Duration) {
         let policy = server.policy();
         if !self.policy.as_ref().is_some_and(|known| Arc::ptr_eq(known, &policy)) {
             self.follow(server, &policy);
         }
-        let hung = |it: &Volume| it.device.filter(|_| it.probe.is_some() && it.fault == Some(Trouble::Hangs));
-        let hung: HashSet<u64> = self.known.values().filter_map(hung).collect();
+        // One question at a time to a file system is enough. The first share is another one in each look.
+        let asked = |it: &Volume| it.device.filter(|_| it.probe.is_some());
+        let mut asked: HashSet<u64> = self.known.values().filter_map(asked).collect();
+        self.next += 1;
         for _ in 0..self.shares.len().min(SHARES) {
             self.next = (self.next + 1) % self.shares.len();
             let share = &self.shares[self.next];
             let (id, state) = server.volume_state(share);
             let known =
                 self.known.entry(id).or_insert_with(|| Volume { share: share.name.clone(), ..Volume::default() });
+            known.share.clone_from(&share.name);
             match state {
                 VolumeState::Closed => {}
                 VolumeState::Opening(since) if since.elapsed() >= patience => known.fault = Some(Trouble::Hangs),
                 VolumeState::Opening(_) => {}
-                VolumeState::Failed(errno) => known.fault = Some(Trouble::Broken(errno)),
+                VolumeState::Failed(errno) => {
+                    known.fault = Some(Trouble::Broken(errno));
+                    if known.retried.is_none_or(|at| at.elapsed() >= RETRY) {
+                        known.retried = Some(Instant::now());
+                        let (server, share) = (server.clone(), share.clone());
+                        tokio::spawn(async move { server.open_volume(&share).await });
+                    }
+                }
                 VolumeState::Open(vfs) => {
                     known.update(patience);
-                    // One question to a file system that hangs is enough.
-                    if known.probe.is_none() && !known.device.is_some_and(|device| hung.contains(&device)) {
+                    if known.probe.is_none() && known.device.is_none_or(|device| asked.insert(device)) {
                         let (probe, ask) = Probe::new(move || vfs.probe());
                         known.probe = Some(probe);
                         self.threads.ask(ask);
@@ -125,13 +138,16 @@ impl Volume {
         let Some(probe) = &self.probe else { return };
         let Some((said, took)) = probe.take() else {
             if probe.waits() >= patience {
-                self.fault = Some(Trouble::Hangs);
+                (self.fault, self.good) = (Some(Trouble::Hangs), 0);
             }
             return;
         };
         self.probe = None;
         let trouble = match said {
-            Ok(state) => self.answered(state, took),
+            Ok(state) => {
+                let trouble = self.answered(state, took);
+                if took >= patience { Some(Trouble::Hangs) } else { trouble }
+            }
             // There is no such question.
             Err(Errno::OPNOTSUPP) => None,
             // The server itself may be refused where users are not, as by NFS with Kerberos.
@@ -233,9 +249,15 @@ mod tests {
             let mut volume = Volume { share: share.to_owned(), ..Volume::default() };
             answer(&mut volume, Ok(GOOD), PATIENCE);
             volume.probe = Some(Probe::new(|| Ok(GOOD)).0);
+            volume.update(Duration::from_nanos(1));
+            assert_eq!(volume.fault, None, "others are asked before");
+            let (probe, _ask) = Probe::asked(|| Ok(GOOD));
+            volume.probe = Some(probe);
             volume.update(PATIENCE);
             assert_eq!(volume.fault, None, "it may still answer");
             volume.update(Duration::ZERO);
+            answer(&mut volume, Ok(GOOD), PATIENCE);
+            assert_eq!(volume.fault, Some(Trouble::Hangs), "once is not enough");
             (VolumeId::new(&[share.as_bytes()]), volume)
         };
         let volumes = Volumes { known: ["b", "a"].map(volume).into(), ..Volumes::default() };

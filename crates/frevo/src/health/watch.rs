@@ -48,7 +48,8 @@ impl Loops {
     /// Asks the loops that have answered again, and returns those that have not for too long.
     fn look<'a>(&mut self, loops: impl Iterator<Item = &'a Handle>, patience: Duration) -> Vec<Fault> {
         let ask = |on: &Handle| {
-            let (probe, answer) = Probe::new(|| ());
+            // A loop that is blocked does not begin with it.
+            let (probe, answer) = Probe::asked(|| ());
             on.spawn(async move { answer() });
             probe
         };
@@ -91,14 +92,16 @@ mod tests {
     fn a_blocked_loop_is_a_fault_until_it_answers() {
         let loops = EventLoops::with_threads(2).expect("threads");
         let mut watched = Loops::default();
+        const SHORT: Duration = Duration::from_millis(1);
         let until = |watched: &mut Loops, faults: &[Fault]| {
-            while watched.look(loops.handles(), Duration::ZERO) != faults {
-                std::thread::yield_now();
+            while watched.look(loops.handles(), SHORT) != faults {
+                std::thread::sleep(SHORT);
             }
         };
         until(&mut watched, &[]);
         let blocked = block(&loops, 1);
         until(&mut watched, &[Fault::EventLoopBlocked { number: 1 }]);
+        assert!(watched.look(loops.handles(), Duration::from_secs(3600)).is_empty(), "it may still answer");
         drop(blocked);
         until(&mut watched, &[]);
     }

@@ -186,7 +186,10 @@ fn of_shares(numbers: &Numbers) -> [Metric; 4] {
 
 fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric; 4] {
     let fault = |fault: &Fault| {
-        let of = fault.subject().unwrap_or_default().to_owned();
+        let of = match fault {
+            Fault::EventLoopBlocked { number } => number.to_string(),
+            fault => fault.subject().unwrap_or_default().to_owned(),
+        };
         (vec![("fault", fault.name().to_owned()), ("of", of)], 1.0)
     };
     let each = |of: fn(&FileSystem) -> f64| {

@@ -74,7 +74,7 @@ const NETBIOS_PORT: u16 = 139;
 const STOP_TIME: Duration = Duration::from_secs(10);
 
 /// How long print jobs may then take that are being handed over to the print system.
-const PRINT_TIME: Duration = Duration::from_secs(5);
+const PRINT_TIME: Duration = Duration::from_secs(4);
 
 /// How long the last audit lines may take when the server stops.
 const AUDIT_TIME: Duration = Duration::from_secs(1);
@@ -349,7 +349,9 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helper
     tracing::info!("stopping");
     notifier.stopping();
     stop.send_replace(true);
-    let (finished, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, &mut accepting), discovery.stop());
+    let finished = tokio::time::timeout(STOP_TIME, &mut accepting);
+    // Clients whose jobs are given up must learn it while they are connected.
+    let (finished, (), ()) = tokio::join!(finished, discovery.stop(), print_system.stop(PRINT_TIME));
     if finished.is_err() {
         tracing::warn!("some connections did not finish in time");
         accepting.abort();

@@ -74,7 +74,7 @@ pub struct Logon {
     pub session: u64,
     /// The result. For a wrong user or password it is more exact than the status that the client gets.
     pub status: Status,
-    /// `NTLMv2`, `Kerberos`, `anonymous`, or empty if the client has sent none of them.
+    /// `NTLMv2`, `NTLMv1`, `Kerberos`, `anonymous`, or empty if the client has sent none of them.
     pub method: &'static str,
     /// The dialect of the connection.
     pub dialect: Dialect,

@@ -229,31 +229,33 @@ fn path_of_job(trail: &Trail, title: &str) -> String {
     trail.path(&RelPath::root().join(title.as_bytes()).unwrap_or_else(RelPath::root), None)
 }
 
-/// Records the beginning of a print job. `spool` is the directory of the share.
+/// Records the beginning of a print job, which is never refused. `spool` is the directory of the share.
 pub(super) fn job_opened(spool: &Disk, asked: &CreateRequest<'_>, title: &str) {
     let Some(trail) = &spool.audit else { return };
     let path = path_of_job(trail, title);
-    trail.done(Operation::OPENAT, || vec![mode(true), path.clone()]);
-    trail.done(Operation::CREATE_FILE, || create_file(asked, path));
+    trail.follows(Operation::OPENAT, Status::SUCCESS, || vec![mode(true), path.clone()], Moved::Nothing);
+    trail.follows(Operation::CREATE_FILE, Status::SUCCESS, || create_file(asked, path), Moved::Nothing);
 }
 
 /// Records a document of the pipe `spoolss`, when it is handed over.
 pub(super) fn document_opened(spool: &Disk, title: &str) {
     let Some(trail) = &spool.audit else { return };
-    trail.done(Operation::OPENAT, || vec![mode(true), path_of_job(trail, title)]);
+    let arguments = || vec![mode(true), path_of_job(trail, title)];
+    trail.follows(Operation::OPENAT, Status::SUCCESS, arguments, Moved::Nothing);
 }
 
 /// Records a CREATE of a print job that has failed.
 pub(super) fn job_not_opened(spool: &Disk, asked: &CreateRequest<'_>, error: &Error) {
     let Some(trail) = &spool.audit else { return };
     let title = super::print::title(asked.name);
-    trail.ended(Operation::CREATE_FILE, error.status, || create_file(asked, path_of_job(trail, &title)));
+    let arguments = || create_file(asked, path_of_job(trail, &title));
+    trail.follows(Operation::CREATE_FILE, error.status, arguments, Moved::Nothing);
 }
 
 /// Records the end of a print job.
 pub(super) fn job_closed(spool: &Disk, title: &str, status: Status) {
     let Some(trail) = &spool.audit else { return };
-    trail.ended(Operation::CLOSE, status, || vec![path_of_job(trail, title)]);
+    trail.follows(Operation::CLOSE, status, || vec![path_of_job(trail, title)], Moved::Nothing);
 }
 
 /// Records the first listing of an open directory.

@@ -203,13 +203,14 @@ pub(super) async fn write(request: &Request<'_>, job: &SpooledJob, offset: u64, 
     // As in Samba, the largest offset means appending.
     let offset = if offset == u64::MAX { job.written.lock().end() } else { offset };
     let end = offset.checked_add(data.len() as u64).ok_or(Error::new(Status::INVALID_PARAMETER))?;
+    let data: Bytes = request.message.slice_ref(data);
+    // A job of which a part is missing is not printed. The lock of the file is held meanwhile.
+    job.written.lock().miss(end);
     if !job.written.lock().has_room() {
         return Err(Error::because(Status::INVALID_PARAMETER, "too many parts of the print job are missing"));
     }
     charge(request, spool, end)?;
-    let data: Bytes = request.message.slice_ref(data);
     spool.node.write(&spool.op, offset, data.into(), false).await?;
-    // The lock of the file is still held.
     job.written.lock().add(offset, end);
     Ok(())
 }

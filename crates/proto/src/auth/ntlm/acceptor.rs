@@ -382,6 +382,11 @@ impl Claim {
         })
     }
 
+    /// Returns whether the response is one of NTLMv1.
+    pub fn is_ntlm_v1(&self) -> bool {
+        matches!(self.response, Some(Response::V1(_)))
+    }
+
     /// The session of an anonymous or guest logon ([MS-NLMP] 3.2.5.1.2, NullSession and GuestSession), whose base key
     /// is zero. It proves nothing; the caller has decided that no proof is needed.
     pub fn null_session(&self) -> Session {

@@ -101,6 +101,7 @@ mod tests {
             let acceptor = acceptor(flags, true);
             let claim = acceptor.authenticate(&hex(message)).expect("the example decodes");
             assert_eq!((&claim.user[..], &claim.domain[..], claim.anonymous), ("User", "Domain", false));
+            assert!(claim.is_ntlm_v1());
             let session = acceptor.verify(&claim, Some(&nt_hash("Password"))).expect("the right password");
             assert_eq!(session.key().0[..], hex(key));
             for wrong in [Some(nt_hash("password")), Some([0; 16]), None] {

@@ -51,7 +51,11 @@ impl Ntlm {
         attempt: &mut Attempt,
     ) -> Result<MechanismStep> {
         let claim = self.acceptor.authenticate(message).map_err(not_ntlm)?;
-        attempt.method = if claim.anonymous { "anonymous" } else { "NTLMv2" };
+        attempt.method = match (claim.anonymous, claim.is_ntlm_v1()) {
+            (true, _) => "anonymous",
+            (false, true) => "NTLMv1",
+            (false, false) => "NTLMv2",
+        };
         if policy.logon_audit.is_on() {
             attempt.sent = Sent::new(&claim.domain, &claim.user, &claim.workstation);
         }
@@ -81,9 +85,12 @@ impl Ntlm {
                     MapToGuest::BadUser => matches!(refused, Refused::Unknown),
                     MapToGuest::BadPassword => true,
                 };
-                // It is recorded even if the client becomes a guest.
-                attempt.cause = Some(cause(&refused));
-                if !guest || policy.guest.is_none() {
+                let guest = guest && policy.guest.is_some();
+                // A wrong password is recorded even if the client becomes a guest. Unknown names are ordinary then.
+                if !guest || matches!(refused, Refused::Wrong) {
+                    attempt.cause = Some(cause(&refused));
+                }
+                if !guest {
                     attempt.guessed = Some(meant);
                     return Err(Error::because(Status::LOGON_FAILURE, format!("user {:?}", sent_name(&claim.user))));
                 }

@@ -37,6 +37,8 @@ pub enum WrongCommand {
     Variable(String),
     /// It does not begin with a program.
     NoProgram,
+    /// The path of its program is not absolute.
+    Relative(String),
 }
 
 impl fmt::Display for WrongCommand {
@@ -46,6 +48,9 @@ impl fmt::Display for WrongCommand {
             WrongCommand::Quote => write!(out, "a quote has no end"),
             WrongCommand::Variable(name) => write!(out, "`{name}` is not a variable of print commands"),
             WrongCommand::NoProgram => write!(out, "the command does not begin with the name of a program"),
+            WrongCommand::Relative(program) => {
+                write!(out, "`{program}` is relative to a directory of users; write the whole path, or the name alone")
+            }
         }
     }
 }
@@ -94,6 +99,10 @@ impl CommandLine {
         words.extend(word);
         match words.first().map(Vec::as_slice) {
             Some([Part::Text(program)]) if program.contains('=') => Err(WrongCommand::Shell(program.clone())),
+            // It would be executed below the directory of the jobs, in which users create files.
+            Some([Part::Text(program)]) if program.contains('/') && !program.starts_with('/') => {
+                Err(WrongCommand::Relative(program.clone()))
+            }
             Some([Part::Text(program)]) if !program.is_empty() => Ok(CommandLine { text: text.to_owned(), words }),
             _ => Err(WrongCommand::NoProgram),
         }
@@ -216,6 +225,10 @@ mod tests {
         assert_eq!(CommandLine::parse("lp %"), Err(WrongCommand::Variable("%".into())));
         for text in ["", "%s", "%p x", "''"] {
             assert_eq!(CommandLine::parse(text), Err(WrongCommand::NoProgram), "{text}");
+        }
+        for program in ["./plot", "bin/plot"] {
+            let relative = Err(WrongCommand::Relative(program.to_owned()));
+            assert_eq!(CommandLine::parse(&format!("{program} %s")), relative);
         }
         assert_eq!(arguments("lp '$(id)' ';'"), ["lp", "$(id)", ";"]);
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::policy::limits::JOB_PARTS_MAX;
 
-/// Ranges of a file, which neither overlap nor touch: the end of each by its beginning.
+/// Ranges of a file, which neither overlap nor touch: the end of each by its beginning. Also the end of what could not
+/// be written.
 #[derive(Default, Debug)]
-pub(crate) struct Written(BTreeMap<u64, u64>);
+pub(crate) struct Written(BTreeMap<u64, u64>, u64);
 
 impl Written {
     /// Returns the end of the last range.
@@ -15,14 +16,19 @@ impl Written {
         self.0.last_key_value().map_or(0, |(_, end)| *end)
     }
 
-    /// Returns whether everything before the end was written.
+    /// Returns whether everything before the end was written, and all that the client has tried to write.
     pub(crate) fn is_whole(&self) -> bool {
-        self.0.len() <= 1 && self.0.first_key_value().is_none_or(|(start, _)| *start == 0)
+        self.end() >= self.1 && self.0.len() <= 1 && self.0.first_key_value().is_none_or(|(start, _)| *start == 0)
     }
 
     /// Returns whether another range can be noted.
     pub(crate) fn has_room(&self) -> bool {
         self.0.len() < JOB_PARTS_MAX
+    }
+
+    /// Notes that a range was not written. The client may write it again.
+    pub(crate) fn miss(&mut self, end: u64) {
+        self.1 = self.1.max(end);
     }
 
     /// Notes a range.
@@ -40,6 +46,7 @@ impl Written {
 
     /// Forgets what is beyond `end`.
     pub(crate) fn cut(&mut self, end: u64) {
+        self.1 = self.1.min(end);
         self.0.split_off(&end);
         if let Some(mut last) = self.0.last_entry() {
             *last.get_mut() = end.min(*last.get());
@@ -67,6 +74,14 @@ mod tests {
             written.add(start, end);
             assert_eq!((written.is_whole(), written.end()), (whole, last), "{start}..{end}");
         }
+        written.miss(80);
+        assert!(!written.is_whole(), "a write has failed");
+        written.add(60, 80);
+        assert!(written.is_whole(), "and was repeated");
+        written.miss(90);
+        written.cut(80);
+        assert!(written.is_whole(), "and is not wanted any more");
+        written.cut(60);
         written.add(100, 110);
         written.cut(80);
         assert_eq!((written.is_whole(), written.end()), (true, 60));

@@ -232,6 +232,13 @@ impl Server {
         self.mounted.get(&*self.volumes, share, || self.next_id()).await
     }
 
+    /// Opens the volume of `share`, if it is not open. The result is in its state.
+    pub async fn open_volume(&self, share: &Share) {
+        if let Err(errno) = self.volume(share).await {
+            tracing::debug!(share = share.name, ?errno, "cannot open the directory of a share");
+        }
+    }
+
     /// Returns the id of the volume of `share`, and what is known about it.
     pub fn volume_state(&self, share: &Share) -> (VolumeId, VolumeState) {
         let id = self.volumes.id(share);

@@ -143,7 +143,11 @@ impl OpenVolumes {
         }
         let opened = volumes.open(share).await;
         if is_fixed {
-            *attempt.lock() = opened.as_ref().err().map_or(Attempt::None, |&errno| Attempt::Failed(errno));
+            *attempt.lock() = match &opened {
+                // Too many are being opened, which says nothing about the file system.
+                Ok(_) | Err(vfs::Errno::AGAIN) => Attempt::None,
+                Err(errno) => Attempt::Failed(*errno),
+            };
         }
         let vfs = opened?;
         let kept = share.path_template.is_none().then(|| vfs.clone());

@@ -8,7 +8,7 @@ use proto::rpc::ndr::ContextHandle;
 use proto::rpc::spoolss::{self, StartDocPrinter, WritePrinter};
 
 use super::handles::{self, Opened};
-use super::printers::RAW;
+use super::printers::{self, RAW};
 use crate::named_pipe::Spool;
 use crate::policy::limits::JOB_TITLE_MAX;
 use crate::rpc::documents::Document;
@@ -50,12 +50,8 @@ async fn begin(call: &Call<'_>, asked: &StartDocPrinter) -> Result<u32, u32> {
         return Err(error::INVALID_HANDLE);
     }
     // The user may have lost the printer since they opened it.
-    let printer = call.caller.connect_printer(&opened.printer.spool.share.name).await;
-    let spool = match printer {
-        Ok(printer) => call.caller.begin_document(&printer).await,
-        Err(error) => Err(error),
-    };
-    let spool = spool.map_err(|why| handles::error_of(&why))?;
+    printers::check(call, &opened).await?;
+    let spool = call.caller.begin_document(&opened.printer).await.map_err(|why| handles::error_of(&why))?;
     let document = Document { title: title(document.name.as_deref()), spool };
     let added = call.documents.lock().add(asked.handle, document);
     match added {

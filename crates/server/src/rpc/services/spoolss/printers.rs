@@ -198,11 +198,18 @@ async fn jobs_of(call: &Call<'_>, share: &str) -> Result<Arc<QueueJobs>, PrintEr
 }
 
 /// Returns an error if the user of a handle may not connect to its printer any more.
-async fn check(call: &Call<'_>, opened: &Opened) -> Result<(), u32> {
-    let name = &opened.printer.spool.share.name;
-    let printer = call.caller.connect_printer(name).await.map_err(|error| handles::error_of(&error))?;
-    let is_same = printer.queue.queue == opened.printer.queue.queue;
-    if is_same { Ok(()) } else { Err(error::INVALID_HANDLE) }
+pub(super) async fn check(call: &Call<'_>, opened: &Opened) -> Result<(), u32> {
+    let (policy, name) = (session_policy(call).await, &opened.printer.spool.share.name);
+    let share = match policy.share(name) {
+        Some(share) => Some(share.clone()),
+        None => call.server.printer_share(&policy, name).await,
+    };
+    let share = share.filter(|share| share.available).ok_or(spoolss::error::INVALID_PRINTER_NAME)?;
+    let queue = share.printing.as_ref().map(|printing| &*printing.queue);
+    if queue != Some(&*opened.printer.queue.queue) {
+        return Err(error::INVALID_HANDLE);
+    }
+    if call.caller.may_connect(&share).await { Ok(()) } else { Err(error::ACCESS_DENIED) }
 }
 
 /// Returns what a queue does, and its jobs.
@@ -252,6 +259,7 @@ async fn describe(call: &Call<'_>, opened: &Opened, asked: &GetPrinter) -> Resul
         return Err(error::INVALID_LEVEL);
     }
     // A printer is shown although its print system does not answer.
+    check(call, opened).await?;
     let queue = if has_queue(asked.level) { queue(call, opened).await.ok() } else { None };
     let (comment, location) = texts(call.server, &*session_policy(call).await, opened).await;
     let share = &opened.printer.spool.share;
