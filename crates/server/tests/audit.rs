@@ -21,14 +21,12 @@ use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
-use server::answer::Answer;
 use server::audit::{Destinations, Event, Moved, Queue, Record};
 use server::policy::audit::{Audit, Destination, Operations, Overflow};
 use server::policy::printing::QueueSystem;
 use server::policy::recycle::Recycle;
 use server::policy::{PrintPolicy, Share, Template};
-use server::printing::{Action, NewJob, PrintSystem, PrintUser, QueueInfo, QueueJobs, QueueState};
-use server::testing::{self, ManualClock, TestClient, TestServer, status};
+use server::testing::{self, ManualClock, TestClient, TestPrinter, TestServer, status};
 use server::vfs::{Create, NewFile};
 
 /// One queue for all destinations, which the test reads.
@@ -38,36 +36,6 @@ struct Lines(Arc<Queue>);
 impl Destinations for Lines {
     fn queue(&self, _: &Destination) -> Arc<Queue> {
         Arc::clone(&self.0)
-    }
-}
-
-/// A print system that takes all jobs.
-struct Printer;
-
-type Asked<T> = Answer<server::printing::Result<T>>;
-
-impl PrintSystem for Printer {
-    fn queues(&self) -> Asked<Arc<[QueueInfo]>> {
-        Answer::now(Ok(Arc::default()))
-    }
-
-    fn submit(&self, _: &Arc<PrintPolicy>, job: NewJob) -> Asked<()> {
-        Answer::later(async move {
-            job.spool.remove().await;
-            Ok(())
-        })
-    }
-
-    fn job_count(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<usize> {
-        Answer::now(Ok(0))
-    }
-
-    fn jobs(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<Arc<QueueJobs>> {
-        Answer::now(Ok(Arc::new(QueueJobs { state: QueueState::Idle, jobs: Vec::new() })))
-    }
-
-    fn control(&self, _: &Arc<PrintPolicy>, _: &PrintUser, _: Action) -> Asked<()> {
-        Answer::now(Ok(()))
     }
 }
 
@@ -120,7 +88,7 @@ impl Fixture {
     fn with_share(audit: Audit, change: impl FnOnce(&mut Share)) -> Fixture {
         let lines = Arc::<Queue>::default();
         let builder = TestServer::builder().clock(ManualClock::new()).audit(Arc::new(Lines(Arc::clone(&lines))));
-        let builder = builder.print_system(Arc::new(Printer)).share(|share| {
+        let builder = builder.print_system(Arc::new(TestPrinter)).share(|share| {
             share.audit = Some(Arc::new(audit));
             change(share);
         });

@@ -13,11 +13,9 @@ use proto::smb2::negotiate::Dialect;
 use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
-use server::answer::Answer;
 use server::policy::printing::QueueSystem;
 use server::policy::{Encryption, Guest, MapToGuest, Policy, PrintPolicy, Signing, Template};
-use server::printing::{Action, NewJob, PrintSystem, PrintUser, QueueInfo, QueueJobs, QueueState};
-use server::testing::{self, ManualClock, PASSWORD, PipelinedClient, TestServer, opened};
+use server::testing::{self, ManualClock, PASSWORD, PipelinedClient, TestPrinter, TestServer, opened};
 
 const GUID: [u8; 16] = [7; 16];
 
@@ -86,7 +84,7 @@ fn an_unencrypted_session_setup_changes_nothing_if_a_share_or_the_client_encrypt
 fn an_unencrypted_session_setup_changes_nothing_if_a_printer_encrypts() {
     let server = TestServer::builder()
         .clock(ManualClock::new())
-        .print_system(Arc::new(NoQueues))
+        .print_system(Arc::new(TestPrinter))
         .share(|share| {
             let printing = PrintPolicy {
                 queue: "laser".to_owned(),
@@ -106,32 +104,6 @@ fn an_unencrypted_session_setup_changes_nothing_if_a_printer_encrypts() {
     let snapshot = server::status::snapshot(&server, server::vfs::Time::default());
     assert!(snapshot.trees.iter().all(|tree| tree.encrypted) && snapshot.trees.len() == 1, "{:?}", snapshot.trees);
     client.session_setup(&negotiate(), false, 0).check(Status::ACCESS_DENIED);
-}
-
-struct NoQueues;
-
-type Asked<T> = Answer<server::printing::Result<T>>;
-
-impl PrintSystem for NoQueues {
-    fn queues(&self) -> Asked<Arc<[QueueInfo]>> {
-        Answer::now(Ok(Arc::default()))
-    }
-
-    fn submit(&self, _: &Arc<PrintPolicy>, _: NewJob) -> Asked<()> {
-        Answer::now(Ok(()))
-    }
-
-    fn job_count(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<usize> {
-        Answer::now(Ok(0))
-    }
-
-    fn jobs(&self, _: &Arc<PrintPolicy>, _: &PrintUser) -> Asked<Arc<QueueJobs>> {
-        Answer::now(Ok(Arc::new(QueueJobs { state: QueueState::Idle, jobs: Vec::new() })))
-    }
-
-    fn control(&self, _: &Arc<PrintPolicy>, _: &PrintUser, _: Action) -> Asked<()> {
-        Answer::now(Ok(()))
-    }
 }
 
 #[test]

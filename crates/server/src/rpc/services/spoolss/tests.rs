@@ -1,4 +1,4 @@
-//! Calls of the print system, with a print system that records what it is told.
+//! Calls of spoolss, with a print system that records what it is asked.
 
 use std::sync::Arc;
 
