@@ -35,6 +35,8 @@ pub(crate) enum Set {
     Package,
     /// `cargo xtask gluster`.
     Gluster,
+    /// `cargo xtask guest`.
+    Guest,
 }
 
 impl From<Target> for Set {
@@ -56,7 +58,8 @@ impl std::str::FromStr for Set {
             "compare" => Ok(Set::Compare),
             "package" => Ok(Set::Package),
             "gluster" => Ok(Set::Gluster),
-            other => bail!("unknown target {other:?}: frevo, samba, compare, package or gluster"),
+            "guest" => Ok(Set::Guest),
+            other => bail!("unknown target {other:?}: frevo, samba, compare, package, gluster or guest"),
         }
     }
 }
@@ -69,6 +72,7 @@ impl Set {
             Set::Compare => &[DEBIAN_SAMBA, DEBIAN_COMPARE],
             Set::Package => &[DEBIAN_PACKAGE],
             Set::Gluster => &[DEBIAN_SAMBA, DEBIAN_GLUSTER],
+            Set::Guest => &[DEBIAN_SAMBA, DEBIAN_GUEST],
         };
         parts.iter().copied().flatten()
     }
@@ -98,6 +102,7 @@ const DEBIAN: &[Package] = &[
     package("bindfs", "/usr/bin/bindfs"),
     package("cups-daemon", "/usr/sbin/cupsd"),
     package("cups-client", "/usr/sbin/lpadmin"),
+    package("prometheus", "/usr/bin/promtool"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
@@ -173,8 +178,28 @@ const DEBIAN_GLUSTER: &[Package] = &[
     package("e2fsprogs", "/usr/sbin/mkfs.ext4"),
 ];
 
+/// Packages for `cargo xtask guest`: an emulator, a kernel with its client of SMB, and the programs that use a share.
+const DEBIAN_GUEST: &[Package] = &[
+    package("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
+    package("linux-image-amd64", "/lib/modules/*/kernel/drivers/virtio/virtio_pci.ko"),
+    package("busybox-static", "/bin/busybox"),
+    package("cpio", "/usr/bin/cpio"),
+    package("kmod", "/usr/bin/kmod"),
+    package("e2fsprogs", "/usr/sbin/mkfs.ext4"),
+    package("xfsprogs", "/usr/sbin/mkfs.xfs"),
+    package("cifs-utils", "/usr/sbin/mount.cifs"),
+    package("smbclient", "/usr/bin/smbclient"),
+    package("attr", "/usr/bin/getfattr"),
+    package("quota", "/usr/sbin/setquota"),
+    package("git", "/usr/bin/git"),
+    package("make", "/usr/bin/make"),
+    package("rsync", "/usr/bin/rsync"),
+    package("sqlite3", "/usr/bin/sqlite3"),
+];
+
 /// Packages that enable daemons in systemd, and these daemons.
-const DAEMONS: [(&str, &[&str]); 8] = [
+const DAEMONS: [(&str, &[&str]); 9] = [
+    ("prometheus", &["prometheus"]),
     ("winbind", &["winbind"]),
     ("samba", &["smbd", "nmbd", "samba-ad-dc"]),
     ("nginx", &["nginx"]),
@@ -232,7 +257,7 @@ pub(crate) fn python() -> PathBuf {
 /// Installs everything for the purpose.
 pub(crate) fn run(set: Set) -> Result<()> {
     packages(set.packages())?;
-    if matches!(set, Set::Compare | Set::Package | Set::Gluster) { Ok(()) } else { python_packages() }
+    if matches!(set, Set::Compare | Set::Package | Set::Gluster | Set::Guest) { Ok(()) } else { python_packages() }
 }
 
 /// Downloads the client libraries of other languages from Maven's repository and Debian's sources. They are separate

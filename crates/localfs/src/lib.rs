@@ -61,7 +61,7 @@ use server::answer::Answer;
 use server::vfs::{
     AclKind, Capabilities, Created, Enforcement, Errno, Features, FileId, FileSystemState, Identity, Kind, Lookup,
     LookupOptions, NewFile, Node, Op, Private, RelPath, Removed, RenameRequest, Replace, Result, SymlinkPolicy, Vfs,
-    WantedXattrs,
+    WantedXattrs, WorkerNumbers,
 };
 
 use crate::filesystem::FileSystem;
@@ -237,6 +237,11 @@ impl Vfs for LocalFs {
 
     fn probe(&self) -> Result<FileSystemState> {
         space::state(self.0.root.fd())
+    }
+
+    fn workers(&self) -> Option<WorkerNumbers> {
+        let numbers = self.0.root.system.executor.numbers();
+        Some(WorkerNumbers { threads: numbers.threads, waiting: numbers.waiting })
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {

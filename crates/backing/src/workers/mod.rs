@@ -111,6 +111,8 @@ impl From<&Op> for Caller {
 pub struct Numbers {
     /// Threads, including hanging ones.
     pub threads: usize,
+    /// Calls that wait for a thread.
+    pub waiting: usize,
     /// Calls whose limit has passed and that have not ended. Each that is not asynchronous occupies a thread.
     pub hanging: usize,
     /// Calls whose limit passed before they ended, since the volume was opened.
@@ -204,11 +206,12 @@ impl<I: ThreadIdentity> Workers<I> {
     /// Returns the current numbers.
     pub fn numbers(&self) -> Numbers {
         let (hanging, timed_out) = (self.tally.hanging(), self.tally.timed_out());
-        let numbers = Numbers { threads: 0, hanging, timed_out };
+        let numbers = Numbers { threads: 0, waiting: 0, hanging, timed_out };
         [&self.data, &self.slow].into_iter().fold(numbers, |sum, pool| {
             let queue = pool.queue.lock();
             let threads = sum.threads + queue.threads + queue.hanging;
-            Numbers { threads, hanging: sum.hanging + queue.overdue(), ..sum }
+            let waiting = sum.waiting + queue.waiting();
+            Numbers { threads, waiting, hanging: sum.hanging + queue.overdue(), ..sum }
         })
     }
 

@@ -111,6 +111,11 @@ impl Queue {
         self.last_number
     }
 
+    /// Returns the number of jobs that wait for a thread.
+    pub(super) fn waiting(&self) -> usize {
+        self.users.values().map(|line| line.waiting.len()).sum()
+    }
+
     /// Returns whether a job may start now.
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use server::vfs::WorkerNumbers;
 
 pub(crate) use self::watch::watch;
 
@@ -113,6 +114,8 @@ pub struct FileSystem {
     pub available: u64,
     /// The time of the last answer.
     pub took: Duration,
+    /// The threads that make its calls.
+    pub workers: Option<WorkerNumbers>,
 }
 
 impl FileSystem {

@@ -88,6 +88,9 @@ impl Volumes {
                 }
                 VolumeState::Open(vfs) => {
                     known.update(patience);
+                    if let Some(last) = &mut known.last {
+                        last.workers = vfs.workers();
+                    }
                     if known.probe.is_none() && known.device.is_none_or(|device| asked.insert(device)) {
                         let (probe, ask) = Probe::new(move || vfs.probe());
                         known.probe = Some(probe);
@@ -168,7 +171,7 @@ impl Volume {
 
     fn answered(&mut self, state: FileSystemState, took: Duration) -> Option<Trouble> {
         let FileSystemState { device, size, available, read_only } = state;
-        let file_system = FileSystem { size, available, took };
+        let file_system = FileSystem { size, available, took, workers: self.last.and_then(|last| last.workers) };
         self.device = Some(device);
         self.last = Some(file_system);
         self.was_writable |= !read_only;

@@ -16,6 +16,8 @@ pub use self::text::CONTENT_TYPE;
 
 /// Maximum number of file systems whose space is in the metrics.
 const FILE_SYSTEMS: usize = 100;
+/// Number of users whose requests are counted on their own in the metrics.
+const USERS: usize = 20;
 
 /// Returns the metrics of a server in Prometheus' text format.
 pub fn of(server: &Arc<Server>, health: &Health) -> String {
@@ -27,6 +29,7 @@ pub fn of(server: &Arc<Server>, health: &Health) -> String {
         faults: health.faults(),
         file_systems: health.file_systems(FILE_SYSTEMS),
         audit: server.audit_numbers(),
+        users: server.sessions.requests_by_user(USERS),
         process: process::Process::now(),
     })
 }

@@ -13,6 +13,7 @@ use server::accounting::{Report, Unit, Usage};
 use server::audit::QueueNumbers;
 use server::metrics::{BOUNDS, Numbers, Requests};
 use server::status::CacheStatistics;
+use server::vfs::WorkerNumbers;
 
 use super::process::Process;
 use crate::health::{Fault, FileSystem};
@@ -30,6 +31,8 @@ pub(super) struct Source {
     pub(super) faults: Vec<Fault>,
     pub(super) file_systems: Vec<(String, FileSystem)>,
     pub(super) audit: Vec<(String, QueueNumbers)>,
+    /// Requests of users.
+    pub(super) users: Vec<(String, u64)>,
     pub(super) process: Process,
 }
 
@@ -110,7 +113,7 @@ fn histogram(to: &mut MetricEncoder<'_>, requests: &Requests) -> fmt::Result {
 }
 
 fn lines(source: &Source) -> Vec<Metric> {
-    let Source { numbers, held, descriptors, shares, faults, file_systems, audit, process } = source;
+    let Source { numbers, held, descriptors, shares, faults, file_systems, audit, users, process } = source;
     let mut metrics = vec![
         gauges(
             "frevo_build_info",
@@ -121,6 +124,8 @@ fn lines(source: &Source) -> Vec<Metric> {
     ];
     metrics.extend(of_requests(numbers));
     metrics.extend(of_shares(numbers));
+    let requests = users.iter().map(|(name, requests)| (vec![("user", name.clone())], *requests));
+    metrics.push(counters("frevo_user_requests", "Requests of the users with the most.", requests.collect()));
     let by = |label: &'static str, counts: &[(&'static str, u64)]| {
         counts.iter().map(|&(value, count)| (vec![(label, value.to_owned())], count)).collect()
     };
@@ -184,7 +189,7 @@ fn of_shares(numbers: &Numbers) -> [Metric; 4] {
     ]
 }
 
-fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric; 4] {
+fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric; 6] {
     let fault = |fault: &Fault| {
         let of = match fault {
             Fault::EventLoopBlocked { number } => number.to_string(),
@@ -194,6 +199,11 @@ fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric
     };
     let each = |of: fn(&FileSystem) -> f64| {
         file_systems.iter().map(|(share, it)| (vec![("share", share.clone())], of(it))).collect()
+    };
+    let workers = |of: fn(&WorkerNumbers) -> usize| {
+        let numbers = |it: &FileSystem| it.workers.map(|workers| of(&workers) as f64);
+        let each = |(share, it): &(String, FileSystem)| Some((vec![("share", share.clone())], numbers(it)?));
+        file_systems.iter().filter_map(each).collect()
     };
     [
         gauges("frevo_fault", "What is wrong. The value is 1.", faults.iter().map(fault).collect()),
@@ -207,6 +217,16 @@ fn of_health(faults: &[Fault], file_systems: &[(String, FileSystem)]) -> [Metric
             "frevo_file_system_answer_seconds",
             "How long a share's file system took to tell its space.",
             each(|it| it.took.as_secs_f64()),
+        ),
+        gauges(
+            "frevo_file_system_threads",
+            "Threads that make calls to a share's file system.",
+            workers(|it| it.threads),
+        ),
+        gauges(
+            "frevo_file_system_queue",
+            "Calls to a share's file system that wait for a thread.",
+            workers(|it| it.waiting),
         ),
     ]
 }
@@ -312,7 +332,11 @@ mod tests {
             connections: 8,
             breaks: 0,
         };
-        let text = text(&Source { numbers, ..Source::default() });
+        let users = vec![("EXAMPLE\\alice".into(), 6), ("*".into(), 1)];
+        let file_system =
+            FileSystem { workers: Some(WorkerNumbers { threads: 48, waiting: 7 }), ..FileSystem::default() };
+        let file_systems = vec![("data".into(), file_system), ("other".into(), FileSystem::default())];
+        let text = text(&Source { numbers, users, file_systems, ..Source::default() });
         for line in [
             "# TYPE frevo_requests_total counter",
             "frevo_requests_total{command=\"READ\"} 3",
@@ -326,9 +350,14 @@ mod tests {
             "frevo_logons_refused_total{status=\"STATUS_LOGON_FAILURE\"} 4",
             "frevo_connections_ended_total{reason=\"deadtime\"} 2",
             "frevo_connections_total 8",
+            "frevo_user_requests_total{user=\"EXAMPLE\\\\alice\"} 6",
+            "frevo_user_requests_total{user=\"*\"} 1",
+            "frevo_file_system_threads{share=\"data\"} 48.0",
+            "frevo_file_system_queue{share=\"data\"} 7.0",
         ] {
             assert!(text.lines().any(|own| own == line), "{line}\n{text}");
         }
+        assert!(!text.contains("frevo_file_system_queue{share=\"other\"}"), "{text}");
         assert!(!text.contains("duration_seconds_count{command=\"CHANGE_NOTIFY\"}"), "{text}");
     }
 }

@@ -201,6 +201,9 @@ impl Chain {
         let server = &self.connection.server;
         let now = server.environment.uptime();
         server.metrics.request(request.header.command, now.saturating_sub(began), failed);
+        if let Some(channel) = &request.channel {
+            channel.session.count_request();
+        }
         if let Some(disk) = request.tree.as_ref().and_then(|tree| tree.disk()) {
             disk.counters.request(failed);
         }

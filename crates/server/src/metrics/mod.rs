@@ -6,6 +6,7 @@
 mod requests;
 mod shares;
 mod tally;
+mod users;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub use self::requests::{BOUNDS, Requests};
 pub(crate) use self::shares::ShareCounters;
 pub use self::shares::{ShareNumbers, Shares};
 use self::tally::Tally;
+pub(crate) use self::users::Users;
 use crate::per_processor::PerProcessor;
 
 /// Number of commands that are counted on their own: those of [MS-SMB2] 2.2.1.

@@ -11,6 +11,8 @@ pub(crate) const LOGON_TOKEN_BYTES: usize = 1024;
 pub(crate) const TUNNELED_NAMES: usize = 256;
 /// Maximum number of shares whose requests are counted on their own. Each takes 128 bytes for a processor.
 pub(crate) const MAX_COUNTED_SHARES: usize = 256;
+/// Maximum number of users whose ended sessions are remembered with the number of their requests.
+pub(crate) const MAX_COUNTED_USERS: usize = 1024;
 /// Maximum number of UTF-16 units in the name of a share that is added ([MS-SRVS] 3.1.4.7).
 pub(crate) const SHARE_NAME_LIMIT: usize = 80;
 /// Maximum number of UTF-16 units in the comment of a share that a client sets ([MS-SRVS] 3.1.4.7).

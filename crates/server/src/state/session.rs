@@ -90,6 +90,8 @@ pub struct Session {
     open_count: AtomicU32,
     /// The charge for the session itself, which also holds the payer of everything done in it.
     charge: Mutex<Charge>,
+    /// Requests until now, for metrics.
+    requests: AtomicU64,
     /// Requests that continue although their channel is lost.
     survivors: Mutex<Vec<Weak<Pending>>>,
 }
@@ -145,6 +147,7 @@ impl Session {
             opens: Mutex::default(),
             open_count: AtomicU32::new(0),
             charge: Mutex::new(Charge::recorded(payer, Resource::Logons, LOGON_BYTES)),
+            requests: AtomicU64::new(0),
             survivors: Mutex::default(),
         }
     }
@@ -168,6 +171,21 @@ impl Session {
     /// Returns the logged-on user; `None` before the first authentication is complete.
     pub fn user(&self) -> Option<Arc<User>> {
         self.user.read().clone()
+    }
+
+    /// Counts a request.
+    pub(crate) fn count_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of requests until now.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests, and counts from 0 again.
+    pub(crate) fn take_requests(&self) -> u64 {
+        self.requests.swap(0, Ordering::Relaxed)
     }
 
     /// Returns the session's keys; `None` before the first authentication is complete.

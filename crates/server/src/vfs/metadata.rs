@@ -153,6 +153,15 @@ pub struct FileSystemState {
     pub read_only: bool,
 }
 
+/// The numbers of the threads that make the calls to a file system ([`Vfs::workers`](super::Vfs::workers)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerNumbers {
+    /// Threads, including those whose call has not ended within its time limit.
+    pub threads: usize,
+    /// Calls that wait for a thread.
+    pub waiting: usize,
+}
+
 /// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {

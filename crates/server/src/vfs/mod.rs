@@ -38,6 +38,7 @@ pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
 pub use metadata::{
     DataRange, DirectoryVersion, Entry, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space, Time,
+    WorkerNumbers,
 };
 pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
@@ -92,6 +93,12 @@ pub trait Vfs: Send + Sync {
     /// ever if the file system hangs. `Errno::OPNOTSUPP` where there is no such question.
     fn probe(&self) -> Result<FileSystemState> {
         Err(Errno::OPNOTSUPP)
+    }
+
+    /// Returns the numbers of the threads that make the calls to the file system of the root; `None` where there are no
+    /// such threads. Never waits.
+    fn workers(&self) -> Option<WorkerNumbers> {
+        None
     }
 
     /// Resolves `path` and opens a handle for attributes on its target. A link that the options do not permit, or that
