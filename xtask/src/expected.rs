@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 
 /// The list of brick operations beyond their budgets, of `cargo xtask gluster test`.
 pub(crate) const BUDGETS: &str = "gluster-budgets";
+/// The list of `cargo xtask guest`.
+pub(crate) const GUEST: &str = "guest";
 /// The list of `cargo xtask hostile`.
 pub(crate) const HOSTILE: &str = "hostile";
 /// The list of torture tests on GlusterFS volumes, in addition to those on local files.

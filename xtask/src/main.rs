@@ -5,6 +5,7 @@ mod compare;
 mod expected;
 mod fuzz;
 mod gluster;
+mod guest;
 mod hostile;
 mod instructions;
 mod package;
@@ -42,7 +43,7 @@ enum Command {
     Package(package::Options),
     /// Install the programs that the tests need (as root), or list what is missing
     Setup {
-        /// Purpose: tests of frevo or samba, compare, package, or gluster
+        /// Purpose: tests of frevo or samba, compare, package, gluster, or guest
         #[arg(long, default_value = "frevo")]
         target: setup::Set,
     },
@@ -70,6 +71,8 @@ enum Command {
     Sharing,
     /// Start GlusterFS servers in their own namespaces, as root, and run tests on them
     Gluster(gluster::Options),
+    /// Run scripts in a virtual machine with Debian's kernel: its cifs client, file systems with quotas, as root
+    Guest(guest::Options),
     /// Run Samba's smbtorture against a server, and compare the results with expected-failures/
     #[command(after_help = torture::RESULTS)]
     Torture(torture::Options),
@@ -162,6 +165,14 @@ fn run(command: Command) -> Result<ExitCode> {
             let python = setup::python();
             let options = foreign::suite::Options { target, filter, quick, python, tools };
             Ok(end(foreign::suite::run(&options, || ())?))
+        }
+        Command::Guest(options) if options.list => {
+            guest::names()?.iter().for_each(|name| println!("{name}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Guest(options) => {
+            setup(setup::Set::Guest);
+            Ok(end(guest::run(&options)?))
         }
         Command::Torture(options) => {
             // The servers of a volume are in a network of their own, where nothing can be installed.
