@@ -19,7 +19,7 @@ use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 use server::answer::block_on;
-use server::policy::snapshots::{Format, Pattern, Prefix, Snapshots, Sort};
+use server::policy::snapshots::{Automatic, Format, Pattern, Prefix, Snapshots, Sort};
 use server::policy::{Share, Storage};
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::{Access, Create, LookupOptions, NewFile, RelPath, RenameRequest, SetMetadata, Vfs};
@@ -478,6 +478,125 @@ fn the_mount_point_of_a_volume_is_its_root() {
         let (mut client, _) = client_of(configure, |share| share.storage = storage.clone());
         assert_eq!(versions(&mut client, r"dir\file", 4096).snapshots, listed);
     }
+}
+
+/// Returns a client of a share whose versions are found automatically, with the directory `dir/file` in each of
+/// `folders`. The share is the directory `path`, whose file system is mounted at `/`.
+fn finding(path: &str, folders: &[&str]) -> (TestClient, Arc<dyn Vfs>) {
+    let (client, volume) = client_of(
+        |_| {},
+        |share| {
+            share.path = path.into();
+            share.snapshots = None;
+            share.automatic_snapshots = Some(Automatic { local: |_| 0 });
+        },
+    );
+    for folder in folders {
+        make(&volume, &format!("{folder}/dir/file"));
+    }
+    for folder in [".snapshots", ".zfs", ".zfs/snapshot"] {
+        protect(&volume, folder, 0, 0o755);
+    }
+    (client, volume)
+}
+
+/// Sets the owner and the mode of a file that may exist.
+fn protect(volume: &Arc<dyn Vfs>, name: &str, uid: u32, mode: u32) {
+    let exact = LookupOptions::exact(server::vfs::SymlinkPolicy::NONE);
+    let found = block_on(volume.lookup(&testing::root(), &path(name), exact));
+    let Ok(server::vfs::Lookup::Found { node, .. }) = found else { return };
+    let set = SetMetadata { mode: Some(mode), uid: Some(uid), ..SetMetadata::default() };
+    block_on(node.set_metadata(&testing::root(), set)).expect("root has permission");
+}
+
+#[test]
+fn versions_of_common_programs_are_found() {
+    let folders = [
+        ".snapshots/2016-02-01_00-00-00",
+        ".snapshots/share.20160201T0100",
+        ".snapshots/other.20160201T0200",
+        ".snapshots/7/snapshot",
+        ".snapshots/8/snapshot",
+        ".snapshots/9/snapshot",
+        ".zfs/snapshot/autosnap_2016-02-01_04:00:00_hourly",
+        ".zfs/snapshot/manual",
+    ];
+    let (mut client, volume) = finding("/share", &folders);
+    for (number, content, mode) in [
+        (7, "<snapshot><date>2016-02-01 03:00:00</date></snapshot>", 0o644),
+        (8, "<snapshot></snapshot>", 0o644),
+        (9, "<snapshot><date>2016-02-01 05:00:00</date></snapshot>", 0o666),
+    ] {
+        let info = format!(".snapshots/{number}/info.xml");
+        make(&volume, &info);
+        let exact = LookupOptions::exact(server::vfs::SymlinkPolicy::NONE);
+        let found = block_on(volume.lookup(&testing::root(), &path(&info), exact));
+        let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was created") };
+        let node = block_on(node.open(&testing::root(), Access { read: true, write: true })).expect("a file");
+        block_on(node.write(&testing::root(), 0, Bytes::from_static(content.as_bytes()).into(), false)).expect("space");
+        protect(&volume, &info, 0, mode);
+    }
+    let [zfs, snapper, btrbk, plain] = [
+        "@GMT-2016.02.01-04.00.00",
+        "@GMT-2016.02.01-03.00.00",
+        "@GMT-2016.02.01-01.00.00",
+        "@GMT-2016.02.01-00.00.00",
+    ];
+    for _ in 0..2 {
+        let listed = versions(&mut client, r"dir\file", 4096).snapshots;
+        assert_eq!(listed, [zfs, snapper, btrbk, plain, SECOND, FIRST]);
+        for (version, at) in [(zfs, folders[6]), (snapper, folders[3]), (btrbk, folders[1]), (plain, folders[0])] {
+            let content = format!("{at}/dir/file");
+            opens(&mut client, &Ask { version: Some(version), ..open(r"dir\file") }, &content);
+            opens(&mut client, &open(&format!(r"{version}\dir\file")), &content);
+        }
+    }
+    for version in ["@GMT-2016.02.01-02.00.00", "@GMT-2016.02.01-05.00.00", "@GMT-2016.02.01-00.00.01"] {
+        let refused = create(&mut client, &Ask { version: Some(version), ..open(r"dir\file") });
+        assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND), "{version}");
+    }
+}
+
+#[test]
+fn versions_that_users_could_have_made_are_not_found() {
+    for (uid, mode, found) in
+        [(0, 0o755, 2), (1000, 0o755, 0), (0, 0o775, 0), (0, 0o757, 0), (0, 0o1777, 0), (0, 0o700, 0)]
+    {
+        let (mut client, volume) = finding("/share", &[]);
+        protect(&volume, ".snapshots", uid, mode);
+        assert_eq!(versions(&mut client, "dir", 4096).number_of_snapshots, found, "{uid} {mode:o}");
+        let opened = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") });
+        assert_eq!(opened.is_ok(), found > 0, "{uid} {mode:o}: {opened:?}");
+    }
+}
+
+#[test]
+fn a_link_to_a_directory_with_snapshots_is_not_followed() {
+    let (mut client, volume) = finding("/share", &["taken/@GMT-2016.02.01-00.00.00", "else"]);
+    for (link, target) in
+        [(".zfs", "else"), ("else/snapshot", "../taken"), (".snapshots/@GMT-2017.01.01-00.00.00", "../else")]
+    {
+        let new = NewFile::symlink(target.as_bytes(), None);
+        block_on(volume.create(&testing::root(), &path(link), new)).expect("the name is not in use");
+    }
+    protect(&volume, "taken", 0, 0o755);
+    let refused = create(&mut client, &Ask { version: Some("@GMT-2017.01.01-00.00.00"), ..open(r"dir\file") });
+    assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
+    let refused = create(&mut client, &Ask { version: Some("@GMT-2016.02.01-00.00.00"), ..open(r"dir\file") });
+    assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
+}
+
+#[test]
+fn new_versions_are_found_and_ten_thousand_are_listed() {
+    let (mut client, volume) = finding("/share", &[]);
+    assert_eq!(versions(&mut client, "dir", 4096).number_of_snapshots, 2);
+    for number in 0..10_000 {
+        let (minute, second) = (number / 60 % 60, number % 60);
+        let name = format!(".snapshots/@GMT-2017.10.31-{:02}.{minute:02}.{second:02}", number / 3600);
+        block_on(volume.create(&testing::root(), &path(&name), NewFile::new(Create::Directory, 0o755)))
+            .expect("the name is not in use");
+    }
+    assert_eq!(versions(&mut client, "dir", 4096).number_of_snapshots, 10_002);
 }
 
 #[test]

@@ -105,6 +105,21 @@ pub const SNAPSHOT_NAMES_MAX: usize = 4_096;
 /// Snapshots of the same time that are tried for an open.
 pub const SNAPSHOT_TWINS_MAX: usize = 8;
 
+/// Snapshots of one directory that are found automatically. The names beyond it in the directory are ignored.
+pub(crate) const FOUND_SNAPSHOTS_MAX: usize = 16_384;
+
+/// Snapshots of snapper in one directory whose descriptions are read, those with the highest numbers.
+pub(crate) const SNAPPER_SNAPSHOTS_MAX: usize = 4_096;
+
+/// Names in a directory of snapshots that are looked at.
+pub(crate) const SNAPSHOT_ENTRIES_MAX: usize = 65_536;
+
+/// Directories whose snapshots are remembered, and the snapshots in all of them together.
+pub(crate) const SNAPSHOT_CATALOGUES_MAX: (usize, usize) = (256, 131_072);
+
+/// Bytes of the description of a snapshot (`info.xml` of snapper) that are read. A longer one is ignored.
+pub(crate) const SNAPSHOT_INFO_MAX: usize = 16_384;
+
 /// The limits of one server. Beyond a limit requests are refused and what was granted before stays valid, unless the
 /// field specifies otherwise.
 #[derive(Clone, Debug)]

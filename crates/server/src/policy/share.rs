@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::printing::PrintPolicy;
 use super::recycle::Recycle;
-use super::snapshots::Snapshots;
+use super::snapshots::{Automatic, Snapshots};
 use super::storage::Storage;
 use super::stream_layout::Layout;
 use super::{
@@ -69,6 +69,8 @@ pub struct Share {
     pub dfs: DfsPolicy,
     /// `vfs objects = shadow_copy2`: the location of previous versions.
     pub snapshots: Option<Arc<Snapshots>>,
+    /// `frevo:snapshots`: previous versions are found without `shadow:` parameters. Ignored if `snapshots` is set.
+    pub automatic_snapshots: Option<Automatic>,
     /// `vfs objects = recycle`: the recycle bin.
     pub recycle: Option<Arc<Recycle>>,
     /// `printable`: how the share prints; `None` if it is a directory for clients.
@@ -105,6 +107,7 @@ impl Share {
             streams: Some(Layout::default()),
             dfs: DfsPolicy::default(),
             snapshots: None,
+            automatic_snapshots: None,
             recycle: None,
             printing: None,
             audit: None,

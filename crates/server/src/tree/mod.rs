@@ -1,6 +1,7 @@
 //! Tree connects: a share as one session uses it ([MS-SMB2] 3.3.1.9).
 
 mod bin;
+mod catalogues;
 mod snapshot_names;
 mod uses;
 mod views;
@@ -11,6 +12,7 @@ use proto::dtyp::AccessMask;
 use proto::status::Status;
 
 pub use self::bin::Bin;
+pub(crate) use self::catalogues::{Catalogue, Catalogues, Place};
 pub(crate) use self::snapshot_names::SnapshotNames;
 pub(crate) use self::uses::{ShareUse, ShareUses};
 pub(crate) use self::views::{Views, Volume};

@@ -132,6 +132,7 @@ pub static MODULES: &[Module] = &[
     served("recycle"),
     served("full_audit"),
     served("catia"),
+    served("snapper"),
     served("glusterfs"),
     // The files are elsewhere: `path` is a path inside the volume. On this host it is a different directory, often `/`.
     vital("ceph", CEPH, STORAGE),
@@ -167,7 +168,6 @@ pub static MODULES: &[Module] = &[
     module("netatalk", MAC),
     module("cap", "character mapping in names"),
     module("shadow_copy", SNAPSHOTS),
-    module("snapper", SNAPSHOTS),
     module("ceph_snapshots", SNAPSHOTS),
     module("shell_snap", "running commands, because no text of the configuration is ever passed to a shell"),
     // The volume is mounted on this host, and the mount enforces its rules; the module only speeds up name look-ups.

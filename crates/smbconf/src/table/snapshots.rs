@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use server::policy::snapshots::{Format, Prefix, Snapshots, Sort};
+use server::policy::snapshots::{Automatic, Format, Prefix, Snapshots, Sort};
 
 use super::fold_name;
 use super::share::VFS_OBJECTS;
-use super::{BOOL, PATH, Parameter, TEXT, share};
+use super::{BOOL, Kind, PATH, Parameter, TEXT, share};
 use crate::reader::{Reader, ValueReader};
 use crate::regular_expression::RegularExpression;
+use crate::share::modules::are_asked_for;
 use accounts::when;
 
 const EVERYWHERE: Parameter =
@@ -64,6 +65,14 @@ pub(super) static TABLE: &[Parameter] = &[
         "The directory that contains the snapshots, relative to the mount point.",
     )
     .reads(|value, share| share.snapshots = snapshots(value)),
+    share(
+        "frevo:snapshots",
+        Kind::Choice(&[&["no", "false", "0", "off"], &["auto", "yes", "true", "1", "on"]]),
+        "no",
+        "auto: previous versions are found in .snapshots and .zfs/snapshot of the share and of the file system's root, \
+         in directories that only root can change. The default with the module snapper. Not in Samba.",
+    )
+    .reads(|value, share| share.automatic_snapshots = automatic(&value)),
     EVERYWHERE,
     MOUNT_POINT,
     BASE,
@@ -78,6 +87,13 @@ pub(super) static TABLE: &[Parameter] = &[
     share("shadow:fixinodes", BOOL, "no", "Give files in snapshots different inode numbers.")
         .accepted("a snapshot is a volume of its own, so its files never conflict with the current ones"),
 ];
+
+/// `frevo:snapshots`, which the module snapper turns on unless it is set.
+fn automatic(value: &ValueReader<'_>) -> Option<Automatic> {
+    let snapper = || are_asked_for(&value.section, "snapper");
+    let wanted = if value.is_set() { value.choice() == "auto" } else { snapper() };
+    wanted.then_some(Automatic { local: when::utc_offset })
+}
 
 /// `vfs objects = shadow_copy2`: the location of previous versions.
 fn snapshots(directory: ValueReader<'_>) -> Option<Arc<Snapshots>> {

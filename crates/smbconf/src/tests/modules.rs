@@ -222,3 +222,15 @@ fn process_requirements_are_determined_without_user_lookups() {
     let own = "[x]\npath = /x\nvfs objects = acl_xattr\nacl_xattr:security_acl_name = user.NTACL\n";
     assert_eq!(needs(own), plain, "any user may write that attribute");
 }
+
+#[test]
+fn versions_are_found_if_the_share_asks_for_it() {
+    let (loaded, _directory) = loaded(
+        "[a]\npath = @DIR@/x\n[b]\npath = @DIR@/x\nfrevo:snapshots = auto\n\
+         [c]\npath = @DIR@/x\nvfs objects = snapper\n\
+         [d]\npath = @DIR@/x\nvfs objects = snapper\nfrevo:snapshots = no\n",
+    );
+    let found: Vec<_> =
+        ["a", "b", "c", "d"].map(|name| loaded.policy.shares[name].automatic_snapshots.is_some()).into();
+    assert_eq!(found, [false, true, true, false]);
+}

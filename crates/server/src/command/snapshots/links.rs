@@ -42,8 +42,9 @@ pub(super) async fn target(
     Some((folders::volume(request, disk, Path::new("/")).await?, root))
 }
 
-fn is_of_root(directory: &Metadata) -> bool {
-    directory.uid == 0 && directory.mode & WRITABLE == 0
+/// Returns whether only root can change a file, or the names in a directory.
+pub(super) fn is_of_root(file: &Metadata) -> bool {
+    file.uid == 0 && file.mode & WRITABLE == 0
 }
 
 /// Returns an absolute path without `..`. No component is a symbolic link, because the look-up would fail.

@@ -6,7 +6,9 @@
 //! and links are resolved below that root, so they cannot lead to another snapshot or to another share's copy. The path
 //! from the directory of the snapshots to the root is looked up as the user, and symbolic links on it are not followed,
 //! except a snapshot that is a [link of the administrator](links). Not supported: creating and deleting snapshots.
+//! Without `shadow:` parameters, snapshots may be [found](automatic).
 
+mod automatic;
 mod folders;
 mod links;
 
@@ -45,7 +47,9 @@ fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {
 /// Returns the time of the snapshot that a path names by its first component, an @GMT token. Such a path opens no file
 /// of the share itself.
 pub(crate) fn token(disk: &Disk, path: &RelPath) -> Option<i64> {
-    disk.share.snapshots.as_ref()?;
+    if disk.share.snapshots.is_none() && disk.share.automatic_snapshots.is_none() {
+        return None;
+    }
     Format::token().moment(path.components().next()?, None)
 }
 
@@ -59,16 +63,23 @@ pub(crate) async fn tree(
 ) -> Result<Option<Arc<Tree>>> {
     let Some(moment) = moment(disk, name, timewarp) else { return Ok(None) };
     let missing = |why| Error::because(Status::OBJECT_NAME_NOT_FOUND, why);
-    let settings = disk.share.snapshots.as_ref().ok_or(missing("the share has no snapshots"))?;
-    let path = name.path.clone();
-    let mut folders = Folders::new(request, disk, settings, &path);
-    let (folder, (volume, vfs)) = loop {
-        let folder = folders.next().await?.ok_or(missing("no such snapshot"))?;
-        if let Some(view) = view(request, disk, settings, &folder, moment).await {
-            break (folder, view);
+    let (container, (volume, vfs)) = match (&disk.share.snapshots, disk.share.automatic_snapshots) {
+        (Some(settings), _) => {
+            let path = name.path.clone();
+            let mut folders = Folders::new(request, disk, settings, &path);
+            loop {
+                let folder = folders.next().await?.ok_or(missing("no such snapshot"))?;
+                if let Some(view) = view(request, disk, settings, &folder, moment).await {
+                    name.path = folder.rest;
+                    break (folder.volume, view);
+                }
+            }
         }
+        (None, Some(automatic)) => {
+            automatic::view(request, disk, automatic, moment).await?.ok_or(missing("no such snapshot"))?
+        }
+        (None, None) => return Err(missing("the share has no snapshots")),
     };
-    name.path = folder.rest;
     let connected = request.tree()?;
     Ok(Some(Arc::new(Tree {
         id: connected.id,
@@ -77,7 +88,7 @@ pub(crate) async fn tree(
         kind: TreeKind::Disk(Box::new(Disk {
             vfs,
             volume,
-            place: disk.descriptors.place(folder.volume, &disk.share),
+            place: disk.descriptors.place(container, &disk.share),
             read_only: true,
             snapshot: Some(RelPath::root()),
             ..disk.clone()
@@ -87,7 +98,10 @@ pub(crate) async fn tree(
 
 /// Returns the @GMT tokens, at most `limit`, of all snapshots that may have a version of the file or directory `path`.
 pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, limit: usize) -> Result<Vec<String>> {
-    let Some(settings) = &disk.share.snapshots else { return Ok(Vec::new()) };
+    let Some(settings) = &disk.share.snapshots else {
+        let Some(automatic) = disk.share.automatic_snapshots else { return Ok(Vec::new()) };
+        return Ok(tokens(automatic::moments(request, disk, automatic).await?, Sort::Descending, limit));
+    };
     let Some(folder) = Folders::new(request, disk, settings, path).next().await? else { return Ok(Vec::new()) };
     let Some((_, node)) = directory(disk, &folder.vfs, &folder.path).await else { return Ok(Vec::new()) };
     let mut moments = Vec::new();
@@ -96,7 +110,12 @@ pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, lim
         moments.len() < limit
     })
     .await?;
-    match settings.sort {
+    Ok(tokens(moments, settings.sort, limit))
+}
+
+/// Returns at most `limit` tokens of the times `moments`, in order.
+fn tokens(mut moments: Vec<i64>, sort: Sort, limit: usize) -> Vec<String> {
+    match sort {
         Sort::Descending => moments.sort_unstable_by(|a, b| b.cmp(a)),
         Sort::Ascending => moments.sort_unstable(),
         Sort::Unsorted => {}
@@ -105,7 +124,8 @@ pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, lim
     let mut listed = HashSet::new();
     moments.retain(|moment| listed.insert(*moment));
     let token = Format::token();
-    Ok(moments.into_iter().filter_map(|moment| String::from_utf8(token.name(moment, None)).ok()).collect())
+    let tokens = moments.into_iter().filter_map(|moment| String::from_utf8(token.name(moment, None)).ok());
+    tokens.take(limit).collect()
 }
 
 /// Calls `visit` with each name in the directory `node` until it returns `false`. A user who may not read the directory

@@ -1,11 +1,13 @@
-//! The parameters of previous versions, as in Samba's module shadow_copy2.
+//! The parameters of previous versions, as in Samba's module shadow_copy2, and what is known about other snapshots.
 
 mod format;
+mod known;
 mod prefix;
 
 use std::path::PathBuf;
 
 pub use self::format::{Format, UtcOffset};
+pub use self::known::{Automatic, Named, recognize, snapper_time};
 pub use self::prefix::{Pattern, Prefix};
 
 /// The location and names of the snapshots of a share.

@@ -10,7 +10,7 @@ use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
 use crate::streams::Streams;
-use crate::tree::{SnapshotNames, Views};
+use crate::tree::{Catalogues, SnapshotNames, Views};
 
 /// The tables of open files.
 pub(crate) struct OpenState {
@@ -38,6 +38,8 @@ pub(crate) struct OpenState {
     pub(crate) views: Views,
     /// Names of snapshots that were opened.
     pub(crate) snapshot_names: SnapshotNames,
+    /// Snapshots that were found automatically.
+    pub(crate) catalogues: Catalogues,
     /// Recycle bins from which old files are deleted.
     pub(crate) bins: Bins,
 }
@@ -58,6 +60,7 @@ impl OpenState {
             awaited: Awaited::default(),
             views: Views::default(),
             snapshot_names: SnapshotNames::default(),
+            catalogues: Catalogues::default(),
             bins: Bins::default(),
         }
     }

@@ -1,0 +1,238 @@
+//! Snapshots that are found without configuration (`frevo:snapshots = auto`).
+//!
+//! They are searched in the directories `.snapshots` and `.zfs/snapshot` of the share and of the mount point above it,
+//! which on btrfs is the root of the subvolume. Such a directory is used only if nobody but root can have created the
+//! names in it: it belongs to root and is not writable by others. Everybody else could present files of their own as
+//! earlier ones. The names are read by the server once for all users, but shown only to users who may list the
+//! directory. A snapshot itself is opened as the user.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::folders;
+use super::links::is_of_root;
+use super::{BATCH, COMPARE, join, relative};
+use crate::error::Result;
+use crate::policy::limits::{
+    FOUND_SNAPSHOTS_MAX, SNAPPER_SNAPSHOTS_MAX, SNAPSHOT_ENTRIES_MAX, SNAPSHOT_INFO_MAX, SNAPSHOT_TWINS_MAX,
+};
+use crate::policy::snapshots::{Automatic, recognize, snapper_time};
+use crate::request::Request;
+use crate::tree::{Catalogue, Disk, Place, Volume};
+use crate::vfs::{
+    Access, FileId, Kind, ListRequest, Lookup, LookupOptions, Node, Op, RelPath, SERVER, SymlinkPolicy, Time, Vfs,
+    read_into,
+};
+use crate::yielding::Work;
+
+/// The directories that may hold snapshots.
+const PLACES: [Names; 2] = [
+    Names { path: &[b".snapshots"], any_prefix: false },
+    // These snapshots are always those of the file system in whose root they are.
+    Names { path: &[b".zfs", b"snapshot"], any_prefix: true },
+];
+/// The permission to list a directory and to search it.
+const LIST_AND_SEARCH: u32 = 0o5;
+/// The cost of reading the description of a snapshot ([`Work::spend`]).
+const DESCRIPTION: u32 = 64;
+/// The longest number of a snapshot of snapper, in digits.
+const NUMBER: usize = 9;
+
+struct Names {
+    path: &'static [&'static [u8]],
+    /// Whether the time may follow any text. Elsewhere it is the name of the directory that was snapshotted, because
+    /// one directory may hold the snapshots of several.
+    any_prefix: bool,
+}
+
+/// A directory with snapshots that the user may list.
+struct Holder {
+    volume: Volume,
+    path: RelPath,
+    /// The share in a snapshot.
+    within: RelPath,
+    id: FileId,
+    /// The name of the directory that was snapshotted; `None` if that does not matter.
+    prefix: Option<Box<[u8]>>,
+    stamped: Time,
+}
+
+/// Returns the times of all snapshots of the share.
+pub(super) async fn moments(request: &Request<'_>, disk: &Disk, automatic: Automatic) -> Result<Vec<i64>> {
+    let mut moments = Vec::new();
+    for holder in holders(request, disk).await? {
+        let Some(catalogue) = catalogue(request, disk, automatic, &holder).await else { continue };
+        moments.extend(catalogue.iter().map(|(moment, _)| *moment));
+    }
+    Ok(moments)
+}
+
+/// Returns the share's copy in the snapshot of `moment`, after the number of the volume that has the snapshot.
+pub(super) async fn view(
+    request: &Request<'_>,
+    disk: &Disk,
+    automatic: Automatic,
+    moment: i64,
+) -> Result<Option<(u64, Volume)>> {
+    let server = &request.connection.server;
+    for holder in holders(request, disk).await? {
+        let Some(catalogue) = catalogue(request, disk, automatic, &holder).await else { continue };
+        let first = catalogue.partition_point(|(at, _)| *at < moment);
+        let twins = catalogue[first..].iter().take_while(|(at, _)| *at == moment).take(SNAPSHOT_TWINS_MAX);
+        for (_, name) in twins {
+            let snapshot = join(&holder.path, name.split(|letter| *letter == b'/'));
+            let root = snapshot.and_then(|snapshot| join(&snapshot, holder.within.components()));
+            let Some(root) = root else { continue };
+            if let Some(view) = server.opens.views.open(|| server.next_id(), disk, &holder.volume, &root).await {
+                return Ok(Some((holder.volume.0, view)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the directories with snapshots of the share, the nearest first.
+async fn holders(request: &Request<'_>, disk: &Disk) -> Result<Vec<Holder>> {
+    let share = &disk.share.path;
+    let mut found = Vec::new();
+    let mut search = async |volume: &Volume, base: &Path, within: RelPath| {
+        for names in &PLACES {
+            found.extend(holder(disk, volume, names, base, &within).await);
+        }
+    };
+    search(&(disk.volume, disk.vfs.clone()), share, RelPath::root()).await;
+    let mount_point = request.connection.server.mount_point(&disk.share).await?;
+    if let Some(within) = share.strip_prefix(&mount_point).ok().and_then(relative)
+        && within != RelPath::root()
+        && let Some(volume) = folders::volume(request, disk, &mount_point).await
+    {
+        search(&volume, &mount_point, within).await;
+    }
+    Ok(found)
+}
+
+/// Returns the directory `names` of the root of `volume`, which is `base` on the host, if it can be trusted and the
+/// user may list it.
+async fn holder(disk: &Disk, volume: &Volume, names: &Names, base: &Path, within: &RelPath) -> Option<Holder> {
+    use std::os::unix::ffi::OsStrExt;
+    let (mut path, mut last) = (RelPath::root(), None);
+    for name in names.path {
+        path = path.join(name)?;
+        let Ok(Lookup::Found { node, metadata, .. }) = volume.1.lookup(&disk.op, &path, exact()).await else {
+            return None;
+        };
+        if metadata.kind != Kind::Directory || !is_of_root(&metadata) {
+            return None;
+        }
+        last = Some((node, metadata));
+    }
+    let (node, metadata) = last?;
+    if node.permissions(&disk.op).await.ok()? & LIST_AND_SEARCH != LIST_AND_SEARCH {
+        return None;
+    }
+    let own = || base.file_name().map(|name| name.as_bytes().into()).unwrap_or_default();
+    Some(Holder {
+        volume: volume.clone(),
+        path,
+        within: within.clone(),
+        id: metadata.id,
+        prefix: (!names.any_prefix).then(own),
+        stamped: metadata.stamped,
+    })
+}
+
+/// Returns the snapshots in a directory, as they were read before or now.
+async fn catalogue(request: &Request<'_>, disk: &Disk, automatic: Automatic, holder: &Holder) -> Option<Catalogue> {
+    let server = &request.connection.server;
+    let known = &server.opens.catalogues;
+    let place: Place = (holder.volume.0, holder.id, holder.prefix.clone().unwrap_or_default());
+    let find = || known.find(&place, holder.stamped, server.environment.uptime());
+    if let Some(found) = find() {
+        return Some(found);
+    }
+    let gate = known.gate(&place);
+    let _reading = gate.lock().await;
+    if let Some(found) = find() {
+        return Some(found);
+    }
+    let (now, uptime) = (server.environment.now(), server.environment.uptime());
+    let view = holder.volume.1.beneath(&disk.op, &holder.path).await.ok()?;
+    let op = SERVER.clone().within(disk.op.timeout());
+    let catalogue: Catalogue = read(&op, &view, automatic, holder).await?.into();
+    known.add(place, holder.stamped, now, uptime, catalogue.clone());
+    Some(catalogue)
+}
+
+/// Reads the snapshots in the root of `view`, which is the directory of `holder`.
+async fn read(op: &Op, view: &Arc<dyn Vfs>, automatic: Automatic, holder: &Holder) -> Option<Vec<(i64, Box<[u8]>)>> {
+    let Ok(Lookup::Found { node, metadata, .. }) = view.lookup(op, &RelPath::root(), exact()).await else {
+        return None;
+    };
+    // The name may lead to another directory by now.
+    if metadata.id != holder.id || !is_of_root(&metadata) {
+        return None;
+    }
+    let node = node.open(op, Access { read: true, write: false }).await.ok()?;
+    let (mut found, mut numbers) = (Vec::new(), Vec::new());
+    let (mut cursor, mut work, mut seen) = (0, Work::new(), 0);
+    while seen < SNAPSHOT_ENTRIES_MAX {
+        let page = node.list(op, ListRequest { cursor, count: BATCH, metadata: false }).await.ok()?;
+        if page.entries.is_empty() {
+            break;
+        }
+        seen += page.entries.len();
+        for entry in page.entries {
+            work.spend(COMPARE).await;
+            if let Some(number) = number(&entry.name) {
+                numbers.push(number);
+            } else if let Some(moment) = moment(&entry.name, automatic, holder.prefix.as_deref()) {
+                found.push((moment, entry.name));
+            }
+        }
+        cursor = page.next;
+    }
+    if holder.prefix.is_some() {
+        numbers.sort_unstable();
+        for number in numbers.into_iter().rev().take(SNAPPER_SNAPSHOTS_MAX) {
+            work.spend(DESCRIPTION).await;
+            if let Some(moment) = described(op, view, number).await {
+                found.push((moment, format!("{number}/snapshot").into_bytes().into()));
+            }
+        }
+    }
+    found.sort_unstable();
+    let superfluous = found.len().saturating_sub(FOUND_SNAPSHOTS_MAX);
+    found.drain(..superfluous);
+    Some(found)
+}
+
+/// Returns the time in the name of a snapshot of the directory that is called `own`.
+fn moment(name: &[u8], automatic: Automatic, own: Option<&[u8]>) -> Option<i64> {
+    let named = recognize(name, automatic.local)?;
+    let is_own = |own| named.prefix == own || named.prefix.strip_prefix(b"@") == Some(own);
+    (named.prefix.is_empty() || own.is_none_or(is_own)).then_some(named.moment)
+}
+
+/// Returns the number of a snapshot of snapper.
+fn number(name: &[u8]) -> Option<u32> {
+    let is_number = name.len() <= NUMBER && name.first() != Some(&b'0') && name.iter().all(u8::is_ascii_digit);
+    is_number.then(|| std::str::from_utf8(name).ok()?.parse().ok())?
+}
+
+/// Returns the time of a snapshot of snapper. Its description must be a file that only root can have written.
+async fn described(op: &Op, view: &Arc<dyn Vfs>, number: u32) -> Option<i64> {
+    let folder = RelPath::root().join(number.to_string().as_bytes())?;
+    let info = folder.join(b"info.xml")?;
+    let Ok(Lookup::Found { node, metadata, .. }) = view.lookup(op, &info, exact()).await else { return None };
+    if metadata.kind != Kind::File || metadata.size > SNAPSHOT_INFO_MAX as u64 || !is_of_root(&metadata) {
+        return None;
+    }
+    let node: Arc<dyn Node> = node.open(op, Access { read: true, write: false }).await.ok()?;
+    let (buffer, count) = read_into(&node, op, 0, vec![0; SNAPSHOT_INFO_MAX], 0).await;
+    snapper_time(buffer.get(..count.ok()?)?)
+}
+
+/// Symbolic links are not followed on the server's own paths.
+fn exact() -> LookupOptions {
+    LookupOptions::exact(SymlinkPolicy::NONE)
+}

@@ -1,0 +1,99 @@
+//! The snapshots in directories that were found automatically. It saves reading a directory for each request.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::policy::limits::SNAPSHOT_CATALOGUES_MAX;
+use crate::vfs::{FileId, Time};
+
+/// How long a catalogue is used. A program may change a snapshot without changing the directory of all snapshots.
+const LIFE: Duration = Duration::from_secs(300);
+/// How long it is used if the directory had just changed, because a new snapshot may not have been complete.
+const FRESH_LIFE: Duration = Duration::from_secs(2);
+/// How long a directory counts as just changed, in seconds.
+const FRESH: i64 = 60;
+
+/// A volume, a directory in it, and how the snapshots are arranged and named in it.
+pub(crate) type Place = (u64, FileId, Box<[u8]>);
+
+/// The snapshots in a directory: seconds since 1970-01-01 UTC and the name, sorted.
+pub(crate) type Catalogue = Arc<[(i64, Box<[u8]>)]>;
+
+/// What was read, and when.
+struct Known {
+    /// The change time of the directory.
+    stamped: Time,
+    /// Until when it is valid, as the time since the server's start.
+    until: Duration,
+    catalogue: Catalogue,
+}
+
+/// The catalogues that are remembered, and the gate of each place, which only one request passes to read it.
+#[derive(Default)]
+pub(crate) struct Catalogues {
+    known: Mutex<HashMap<Place, Known>>,
+    gates: Mutex<HashMap<Place, Weak<Gate>>>,
+}
+
+/// What a request holds while it reads a directory.
+type Gate = tokio::sync::Mutex<()>;
+
+impl Catalogues {
+    /// Returns the snapshots of `place`, whose change time is `stamped`.
+    pub(crate) fn find(&self, place: &Place, stamped: Time, uptime: Duration) -> Option<Catalogue> {
+        let known = self.known.lock();
+        let found = known.get(place).filter(|known| known.stamped == stamped && uptime < known.until)?;
+        Some(found.catalogue.clone())
+    }
+
+    /// Returns the gate of `place`.
+    pub(crate) fn gate(&self, place: &Place) -> Arc<Gate> {
+        let mut gates = self.gates.lock();
+        if let Some(gate) = gates.get(place).and_then(Weak::upgrade) {
+            return gate;
+        }
+        gates.retain(|_, gate| gate.strong_count() > 0);
+        let gate = Arc::new(Gate::default());
+        gates.insert(place.clone(), Arc::downgrade(&gate));
+        gate
+    }
+
+    /// Adds what was read when the clocks said `now` and `uptime`.
+    pub(crate) fn add(&self, place: Place, stamped: Time, now: Time, uptime: Duration, catalogue: Catalogue) {
+        let life = if now.secs.saturating_sub(stamped.secs) < FRESH { FRESH_LIFE } else { LIFE };
+        let mut known = self.known.lock();
+        let (places, snapshots) = SNAPSHOT_CATALOGUES_MAX;
+        let held: usize = known.values().map(|known| known.catalogue.len()).sum();
+        if known.len() >= places || held + catalogue.len() > snapshots {
+            known.clear();
+        }
+        known.insert(place, Known { stamped, until: uptime + life, catalogue });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalogue_ends_with_its_time_or_with_a_change_of_the_directory() {
+        let catalogues = Catalogues::default();
+        let place = |number: u64| -> Place { (number, FileId { device: 1, inode: 2, stream: 0 }, Box::default()) };
+        let time = |secs| Time { secs, nanos: 0 };
+        let seconds = Duration::from_secs;
+        let of = |length: usize| -> Catalogue { (0..length).map(|moment| (moment as i64, Box::default())).collect() };
+        catalogues.add(place(1), time(1000), time(2000), seconds(5), of(1));
+        catalogues.add(place(2), time(1990), time(2000), seconds(5), of(1));
+        assert!(catalogues.find(&place(1), time(1000), seconds(304)).is_some());
+        assert!(catalogues.find(&place(1), time(1000), seconds(305)).is_none(), "too old");
+        assert!(catalogues.find(&place(1), time(1001), seconds(6)).is_none(), "changed");
+        assert!(catalogues.find(&place(2), time(1990), seconds(6)).is_some());
+        assert!(catalogues.find(&place(2), time(1990), seconds(7)).is_none(), "it had just changed");
+        catalogues.add(place(3), time(1), time(2000), seconds(5), of(SNAPSHOT_CATALOGUES_MAX.1));
+        assert!(catalogues.find(&place(1), time(1000), seconds(6)).is_none(), "the memory is bounded");
+        assert!(catalogues.find(&place(3), time(1), seconds(6)).is_some());
+    }
+}
