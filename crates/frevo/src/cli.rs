@@ -16,6 +16,7 @@ use crate::migrate::{self, MigrateArgs};
 use crate::reload::{self, ReloadArgs};
 use crate::serve::{self, ServeArgs};
 use crate::share::{self, ShareArgs};
+use crate::snapshot::{self, SnapshotArgs};
 use crate::status::{self, StatusArgs};
 use crate::tune::{self, TuneArgs};
 use crate::user::{self, UserArgs};
@@ -43,6 +44,7 @@ enum Command {
     Close(CloseArgs),
     Reload(ReloadArgs),
     Acl(AclArgs),
+    Snapshot(SnapshotArgs),
     Tune(TuneArgs),
     Bench(BenchArgs),
     Help(HelpArgs),
@@ -71,6 +73,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Close(args) => close::run(args),
         Command::Reload(args) => reload::run(&args),
         Command::Acl(args) => acl::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::Tune(args) => tune::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Help(args) => help::run(&args, Cli::command()),

@@ -42,6 +42,7 @@ pub mod reload;
 pub mod sandbox;
 pub mod serve;
 pub mod share;
+pub mod snapshot;
 pub mod socket_file;
 pub mod status;
 pub mod systemd;

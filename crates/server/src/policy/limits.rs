@@ -117,6 +117,9 @@ pub(crate) const SNAPSHOT_ENTRIES_MAX: usize = 65_536;
 /// Directories whose snapshots are remembered, and the snapshots in all of them together.
 pub(crate) const SNAPSHOT_CATALOGUES_MAX: (usize, usize) = (256, 131_072);
 
+/// Snapshots of one period that a schedule can keep.
+pub(crate) const KEPT_SNAPSHOTS_MAX: u32 = 10_000;
+
 /// Bytes of the description of a snapshot (`info.xml` of snapper) that are read. A longer one is ignored.
 pub(crate) const SNAPSHOT_INFO_MAX: usize = 16_384;
 

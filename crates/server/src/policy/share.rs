@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::printing::PrintPolicy;
 use super::recycle::Recycle;
-use super::snapshots::{Automatic, Snapshots};
+use super::snapshots::{Automatic, Schedule, Snapshots};
 use super::storage::Storage;
 use super::stream_layout::Layout;
 use super::{
@@ -71,6 +71,8 @@ pub struct Share {
     pub snapshots: Option<Arc<Snapshots>>,
     /// `frevo:snapshots`: previous versions are found without `shadow:` parameters. Ignored if `snapshots` is set.
     pub automatic_snapshots: Option<Automatic>,
+    /// `frevo:snapshot schedule`: which snapshots the administrator's command creates and keeps.
+    pub snapshot_schedule: Schedule,
     /// `vfs objects = recycle`: the recycle bin.
     pub recycle: Option<Arc<Recycle>>,
     /// `printable`: how the share prints; `None` if it is a directory for clients.
@@ -108,6 +110,7 @@ impl Share {
             dfs: DfsPolicy::default(),
             snapshots: None,
             automatic_snapshots: None,
+            snapshot_schedule: Schedule::default(),
             recycle: None,
             printing: None,
             audit: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use server::policy::snapshots::{Automatic, Format, Prefix, Snapshots, Sort};
+use server::policy::snapshots::{Automatic, Format, Prefix, Schedule, Snapshots, Sort};
 
 use super::fold_name;
 use super::share::VFS_OBJECTS;
@@ -73,6 +73,14 @@ pub(super) static TABLE: &[Parameter] = &[
          in directories that only root can change. The default with the module snapper. Not in Samba.",
     )
     .reads(|value, share| share.automatic_snapshots = automatic(&value)),
+    share(
+        "frevo:snapshot schedule",
+        TEXT,
+        "",
+        "How many snapshots `frevo snapshot run` keeps of each period, such as hourly 24, daily 7, weekly 4, monthly \
+         12, yearly 2. Not in Samba.",
+    )
+    .reads(|value, share| share.snapshot_schedule = schedule(&value)),
     EVERYWHERE,
     MOUNT_POINT,
     BASE,
@@ -93,6 +101,14 @@ fn automatic(value: &ValueReader<'_>) -> Option<Automatic> {
     let snapper = || are_asked_for(&value.section, "snapper");
     let wanted = if value.is_set() { value.choice() == "auto" } else { snapper() };
     wanted.then_some(Automatic { local: when::utc_offset })
+}
+
+/// `frevo:snapshot schedule`.
+fn schedule(value: &ValueReader<'_>) -> Schedule {
+    Schedule::parse(&value.choice()).unwrap_or_else(|part| {
+        value.bad_value(&part, "hourly, daily, weekly, monthly or yearly, each with a number up to 10000");
+        Schedule::default()
+    })
 }
 
 /// `vfs objects = shadow_copy2`: the location of previous versions.

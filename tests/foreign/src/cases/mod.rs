@@ -47,6 +47,7 @@ mod shares;
 mod signals;
 mod sizes;
 mod smbpasswd;
+mod snapshots;
 mod store;
 mod streams;
 mod testparm;
@@ -84,6 +85,7 @@ const AREAS: &[&[Case]] = &[
     reload::CASES,
     budgets::CASES,
     sizes::CASES,
+    snapshots::CASES,
     streams::CASES,
     acls::CASES,
     convert::CASES,

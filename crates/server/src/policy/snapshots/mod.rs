@@ -3,12 +3,14 @@
 mod format;
 mod known;
 mod prefix;
+mod schedule;
 
 use std::path::PathBuf;
 
 pub use self::format::{Format, UtcOffset};
 pub use self::known::{Automatic, Named, recognize, snapper_time};
 pub use self::prefix::{Pattern, Prefix};
+pub use self::schedule::Schedule;
 
 /// The location and names of the snapshots of a share.
 #[derive(Clone, Debug)]

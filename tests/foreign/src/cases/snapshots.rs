@@ -1,0 +1,292 @@
+//! Snapshots that the server finds without configuration, and those that `frevo snapshot` creates on btrfs, as
+//! smbclient shows them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::Value;
+use test_environment::{ALICE, Disk, Server, frevo};
+
+use crate::file;
+use crate::fixture::Fixture;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("snapshots.found", found).needs_root().frevo_only(),
+    Case::new("snapshots.of_others_ignored", of_others_ignored).needs_root().frevo_only(),
+    Case::new("snapshots.many", many).needs_root().frevo_only(),
+    Case::new("snapshots.created_on_btrfs", created_on_btrfs).needs_root().frevo_only(),
+    Case::new("snapshots.pruned_on_btrfs", pruned_on_btrfs).needs_root().frevo_only(),
+];
+
+const FIRST: &str = "@GMT-2015.10.31-19.40.30";
+
+/// Directories that stand for snapshots of the programs that create them, with their versions.
+const LAYOUTS: &[(&str, &str)] = &[
+    (".snapshots/@GMT-2015.10.31-19.40.30", FIRST),
+    (".snapshots/7/snapshot", "@GMT-2015.11.01-00.00.00"),
+    (".snapshots/found.20151102T0000+0000", "@GMT-2015.11.02-00.00.00"),
+    (".zfs/snapshot/zfs-auto-snap_hourly-2015-11-03-0000", "@GMT-2015.11.03-00.00.00"),
+];
+
+/// Names that are not snapshots of the share.
+const OTHERS: &[&str] = &[".snapshots/other.20151105T0000", ".snapshots/8/snapshot", ".snapshots/manual"];
+
+fn found(fixture: &mut Fixture) -> Result<()> {
+    let share = fixture.environment.make_dir("data/found", &ALICE, 0o755)?;
+    file::owned(fixture, &share.join("file"), "now", &ALICE, 0o644)?;
+    for (at, _) in LAYOUTS {
+        snapshot(fixture, &share.join(at), at)?;
+    }
+    for at in OTHERS {
+        snapshot(fixture, &share.join(at), at)?;
+    }
+    fs::write(share.join(".snapshots/7/info.xml"), "<snapshot><date>2015-11-01 00:00:00</date></snapshot>")?;
+    fs::write(share.join(".snapshots/8/info.xml"), format!("{:20000}<date>2015-11-04 00:00:00</date>", ""))?;
+    symlink(share.join(".snapshots/7"), share.join(".snapshots/@GMT-2016.01.01-00.00.00"))?;
+    for (name, target) in [("up", "../../../file"), ("out", "/etc/hostname")] {
+        symlink(target, share.join(".snapshots").join(FIRST).join(name))?;
+    }
+    let server = start(fixture, "found")?;
+    let mut expected: Vec<&str> = LAYOUTS.iter().map(|(_, version)| *version).collect();
+    expected.push("@GMT-2016.01.01-00.00.00");
+    expected.sort_unstable_by(|a, b| b.cmp(a));
+    let listed = versions(fixture, &server, "found", "file")?;
+    ensure!(listed == expected, "expected {expected:?}, listed {listed:?}");
+    for (at, version) in LAYOUTS {
+        let content = fetch(fixture, &server, "found", &format!("{version}/file"))?;
+        ensure!(content == *at, "{version} is {content:?}");
+    }
+    // A link among the snapshots is not followed, and none in a snapshot leads out of it.
+    for name in ["@GMT-2016.01.01-00.00.00/snapshot/file", &format!("{FIRST}/up"), &format!("{FIRST}/out")] {
+        let get = format!("get {name} /dev/null");
+        fixture.smbclient().server(&server).share("found").run(&get)?.refused_with("NT_STATUS_")?;
+    }
+    // A new snapshot is shown at once.
+    snapshot(fixture, &share.join(".snapshots/@GMT-2017.01.01-00.00.00"), "new")?;
+    let listed = versions(fixture, &server, "found", "file")?;
+    ensure!(listed.first().is_some_and(|first| first == "@GMT-2017.01.01-00.00.00"), "listed {listed:?}");
+    Ok(())
+}
+
+/// Alice makes her own `.snapshots`, and directories that others may write to.
+fn of_others_ignored(fixture: &mut Fixture) -> Result<()> {
+    let share = fixture.environment.make_dir("data/forged", &ALICE, 0o777)?;
+    file::owned(fixture, &share.join("file"), "now", &ALICE, 0o644)?;
+    let at = share.join(".snapshots");
+    snapshot(fixture, &at.join(FIRST), "forged")?;
+    let server = start(fixture, "forged")?;
+    let status = fs::metadata(share.join("file"))?;
+    let alice = std::os::unix::fs::MetadataExt::uid(&status);
+    for (owner, mode, seen) in [(0, 0o755, 1), (alice, 0o755, 0), (0, 0o775, 0), (0, 0o757, 0), (0, 0o700, 0)] {
+        chown(&at, Some(owner), Some(0))?;
+        fs::set_permissions(&at, fs::Permissions::from_mode(mode))?;
+        let listed = versions(fixture, &server, "forged", "file")?;
+        ensure!(listed.len() == seen, "{owner} {mode:o}: {listed:?}");
+        let get = fixture.smbclient().server(&server).share("forged").run(&format!("get {FIRST}/file /dev/null"))?;
+        if seen > 0 { get.fine().map(drop)? } else { get.refused_with("NT_STATUS_OBJECT_")? }
+    }
+    // A link to a directory of root is not followed.
+    chown(&at, Some(0), Some(0))?;
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&at, share.join("elsewhere"))?;
+    symlink("elsewhere", &at)?;
+    let listed = versions(fixture, &server, "forged", "file")?;
+    ensure!(listed.is_empty(), "a link was followed: {listed:?}");
+    Ok(())
+}
+
+/// Ten thousand snapshots are listed, and one of them is found among them.
+fn many(fixture: &mut Fixture) -> Result<()> {
+    let share = fixture.environment.make_dir("data/many", &ALICE, 0o755)?;
+    file::owned(fixture, &share.join("file"), "now", &ALICE, 0o644)?;
+    let at = share.join(".snapshots");
+    fs::create_dir(&at)?;
+    for number in 0..10_000 {
+        let (hour, minute, second) = (number / 3600, number / 60 % 60, number % 60);
+        fs::create_dir(at.join(format!("@GMT-2015.10.31-{hour:02}.{minute:02}.{second:02}")))?;
+    }
+    let middle = "@GMT-2015.10.31-01.23.45";
+    snapshot(fixture, &at.join(middle), "middle")?;
+    let server = start(fixture, "many")?;
+    let content = fetch(fixture, &server, "many", &format!("{middle}/file"))?;
+    ensure!(content == "middle", "it is {content:?}");
+    let listed = fixture.smbclient().server(&server).share("many").run("allinfo file")?.text;
+    ensure!(listed.matches("@GMT-2015.10.31-").count() >= 10_000, "they are not all listed");
+    Ok(())
+}
+
+fn created_on_btrfs(fixture: &mut Fixture) -> Result<()> {
+    on_btrfs(fixture, |fixture, point| {
+        let share = point.join("data/part");
+        btrfs(&["subvolume", "create"], &point.join("data"))?;
+        fs::create_dir(&share)?;
+        fs::set_permissions(&share, fs::Permissions::from_mode(0o777))?;
+        file::owned(fixture, &share.join("file"), "before", &ALICE, 0o644)?;
+        let template = format!(
+            "[global]\n@TARGET@\n\tfrevo:snapshots = auto\n\tfrevo:snapshot schedule = daily 2\n[part]\n\tpath = {0}\n\
+             \tread only = no\n[whole]\n\tpath = {1}\n",
+            share.display(),
+            point.join("data").display()
+        );
+        let server = fixture.environment.start("created", &template)?;
+        let dry = frevo_snapshot(&server, &["run", "--dry-run"])?;
+        ensure!(dry[0]["created"].is_string() && !point.join("data/.snapshots").exists(), "{dry}");
+        let made = frevo_snapshot(&server, &["run"])?;
+        ensure!(made.as_array().is_some_and(|made| made.len() == 1), "two shares in one subvolume: {made}");
+        let version = made[0]["created"].as_str().context("nothing was created")?.to_owned();
+        // The schedule wants no second one today, unless the day has just ended.
+        let again = frevo_snapshot(&server, &["run"])?;
+        ensure!(again[0]["created"].is_null() || again[0]["created"] != made[0]["created"], "{again}");
+        let refused =
+            Command::new("touch").arg(point.join("data/.snapshots").join(&version).join("part/new")).output()?;
+        ensure!(!refused.status.success(), "the snapshot can be changed");
+        let client = || fixture.smbclient().server(&server);
+        client().share("part").run("del file")?.fine()?;
+        let sent = fixture.local("created")?.join("sent");
+        fs::write(&sent, "after")?;
+        client().share("part").run(&format!("put {} file", sent.display()))?.fine()?;
+        for (share, name) in [("part", "file"), ("whole", "part/file")] {
+            let listed = versions(fixture, &server, share, name)?;
+            ensure!(listed.contains(&version), "{share}: {listed:?} lacks {version}");
+            let content = fetch(fixture, &server, share, &format!("{version}/{name}"))?;
+            ensure!(content == "before", "{share}: {content:?}");
+        }
+        let now = fetch(fixture, &server, "part", "file")?;
+        ensure!(now == "after", "{now:?}");
+        client().share("whole").run("del .snapshots/*")?;
+        ensure!(point.join("data/.snapshots").join(&version).join("part/file").exists(), "a client removed it");
+        Ok(())
+    })
+}
+
+fn pruned_on_btrfs(fixture: &mut Fixture) -> Result<()> {
+    on_btrfs(fixture, |fixture, point| {
+        let share = point.join("pruned");
+        btrfs(&["subvolume", "create"], &share)?;
+        let template = format!(
+            "[global]\n@TARGET@\n[pruned]\n\tpath = {}\n\tfrevo:snapshot schedule = yearly 1\n",
+            share.display()
+        );
+        let server = fixture.environment.start("pruned", &template)?;
+        let mut made = Vec::new();
+        while made.len() < 3 {
+            // Snapshots have different seconds.
+            match frevo_snapshot(&server, &["create", "pruned"]) {
+                Ok(done) => made.push(done[0]["created"].as_str().context("nothing was created")?.to_owned()),
+                Err(_) => std::thread::sleep(std::time::Duration::from_millis(200)),
+            }
+        }
+        let at = share.join(".snapshots");
+        // Another program's snapshot, and a directory that replaces one of this program.
+        let manual = at.join("@GMT-2015.10.31-19.40.30");
+        let source = share.to_str().context("a UTF-8 path")?;
+        btrfs(&["subvolume", "snapshot", "-r", source], &manual)?;
+        btrfs(&["subvolume", "delete"], &at.join(&made[0]))?;
+        fs::create_dir(at.join(&made[0]))?;
+        // Held by another run.
+        let mut holder = Command::new("flock")
+            .arg(&at)
+            .args(["sh", "-c", "echo locked; cat"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()?;
+        let mut line = [0; 7];
+        std::io::Read::read_exact(holder.stdout.as_mut().context("its output is a pipe")?, &mut line)?;
+        let refused = frevo_snapshot(&server, &["prune"]);
+        drop(holder.stdin.take());
+        holder.wait()?;
+        ensure!(refused.is_err_and(|why| why.to_string().contains("another run")), "two runs at once");
+        let dry = frevo_snapshot(&server, &["prune", "--dry-run"])?;
+        ensure!(dry[0]["removed"][0] == *made[1] && at.join(&made[1]).exists(), "{dry}");
+        let done = frevo_snapshot(&server, &["prune"])?;
+        ensure!(done[0]["removed"].as_array().is_some_and(|removed| removed.len() == 1), "{done}");
+        ensure!(!at.join(&made[1]).exists() && at.join(&made[2]).exists(), "{done}");
+        ensure!(manual.exists() && at.join(&made[0]).exists(), "what others made is gone");
+        // A record that a killed run left, with a snapshot that was not created.
+        let record = at.join(".frevo-snapshots");
+        let kept = fs::read_to_string(&record)?;
+        let line = kept.lines().next().context("the record is empty")?;
+        fs::write(&record, format!("{kept}{}\n", line.replace(&made[2], "@GMT-2015.10.31-19.40.31")))?;
+        fs::write(at.join(".frevo-snapshots.new"), "half")?;
+        let listed = frevo_snapshot(&server, &["list"])?;
+        ensure!(listed[0]["kept"] == serde_json::json!([made[2]]), "{listed}");
+        frevo_snapshot(&server, &["prune"])?;
+        ensure!(fs::read_to_string(&record)? == kept, "the name is still recorded");
+        // A snapshot of the future.
+        let future = "@GMT-2100.01.01-00.00.00";
+        btrfs(&["subvolume", "snapshot", "-r", source], &at.join(future))?;
+        fs::write(&record, format!("{kept}{}\n", line.replace(&made[2], future)))?;
+        for task in ["run", "prune", "create"] {
+            let refused = frevo_snapshot(&server, &[task]);
+            ensure!(refused.is_err_and(|why| why.to_string().contains("clock")), "{task} with a wrong clock");
+        }
+        ensure!(at.join(&made[2]).exists() && at.join(future).exists(), "something was removed");
+        // Others may write to the directory.
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o775))?;
+        ensure!(frevo_snapshot(&server, &["create"]).is_err(), "a directory of others was used");
+        Ok(())
+    })
+}
+
+/// Starts a server of the share `name` that finds its snapshots.
+fn start(fixture: &Fixture, name: &str) -> Result<Server> {
+    let template = format!("[global]\n@TARGET@\n[{name}]\n\tpath = @DIR@/data/{name}\n\tfrevo:snapshots = auto\n");
+    fixture.environment.start(name, &template)
+}
+
+/// Creates a directory that stands for a snapshot, with a file that has `content`.
+fn snapshot(fixture: &Fixture, at: &Path, content: &str) -> Result<()> {
+    fs::create_dir_all(at)?;
+    file::owned(fixture, &at.join("file"), content, &ALICE, 0o644)
+}
+
+/// Runs a case on a btrfs, in a mount namespace that ends with its thread.
+fn on_btrfs(fixture: &Fixture, case: impl Fn(&Fixture, &Path) -> Result<()> + Sync) -> Result<()> {
+    let done = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let mut mkfs = Command::new("mkfs.btrfs");
+            mkfs.arg("-q");
+            let disk = Disk::with(&fixture.environment.dir().join("data"), mkfs, "loop")?;
+            case(fixture, &disk.point())
+        });
+        run.join()
+    });
+    done.map_err(|_| anyhow!("the thread with the file system panicked"))?
+}
+
+fn btrfs(arguments: &[&str], path: &Path) -> Result<()> {
+    let done = Command::new("btrfs").args(arguments).arg(path).output().context("cannot start btrfs")?;
+    ensure!(done.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&done.stderr));
+    Ok(())
+}
+
+/// Runs the command with the configuration of a server, and returns what it prints.
+fn frevo_snapshot(server: &Server, arguments: &[&str]) -> Result<Value> {
+    let mut command = Command::new(frevo());
+    command.arg("snapshot").args(arguments).arg("--json").arg("-c").arg(server.conf());
+    let done = command.output()?;
+    ensure!(
+        done.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&done.stderr),
+        String::from_utf8_lossy(&done.stdout)
+    );
+    Ok(serde_json::from_slice(&done.stdout)?)
+}
+
+fn fetch(fixture: &Fixture, server: &Server, share: &str, name: &str) -> Result<String> {
+    let fetched = fixture.local("snapshots")?.join("fetched");
+    let get = format!("get {name} {}", fetched.display());
+    fixture.smbclient().server(server).share(share).run(&get)?.fine().context(format!("{share} {get}"))?;
+    Ok(fs::read_to_string(&fetched)?)
+}
+
+/// Returns the versions of a file that smbclient lists, in order.
+fn versions(fixture: &Fixture, server: &Server, share: &str, name: &str) -> Result<Vec<String>> {
+    let said = fixture.smbclient().server(server).share(share).run(&format!("allinfo {name}"))?.text;
+    Ok(said.lines().filter(|line| line.starts_with("@GMT-")).map(str::to_owned).collect())
+}
