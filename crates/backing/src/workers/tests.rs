@@ -357,7 +357,7 @@ fn work_without_a_result_hangs_too_but_is_always_done() {
         // The volume's limit passes for this call, which was made later.
         assert_eq!(block_on(hanging.workers.later(3, Lane::Data, || Ok(()))), Err(Errno::TIMEDOUT));
         assert!(done.try_recv().is_err());
-        assert_eq!(hanging.workers.numbers(), Numbers { threads: 2, hanging: 2, timed_out: 3 });
+        assert_eq!(hanging.workers.numbers(), Numbers { threads: 2, waiting: 1, hanging: 2, timed_out: 3 });
     });
     assert_eq!(done.recv_timeout(Duration::from_secs(60)), Ok("done"));
 }
