@@ -82,9 +82,19 @@ fn is_local(mount: u64) -> bool {
 
 /// Returns the file system type of a mount in a table in the format of proc_pid_mountinfo(5).
 fn kind_of(table: &str, mount: u64) -> Option<&str> {
+    source_of(table, mount)?.next()
+}
+
+/// Returns the path of the device of a mount in such a table; `None` if the mount has none, or one with blanks in it.
+pub(crate) fn device_in(table: &str, mount: u64) -> Option<&str> {
+    source_of(table, mount)?.nth(1).filter(|device| device.starts_with('/') && !device.contains('\\'))
+}
+
+/// Returns the type of a mount, its device and its options.
+fn source_of(table: &str, mount: u64) -> Option<std::str::Split<'_, char>> {
     let number = mount.to_string();
     let line = table.lines().find(|line| line.split(' ').next() == Some(&number))?;
-    line.split_once(" - ")?.1.split(' ').next()
+    Some(line.split_once(" - ")?.1.split(' '))
 }
 
 #[cfg(test)]
@@ -99,6 +109,7 @@ mod tests {
             [22, 122, 23, 2].map(|mount| kind_of(table, mount)),
             [Some("ext4"), Some("fuse.sshfs"), Some("proc"), None]
         );
+        assert_eq!([22, 122, 23, 2].map(|mount| device_in(table, mount)), [Some("/dev/sda1"), None, None, None]);
     }
 
     #[test]

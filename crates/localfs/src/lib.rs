@@ -9,6 +9,7 @@
 //! - `node` is an open file or directory, with `file`, `pipes` and `copy` for its content, `dir` and `entry` for its
 //!   names, `metadata` and `proc_fd` for its attributes, and `leases` for leases of the kernel. `private` is a
 //!   directory that only the server uses.
+//! - `space` reports free space within quotas, and `quota` gets and sets them.
 //! - `filesystem` has the threads of each mount, and `clock` probes the clock that stamps its files. [`backing`] has
 //!   what is the same for other kinds of storage.
 //! - `watch` reports changes by other programs, and `durable` makes names durable.
@@ -37,6 +38,7 @@ mod node;
 mod pipes;
 mod private;
 mod proc_fd;
+mod quota;
 mod recycle;
 mod root;
 mod space;

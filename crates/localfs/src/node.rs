@@ -16,8 +16,8 @@ use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::{
     Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
-    ListRequest, Metadata, Node, Op, Page, Payload, RangeChange, ReadReply, ReadRequest, RelPath, Result, SetMetadata,
-    SetXattr, Space, Time,
+    ListRequest, Metadata, Node, Op, Page, Payload, Quotas, RangeChange, ReadReply, ReadRequest, RelPath, Result,
+    SetMetadata, SetXattr, Space, Time,
 };
 
 use crate::dir::Listing;
@@ -26,6 +26,7 @@ use crate::file::LARGE;
 use crate::filesystem::FileSystem;
 use crate::identity::KernelIdentity;
 use crate::metadata::{Source, kind, report, time};
+use crate::quota::FileSystemQuotas;
 use crate::root::{glance, id, stat};
 use crate::watch::own::{self, Doing};
 use crate::{Share, errno, identity, leases, proc_fd, watch, written};
@@ -426,6 +427,10 @@ impl Node for Handle {
     fn space(&self, op: &Op) -> Answer<Result<Space>> {
         let who = Arc::clone(op);
         query(&self.0, op, move |open| open.space(&who))
+    }
+
+    fn quotas(&self) -> Option<Arc<dyn Quotas>> {
+        Some(Arc::new(FileSystemQuotas(Arc::clone(&self.0))))
     }
 
     fn permissions(&self, op: &Op) -> Answer<Result<u32>> {

@@ -1,5 +1,5 @@
-//! The space that is free. The kernel reports it for a file: the file system may be mounted below the share, and XFS,
-//! ext4 and f2fs report the project quota of a directory.
+//! The space that is free for a user. The kernel reports it for a file: the file system may be mounted below the share,
+//! and XFS, ext4 and f2fs report the project quota of a directory. Quotas of users and groups bound it further.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const BLOCK: u32 = 4096;
 impl Open {
     pub(crate) fn space(&self, who: &Arc<Identity>) -> Result<Space> {
         identity::assume(who)?;
-        space(self.fd())
+        Ok(self.within_quotas(who, space(self.fd())?))
     }
 }
 

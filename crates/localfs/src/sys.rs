@@ -222,6 +222,178 @@ pub(crate) fn lock_range(file: BorrowedFd<'_>, kind: libc::c_int, offset: i64, l
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }).map(drop)
 }
 
+/// The file system whose quotas are meant.
+#[derive(Clone, Copy)]
+pub(crate) enum QuotaPlace<'a> {
+    /// The one that holds an open file, by `quotactl_fd`, available since Linux 5.14.
+    File(BorrowedFd<'a>),
+    /// The one on a block device, by `quotactl`.
+    Device(&'a CStr),
+}
+
+/// From `linux/quota.h`: the quota of a user.
+pub(crate) const USER_QUOTA: u32 = 0;
+/// The quota of a group.
+pub(crate) const GROUP_QUOTA: u32 = 1;
+
+/// Of `linux/dqblk_xfs.h`, which Linux supports for every file system with quotas: enforces limits.
+const Q_XQUOTAON: u32 = 0x5801;
+/// Stops enforcing them.
+const Q_XQUOTAOFF: u32 = 0x5802;
+/// Returns a quota.
+const Q_XGETQUOTA: u32 = 0x5803;
+/// Sets limits.
+const Q_XSETQLIM: u32 = 0x5804;
+/// Returns what is counted and enforced.
+const Q_XGETQSTATV: u32 = 0x5808;
+/// Returns the quota with the lowest id from a given one, available since Linux 4.6.
+const Q_XGETNEXTQUOTA: u32 = 0x5809;
+
+/// `FS_DQUOT_VERSION` and `FS_QSTATV_VERSION1`.
+const QUOTA_VERSION: i8 = 1;
+/// The limits of space in [`DiskQuota::fields`].
+const SPACE_LIMITS: u16 = 0x0004 | 0x0008;
+
+/// `struct fs_disk_quota`. Sizes are in units of 512 bytes. Without a limit it is 0.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct DiskQuota {
+    version: i8,
+    flags: i8,
+    fields: u16,
+    pub(crate) id: u32,
+    pub(crate) hard: u64,
+    pub(crate) soft: u64,
+    pub(crate) files_hard: u64,
+    pub(crate) files_soft: u64,
+    pub(crate) used: u64,
+    pub(crate) files: u64,
+    /// Timers, numbers of warnings, and the real-time section of XFS.
+    others: [u64; 7],
+}
+
+const _: () = assert!(size_of::<DiskQuota>() == 112, "the kernel writes 112 bytes");
+
+impl DiskQuota {
+    /// Unit of sizes in bytes.
+    pub(crate) const UNIT: u64 = 512;
+
+    /// Creates the argument that sets the limits of space of `id` and leaves those of files.
+    pub(crate) fn limits(id: u32, soft: u64, hard: u64) -> DiskQuota {
+        DiskQuota { version: QUOTA_VERSION, fields: SPACE_LIMITS, id, hard, soft, ..DiskQuota::default() }
+    }
+}
+
+/// `struct fs_quota_statv`. The kernel writes 160 bytes; the rest is room for its later versions.
+#[repr(C)]
+#[derive(Default)]
+struct QuotaState {
+    version: i8,
+    padding: u8,
+    flags: u16,
+    incore: u32,
+    others: [u64; 27],
+}
+
+/// Flags of [`quota_flags`]: the files of users are counted.
+pub(crate) const USERS_COUNTED: u16 = 0x01;
+/// The limits of users are enforced.
+pub(crate) const USERS_ENFORCED: u16 = 0x02;
+/// The limits of groups are enforced.
+pub(crate) const GROUPS_ENFORCED: u16 = 0x08;
+
+/// The system call number of `quotactl_fd` on all Linux targets of the standard library except MIPS, where it is
+/// unused.
+const SYS_QUOTACTL_FD: libc::c_long = 443;
+
+/// Makes a quota call with an argument of the type that the command expects.
+///
+/// # Safety
+/// The kernel reads or writes no more than `T` for the command.
+unsafe fn quotactl<T>(
+    place: QuotaPlace<'_>,
+    command: u32,
+    kind: u32,
+    id: u32,
+    argument: &mut T,
+) -> rustix::io::Result<()> {
+    let command = command << 8 | kind;
+    let answer = match place {
+        // SAFETY: the descriptor is open while it is borrowed; for the argument, see above.
+        QuotaPlace::File(fd) => unsafe {
+            libc::syscall(SYS_QUOTACTL_FD, fd.as_raw_fd(), command, id, &raw mut *argument)
+        },
+        // SAFETY: the path is NUL-terminated; for the argument, see above.
+        QuotaPlace::Device(path) => unsafe {
+            libc::syscall(libc::SYS_quotactl, command, path.as_ptr(), id, &raw mut *argument)
+        },
+    };
+    checked(answer as libc::c_int).map(drop)
+}
+
+/// Returns whether the kernel has `quotactl_fd`.
+pub(crate) fn has_quotactl_fd() -> bool {
+    // SAFETY: the kernel refuses the invalid descriptor before it looks at anything else.
+    let answer = unsafe { libc::syscall(SYS_QUOTACTL_FD, -1, 0, 0, std::ptr::null_mut::<libc::c_void>()) };
+    checked(answer as libc::c_int) != Err(Errno::NOSYS)
+}
+
+/// Returns what is counted and enforced; `Errno::NOSYS` if nothing is.
+pub(crate) fn quota_flags(place: QuotaPlace<'_>) -> rustix::io::Result<u16> {
+    let mut state = QuotaState { version: QUOTA_VERSION, ..QuotaState::default() };
+    // SAFETY: the argument is larger than the structure that the kernel writes for this version.
+    unsafe { quotactl(place, Q_XGETQSTATV, USER_QUOTA, 0, &mut state) }?;
+    Ok(state.flags)
+}
+
+/// Returns the quota of a user or group.
+pub(crate) fn quota(place: QuotaPlace<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+    let mut quota = DiskQuota::default();
+    // SAFETY: the kernel writes this structure.
+    unsafe { quotactl(place, Q_XGETQUOTA, kind, id, &mut quota) }?;
+    Ok(quota)
+}
+
+/// Returns the quota with the lowest id from `id`; `Errno::NOENT` or `Errno::SRCH` if there is none.
+pub(crate) fn next_quota(place: QuotaPlace<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+    let mut quota = DiskQuota::default();
+    // SAFETY: the kernel writes this structure.
+    unsafe { quotactl(place, Q_XGETNEXTQUOTA, kind, id, &mut quota) }?;
+    Ok(quota)
+}
+
+/// Sets the limits of a user or group.
+pub(crate) fn set_quota(place: QuotaPlace<'_>, kind: u32, mut limits: DiskQuota) -> rustix::io::Result<()> {
+    // SAFETY: the kernel reads this structure.
+    unsafe { quotactl(place, Q_XSETQLIM, kind, limits.id, &mut limits) }
+}
+
+/// Starts or stops enforcing the limits of users.
+pub(crate) fn enforce_quotas(place: QuotaPlace<'_>, enforce: bool) -> rustix::io::Result<()> {
+    let mut flags = libc::c_uint::from(USERS_ENFORCED);
+    let command = if enforce { Q_XQUOTAON } else { Q_XQUOTAOFF };
+    // SAFETY: the kernel reads an unsigned int.
+    unsafe { quotactl(place, command, USER_QUOTA, 0, &mut flags) }
+}
+
+/// Sets the effective group of the calling thread, and no other thread of its process.
+pub(crate) fn set_effective_gid(gid: u32) -> rustix::io::Result<()> {
+    set_effective(libc::SYS_setresgid, gid)
+}
+
+/// Sets the effective user of the calling thread, and no other thread of its process.
+pub(crate) fn set_effective_uid(uid: u32) -> rustix::io::Result<()> {
+    set_effective(libc::SYS_setresuid, uid)
+}
+
+fn set_effective(number: libc::c_long, id: u32) -> rustix::io::Result<()> {
+    if id == NOBODY {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: takes numbers and touches no memory. The C library's function would change all threads.
+    checked(unsafe { libc::syscall(number, NOBODY, id, NOBODY) } as libc::c_int).map(drop)
+}
+
 /// Converts the result of a call that returns -1 and sets errno.
 fn checked(answer: libc::c_int) -> rustix::io::Result<libc::c_int> {
     if answer != -1 {

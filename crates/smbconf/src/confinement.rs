@@ -14,6 +14,7 @@ use super::share::modules;
 use super::table::access::OBEY_PAM;
 use super::table::acls;
 use super::table::daemon::SANDBOX;
+use super::table::files::QUOTAS;
 use super::table::printing::{self, PRINTABLE};
 use super::{Names, read, read_file, resolve, server_variables};
 
@@ -23,7 +24,7 @@ pub struct Confinement {
     /// `frevo:sandbox`.
     pub wanted: bool,
     /// Whether a share in a directory stores Windows ACLs in an attribute that only root may write. A share that only a
-    /// session has may do so, too.
+    /// session has may do so, too. Also if administrators of a share manage quotas, which needs the same capability.
     pub describes: bool,
     /// `obey pam restrictions`: the modules of PAM need the original privileges.
     pub pam: bool,
@@ -56,8 +57,9 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
         }
         // The servers of a volume write its attributes.
         let is_here = !modules::is_in_volume(&reader);
-        confinement.describes |=
-            is_here && acls::stored(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));
+        confinement.describes |= is_here
+            && (reader.value(&QUOTAS).boolean()
+                || acls::stored(&reader).is_some_and(|acls| !acls.attribute.starts_with("user.")));
     }
     confinement
 }

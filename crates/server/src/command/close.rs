@@ -78,6 +78,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result
             }
             Ok(())
         }
+        Target::Quotas(_) => Ok(()),
     }
 }
 

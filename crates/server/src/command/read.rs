@@ -26,6 +26,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let open = request.open(asked.file_id, reply)?;
     let file = match &open.target {
         Target::File(file) => file,
+        Target::Quotas(_) => return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file has no data")),
         Target::Job(_) => return Err(Error::because(Status::ACCESS_DENIED, "a print job cannot be read")),
         Target::Pipe(pipe) => {
             let unbuffered = asked.flags.contains(ReadFlags::READ_UNBUFFERED);

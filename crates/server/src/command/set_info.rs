@@ -23,6 +23,7 @@ use super::{audit, directory_lease, oplock_break, print, rename};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
+use crate::information::quota::{self, Place};
 use crate::information::{ea, pipe, security};
 use crate::reparse;
 use crate::request::{Reply, Request};
@@ -48,6 +49,15 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         }
         (Target::Job(job), _) => {
             print::set(request, job, &asked).await?;
+            SetInfoResponse.encode(&mut reply.body());
+            return Ok(Status::SUCCESS);
+        }
+        (Target::Quotas(quotas), Some(disk)) => {
+            if disk.read_only {
+                return Err(disk.refusal());
+            }
+            let place = Place { node: &quotas.node, op: &quotas.op, next: &quotas.next };
+            set_quotas(&asked, &open, &place, disk).await?;
             SetInfoResponse.encode(&mut reply.body());
             return Ok(Status::SUCCESS);
         }
@@ -84,11 +94,23 @@ async fn change(
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }
-        InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
+        InfoType::FILESYSTEM | InfoType::QUOTA => {
+            let place = Place { node: &file.node, op: &file.op, next: &file.quota_index };
+            set_quotas(asked, open, &place, disk).await?;
+        }
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     }
     SetInfoResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Sets quotas, or the rules for them.
+async fn set_quotas(asked: &SetInfoRequest<'_>, open: &Open, place: &Place<'_>, disk: &Disk) -> Result<()> {
+    match asked.info_type {
+        InfoType::QUOTA => quota::set(asked, open, place, disk).await,
+        InfoType::FILESYSTEM => quota::set_file_system(asked, open, place).await,
+        _ => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file is not a file")),
+    }
 }
 
 async fn set_file(

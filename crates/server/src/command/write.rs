@@ -28,6 +28,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let open = request.open(asked.file_id, reply)?;
     let file = match &open.target {
         Target::File(file) => file,
+        Target::Quotas(_) => return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file has no data")),
         Target::Job(job) => {
             print::write(request, job, asked.offset, asked.buffer).await?;
             WriteResponse { count: length as u32 }.encode(&mut reply.body());

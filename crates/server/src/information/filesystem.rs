@@ -1,23 +1,24 @@
 //! File system information classes ([MS-FSCC] 2.5, [MS-FSA] 2.1.5.13).
 
+use std::sync::Arc;
+
 use proto::dtyp::{FileTime, Guid};
 use proto::fscc::{
-    DeviceCharacteristics, DeviceType, ExtendedInfo, FileFsAttributeInformation, FileFsControlInformation,
-    FileFsDeviceInformation, FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
-    FileFsSizeInformation, FileFsVolumeInformation, FileSystemAttributes, FileSystemControlFlags,
-    FsInformationClass as Class, SectorSizeFlags,
+    DeviceCharacteristics, DeviceType, ExtendedInfo, FileFsAttributeInformation, FileFsDeviceInformation,
+    FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation, FileFsSizeInformation,
+    FileFsVolumeInformation, FileSystemAttributes, FsInformationClass as Class, SectorSizeFlags,
 };
 use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 
 use super::file::padded;
+use super::quota;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
 use crate::request::Request;
-use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Features, Space};
+use crate::vfs::{Features, Node, Op, Space};
 
 /// Sector size in bytes, the unit of allocation units.
 const SECTOR: u32 = 512;
@@ -31,24 +32,15 @@ const ATTRIBUTES: FileSystemAttributes = FileSystemAttributes(
         | FileSystemAttributes::SUPPORTS_HARD_LINKS.0,
 );
 
-/// Quotas are neither tracked nor enforced.
-const NO_QUOTAS: FileFsControlInformation = FileFsControlInformation {
-    free_space_start_filtering: 0,
-    free_space_threshold: 0,
-    free_space_stop_filtering: 0,
-    default_quota_threshold: u64::MAX,
-    default_quota_limit: u64::MAX,
-    file_system_control_flags: FileSystemControlFlags(0),
-};
-
 pub(crate) async fn query(
     request: &Request<'_>,
     asked: &QueryInfoRequest<'_>,
-    file: &FileOpen,
+    node: &Arc<dyn Node>,
+    op: &Op,
     disk: &Disk,
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
-    let space = file.node.space(&file.op).await?;
+    let space = node.space(op).await?;
     let space = match class {
         Class::SIZE | Class::FULL_SIZE => bounded(space, request.connection.server.policy().max_disk_size),
         _ => space,
@@ -68,7 +60,10 @@ pub(crate) async fn query(
             let characteristics = DeviceCharacteristics::DEVICE_IS_MOUNTED;
             FileFsDeviceInformation { device_type: DeviceType::DISK, characteristics }.encode(out);
         })),
-        Class::ATTRIBUTE => attribute(disk, disk.vfs.capabilities().features),
+        Class::ATTRIBUTE => {
+            let counted = quota::rules(node, op).await.counted;
+            attribute(disk, disk.vfs.capabilities().features, counted)
+        }
         Class::FULL_SIZE => Answer::fixed(encoded(|out| {
             FileFsFullSizeInformation {
                 total_allocation_units: space.blocks,
@@ -84,7 +79,7 @@ pub(crate) async fn query(
             let features = disk.vfs.capabilities().features;
             Answer::fixed(encoded(|out| sector_size(&space, features).encode(out)))
         }
-        Class::CONTROL => Answer::fixed(encoded(|out| NO_QUOTAS.encode(out))),
+        Class::CONTROL => quota::control(&quota::rules(node, op).await),
         _ if class.0 == 0 || class.0 > Class::SECTOR_SIZE.0 => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
@@ -125,11 +120,12 @@ fn serial_number(space: &Space) -> u32 {
 
 /// Returns the attributes of this share: those of every share, and those that depend on its file system and
 /// configuration.
-fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
+fn attributes(disk: &Disk, features: Features, quotas: bool) -> FileSystemAttributes {
     let added = [
         (disk.share.attributes.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
         (disk.share.attributes.store_dos_attributes, FileSystemAttributes::SUPPORTS_REPARSE_POINTS),
         (disk.share.streams.is_some(), FileSystemAttributes::NAMED_STREAMS),
+        (quotas, FileSystemAttributes::VOLUME_QUOTAS),
         (features.clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
         (features.compresses, FileSystemAttributes::FILE_COMPRESSION),
     ];
@@ -139,10 +135,10 @@ fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
     all.without(without)
 }
 
-fn attribute(disk: &Disk, features: Features) -> Answer {
+fn attribute(disk: &Disk, features: Features, quotas: bool) -> Answer {
     let name = proto::bytes::utf16_bytes(if disk.share.fstype.is_empty() { "NTFS" } else { &disk.share.fstype });
     let information = FileFsAttributeInformation {
-        file_system_attributes: attributes(disk, features),
+        file_system_attributes: attributes(disk, features, quotas),
         maximum_component_name_length: 255,
         file_system_name: &name,
     };

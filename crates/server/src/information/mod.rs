@@ -1,6 +1,7 @@
 //! Information classes of files, file systems and security ([MS-FSCC] 2.4, 2.5; [MS-DTYP] 2.4.6).
 //!
-//! A class is an arm of `file::query` or `filesystem::query`, except for extended attributes (`ea`) and pipes (`pipe`).
+//! A class is an arm of `file::query` or `filesystem::query`, except for extended attributes (`ea`), pipes (`pipe`)
+//! and quotas (`quota`).
 //! Its number and its structure are in `proto::fscc`. The right that it requires is in `command::query_info`.
 
 pub(crate) mod ea;
@@ -8,6 +9,7 @@ pub(crate) mod file;
 pub(crate) mod filesystem;
 pub(crate) mod pipe;
 pub(crate) mod printer;
+pub(crate) mod quota;
 pub(crate) mod security;
 mod streams;
 

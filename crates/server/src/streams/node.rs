@@ -8,7 +8,7 @@ use super::Stream;
 use crate::answer::Answer;
 use crate::environment::Environment;
 use crate::vfs::{
-    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Payload, ReadReply,
+    Access, Case, DataRange, Entry, Errno, Extent, ListRequest, Metadata, Node, Op, Page, Payload, Quotas, ReadReply,
     ReadRequest, Result, SetMetadata, SetXattr, Space,
 };
 
@@ -91,6 +91,10 @@ impl Node for StreamNode {
 
     fn close(&self, op: &Op) -> Answer<Result<()>> {
         self.file.close(op)
+    }
+
+    fn quotas(&self) -> Option<Arc<dyn Quotas>> {
+        self.file.quotas()
     }
 
     fn permissions(&self, op: &Op) -> Answer<Result<u32>> {

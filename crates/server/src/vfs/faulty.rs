@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use super::watch::{ChangeListener, Wanted, Watching};
 use super::{
     Access, Capabilities, Case, CopyRange, Created, DataRange, Entry, Errno, Extent, FileId, Kind, Lease,
-    LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Payload, Private,
+    LeaseCallback, ListRequest, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Page, Payload, Private, Quotas,
     RangeChange, ReadReply, ReadRequest, RelPath, Removed, RenameRequest, Replace, Result, SetMetadata, SetXattr,
     Space, Vfs,
 };
@@ -322,6 +322,10 @@ impl Node for FaultyNode {
 
     fn space(&self, op: &Op) -> Answer<Result<Space>> {
         pass!(self, Space, space(op;))
+    }
+
+    fn quotas(&self) -> Option<Arc<dyn Quotas>> {
+        self.inner.quotas()
     }
 
     fn close(&self, op: &Op) -> Answer<Result<()>> {

@@ -21,6 +21,7 @@ mod op;
 mod path;
 mod payload;
 mod private;
+mod quota;
 #[cfg(any(test, feature = "contract"))]
 pub mod remote;
 mod request;
@@ -44,6 +45,7 @@ pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
 pub use payload::{Content, Payload, Pipe, ReadReply, ReadRequest, into_buffer, read_into};
 pub use private::{Opened, Private};
+pub use quota::{Quota, QuotaLimits, QuotaOwner, QuotaRules, Quotas};
 pub use request::{
     CopyRange, Create, Created, Extent, InitialAcl, ListRequest, LookupOptions, NewFile, Page, Removed, RenameRequest,
     Replace, SetXattr,
@@ -160,9 +162,15 @@ pub trait Node: Send + Sync + Any {
         Answer::now(Ok(()))
     }
 
-    /// Returns the capacity and limits that apply to this file or directory. It may be on a file system mounted below
-    /// the root, or in a directory with a quota.
+    /// Returns the capacity and limits that apply to this file or directory, and to the user, who may have a quota. It
+    /// may be on a file system mounted below the root, or in a directory with a quota.
     fn space(&self, op: &Op) -> Answer<Result<Space>>;
+
+    /// Returns the quotas of the file system that holds the file; `None` where this kind of storage has none. Never
+    /// waits.
+    fn quotas(&self) -> Option<Arc<dyn Quotas>> {
+        None
+    }
 
     /// Returns whether the file system would let the user read, write and execute (search), as `rwx` bits, without
     /// opening the file. Writing is never permitted on a file system that is mounted read-only.

@@ -21,6 +21,14 @@ pub(crate) const ROOT_PREEXEC: Parameter =
 pub(crate) const ROOT_PREEXEC_CLOSE: Parameter =
     share("root preexec close", BOOL, "no", "Refuse the connect if root preexec fails.").unserved(COMMANDS);
 
+pub(crate) const QUOTAS: Parameter = share(
+    "frevo:quotas",
+    BOOL,
+    "no",
+    "Keep the capability by which administrators manage quotas. Read at the start only. Not in Samba.",
+)
+.read_by_others();
+
 pub(super) static TABLE: &[Parameter] = &[
     share(
         "mangled names",
@@ -47,6 +55,7 @@ pub(super) static TABLE: &[Parameter] = &[
         .accepted("clients that need rounded times do not support SMB 2"),
     share("fake directory create times", BOOL, "no", "Show 1980 as the creation time of directories.")
         .accepted("creation times are stored, so make(1) on a client gets correct ones"),
+    QUOTAS,
     share("allocation roundup size", BYTES, "0", "Round allocation sizes up to a multiple of this.").unserved(QUOTA),
     share("block size", NUMBER, "1024", "The block size for reported disk sizes.")
         .accepted("sizes are reported in the file system's block size"),

@@ -215,6 +215,8 @@ fn process_requirements_are_determined_without_user_lookups() {
     assert_eq!(needs("[global]\nobey pam restrictions = yes\n"), Confinement { pam: true, ..plain.clone() });
     let describes = Confinement { describes: true, ..plain.clone() };
     assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n"), describes);
+    assert_eq!(needs("[x]\npath = /x\nfrevo:quotas = yes\n"), describes);
+    assert_eq!(needs("[global]\nfrevo:quotas = yes\n[x]\npath = /x\nvfs objects = glusterfs\n"), plain);
     assert_eq!(needs("[global]\nvfs objects = acl_xattr\n[homes]\n"), describes);
     assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n[y]\npath = /y\ncopy = x\n"), describes);
     // The file of a session may define such a share.

@@ -4,7 +4,8 @@
 //! `plan` decides. `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching`
 //! grants oplocks and leases, `durable` grants durable handles, and `reconnect` returns them to clients. `replay`
 //! recognizes repeated requests, `instance` closes the opens of an application instance that has moved, `short` expands
-//! short names, `entered` removes an open whose CREATE fails, and `within` opens files for other requests.
+//! short names, `entered` removes an open whose CREATE fails, and `within` opens files for other requests. `quota`
+//! opens the quota file, which does not exist.
 
 mod caching;
 mod contexts;
@@ -15,6 +16,7 @@ mod instance;
 mod new;
 mod parameters;
 mod plan;
+mod quota;
 mod reconnect;
 mod replay;
 mod short;
@@ -79,6 +81,10 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     // 3.3.5.9.
     if disk.is_dfs && request.header.flags.contains(Flags::DFS_OPERATIONS) {
         asked.name = name::below_share(asked.name);
+    }
+    if quota::is_meant(asked.name) {
+        let done = quota::open(request, reply, tree, disk, &asked).await;
+        return done.inspect_err(|error| audit::not_opened(disk, &asked, error));
     }
     let contexts = Contexts::decode(&asked)?;
     if contexts.durable.reconnects() {

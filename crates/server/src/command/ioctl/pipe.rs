@@ -25,7 +25,7 @@ fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> R
 fn pipe(open: &Open) -> Result<&dyn NamedPipe> {
     match &open.target {
         Target::Pipe(pipe) => Ok(&**pipe),
-        Target::File(_) | Target::Job(_) => {
+        Target::File(_) | Target::Job(_) | Target::Quotas(_) => {
             Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the FSCTL does not apply to a file"))
         }
     }

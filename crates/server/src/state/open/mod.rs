@@ -46,7 +46,7 @@ pub struct Open {
     pub created: Time,
     /// The state of ChannelSequence verification.
     pub sequence: ChannelSequence,
-    /// The file, pipe or print job.
+    /// The file, pipe, print job or quota file.
     pub target: Target,
     /// The charge for it to its user.
     pub charge: Charge,
@@ -60,6 +60,18 @@ pub enum Target {
     Pipe(Box<dyn NamedPipe>),
     /// A print job.
     Job(Box<SpooledJob>),
+    /// The quota file.
+    Quotas(Box<QuotaFile>),
+}
+
+/// The quota file of a share, which stands for the quotas of its file system.
+pub struct QuotaFile {
+    /// The root of the share.
+    pub(crate) node: Arc<dyn Node>,
+    /// The context for storage calls: the user who opened it.
+    pub(crate) op: Op,
+    /// `Open.CurrentQuotaIndex`: the uid at which the enumeration continues; above all uids at its end.
+    pub(crate) next: AtomicU64,
 }
 
 /// A print job whose data a client sends.
@@ -105,6 +117,8 @@ pub struct FileOpen {
     pub(crate) bytes_read: AtomicU64,
     /// The bytes that were written through it, if its share has an audit.
     pub(crate) bytes_written: AtomicU64,
+    /// `Open.CurrentQuotaIndex`: the uid at which the enumeration continues; above all uids at its end.
+    pub(crate) quota_index: AtomicU64,
     /// `Open.CurrentEaIndex`, counted from 0: the extended attribute at which the next query continues.
     pub ea_index: AtomicUsize,
     /// Bytes that the opener asked to reserve; reported as `AllocationSize` if the file takes less.
@@ -173,15 +187,15 @@ impl Open {
     pub fn job(&self) -> Option<&SpooledJob> {
         match &self.target {
             Target::Job(job) => Some(job),
-            Target::File(_) | Target::Pipe(_) => None,
+            Target::File(_) | Target::Pipe(_) | Target::Quotas(_) => None,
         }
     }
 
-    /// Returns the open file; `None` for a pipe or a print job.
+    /// Returns the open file; `None` for a pipe, a print job or the quota file.
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {
             Target::File(file) => Some(file),
-            Target::Pipe(_) | Target::Job(_) => None,
+            Target::Pipe(_) | Target::Job(_) | Target::Quotas(_) => None,
         }
     }
 
@@ -272,6 +286,7 @@ impl FileOpen {
             position: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
+            quota_index: AtomicU64::new(0),
             ea_index: AtomicUsize::new(0),
             asked_allocation: AtomicU64::new(0),
             sticky: StickyTimes::default(),

@@ -7,14 +7,15 @@ use bytes::Bytes;
 
 use super::inode::{Body, Inode};
 use super::pages::{Full, MAX_SIZE, PAGE, Pages};
+use super::quotas::MemoryQuotas;
 use super::{Quota, Shared};
 use crate::acl::model::posix_acl;
 use crate::answer::Answer;
 use crate::vfs::watch::{ChangeListener, Wanted, Watching};
 use crate::vfs::{
     Access, Case, Content, CopyRange, DataRange, Entry, Errno, Extent, Identity, Kind, Lease, LeaseCallback,
-    ListRequest, Metadata, Node, Op, Page, Payload, RangeChange, ReadReply, ReadRequest, Result, SetMetadata, SetXattr,
-    Space,
+    ListRequest, Metadata, Node, Op, Page, Payload, Quotas, RangeChange, ReadReply, ReadRequest, Result, SetMetadata,
+    SetXattr, Space,
 };
 
 /// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
@@ -68,11 +69,17 @@ impl Handle {
         let now = self.shared.environment.now();
         let mut state = self.shared.state.lock();
         let state = &mut *state;
+        let inode = state.inodes.get(&self.number).ok_or(Errno::STALE)?;
+        let left = state.pages_left(inode.uid, inode.gid);
         let inode = state.inodes.get_mut(&self.number).ok_or(Errno::STALE)?;
         let Body::File(content) = &mut inode.body else { return Err(Errno::INVAL) };
+        let limit = state.quota.limit;
+        let bound = left.map_or(limit, |left| limit.min(state.quota.used.saturating_add(left)));
+        state.quota.limit = bound;
         let done = change(content, &mut state.quota);
+        state.quota.limit = limit;
         inode.touch(now);
-        done.map_err(|Full| Errno::NOSPC)
+        done.map_err(|Full| if bound < limit { Errno::DQUOT } else { Errno::NOSPC })
     }
 
     /// Copies from another file or this one, in an order that overwrites nothing before it was read.
@@ -306,8 +313,12 @@ impl Node for Handle {
         Answer::now(done)
     }
 
-    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
-        Answer::now(Ok(self.shared.space()))
+    fn space(&self, op: &Op) -> Answer<Result<Space>> {
+        Answer::now(Ok(self.shared.space(op)))
+    }
+
+    fn quotas(&self) -> Option<Arc<dyn Quotas>> {
+        self.shared.options.quotas.then(|| Arc::new(MemoryQuotas(Arc::clone(&self.shared))) as _)
     }
 
     fn flush(&self, _op: &Op) -> Answer<Result<()>> {

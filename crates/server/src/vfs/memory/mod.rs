@@ -12,6 +12,7 @@ mod inode;
 mod kept;
 mod pages;
 mod private;
+mod quotas;
 mod resolve;
 mod view;
 
@@ -21,12 +22,13 @@ use parking_lot::Mutex;
 
 use self::handle::Handle;
 use self::inode::{Body, Inode};
+use self::quotas::Limits;
 use self::resolve::Place;
 use self::view::View;
 use super::{
     Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, GRANULARITY,
-    Identity, InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, RelPath, Removed,
-    RenameRequest, Replace, Result, Space, Time, Vfs, WantedXattrs,
+    Identity, InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, QuotaOwner,
+    RelPath, Removed, RenameRequest, Replace, Result, Space, Time, Vfs, WantedXattrs,
 };
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
@@ -55,6 +57,8 @@ pub struct Options {
     pub features: Features,
     /// Files store the POSIX ACLs set on them. They have no effect on access, which is decided by the mode alone.
     pub lists: bool,
+    /// Users and groups can have quotas. Beyond one, `Errno::DQUOT`.
+    pub quotas: bool,
     /// The extended attributes whose absence it reports with the metadata of a file.
     pub attributes: WantedXattrs,
 }
@@ -63,8 +67,8 @@ impl Default for Options {
     fn default() -> Self {
         let features = Features { clones: true, compresses: true, punches: true, shows_reserved: true };
         let (capacity, inodes, device) = (1 << 40, 1 << 24, 0x6d65_6d00);
-        let (lists, attributes) = (false, WantedXattrs::default());
-        Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists, attributes }
+        let (lists, quotas, attributes) = (false, false, WantedXattrs::default());
+        Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists, quotas, attributes }
     }
 }
 
@@ -98,6 +102,8 @@ struct State {
     handles: u64,
     /// Space used by content.
     quota: Quota,
+    /// The limits of users and groups.
+    limits: Limits,
 }
 
 /// Space for the content of all files: pages in use and their limit.
@@ -126,7 +132,7 @@ impl Memory {
         let mut root = Inode::new(Body::directory(ROOT), options.mode, options.uid, options.gid, environment.now());
         root.links = 2;
         let quota = Quota { used: 0, limit: options.capacity / pages::PAGE };
-        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, quota };
+        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, quota, limits: Limits::new() };
         let capabilities =
             options.capabilities(Changes::Timestamp { granularity: GRANULARITY, of_whole_seconds: GRANULARITY });
         Memory(Arc::new(Shared { environment, options, capabilities, state: Mutex::new(state) }))
@@ -389,16 +395,21 @@ impl Shared {
         state.detach(place.parent, place.name, now)
     }
 
-    fn space(&self) -> Space {
+    fn space(&self, who: &Identity) -> Space {
         let state = self.state.lock();
         let free = state.quota.limit - state.quota.used;
-        Space {
+        let space = Space {
             block_size: pages::PAGE as u32,
             blocks: state.quota.limit,
             free,
             available: free,
             id: self.options.device,
+        };
+        let owners = [QuotaOwner::User(who.uid), QuotaOwner::Group(who.gid)];
+        if !self.options.quotas || who.uid == 0 {
+            return space;
         }
+        owners.into_iter().fold(space, |space, of| state.quota_of(of).bound(space))
     }
 
     fn inode_of(&self, id: FileId) -> Result<u64> {

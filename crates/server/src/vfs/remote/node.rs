@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::vfs::faulty::Operation;
 use crate::vfs::{
     Access, Case, Content, CopyRange, DataRange, Entry, Errno, Extent, FileId, ListRequest, Metadata, Node, Op, Page,
-    Payload, ReadReply, ReadRequest, Result, SetMetadata, SetXattr, Space, into_buffer,
+    Payload, Quotas, ReadReply, ReadRequest, Result, SetMetadata, SetXattr, Space, into_buffer,
 };
 
 /// A handle.
@@ -138,6 +138,10 @@ impl Node for RemoteNode {
             return Answer::now(late);
         }
         self.call(Operation::Close, op, |node, op| node.close(op)).map(move |closed| late.and(closed))
+    }
+
+    fn quotas(&self) -> Option<Arc<dyn Quotas>> {
+        self.inner.quotas()
     }
 
     fn permissions(&self, op: &Op) -> Answer<Result<u32>> {
