@@ -53,6 +53,8 @@ pub fn fscc(bytes: &[u8]) {
     let _ = fscc::FileGetEaInformation::list(bytes).count();
     let _ = fscc::FileStreamInformation::list(bytes).count();
     let _ = fscc::FileQuotaInformation::list(bytes).count();
+    let _ = fscc::FileGetQuotaInformation::list(bytes).count();
+    let _ = fscc::FileFsControlInformation::decode(&mut reader());
     for class in (0..=u8::MAX).filter_map(|class| fscc::DirectoryClass::new(fscc::FileInformationClass(class))) {
         let _ = fscc::DirectoryEntry::list(class, bytes).count();
     }

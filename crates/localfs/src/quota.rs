@@ -150,7 +150,13 @@ impl Open {
         let flags = sys::quota_flags(target.place()).map_err(unsupported)?;
         let (counted, enforced) = (flags & sys::USERS_COUNTED != 0, flags & sys::USERS_ENFORCED != 0);
         let known = counted && identity::uid(who) == 0 && self.is_xfs();
-        Ok(QuotaRules { counted, enforced, defaults: if known { defaults(&target)? } else { QuotaLimits::default() } })
+        let defaults = match known.then(|| defaults(&target)) {
+            Some(Ok(defaults)) => defaults,
+            // Without the privilege they are unknown, and setting others fails.
+            None | Some(Err(Errno::PERM)) => QuotaLimits::default(),
+            Some(Err(error)) => return Err(error),
+        };
+        Ok(QuotaRules { counted, enforced, defaults })
     }
 
     fn set_rules(&self, who: &Arc<Identity>, wanted: QuotaRules) -> Result<()> {
@@ -253,7 +259,7 @@ mod tests {
         assert_eq!(converted(None, None), limits(None, None));
         assert_eq!(converted(Some(1024), Some(1 << 40)), limits(Some(1024), Some(1 << 40)));
         assert_eq!(converted(Some(0), Some(513)), limits(Some(512), Some(1024)), "rounded up to what the kernel has");
-        assert_eq!(converted(None, Some(u64::MAX - 600)), limits(None, Some(u64::MAX - 1023)));
+        assert_eq!(converted(None, Some(u64::MAX - 600)), limits(None, Some(u64::MAX - 511)));
         assert_eq!(quota_of(&limits_for(0, limits(Some(512), None))).limits, limits(None, None), "root has no limits");
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::table::daemon::{CONFIG_BACKEND, REGISTRY_SHARES};
+use super::table::files::QUOTAS;
 use super::table::share::{COPY, INCLUDE};
 use super::*;
 use accounts::{PassdbBackend, smbpasswd};
@@ -18,8 +19,8 @@ mod readers;
 mod sessions;
 mod stock;
 
-/// The parameters that are applied before stage two.
-const READ_EARLIER: [&str; 4] = [COPY.name, INCLUDE.name, CONFIG_BACKEND.name, REGISTRY_SHARES.name];
+/// The parameters that are applied before stage two, or only before the process gives up privileges.
+const READ_EARLIER: [&str; 5] = [COPY.name, INCLUDE.name, CONFIG_BACKEND.name, REGISTRY_SHARES.name, QUOTAS.name];
 
 thread_local! {
     /// The parameters that stage two has read on this thread.

@@ -13,7 +13,6 @@ use proto::status::Status;
 
 use super::too_many_opens;
 use crate::accounting::Resource;
-use crate::attributes;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
 use crate::state::open::channel_sequence::ChannelSequence;
@@ -23,6 +22,11 @@ use crate::vfs::{Errno, Lookup, LookupOptions, RelPath, SymlinkPolicy};
 
 /// The name of the file, in any case.
 const NAME: &str = r"$Extend\$Quota:$Q:$INDEX_ALLOCATION";
+
+/// The attributes that NTFS and Samba report for it. It has no times.
+const SHOWN: FileAttributes = FileAttributes(
+    FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0 | FileAttributes::DIRECTORY.0 | FileAttributes::ARCHIVE.0,
+);
 
 /// Returns whether a client asks for the quota file.
 pub(super) fn is_meant(name: &[u8]) -> bool {
@@ -59,7 +63,7 @@ pub(super) async fn open(
     }
     let charge = session.payer().charge(Resource::Opens, 1)?;
     let root = LookupOptions::exact(SymlinkPolicy::NONE);
-    let Lookup::Found { node, metadata, .. } = disk.vfs.lookup(&disk.op, &RelPath::root(), root).await? else {
+    let Lookup::Found { node, .. } = disk.vfs.lookup(&disk.op, &RelPath::root(), root).await? else {
         return Err(Errno::NOENT.into());
     };
     let file_id = FileId { persistent: server.next_open_id(), volatile: server.next_id() };
@@ -82,13 +86,13 @@ pub(super) async fn open(
         oplock_level: OplockLevel::NONE,
         flags: CreateResponseFlags::NONE,
         create_action: CreateAction::OPENED,
-        creation_time: attributes::file_time(metadata.created),
-        last_access_time: attributes::file_time(metadata.accessed),
-        last_write_time: attributes::file_time(metadata.modified),
-        change_time: attributes::file_time(metadata.changed),
+        creation_time: 0,
+        last_access_time: 0,
+        last_write_time: 0,
+        change_time: 0,
         allocation_size: 0,
         end_of_file: 0,
-        file_attributes: FileAttributes::NORMAL.0,
+        file_attributes: SHOWN.0,
         file_id,
         create_contexts: Vec::new(),
     }
