@@ -171,7 +171,8 @@ fn on_wire(limit: Option<u64>) -> u64 {
 /// Converts a threshold or limit of a client.
 fn from_wire(limit: u64) -> Result<Option<u64>> {
     match limit {
-        UNLIMITED | NO_ENTRY => Ok(None),
+        // 0 is not a limit, as in Samba and Linux: smbcquotas sends it to remove a limit.
+        0 | UNLIMITED | NO_ENTRY => Ok(None),
         limit if limit > i64::MAX as u64 => Err(Error::because(Status::INVALID_PARAMETER, "a negative limit")),
         limit => Ok(Some(limit)),
     }
@@ -296,7 +297,7 @@ mod tests {
         let limits = |threshold, limit| limits_from_wire(threshold, limit).map_err(|error| error.status);
         assert_eq!(limits(UNLIMITED, UNLIMITED), Ok(QuotaLimits::default()));
         assert_eq!(limits(5, UNLIMITED), Ok(QuotaLimits { soft: Some(5), hard: None }));
-        assert_eq!(limits(0, 0), Ok(QuotaLimits { soft: Some(0), hard: Some(0) }), "0 is a limit");
+        assert_eq!(limits(0, 0), Ok(QuotaLimits::default()), "smbcquotas removes limits so");
         assert_eq!(limits(6, 5), Err(Status::INVALID_PARAMETER));
         assert_eq!(limits(UNLIMITED, 1 << 63), Err(Status::INVALID_PARAMETER));
         assert_eq!([Some(7), None].map(on_wire), [7, UNLIMITED]);
